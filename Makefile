@@ -1,0 +1,53 @@
+# The commands a developer types. CMake does the work; see CMakePresets.json for the build kinds.
+
+JOBS    ?= 2
+SECONDS ?= 60
+
+# Other versions of clang-format break lines otherwise; CI has 19.
+CLANG_FORMAT := $(firstword $(shell command -v clang-format-19 clang-format) clang-format-19)
+# Sources under version control, and new ones that git does not ignore.
+SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cpp' | sort -u)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test format format-check check-includes fuzz asan tsan bench clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Install what the build needs: Debian packages, libtorch, MiniLM's weights
+	@tools/setup.sh
+
+build: ## Build everything into build/
+	@[ -f build/build.ninja ] || cmake --preset release
+	@cmake --build build -j $(JOBS)
+
+demo: setup build ## Set up, build, and show Graft on a real model
+	@build/graft demo
+
+test: setup build ## Set up, build, and run the tests
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+asan: ## Build with the address and undefined-behaviour sanitizers, and run the tests
+tsan: ## Build with the thread sanitizer, and run the tests
+asan tsan: setup
+	@[ -f build-$@/build.ninja ] || cmake --preset $@
+	@cmake --build build-$@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+
+fuzz: build ## Run random programs against eager for SECONDS=60
+	@build/graft_fuzz --seconds $(SECONDS)
+
+bench: build ## Run the benchmarks of Graft's own parts
+	@for program in build/bench/*; do [ ! -x "$$program" ] || "$$program" || exit 1; done
+
+format: ## Format the sources
+	@$(CLANG_FORMAT) -i $(SOURCES)
+
+format-check: ## Say which sources are not formatted
+	@$(CLANG_FORMAT) --dry-run -Werror $(SOURCES)
+
+check-includes: ## Check that includes point down the flow, and files are short
+	@tools/check_includes.py
+
+clean: ## Remove the build folders
+	rm -rf build build-dev build-asan build-tsan

@@ -1,0 +1,23 @@
+# One program a file: examples, and benchmarks of Graft's own parts.
+
+graft_sources(example_sources examples/*.cpp)
+if(TARGET graft)
+  foreach(_file IN LISTS example_sources)
+    get_filename_component(_name "${_file}" NAME_WE)
+    graft_add_executable(example_${_name} examples SOURCES "${_file}")
+    set_target_properties(example_${_name} PROPERTIES OUTPUT_NAME ${_name})
+  endforeach()
+endif()
+
+find_package(benchmark QUIET)
+graft_sources(bench_sources bench/*.cpp)
+if(TARGET graft AND TARGET benchmark::benchmark)
+  foreach(_file IN LISTS bench_sources)
+    get_filename_component(_name "${_file}" NAME_WE)
+    graft_add_executable(bench_${_name} bench PCH graft_pch SOURCES "${_file}")
+    set_target_properties(bench_${_name} PROPERTIES OUTPUT_NAME ${_name})
+    target_include_directories(bench_${_name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+    graft_link_if_there(bench_${_name} graft_workloads graft_lab)
+    target_link_libraries(bench_${_name} PRIVATE benchmark::benchmark)
+  endforeach()
+endif()
