@@ -1,0 +1,235 @@
+// Sees through arguments and results: tensors, scalars, and the standard containers of them. Not for users.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graft/detail/core.h"
+
+namespace graft::detail {
+
+template <class T>
+struct Flatten {
+  static constexpr bool known = false;
+};
+
+/// `visit(x, leaf)` calls leaf.tensor(t) for each tensor and leaf.word(w) for each static word, in a fixed order.
+/// X is T or const T.
+template <>
+struct Flatten<at::Tensor> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    leaf.tensor(x);
+  }
+};
+
+template <class T>
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
+struct Flatten<T> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    static_assert(sizeof(T) <= 16);
+    uint64_t words[2] = {0, 0};
+    std::memcpy(words, &x, sizeof(T) < 16 ? sizeof(T) : 10);  // long double: 10 bytes of value
+    leaf.word(words[0]);
+    if constexpr (sizeof(T) > 8) leaf.word(words[1]);
+  }
+};
+
+template <>
+struct Flatten<c10::Scalar> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    leaf.word(static_cast<uint64_t>(x.type()));
+    if (x.isFloatingPoint()) {
+      leaf.word(std::bit_cast<uint64_t>(x.toDouble()));
+    } else if (x.isComplex()) {
+      leaf.word(std::bit_cast<uint64_t>(x.toComplexDouble().real()));
+      leaf.word(std::bit_cast<uint64_t>(x.toComplexDouble().imag()));
+    } else {
+      leaf.word(static_cast<uint64_t>(x.toLong()));
+    }
+  }
+};
+
+template <>
+struct Flatten<std::string> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    leaf.word(x.size());
+    for (size_t i = 0; i < x.size(); i += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, x.data() + i, std::min<size_t>(8, x.size() - i));
+      leaf.word(word);
+    }
+  }
+};
+
+template <>
+struct Flatten<std::monostate> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X&, Leaf&&) {}
+};
+
+template <class T>
+  requires(Flatten<T>::known)
+struct Flatten<std::optional<T>> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    leaf.word(x.has_value());
+    if (x.has_value()) Flatten<T>::visit(*x, leaf);
+  }
+};
+
+template <class T>
+concept FlatSequence = requires(T& t) {
+  typename T::value_type;
+  t.begin();
+  t.end();
+  t.size();
+} && !std::is_same_v<T, std::string> && Flatten<typename T::value_type>::known;
+
+template <FlatSequence T>
+struct Flatten<T> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    leaf.word(x.size());
+    if constexpr (std::is_same_v<T, std::vector<bool>>) {
+      for (bool value : x) leaf.word(value);
+    } else {
+      for (auto& value : x) Flatten<typename T::value_type>::visit(value, leaf);
+    }
+  }
+};
+
+template <class K, class V>
+  requires(Flatten<K>::known && Flatten<V>::known)
+struct Flatten<std::map<K, V>> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    leaf.word(x.size());
+    for (auto& [key, value] : x) {
+      Flatten<K>::visit(key, leaf);
+      Flatten<V>::visit(value, leaf);
+    }
+  }
+};
+
+template <class A, class B>
+  requires(Flatten<A>::known && Flatten<B>::known)
+struct Flatten<std::pair<A, B>> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    Flatten<A>::visit(x.first, leaf);
+    Flatten<B>::visit(x.second, leaf);
+  }
+};
+
+template <class... T>
+  requires(Flatten<std::decay_t<T>>::known && ...)
+struct Flatten<std::tuple<T...>> {
+  static constexpr bool known = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    std::apply([&](auto&... value) { (Flatten<std::decay_t<T>>::visit(value, leaf), ...); }, x);
+  }
+};
+
+template <class... Args>
+constexpr void check_arguments() {
+  static_assert((Flatten<Args>::known && ...),
+                "graft::compile: an argument of this type is not one Graft can see through, so a plan could not know "
+                "what it depends on. Pass tensors, numbers, enums, std::string, at::Scalar, or std::vector / array / "
+                "optional / pair / tuple / map of those; unpack other types before the call.");
+}
+
+template <class R>
+constexpr void check_result() {
+  static_assert(std::is_void_v<R> || Flatten<R>::known,
+                "graft::compile: a result of this type is not one Graft can rebuild. Return tensors, numbers, or "
+                "std::vector / array / optional / pair / tuple / map of those (or void).");
+}
+
+struct CollectArgs {
+  FlatArgs& out;
+  void tensor(const at::Tensor& t) { out.tensors.push_back(&t); }
+  void word(uint64_t w) { out.statics.push_back(w); }
+};
+struct CollectTensors {
+  std::vector<at::Tensor>& out;
+  void tensor(const at::Tensor& t) { out.push_back(t); }
+  void word(uint64_t) {}
+};
+struct ClearTensors {
+  void tensor(at::Tensor& t) { t = at::Tensor(); }
+  void word(uint64_t) {}
+};
+struct FillTensors {
+  at::Tensor* next;
+  void tensor(at::Tensor& t) { t = std::move(*next++); }
+  void word(uint64_t) {}
+};
+
+/// One call of `f` with arguments `Args...`, to be finished by Core.
+template <class F, class R, class... Args>
+class Call final : public CallBase {
+  using Value = std::conditional_t<std::is_void_v<R>, std::monostate, std::decay_t<R>>;
+
+ public:
+  Call(const F& f, Args&... arguments) : f_(f), arguments_(arguments...) {
+    (Flatten<std::decay_t<Args>>::visit(std::as_const(arguments), CollectArgs{args}), ...);
+  }
+
+  void run_eager() override {
+    if constexpr (std::is_void_v<R>) {
+      std::apply([&](auto&... a) { f_(a...); }, arguments_);
+      result_.emplace();
+    } else {
+      result_.emplace(std::apply([&](auto&... a) -> decltype(auto) { return f_(a...); }, arguments_));
+    }
+  }
+  std::vector<at::Tensor> result_tensors() const override {
+    std::vector<at::Tensor> out;
+    Flatten<Value>::visit(*result_, CollectTensors{out});
+    return out;
+  }
+  std::shared_ptr<const void> result_prototype() const override {
+    auto prototype = std::make_shared<Value>(*result_);
+    Flatten<Value>::visit(*prototype, ClearTensors{});
+    return prototype;
+  }
+  void set_result(const void* prototype, at::Tensor* tensors) override {
+    result_.emplace(*static_cast<const Value*>(prototype));
+    Flatten<Value>::visit(*result_, FillTensors{tensors});
+  }
+  auto take_result() {
+    if constexpr (!std::is_void_v<R>) return Value(std::move(*result_));
+  }
+
+ private:
+  const F& f_;
+  std::tuple<Args&...> arguments_;
+  std::optional<Value> result_;
+};
+
+}  // namespace graft::detail

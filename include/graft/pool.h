@@ -1,0 +1,32 @@
+// A caching memory pool for CPU tensors, with huge pages for large blocks.
+#pragma once
+
+#include <cstdint>
+
+namespace graft {
+
+/// While alive on a thread, CPU tensors allocated by this thread come from Graft's pool: blocks freed earlier are reused
+/// warm, so that large results cost no page faults. For eager code as for compiled. Guards nest. Memory may be
+/// freed on any thread, also after the guard is gone.
+class PoolGuard {
+ public:
+  PoolGuard();
+  ~PoolGuard();
+  PoolGuard(const PoolGuard&) = delete;
+  PoolGuard& operator=(const PoolGuard&) = delete;
+
+ private:
+  bool previous_;
+};
+
+struct PoolStats {
+  int64_t in_use_bytes = 0;  ///< handed out now
+  int64_t cached_bytes = 0;  ///< kept for reuse
+  int64_t hits = 0;          ///< allocations served from the cache
+  int64_t misses = 0;        ///< allocations that asked the system
+};
+PoolStats pool_stats();
+/// Gives every cached block back to the system.
+void pool_trim();
+
+}  // namespace graft

@@ -1,0 +1,245 @@
+#include "passes/inline.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "ir/builder.h"
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Extern;
+using ir::Item;
+using ir::Program;
+using ir::Role;
+using ir::Statement;
+using ir::View;
+
+namespace {
+
+constexpr size_t kMaxNodes = 220;
+constexpr size_t kMaxLoads = 24;
+constexpr size_t kMaxPieces = 16;
+
+/// Does the item touch `access` (over `axes`) by writing / reading?
+bool extern_touches(const Extern& e, int storage, bool writes) {
+  if (writes) return std::count(e.written.begin(), e.written.end(), storage) > 0;
+  return std::any_of(e.inputs.begin(), e.inputs.end(), [&](const View& v) { return v.storage == storage; });
+}
+bool writes(const Item& item, const Access& access, const std::vector<int64_t>& axes) {
+  if (const auto* s = std::get_if<Statement>(&item))
+    return may_touch(s->store, s->axes, access, axes) && relate(s->store, s->axes, access, axes).relation != Relation::Disjoint;
+  if (const auto* e = std::get_if<Extern>(&item)) return extern_touches(*e, access.storage, true);
+  return false;
+}
+
+/// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and results count too.
+int count_readers(const Program& program, size_t at, const Statement& producer) {
+  int readers = 0;
+  for (size_t i = at + 1; i < program.items.size(); ++i) {
+    if (const auto* s = std::get_if<Statement>(&program.items[i])) {
+      for (const Access& load : s->loads)
+        if (may_touch(producer.store, producer.axes, load, s->axes) &&
+            relate(producer.store, producer.axes, load, s->axes).relation != Relation::Disjoint)
+          ++readers;
+      if (may_touch(s->store, s->axes, producer.store, producer.axes) && s->guard < 0 && !s->reduction &&
+          relate(s->store, s->axes, producer.store, producer.axes).relation == Relation::Covered)
+        return readers;  // overwritten as a whole
+    } else if (const auto* e = std::get_if<Extern>(&program.items[i])) {
+      readers += extern_touches(*e, producer.store.storage, false);
+    } else if (const auto* a = std::get_if<ir::Abort>(&program.items[i])) {
+      readers += a->flag == producer.store.storage;
+    }
+  }
+  return readers;
+}
+
+class Inliner {
+ public:
+  explicit Inliner(Program program) : old_(std::move(program)) {
+    out_.storages = old_.storages;
+    out_.results = old_.results;
+    touched_.resize(old_.storages.size());
+  }
+
+  Program run() {
+    for (size_t i = 0; i < old_.items.size(); ++i) {
+      auto* s = std::get_if<Statement>(&old_.items[i]);
+      if (!s) {
+        append(old_.items[i], -1);
+        continue;
+      }
+      int readers = old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary ? count_readers(old_, i, *s) : 0;
+      for (Statement& piece : resolve(*s)) append(std::move(piece), readers);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  /// The statement with its loads of temporaries resolved, in pieces.
+  std::vector<Statement> resolve(const Statement& original) {
+    std::vector<Statement> done;
+    std::deque<Statement> todo{original};
+    while (!todo.empty()) {
+      Statement s = std::move(todo.front());
+      todo.pop_front();
+      bool changed = true;
+      while (changed) {
+        changed = false;
+        for (size_t l = 0; l < s.loads.size() && !changed; ++l) {
+          Overlap split;
+          if (try_inline(s, l, split)) {
+            changed = true;
+          } else if (split.relation == Relation::NeedSplit && !(s.reduction && s.reduction->scan)) {
+            split_axis(s, static_cast<size_t>(split.axis), split.at);
+            changed = true;
+          } else if (split.relation == Relation::Partial && can_take_range(s, split) && done.size() + todo.size() < kMaxPieces) {
+            Statement rest = s;
+            auto axis = static_cast<size_t>(split.axis);
+            take_range(rest, axis, split.at, s.axes[axis]);
+            take_range(s, axis, 0, split.at);
+            todo.push_front(std::move(rest));
+            changed = true;
+          }
+        }
+      }
+      done.push_back(std::move(s));
+    }
+    return done;
+  }
+
+  static bool can_take_range(const Statement& s, const Overlap& split) {
+    return !s.reduction || !s.reduction->axes[static_cast<size_t>(split.axis)];
+  }
+
+  /// Inlines the producer of load `l`. Where only a split stands in the way, says which in `split`.
+  bool try_inline(Statement& s, size_t l, Overlap& split) {
+    const Access load = s.loads[l];
+    const ir::Storage& storage = out_.storages[static_cast<size_t>(load.storage)];
+    if (storage.role != Role::Temporary || storage.made_by_extern || !load.indirect.empty()) return false;
+    const std::vector<size_t>& writers = touched_[static_cast<size_t>(load.storage)];
+    for (size_t k = writers.size(); k-- > 0;) {
+      size_t at = writers[k];
+      const auto* producer = std::get_if<Statement>(&out_.items[at]);
+      if (!producer) return false;
+      Overlap overlap = relate(producer->store, producer->axes, load, s.axes);
+      if (overlap.relation == Relation::Disjoint) continue;
+      if (overlap.relation == Relation::Unknown || !worth_it(s, *producer, readers_[at]) || !inputs_unchanged(*producer, at)) return false;
+      if (overlap.relation != Relation::Covered) {
+        split = overlap;
+        return false;
+      }
+      Statement merged = s;
+      substitute(merged, l, *producer, overlap.map);
+      if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads || !point_safe(merged)) return false;
+      s = std::move(merged);
+      return true;
+    }
+    return false;
+  }
+
+  static bool worth_it(const Statement& reader, const Statement& producer, int readers) {
+    if (producer.reduction || producer.guard >= 0) return false;
+    if (producer.loads.empty() && work(producer) <= 2) return true;
+    bool expands = points(reader) > points(producer) * 2;
+    if (expands) return work(producer) <= 2 && producer.loads.size() <= 1;
+    if (readers <= 1) return true;
+    return work(producer) <= 1 && producer.loads.size() <= 1;
+  }
+
+  /// Neither the producer (in place) nor a later statement wrote what the producer reads.
+  bool inputs_unchanged(const Statement& producer, size_t at) const {
+    for (const Access& input : producer.loads) {
+      const auto& writers = touched_[static_cast<size_t>(input.storage)];
+      for (size_t k = writers.size(); k-- > 0 && writers[k] >= at;)
+        if (writes(out_.items[writers[k]], input, producer.axes)) return false;
+    }
+    return true;
+  }
+
+  /// No point of the statement reads what another point of it stores.
+  static bool point_safe(const Statement& s) {
+    for (const Access& load : s.loads) {
+      if (load == s.store || !may_touch(s.store, s.axes, load, s.axes)) continue;
+      if (relate(s.store, s.axes, load, s.axes).relation != Relation::Disjoint) return false;
+    }
+    return true;
+  }
+
+  void append(Item item, int readers) {
+    size_t at = out_.items.size();
+    if (const auto* s = std::get_if<Statement>(&item)) {
+      touched_[static_cast<size_t>(s->store.storage)].push_back(at);
+    } else if (const auto* e = std::get_if<Extern>(&item)) {
+      for (int storage : e->written) touched_[static_cast<size_t>(storage)].push_back(at);
+    }
+    out_.items.push_back(std::move(item));
+    readers_.push_back(readers);
+  }
+
+  Program old_;
+  Program out_;
+  std::vector<std::vector<size_t>> touched_;  ///< a storage: items of out_ that write it
+  std::vector<int> readers_;                  ///< an item of out_: readers of its statement as recorded
+};
+
+}  // namespace
+
+Program inline_producers(Program program) { return Inliner(std::move(program)).run(); }
+
+Program remove_dead_stores(Program program) {
+  std::vector<std::vector<size_t>> touching(program.storages.size());  // items that read or write a storage
+  for (size_t i = 0; i < program.items.size(); ++i) {
+    auto touch = [&](int storage) {
+      if (storage < 0) return;
+      auto& list = touching[static_cast<size_t>(storage)];
+      if (list.empty() || list.back() != i) list.push_back(i);
+    };
+    if (const auto* s = std::get_if<Statement>(&program.items[i])) {
+      for (const Access& load : s->loads) touch(load.storage);
+      touch(s->store.storage);
+    } else if (const auto* e = std::get_if<Extern>(&program.items[i])) {
+      for (const View& v : e->inputs) touch(v.storage);
+      for (int storage : e->written) touch(storage);
+    } else {
+      touch(std::get<ir::Abort>(program.items[i]).flag);
+    }
+  }
+  std::vector<bool> dead(program.items.size(), false);
+  for (size_t i = program.items.size(); i-- > 0;) {
+    const auto* s = std::get_if<Statement>(&program.items[i]);
+    if (!s) continue;
+    const auto& list = touching[static_cast<size_t>(s->store.storage)];
+    bool live = program.storages[static_cast<size_t>(s->store.storage)].role != Role::Temporary;
+    for (size_t j : list) {
+      if (j <= i || dead[j]) continue;
+      const auto* later = std::get_if<Statement>(&program.items[j]);
+      if (!later) {
+        live = true;
+        break;
+      }
+      bool reads = std::any_of(later->loads.begin(), later->loads.end(), [&](const Access& load) {
+        return may_touch(s->store, s->axes, load, later->axes) && relate(s->store, s->axes, load, later->axes).relation != Relation::Disjoint;
+      });
+      if (reads) {
+        live = true;
+        break;
+      }
+      if (later->guard < 0 && (!later->reduction || later->reduction->scan) &&
+          relate(later->store, later->axes, s->store, s->axes).relation == Relation::Covered) {
+        live = false;
+        break;
+      }
+    }
+    dead[i] = !live;
+  }
+  Program out;
+  out.storages = std::move(program.storages);
+  out.results = std::move(program.results);
+  for (size_t i = 0; i < program.items.size(); ++i)
+    if (!dead[i]) out.items.push_back(std::move(program.items[i]));
+  return out;
+}
+
+}  // namespace graft::passes

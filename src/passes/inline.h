@@ -1,0 +1,21 @@
+// Inline: a reader of a temporary computes the value itself, where that saves memory traffic.
+//
+//     [a:4,b:8] %9[a*8+b] f32 = (%0[a*8+b] * %1[b])
+//     [a:4,b:8] %2[a*8+b] f32 = (%9[a*8+b] + 1)
+// becomes
+//     [a:4,b:8] %2[a*8+b] f32 = ((%0[a*8+b] * %1[b]) + 1)
+//
+// A reader of something stored in parts (cat, pad, slices written in place) is first split at the parts' borders, so
+// that each piece has one producer.
+#pragma once
+
+#include "ir/program.h"
+
+namespace graft::passes {
+
+ir::Program inline_producers(ir::Program program);
+
+/// Removes statements whose stores nobody reads: into temporaries without readers, and those overwritten unread.
+ir::Program remove_dead_stores(ir::Program program);
+
+}  // namespace graft::passes

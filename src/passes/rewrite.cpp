@@ -1,0 +1,254 @@
+#include "passes/rewrite.h"
+
+#include <algorithm>
+
+#include "ir/builder.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Expr;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ScalarType;
+using ir::Statement;
+
+namespace {
+
+template <class Fn>
+void each_access(Statement& s, Fn fn) {
+  fn(s.store);
+  for (Access& a : s.loads) fn(a);
+}
+
+void remap_ids(Statement& s, const std::vector<NodeId>& to) {
+  auto map = [&](NodeId& id) {
+    if (id >= 0) id = to[static_cast<size_t>(id)];
+  };
+  map(s.value);
+  map(s.guard);
+  if (s.reduction) map(s.reduction->input);
+  each_access(s, [&](Access& a) {
+    for (ir::Indirect& i : a.indirect) map(i.index);
+  });
+}
+
+/// Rebuilds the expression, giving `make` each node (operands already remapped) to add as it likes.
+template <class Make>
+void rebuild(Statement& s, Make make) {
+  Expr out;
+  std::vector<NodeId> to(s.expr.nodes.size());
+  for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
+    Node node = s.expr.nodes[id];
+    for (NodeId& in : node.in)
+      if (in >= 0) in = to[static_cast<size_t>(in)];
+    to[id] = make(out, node);
+  }
+  s.expr = std::move(out);
+  remap_ids(s, to);
+}
+
+}  // namespace
+
+void split_axis(Statement& s, size_t axis, int64_t inner) {
+  auto at = static_cast<std::ptrdiff_t>(axis);
+  s.axes[axis] /= inner;
+  s.axes.insert(s.axes.begin() + at + 1, inner);
+  each_access(s, [&](Access& a) {
+    int64_t stride = a.strides[axis];
+    a.strides[axis] = stride * inner;
+    a.strides.insert(a.strides.begin() + at + 1, stride);
+  });
+  if (s.reduction) s.reduction->axes.insert(s.reduction->axes.begin() + at, s.reduction->axes[axis]);
+  rebuild(s, [&](Expr& out, Node node) {
+    if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
+    if (node.payload > static_cast<int64_t>(axis)) {
+      ++node.payload;
+      return out.add(node);
+    }
+    NodeId high = out.add(node);
+    ++node.payload;
+    NodeId low = out.add(node);
+    NodeId scaled = out.node(Op::Mul, ScalarType::Long, high, out.integer(inner, ScalarType::Long));
+    return out.node(Op::Add, ScalarType::Long, scaled, low);
+  });
+}
+
+void take_range(Statement& s, size_t axis, int64_t first, int64_t last) {
+  s.axes[axis] = last - first;
+  each_access(s, [&](Access& a) { a.offset += a.strides[axis] * first; });
+  if (first == 0) return;
+  rebuild(s, [&](Expr& out, Node node) {
+    NodeId id = out.add(node);
+    if (node.op != Op::Axis || node.payload != static_cast<int64_t>(axis)) return id;
+    return out.node(Op::Add, ScalarType::Long, id, out.integer(first, ScalarType::Long));
+  });
+}
+
+void permute_axes(Statement& s, const std::vector<size_t>& order) {
+  Statement old = s;
+  std::vector<int64_t> place(order.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    s.axes[k] = old.axes[order[k]];
+    place[order[k]] = static_cast<int64_t>(k);
+    s.store.strides[k] = old.store.strides[order[k]];
+    for (size_t l = 0; l < s.loads.size(); ++l) s.loads[l].strides[k] = old.loads[l].strides[order[k]];
+    if (s.reduction) s.reduction->axes[k] = old.reduction->axes[order[k]];
+  }
+  rebuild(s, [&](Expr& out, Node node) {
+    if (node.op == Op::Axis) node.payload = place[static_cast<size_t>(node.payload)];
+    return out.add(node);
+  });
+}
+
+void drop_unit_axes(Statement& s) {
+  for (size_t axis = s.axes.size(); axis-- > 0;) {
+    if (s.axes[axis] != 1) continue;
+    // The one axis of a scan, or the last reduced axis, still says that there is a reduction.
+    if (s.reduction && s.reduction->axes[axis] && std::count(s.reduction->axes.begin(), s.reduction->axes.end(), true) == 1) continue;
+    auto at = static_cast<std::ptrdiff_t>(axis);
+    s.axes.erase(s.axes.begin() + at);
+    each_access(s, [&](Access& a) { a.strides.erase(a.strides.begin() + at); });
+    if (s.reduction) s.reduction->axes.erase(s.reduction->axes.begin() + at);
+    rebuild(s, [&](Expr& out, Node node) {
+      if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
+      if (node.payload == static_cast<int64_t>(axis)) return out.integer(0, ScalarType::Long);
+      --node.payload;
+      return out.add(node);
+    });
+  }
+}
+
+void compact(Statement& s) {
+  std::vector<bool> live(s.expr.nodes.size(), false);
+  std::vector<NodeId> todo;
+  auto need = [&](NodeId id) {
+    if (id >= 0 && !live[static_cast<size_t>(id)]) live[static_cast<size_t>(id)] = true, todo.push_back(id);
+  };
+  need(s.value);
+  need(s.guard);
+  if (s.reduction) need(s.reduction->input);
+  for (const ir::Indirect& i : s.store.indirect) need(i.index);
+  while (!todo.empty()) {
+    const Node& node = s.expr.nodes[static_cast<size_t>(todo.back())];
+    todo.pop_back();
+    for (NodeId in : node.in) need(in);
+    if (node.op == Op::Load)
+      for (const ir::Indirect& i : s.loads[static_cast<size_t>(node.payload)].indirect) need(i.index);
+  }
+  std::vector<int64_t> load_to(s.loads.size(), -1), scalar_to(s.scalars.size(), -1);
+  std::vector<Access> loads;
+  std::vector<uint64_t> scalars;
+  Expr out;
+  std::vector<NodeId> to(s.expr.nodes.size(), -1);
+  for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
+    if (!live[id]) continue;
+    Node node = s.expr.nodes[id];
+    for (NodeId& in : node.in)
+      if (in >= 0) in = to[static_cast<size_t>(in)];
+    auto k = static_cast<size_t>(node.payload);
+    if (node.op == Op::Load) {
+      if (load_to[k] < 0) {
+        Access access = s.loads[k];
+        for (ir::Indirect& i : access.indirect) i.index = to[static_cast<size_t>(i.index)];
+        auto found = std::find(loads.begin(), loads.end(), access);
+        load_to[k] = found - loads.begin();
+        if (found == loads.end()) loads.push_back(std::move(access));
+      }
+      node.payload = load_to[k];
+    } else if (node.op == Op::Scalar) {
+      if (scalar_to[k] < 0) {
+        auto found = std::find(scalars.begin(), scalars.end(), s.scalars[k]);
+        scalar_to[k] = found - scalars.begin();
+        if (found == scalars.end()) scalars.push_back(s.scalars[k]);
+      }
+      node.payload = scalar_to[k];
+    }
+    to[id] = out.add(node);
+  }
+  s.loads.clear();  // their indices are remapped already
+  s.expr = std::move(out);
+  remap_ids(s, to);
+  s.loads = std::move(loads);
+  s.scalars = std::move(scalars);
+}
+
+void substitute(Statement& reader, size_t load, const Statement& producer, const PointMap& map) {
+  Expr out;
+  std::vector<NodeId> from_producer(producer.expr.nodes.size(), -1);
+  size_t first_load = reader.loads.size(), first_scalar = reader.scalars.size();
+  reader.scalars.insert(reader.scalars.end(), producer.scalars.begin(), producer.scalars.end());
+
+  auto index = [&](int64_t axis) {  // the producer's axis in the reader's axes
+    auto p = static_cast<size_t>(axis);
+    NodeId sum = -1;
+    for (size_t a = 0; a < reader.axes.size(); ++a) {
+      int64_t k = map.coefficient[p][a];
+      if (k == 0) continue;
+      NodeId term = out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(a)});
+      if (k != 1) term = out.node(Op::Mul, ScalarType::Long, term, out.integer(k, ScalarType::Long));
+      sum = sum < 0 ? term : out.node(Op::Add, ScalarType::Long, sum, term);
+    }
+    if (sum < 0) return out.integer(map.constant[p], ScalarType::Long);
+    if (map.constant[p] == 0) return sum;
+    return out.node(Op::Add, ScalarType::Long, sum, out.integer(map.constant[p], ScalarType::Long));
+  };
+  for (size_t id = 0; id < producer.expr.nodes.size(); ++id) {
+    Node node = producer.expr.nodes[id];
+    for (NodeId& in : node.in)
+      if (in >= 0) in = from_producer[static_cast<size_t>(in)];
+    if (node.op == Op::Axis) {
+      from_producer[id] = index(node.payload);
+      continue;
+    }
+    if (node.op == Op::Load) node.payload += static_cast<int64_t>(first_load);
+    if (node.op == Op::Scalar) node.payload += static_cast<int64_t>(first_scalar);
+    from_producer[id] = out.add(node);
+  }
+  for (const Access& old : producer.loads) {
+    Access access = old;
+    access.strides.assign(reader.axes.size(), 0);
+    for (size_t p = 0; p < producer.axes.size(); ++p) {
+      access.offset += old.strides[p] * map.constant[p];
+      for (size_t a = 0; a < reader.axes.size(); ++a) access.strides[a] += old.strides[p] * map.coefficient[p][a];
+    }
+    for (size_t a = 0; a < reader.axes.size(); ++a)
+      if (reader.axes[a] == 1) access.strides[a] = 0;
+    for (ir::Indirect& i : access.indirect) i.index = from_producer[static_cast<size_t>(i.index)];
+    reader.loads.push_back(std::move(access));
+  }
+  NodeId value = from_producer[static_cast<size_t>(producer.value)];
+
+  std::vector<NodeId> to(reader.expr.nodes.size());
+  for (size_t id = 0; id < reader.expr.nodes.size(); ++id) {
+    Node node = reader.expr.nodes[id];
+    for (NodeId& in : node.in)
+      if (in >= 0) in = to[static_cast<size_t>(in)];
+    to[id] = node.op == Op::Load && node.payload == static_cast<int64_t>(load) ? value : out.add(node);
+  }
+  reader.expr = std::move(out);
+  // Only the reader's own accesses still hold its old ids.
+  std::vector<Access> added(reader.loads.begin() + static_cast<std::ptrdiff_t>(first_load), reader.loads.end());
+  reader.loads.resize(first_load);
+  remap_ids(reader, to);
+  reader.loads.insert(reader.loads.end(), added.begin(), added.end());
+  compact(reader);
+}
+
+int work(const Statement& s) {
+  int total = 0;
+  for (const Node& node : s.expr.nodes) {
+    switch (node.op) {
+      case Op::Load: case Op::Const: case Op::Scalar: case Op::Axis: case Op::Reduced: case Op::Cast: case Op::Bitcast: break;
+      case Op::Div: case Op::Sqrt: case Op::IDiv: case Op::IRem: total += 4; break;
+      case Op::Call: total += 8; break;
+      default: total += 1;
+    }
+  }
+  return total;
+}
+
+int64_t points(const Statement& s) { return ir::numel(s.axes); }
+
+}  // namespace graft::passes

@@ -1,0 +1,113 @@
+#include "passes/simplify.h"
+
+#include <optional>
+
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+using ir::Expr;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ScalarType;
+
+namespace {
+
+bool is_constant(const Expr& e, NodeId id, double value) {
+  const Node& node = e.nodes[static_cast<size_t>(id)];
+  return node.op == Op::Const && ir::constant_value(node) == value && !(value == 0 && ir::is_float(node.type) && node.payload != 0);
+}
+const Node& at(const Expr& e, NodeId id) { return e.nodes[static_cast<size_t>(id)]; }
+
+/// Does every value of `narrow` survive a trip through `wide` and back?
+bool widens(ScalarType narrow, ScalarType wide) {
+  if (narrow == ScalarType::BFloat16 || narrow == ScalarType::Half) return wide == ScalarType::Float || wide == ScalarType::Double;
+  if (narrow == ScalarType::Float) return wide == ScalarType::Double;
+  if (ir::is_integer(narrow) && ir::is_integer(wide)) return c10::elementSize(wide) > c10::elementSize(narrow);
+  return false;
+}
+
+/// A rule sees a node whose operands are already simplified and gives the node that replaces it, or nothing.
+using Rule = std::optional<NodeId> (*)(Expr&, const Node&);
+struct Row {
+  const char* what;
+  Rule rule;
+};
+
+constexpr Row kRules[] = {
+    {"x * 1 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op == Op::Mul && is_constant(e, n.in[1], 1)) return n.in[0];
+       if (n.op == Op::Mul && is_constant(e, n.in[0], 1)) return n.in[1];
+       return {};
+     }},
+    {"x / 1 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op == Op::Div && is_constant(e, n.in[1], 1)) return n.in[0];
+       return {};
+     }},
+    {"integer x + 0 = x, x - 0 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (!ir::is_integer(n.type) || (n.op != Op::Add && n.op != Op::Sub)) return {};
+       if (is_constant(e, n.in[1], 0)) return n.in[0];
+       if (n.op == Op::Add && is_constant(e, n.in[0], 0)) return n.in[1];
+       return {};
+     }},
+    {"- - x = x, ~ ~ x = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if ((n.op == Op::Neg || n.op == Op::Not) && at(e, n.in[0]).op == n.op) return at(e, n.in[0]).in[0];
+       return {};
+     }},
+    {"select(constant, a, b)", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Select || at(e, n.in[0]).op != Op::Const) return {};
+       return at(e, n.in[0]).payload ? n.in[1] : n.in[2];
+     }},
+    {"select(c, a, a) = a", [](Expr&, const Node& n) -> std::optional<NodeId> {
+       if (n.op == Op::Select && n.in[1] == n.in[2]) return n.in[1];
+       return {};
+     }},
+    {"narrow(wide(x)) = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Cast || at(e, n.in[0]).op != Op::Cast) return {};
+       NodeId inner = at(e, n.in[0]).in[0];
+       if (e.type(inner) == n.type && widens(n.type, e.type(n.in[0]))) return inner;
+       return {};
+     }},
+    {"double(float(x)) = double(x) for bf16 and f16 x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Cast || n.type != ScalarType::Double || at(e, n.in[0]).op != Op::Cast) return {};
+       NodeId inner = at(e, n.in[0]).in[0];
+       bool half = e.type(inner) == ScalarType::BFloat16 || e.type(inner) == ScalarType::Half;
+       if (half && e.type(n.in[0]) == ScalarType::Float) return e.cast(inner, ScalarType::Double);
+       return {};
+     }},
+};
+
+}  // namespace
+
+ir::Program simplify(ir::Program program) {
+  for (ir::Item& item : program.items) {
+    auto* s = std::get_if<ir::Statement>(&item);
+    if (!s) continue;
+    Expr out;
+    std::vector<NodeId> to(s->expr.nodes.size());
+    for (size_t id = 0; id < to.size(); ++id) {
+      Node node = s->expr.nodes[id];
+      for (NodeId& in : node.in)
+        if (in >= 0) in = to[static_cast<size_t>(in)];
+      std::optional<NodeId> better;
+      for (const Row& row : kRules)
+        if ((better = row.rule(out, node))) break;
+      to[id] = better ? *better : out.add(node);
+    }
+    auto map = [&](NodeId& id) {
+      if (id >= 0) id = to[static_cast<size_t>(id)];
+    };
+    s->expr = std::move(out);
+    map(s->value);
+    map(s->guard);
+    if (s->reduction) map(s->reduction->input);
+    for (ir::Indirect& i : s->store.indirect) map(i.index);
+    for (ir::Access& load : s->loads)
+      for (ir::Indirect& i : load.indirect) map(i.index);
+    compact(*s);
+  }
+  return program;
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,17 @@
+// Split-reduce: a long reduction with few results becomes partial ones, so that threads share it.
+//
+//     [a:1048576] %1[0] f32 = f32(reduced)   reduced = sum.f64{a} %0[a]
+// becomes
+//     [a:128,b:8192] %9[a] f64 = reduced     reduced = sum.f64{b} %0[a*8192+b]
+//     [a:128] %1[0] f32 = f32(reduced)       reduced = sum.f64{a} %9[a]
+//
+// The parts depend on the sizes alone, never on the number of threads, so neither do the bits.
+#pragma once
+
+#include "ir/program.h"
+
+namespace graft::passes {
+
+ir::Program split_reductions(ir::Program program);
+
+}  // namespace graft::passes
