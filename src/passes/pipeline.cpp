@@ -20,12 +20,14 @@ namespace {
 struct ProgramPass {
   PassName name;
   Program (*run)(Program);
+  bool fast_only = false;
 };
 
 constexpr ProgramPass kProgramPasses[] = {
     {{"simplify", true, "rewrites expressions by rules that hold bit for bit"}, simplify},
     {{"inline", true, "readers compute what cheap or single-use producers would have stored"}, inline_producers},
     {{"simplify-inlined", true, "the same rules over what inlining put together"}, simplify},
+    {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"}, keep_wide, true},
     {{"dead-stores", true, "removes statements nobody reads"}, remove_dead_stores},
     {{"split-reduce", true, "cuts long reductions with few results into parts"}, split_reductions},
 };
@@ -89,7 +91,7 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
   Log log(records, settings.keep_text);
   log.step({"lower", false, ""}, [&] { return ir::verify(program); }, [&] { return ir::print(program); });
   for (const ProgramPass& pass : kProgramPasses) {
-    if (skipped(settings, pass.name)) continue;
+    if (skipped(settings, pass.name) || (pass.fast_only && !settings.fast)) continue;
     log.step(
         pass.name,
         [&] {

@@ -1,6 +1,7 @@
 #include "passes/simplify.h"
 
 #include <optional>
+#include <span>
 
 #include "passes/rewrite.h"
 
@@ -35,7 +36,7 @@ struct Row {
   Rule rule;
 };
 
-constexpr Row kRules[] = {
+constexpr Row kExactRules[] = {
     {"x * 1 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op == Op::Mul && is_constant(e, n.in[1], 1)) return n.in[0];
        if (n.op == Op::Mul && is_constant(e, n.in[0], 1)) return n.in[1];
@@ -78,9 +79,26 @@ constexpr Row kRules[] = {
      }},
 };
 
-}  // namespace
+constexpr Row kFastRules[] = {
+    {"float(half(x)) = x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast) return {};
+       ScalarType middle = e.type(n.in[0]);
+       NodeId inner = at(e, n.in[0]).in[0];
+       bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
+       if (half && e.type(inner) == ScalarType::Float) return inner;
+       return {};
+     }},
+    {"exp is the inline polynomial",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Call || n.type != ScalarType::Float) return {};
+       auto routine = static_cast<ir::Routine>(n.payload);
+       if (routine != ir::Routine::VmlExp && routine != ir::Routine::SleefExp) return {};
+       return e.call(ir::Routine::InlineExp, n.in[0]);
+     }},
+};
 
-ir::Program simplify(ir::Program program) {
+ir::Program rewrite(ir::Program program, std::span<const Row> rules) {
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<ir::Statement>(&item);
     if (!s) continue;
@@ -91,7 +109,7 @@ ir::Program simplify(ir::Program program) {
       for (NodeId& in : node.in)
         if (in >= 0) in = to[static_cast<size_t>(in)];
       std::optional<NodeId> better;
-      for (const Row& row : kRules)
+      for (const Row& row : rules)
         if ((better = row.rule(out, node))) break;
       to[id] = better ? *better : out.add(node);
     }
@@ -109,5 +127,10 @@ ir::Program simplify(ir::Program program) {
   }
   return program;
 }
+
+}  // namespace
+
+ir::Program simplify(ir::Program program) { return rewrite(std::move(program), kExactRules); }
+ir::Program keep_wide(ir::Program program) { return rewrite(std::move(program), kFastRules); }
 
 }  // namespace graft::passes

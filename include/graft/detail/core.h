@@ -29,6 +29,8 @@ class CallBase {
   virtual void run_eager() = 0;
   /// The tensors of the kept result, flattened. Only after run_eager.
   virtual std::vector<at::Tensor> result_tensors() const = 0;
+  /// Everything else of the kept result (numbers, container sizes), as words: a plan takes them for constants.
+  virtual std::vector<uint64_t> result_words() const = 0;
   /// The kept result with its tensors undefined: what a plan fills in at a later call. Scalars in it are constants.
   virtual std::shared_ptr<const void> result_prototype() const = 0;
   /// Makes the result: the prototype with its tensors replaced, in flattening order.

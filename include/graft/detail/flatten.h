@@ -180,6 +180,11 @@ struct CollectTensors {
   void tensor(const at::Tensor& t) { out.push_back(t); }
   void word(uint64_t) {}
 };
+struct CollectWords {
+  std::vector<uint64_t>& out;
+  void tensor(const at::Tensor&) {}
+  void word(uint64_t w) { out.push_back(w); }
+};
 struct ClearTensors {
   void tensor(at::Tensor& t) { t = at::Tensor(); }
   void word(uint64_t) {}
@@ -211,6 +216,11 @@ class Call final : public CallBase {
   std::vector<at::Tensor> result_tensors() const override {
     std::vector<at::Tensor> out;
     Flatten<Value>::visit(*result_, CollectTensors{out});
+    return out;
+  }
+  std::vector<uint64_t> result_words() const override {
+    std::vector<uint64_t> out;
+    Flatten<Value>::visit(*result_, CollectWords{out});
     return out;
   }
   std::shared_ptr<const void> result_prototype() const override {

@@ -1,0 +1,270 @@
+#include "cli/demo.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "cli/demo_measure.h"
+#include "cli/usage.h"
+#include "cli/version.h"
+#include "lab/env.h"
+#include "lab/table.h"
+
+namespace graft::cli {
+namespace {
+
+using lab::Align;
+using lab::Cell;
+using lab::number;
+using lab::Style;
+using workloads::minilm::Attention;
+using workloads::minilm::Cut;
+
+const char* name_of(Attention attention) {
+  return attention == Attention::Sdpa ? "sdpa" : "explicit";
+}
+const char* name_of(Cut cut) {
+  return cut == Cut::Elementwise ? "elementwise" : "blocks";
+}
+
+// "1.25x (1.22-1.29)": green when the interval lies above 1, red when below.
+Cell ratio_cell(const lab::Ratio& ratio) {
+  const Style style = ratio.lo > 1 ? Style::Good : ratio.hi < 1 ? Style::Bad : Style::Plain;
+  return {number(ratio.ratio) + "x (" + number(ratio.lo) + "-" + number(ratio.hi) + ")", style};
+}
+
+Cell result_cell(const lab::Comparison& result) {
+  return {result.text(), result.bitwise     ? Style::Good
+                         : result.same_form ? Style::Plain
+                                            : Style::Bad};
+}
+
+struct Results {
+  std::vector<RegionRow> regions;
+  std::vector<ModelRow> model;
+  std::vector<NearestRow> nearest;
+};
+
+void print_model(const Results& results, bool color) {
+  std::cout << lab::styled("Sentences into vectors: all-MiniLM-L6-v2, real weights, fp32",
+                           Style::Bold, color)
+            << '\n';
+  lab::Table table({{"batch, length"},
+                    {"eager ms", Align::Right},
+                    {"with pool", Align::Right},
+                    {"compiled ms", Align::Right},
+                    {"speed-up (95 %)", Align::Right},
+                    {"result"},
+                    {"eager's attention"}});
+  for (const ModelRow& row : results.model) {
+    table.row({std::to_string(row.batch) + ", " + std::to_string(row.length),
+               number(lab::median(row.eager.ms)), number(lab::median(row.pooled.ms)),
+               number(lab::median(row.compiled.ms)), ratio_cell(row.speedup),
+               result_cell(row.result), Cell(name_of(row.baseline), Style::Dim)});
+  }
+  table.print(std::cout, color);
+  std::cout << "eager: the faster of its two attentions. with pool: eager under graft::PoolGuard, "
+               "as compiled is.\n\n";
+}
+
+void print_regions(const Results& results, bool color) {
+  const ModelRow& whole = results.model.back();
+  const double eager_ms = lab::median(whole.eager.ms);
+  std::cout << lab::styled("Its regions at " + std::to_string(whole.batch) + ", " +
+                               std::to_string(whole.length) + ", one call each",
+                           Style::Bold, color)
+            << '\n';
+  lab::Table table({{"region"},
+                    {"calls", Align::Right},
+                    {"eager ms", Align::Right},
+                    {"compiled ms", Align::Right},
+                    {"speed-up (95 %)", Align::Right},
+                    {"share", Align::Right},
+                    {"first call ms", Align::Right},
+                    {"compile ms", Align::Right},
+                    {"pays after", Align::Right},
+                    {"result"},
+                    {"verdict"}});
+  double covered_ms = 0, compile_ms = 0;
+  for (const RegionRow& row : results.regions) {
+    const double ms = row.eager_ms() * static_cast<double>(row.calls_per_encode);
+    covered_ms += ms;
+    compile_ms += row.report.compile_ms;
+    const double calls = row.break_even_calls();
+    table.row({row.name, std::to_string(row.calls_per_encode), number(row.eager_ms()),
+               number(row.compiled_ms()), ratio_cell(row.speedup),
+               number(100 * ms / eager_ms, 2) + " %", number(row.first_call_ms),
+               number(row.report.compile_ms),
+               std::isfinite(calls) ? number(calls) + " calls" : "never", result_cell(row.result),
+               Cell(to_string(row.report.verdict), Style::Dim)});
+  }
+  table.rule();
+  table.row({"left eager", "", "", "", "",
+             number(std::max(0.0, 100 * (1 - covered_ms / eager_ms)), 2) + " %"});
+  table.print(std::cout, color);
+  const double saved_ms = eager_ms - lab::median(whole.compiled.ms);
+  std::cout << "Compiling them all took " << number(compile_ms) << " ms, in the background";
+  if (saved_ms > 0)
+    std::cout << "; it has paid after " << std::ceil(compile_ms / saved_ms)
+              << " encodings of this size";
+  std::cout << ".\nA region alone is measured without the pool; its share is of eager's time for "
+               "the whole model.\n\n";
+}
+
+void print_nearest(const Results& results, bool color) {
+  std::cout << lab::styled("What the vectors are for: the nearest of " +
+                               std::to_string(std::size(workloads::minilm::kSentences)) +
+                               " sentences",
+                           Style::Bold, color)
+            << '\n';
+  bool same = true;
+  for (const NearestRow& row : results.nearest) {
+    std::cout << "  " << row.query << '\n';
+    for (size_t i = 0; i < row.eager.size(); ++i) {
+      const auto& [eager, compiled] = std::pair(row.eager[i], row.compiled[i]);
+      same = same && eager.index == compiled.index;
+      if (i < 2)
+        std::cout << "    " << number(eager.similarity) << "  "
+                  << workloads::minilm::kSentences[eager.index] << '\n';
+    }
+  }
+  std::cout << (same ? "Eager and compiled find the same three, in the same order, for every query."
+                     : lab::styled("Eager and compiled differ in what they find.", Style::Bad,
+                                   color))
+            << '\n';
+}
+
+nlohmann::json to_json(const lab::Samples& samples) {
+  return {{"median_ms", lab::median(samples.ms)}, {"batch", samples.batch}, {"ms", samples.ms}};
+}
+nlohmann::json to_json(const lab::Ratio& ratio) {
+  return {{"ratio", ratio.ratio}, {"lo", ratio.lo}, {"hi", ratio.hi}};
+}
+nlohmann::json to_json(const lab::Comparison& result) {
+  return {{"bitwise", result.bitwise},
+          {"same_form", result.same_form},
+          {"max_abs_diff", result.max_abs_diff}};
+}
+
+nlohmann::json to_json(const Results& results, const DemoOptions& options,
+                       const lab::Environment& environment) {
+  nlohmann::json out = {{"schema_version", 1},
+                        {"command", "demo"},
+                        {"environment", lab::to_json(environment)},
+                        {"cut", name_of(options.cut)},
+                        {"attention", name_of(options.attention)}};
+  for (const ModelRow& row : results.model) {
+    out["model"].push_back({{"batch", row.batch},
+                            {"length", row.length},
+                            {"baseline_attention", name_of(row.baseline)},
+                            {"eager", to_json(row.eager)},
+                            {"eager_with_pool", to_json(row.pooled)},
+                            {"compiled", to_json(row.compiled)},
+                            {"speedup", to_json(row.speedup)},
+                            {"pool_speedup", to_json(row.pool_speedup)},
+                            {"result", to_json(row.result)}});
+  }
+  for (const RegionRow& row : results.regions) {
+    const double calls = row.break_even_calls();
+    out["regions"].push_back(
+        {{"name", row.name},
+         {"calls_per_encode", row.calls_per_encode},
+         {"eager", to_json(row.eager)},
+         {"compiled", to_json(row.compiled)},
+         {"speedup", to_json(row.speedup)},
+         {"result", to_json(row.result)},
+         {"first_call_ms", row.first_call_ms},
+         {"compile_ms", row.report.compile_ms},
+         {"break_even_calls", std::isfinite(calls) ? nlohmann::json(calls) : nlohmann::json()},
+         {"verdict", to_string(row.report.verdict)},
+         {"reason", row.report.reason},
+         {"kernels", row.report.kernels},
+         {"kernels_compiled", row.report.kernels_compiled}});
+  }
+  for (const NearestRow& row : results.nearest) {
+    nlohmann::json found;
+    for (size_t i = 0; i < row.eager.size(); ++i) {
+      found.push_back({{"eager", row.eager[i].index},
+                       {"eager_similarity", row.eager[i].similarity},
+                       {"compiled", row.compiled[i].index},
+                       {"compiled_similarity", row.compiled[i].similarity}});
+    }
+    out["nearest"].push_back({{"query", row.query}, {"found", found}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int run_demo(const DemoOptions& options) try {
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  const c10::InferenceMode inference;
+  const bool color = !options.no_color && lab::colour_wanted(STDOUT_FILENO);
+  const lab::Environment environment = lab::read_environment(kVersion);
+  // Opened before the work: a path that cannot be written is better known now.
+  std::ofstream json;
+  if (!options.json.empty()) {
+    json.open(options.json);
+    if (!json) throw std::runtime_error(options.json + " cannot be written");
+  }
+
+  Results results;
+  {
+    lab::Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, DemoRun::steps());
+    DemoRun run(options, progress);
+    results.regions = run.measure_regions();
+    results.model = run.measure_model();
+    results.nearest = run.find_nearest();
+  }
+  std::cout << environment.cpu << ", " << environment.threads << " threads, "
+            << environment.aten_cpu << ", torch " << environment.torch << "\n\n";
+  print_model(results, color);
+  print_regions(results, color);
+  print_nearest(results, color);
+  if (json.is_open()) {
+    json << to_json(results, options, environment).dump(1) << '\n';
+    if (!json.flush()) throw std::runtime_error(options.json + " could not be written to its end");
+  }
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << "graft demo: " << error.what() << '\n';
+  return 1;
+}
+
+void add_demo(CLI::App& app) {
+  CLI::App* demo = app.add_subcommand(
+      "demo", "Compile a real sentence encoder's regions: what they gain, and cost");
+  const auto options = std::make_shared<DemoOptions>();
+  demo->add_option("--model", options->model,
+                   "MiniLM's folder (default: where tools/setup.sh puts it)");
+  demo->add_flag("--quick", options->quick, "Fewer samples: a first look, with wider intervals");
+  demo->add_option("--json", options->json, "Write the results and every sample to this file");
+  demo->add_flag("--no-color", options->no_color, "Plain text");
+  add_compile_flags(*demo, options->compile);
+  demo->add_option("--threads", options->threads, "Intra-op threads (default: ATen's choice)")
+      ->check(CLI::Range(1, 4096));
+  demo->add_option("--cut", options->cut,
+                   "Compile the functions between the matmuls, or the matmuls with them")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Cut>{{"elementwise", Cut::Elementwise}, {"blocks", Cut::Blocks}}));
+  demo->add_option("--attention", options->attention, "Attention of the compiled side")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Attention>{
+          {"sdpa", Attention::Sdpa}, {"explicit", Attention::Explicit}}));
+  demo->callback([options] {
+    if (const int code = run_demo(*options); code != 0) throw CLI::RuntimeError(code);
+  });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,37 @@
+// graft demo: a real pretrained model, eager and compiled, and what each compiled part gains and
+// costs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <graft/options.h>
+
+#include "workloads/minilm/regions.h"
+
+namespace CLI {
+class App;
+}
+
+namespace graft::cli {
+
+struct DemoOptions {
+  std::filesystem::path model;  ///< MiniLM's folder; empty: the one that tools/setup.sh fetches
+  bool quick = false;  ///< fewer samples: a first look in half a minute, with wider intervals
+  std::string json;    ///< write every sample to this file
+  bool no_color = false;
+  graft::Options compile;
+  int threads = 0;  ///< 0: ATen's choice
+  workloads::minilm::Cut cut = workloads::minilm::Cut::Blocks;
+  workloads::minilm::Attention attention =
+      workloads::minilm::Attention::Sdpa;  ///< of the compiled side
+};
+
+/// Results go to stdout, progress to stderr. Returns the process's exit code: 0, or 1 with a
+/// message on stderr.
+int run_demo(const DemoOptions& options);
+
+/// Adds the subcommand `demo`.
+void add_demo(CLI::App& app);
+
+}  // namespace graft::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace graft::cli {
+
+/// `graft env`: the machine and the build.
+void add_env(CLI::App& app);
+
+}  // namespace graft::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace graft::cli {
+
+/// `graft explain WORKLOAD`: what was recorded, what became of it, and the report.
+void add_explain(CLI::App& app);
+
+}  // namespace graft::cli

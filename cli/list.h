@@ -1,0 +1,12 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace graft::cli {
+
+/// `graft list`: the workloads.
+void add_list(CLI::App& app);
+
+}  // namespace graft::cli

@@ -1,0 +1,40 @@
+// What the subcommands share: errors a user can mend, and names looked up kindly.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workloads/workload.h"
+
+namespace CLI {
+class App;
+}
+
+namespace graft::cli {
+
+/// A wrong call. The text names what came, what was expected, and the next step. Exit code 1.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Those of `names` that `given` may have been meant for, nearest first; empty if none is near.
+std::vector<std::string> near_names(std::string_view given, const std::vector<std::string>& names);
+/// "did you mean 'a' or 'b'?", or "expected one of a, b, c." when nothing is near.
+std::string did_you_mean(std::string_view given, const std::vector<std::string>& names);
+
+std::vector<std::string> workload_names();
+/// Throws UsageError naming near workloads.
+const workloads::Workload& workload_or_throw(const std::string& name);
+
+/// Adds --numerics and --mode, which write to `options`; it must outlive the parse.
+void add_compile_flags(CLI::App& command, Options& options);
+
+/// Calls the compiled region until its verdict is final (faster, not faster, break, mismatch,
+/// failed) and nothing is being compiled, or a minute of calls has passed. Returns the milliseconds
+/// of the first call.
+double settle(const workloads::CompiledCall& compiled);
+
+}  // namespace graft::cli

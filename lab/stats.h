@@ -1,0 +1,45 @@
+// Statistics of timing samples. Timings are skewed and have outliers, so medians and ranks come
+// before means.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace graft::lab {
+
+// Each of these is NaN for an empty sample.
+double mean(std::span<const double> x);
+/// Sample standard deviation (n - 1); 0 for one value.
+double stddev(std::span<const double> x);
+/// Linear interpolation between order statistics (numpy's default); q in [0, 1].
+double quantile(std::span<const double> x, double q);
+double median(std::span<const double> x);
+/// Of positive values.
+double geometric_mean(std::span<const double> x);
+
+struct Ratio {
+  double ratio = 0;  ///< median(a) / median(b)
+  double lo = 0;     ///< 95 % percentile bootstrap interval
+  double hi = 0;
+};
+/// How many times a is b, with its uncertainty: for a speed-up, a is the slower side. Same seed,
+/// same interval.
+Ratio bootstrap_ratio(std::span<const double> a, std::span<const double> b, uint64_t seed = 0);
+
+struct RankTest {
+  double u = 0;  ///< pairs (a, b) with a > b; ties count half
+  double p =
+      1;  ///< two-sided: the chance of a split as uneven as this if a and b had one distribution
+};
+/// Mann-Whitney. Exact for small samples without ties, else the normal approximation with tie
+/// correction.
+RankTest mann_whitney(std::span<const double> a, std::span<const double> b);
+
+/// Values outside Tukey's fences: quartiles -/+ 1.5 (mild) or 3 (severe) interquartile ranges.
+struct Outliers {
+  int low_severe = 0, low_mild = 0, high_mild = 0, high_severe = 0;
+  int total() const { return low_severe + low_mild + high_mild + high_severe; }
+};
+Outliers tukey_outliers(std::span<const double> x);
+
+}  // namespace graft::lab

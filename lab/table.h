@@ -1,0 +1,56 @@
+// Plain text tables for terminals and logs.
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graft::lab {
+
+enum class Align { Left, Right };
+enum class Style { Plain, Good, Bad, Dim, Bold };
+
+struct Column {
+  std::string header;
+  Align align = Align::Left;
+};
+
+struct Cell {
+  Cell(std::string content, Style look = Style::Plain) : text(std::move(content)), style(look) {}
+  Cell(const char* content, Style look = Style::Plain) : text(content), style(look) {}
+  std::string text;  ///< UTF-8, one line
+  Style style;
+};
+
+/// Columns two spaces apart, headers underlined. Trailing columns may be left out of a row.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void row(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
+  /// A line across, between the rows before and after.
+  void rule() { rows_.emplace_back(); }
+  bool empty() const { return rows_.empty(); }
+  void print(std::ostream& out, bool colour = false) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;  // an empty one is a rule
+};
+
+/// Terminal cells that UTF-8 text takes: 0 for combining marks, 2 for East Asian wide characters
+/// and emoji.
+size_t display_width(std::string_view utf8);
+/// `text` in the style's ANSI colour, or as it is.
+std::string styled(std::string_view text, Style style, bool colour);
+/// Whether the file descriptor is a terminal that shows colour, and neither NO_COLOR nor TERM=dumb
+/// says otherwise.
+bool colour_wanted(int fd);
+
+/// Three significant digits, never in exponent form: "0.00812", "5.72", "1234"; "-" for NaN.
+std::string number(double value, int digits = 3);
+/// "1.5 GiB", "64 KiB".
+std::string bytes_text(double bytes);
+
+}  // namespace graft::lab

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <bit>
+
+#include "codegen/layout.h"
+
+namespace graft::codegen {
+
+namespace {
+
+using ir::Kernel;
+using ir::Loop;
+using ir::LoopKind;
+using ir::Placed;
+using ir::TreeNode;
+
+constexpr uint8_t kStructureVersion = 1;
+
+class Walk {
+ public:
+  Walk(const Kernel& kernel, Binding& binding) : kernel_(kernel), binding_(binding) {}
+
+  Layout run() {
+    put(kStructureVersion);
+    put(vector_lanes());
+    variables();
+    layout_.statements.resize(kernel_.placed.size());
+    binding_.scratch_bytes = (kernel_.scratch_bytes + 63) / 64 * 64;
+    tree(kernel_.body);
+    for (size_t p = 0; p < kernel_.placed.size(); ++p) statement(p);
+    binding_.grain = kernel_.grain;
+    layout_.storages = static_cast<int>(storages_.size());
+    return std::move(layout_);
+  }
+
+ private:
+  /// Seven bits a byte, the usual small number in one; distinct sequences of numbers give distinct texts.
+  void put(int64_t value) {
+    auto bits = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
+    for (; bits >= 128; bits >>= 7) binding_.structure.push_back(static_cast<char>(bits | 128));
+    binding_.structure.push_back(static_cast<char>(bits));
+  }
+
+  int integer(int64_t value) {
+    binding_.integers.push_back(value);
+    return static_cast<int>(binding_.integers.size() - 1);
+  }
+
+  void variables() {
+    put(static_cast<int64_t>(kernel_.vars.size()));
+    for (const ir::Variable& v : kernel_.vars) {
+      layout_.extent.push_back(v.extent == 1 ? -1 : integer(v.extent));
+      put(static_cast<int64_t>(v.kind) * 2 + (v.extent == 1));
+    }
+    put(static_cast<int64_t>(kernel_.range.size()));
+    binding_.range_extent = 1;
+    for (int v : kernel_.range) {
+      put(v);
+      binding_.range_extent *= extent(v);
+    }
+    layout_.range = kernel_.range.empty() ? RangeKind::Once : RangeKind::Flattened;
+    if (layout_.range == RangeKind::Once && elements_are_range()) {
+      layout_.range = RangeKind::Elements;
+      binding_.range_extent = extent(kernel_.body[0].loop->var);
+    }
+  }
+
+  int64_t extent(int var) const { return kernel_.vars[static_cast<size_t>(var)].extent; }
+
+  bool elements_are_range() const {
+    if (kernel_.body.size() != 1 || !kernel_.body[0].loop) return false;
+    int var = kernel_.body[0].loop->var;
+    if (kernel_.vars[static_cast<size_t>(var)].kind != LoopKind::Vector || extent(var) == 1) return false;
+    return std::none_of(kernel_.placed.begin(), kernel_.placed.end(), [&](const Placed& p) { return reduces_over(p, var); });
+  }
+
+  void tree(const std::vector<TreeNode>& body) {
+    put(static_cast<int64_t>(body.size()));
+    for (const TreeNode& node : body) {
+      put(node.loop ? -1 - node.loop->var : node.placed);
+      if (!node.loop) {
+        accumulators(static_cast<size_t>(node.placed));
+        continue;
+      }
+      path_.push_back(node.loop->var);
+      tree(node.loop->body);
+      path_.pop_back();
+    }
+  }
+
+  /// Accumulators stay in registers unless a Vector loop that is not reduced runs inside a reduced one.
+  void accumulators(size_t p) {
+    const Placed& placed = kernel_.placed[p];
+    if (!placed.statement.reduction) return;
+    bool inside = false;
+    for (int v : path_) {
+      if (reduces_over(placed, v)) {
+        inside = true;
+      } else if (inside && kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Vector && extent(v) != 1) {
+        layout_.statements[p].array = integer(binding_.scratch_bytes);
+        // Values, and for ArgMax and ArgMin the indices after them; eight bytes each whatever the type.
+        binding_.scratch_bytes += array_entries(extent(v)) * 16;
+      }
+    }
+  }
+
+  void statement(size_t p) {
+    const Placed& placed = kernel_.placed[p];
+    const ir::Statement& s = placed.statement;
+    StatementLayout& layout = layout_.statements[p];
+    put(static_cast<int64_t>(s.axes.size()));
+    for (int v : placed.axis_var) put(v);
+    layout.first_scalar = static_cast<int>(binding_.scalars.size());
+    binding_.scalars.insert(binding_.scalars.end(), s.scalars.begin(), s.scalars.end());
+    put(static_cast<int64_t>(s.scalars.size()));
+    layout.store = use(placed, s.store);
+    put(static_cast<int64_t>(s.loads.size()));
+    for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
+    put(static_cast<int64_t>(s.expr.nodes.size()));
+    for (const ir::Node& node : s.expr.nodes) {
+      put(static_cast<int64_t>(node.op));
+      put(static_cast<int64_t>(node.type));
+      for (ir::NodeId in : node.in) put(in);
+      put(node.payload);
+    }
+    put(s.value);
+    put(s.guard);
+    put(s.reduction.has_value());
+    if (!s.reduction) return;
+    put(static_cast<int64_t>(s.reduction->op));
+    put(static_cast<int64_t>(s.reduction->type));
+    put(s.reduction->input);
+    put(s.reduction->scan);
+    for (bool reduced : s.reduction->axes) put(reduced);
+  }
+
+  Stride stride(int64_t value) {
+    if (value == 0) return {StrideKind::Zero, -1};
+    if (value == 1) return {StrideKind::One, -1};
+    if (value == -1) return {StrideKind::MinusOne, -1};
+    return {StrideKind::Argument, integer(value)};
+  }
+
+  AccessUse use(const Placed& placed, const ir::Access& access) {
+    AccessUse use;
+    use.access = affine(placed, access);
+    put(static_cast<int64_t>(access.indirect.size()));
+    for (const ir::Indirect& part : access.indirect) {
+      use.indirect.push_back({part.index, stride(part.stride)});
+      put(part.index);
+      put(static_cast<int64_t>(use.indirect.back().stride.kind));
+    }
+    return use;
+  }
+
+  int affine(const Placed& placed, const ir::Access& access) {
+    std::vector<int64_t> strides(kernel_.vars.size(), 0);
+    for (size_t a = 0; a < access.strides.size(); ++a) {
+      int var = placed.axis_var[a];
+      if (extent(var) != 1) strides[static_cast<size_t>(var)] += access.strides[a];
+    }
+    AffineAccess key;
+    key.storage = storage(access.storage);
+    key.dtype = access.dtype;
+    key.byte_offset = access.offset * static_cast<int64_t>(c10::elementSize(access.dtype));
+    size_t shapes = layout_.shapes.size();
+    key.shape = shape(strides);
+    bool new_shape = layout_.shapes.size() > shapes;
+    for (size_t k = 0; k < layout_.accesses.size(); ++k) {
+      const AffineAccess& other = layout_.accesses[k];
+      if (other.storage == key.storage && other.dtype == key.dtype && other.shape == key.shape &&
+          other.byte_offset == key.byte_offset) {
+        put(static_cast<int64_t>(k));
+        return static_cast<int>(k);
+      }
+    }
+    auto scratch = std::find_if(kernel_.scratch.begin(), kernel_.scratch.end(),
+                                [&](const ir::Scratch& s) { return s.storage == access.storage; });
+    if (scratch != kernel_.scratch.end()) {
+      key.scratch = integer(scratch->offset + key.byte_offset);
+    } else {
+      key.pointer = static_cast<int>(binding_.pointers.size());
+      binding_.pointers.push_back({access.storage, key.byte_offset});
+    }
+    // An access is told by its number, and a new one by what it is too (likewise shapes): the text stays unambiguous.
+    put(static_cast<int64_t>(layout_.accesses.size()));
+    put(key.storage);
+    put(static_cast<int64_t>(key.dtype));
+    put(key.pointer >= 0);
+    put(key.shape);
+    if (new_shape)
+      for (const Stride& stride : layout_.shapes.back().strides) put(static_cast<int64_t>(stride.kind));
+    layout_.accesses.push_back(key);
+    return static_cast<int>(layout_.accesses.size() - 1);
+  }
+
+  int storage(int id) {
+    auto found = std::find(storages_.begin(), storages_.end(), id);
+    if (found == storages_.end()) found = storages_.insert(storages_.end(), id);
+    return static_cast<int>(found - storages_.begin());
+  }
+
+  int shape(const std::vector<int64_t>& values) {
+    for (size_t k = 0; k < layout_.shapes.size(); ++k)
+      if (layout_.shapes[k].values == values) return static_cast<int>(k);
+    Shape made;
+    made.values = values;
+    for (int64_t value : values) made.strides.push_back(stride(value));
+    layout_.shapes.push_back(std::move(made));
+    return static_cast<int>(layout_.shapes.size() - 1);
+  }
+
+  const Kernel& kernel_;
+  Binding& binding_;
+  Layout layout_;
+  std::vector<int> storages_;  ///< the schedule's number of each storage, in order of appearance
+  std::vector<int> path_;      ///< variables of the open loops
+};
+
+}  // namespace
+
+bool reduces_over(const Placed& placed, int var) {
+  if (!placed.statement.reduction) return false;
+  for (size_t a = 0; a < placed.axis_var.size(); ++a)
+    if (placed.axis_var[a] == var && placed.statement.reduction->axes[a]) return true;
+  return false;
+}
+
+Layout lay_out(const Kernel& kernel, Binding& binding) { return Walk(kernel, binding).run(); }
+
+Binding bind(const Kernel& kernel) {
+  Binding binding;
+  lay_out(kernel, binding);
+  return binding;
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,151 @@
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+
+llvm::Value* Emitter::stride(const Stride& s) {
+  switch (s.kind) {
+    case StrideKind::Zero: return i64(0);
+    case StrideKind::One: return i64(1);
+    case StrideKind::MinusOne: return i64(-1);
+    case StrideKind::Argument: break;
+  }
+  return integer(s.slot);
+}
+
+/// The access's element at the loops' current indices down to `depth`, without the lanes' part.
+llvm::Value* Emitter::pointer(int access, int depth) {
+  const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
+  llvm::Type* element = mem(affine.dtype);
+  size_t f = 0;
+  while (frames_[f].depth != depth) ++f;
+  for (const auto& [known, made] : frames_[f].pointers)
+    if (known == access) return made;
+  llvm::Value* made;
+  if (depth == 0) {
+    if (affine.pointer >= 0) {
+      made = argument(pointers_, affine.pointer, b_.getPtrTy());
+    } else {
+      At at(*this, 0);
+      made = b_.CreateGEP(b_.getInt8Ty(), scratch_, integer(affine.scratch));
+    }
+  } else {
+    made = pointer(access, depth - 1);
+    const LoopPlan& l = loop(frames_[f].loop);
+    const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
+    if (l.var < 0) {
+      if (offsets_[static_cast<size_t>(affine.shape)]) {
+        At at(*this, depth);
+        made = b_.CreateGEP(element, made, range_offset(affine.shape));
+      }
+    } else if (const Stride& s = shape.strides[static_cast<size_t>(l.var)]; !l.vector && s.kind != StrideKind::Zero) {
+      At at(*this, depth);
+      made = b_.CreateGEP(element, made, b_.CreateMul(frames_[f].index, stride(s)));
+    }
+  }
+  frames_[f].pointers.emplace_back(access, made);
+  return made;
+}
+
+llvm::Value* Emitter::uniform_pointer(int access, const std::vector<std::pair<int, Stride>>& indirect) {
+  llvm::Value* base = pointer(access, at_depth_);
+  llvm::Type* element = mem(layout_.accesses[static_cast<size_t>(access)].dtype);
+  for (const auto& [index, s] : indirect)
+    if (!value(index).varying && s.kind != StrideKind::Zero) base = b_.CreateGEP(element, base, b_.CreateMul(get(index), stride(s)));
+  return base;
+}
+
+/// Along the lanes of the vector loop that is open.
+Stride Emitter::lane_stride(int access) const {
+  if (lanes_.empty()) return {};
+  const Shape& shape = layout_.shapes[static_cast<size_t>(layout_.accesses[static_cast<size_t>(access)].shape)];
+  return shape.strides[static_cast<size_t>(loop(lanes_loop_).var)];
+}
+
+/// Elements from the uniform pointer to each lane's element.
+llvm::Value* Emitter::lane_offsets(int access, const std::vector<std::pair<int, Stride>>& indirect) {
+  llvm::Value* sum = nullptr;
+  auto add = [&](llvm::Value* part) { sum = sum ? b_.CreateAdd(sum, part) : part; };
+  if (Stride s = lane_stride(access); s.kind != StrideKind::Zero) {
+    llvm::Value* index = b_.CreateAdd(splat(lanes_[copy_].index), memory_.iota(b_.getInt64Ty()));
+    add(s.kind == StrideKind::One ? index : b_.CreateMul(index, splat(stride(s))));
+  }
+  for (const auto& [index, s] : indirect) {
+    if (!value(index).varying || s.kind == StrideKind::Zero) continue;
+    add(s.kind == StrideKind::One ? get(index) : b_.CreateMul(get(index), splat(stride(s))));
+  }
+  return sum;
+}
+
+namespace {
+
+bool any_varying(const Plan& plan, const std::vector<std::pair<int, Stride>>& indirect) {
+  for (const auto& [index, s] : indirect)
+    if (plan.values[static_cast<size_t>(index)].varying && s.kind != StrideKind::Zero) return true;
+  return false;
+}
+
+}  // namespace
+
+llvm::Value* Emitter::load(const PlanValue& v) {
+  const AffineAccess& affine = layout_.accesses[static_cast<size_t>(v.access)];
+  llvm::Type* element = mem(affine.dtype);
+  llvm::Value* base = uniform_pointer(v.access, v.indirect);
+  llvm::Align align(c10::elementSize(affine.dtype));
+  llvm::Value* on = v.varying ? mask() : nullptr;
+  if (v.guard >= 0 && value(v.guard).varying) on = on ? b_.CreateAnd(on, get(v.guard)) : get(v.guard);
+  if (!v.varying) {
+    return to_register(b_.CreateAlignedLoad(element, base, align), affine.dtype);
+  }
+  Stride s = lane_stride(v.access);
+  llvm::Value* x;
+  if (any_varying(plan_, v.indirect)) {
+    x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
+  } else if (s.kind == StrideKind::One) {
+    x = memory_.load(b_.CreateGEP(element, base, lanes_[copy_].index), element, on);
+  } else if (s.kind == StrideKind::MinusOne) {
+    x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)), element, on);
+  } else if (s.kind == StrideKind::Argument) {
+    x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
+  } else {
+    // One place for all lanes, read under a guard of theirs: if it holds for none, the place may not exist.
+    x = splat(b_.CreateAlignedLoad(element, b_.CreateSelect(b_.CreateOrReduce(on), base, spare_), align));
+  }
+  return to_register(x, affine.dtype);
+}
+
+void Emitter::store(int p, int v, llvm::Value* on) {
+  const StatementPlan& plan = planned(p);
+  int access = laid_out(p).store.access;
+  const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
+  llvm::Type* element = mem(affine.dtype);
+  Stride s = lane_stride(access);
+  bool scattered = any_varying(plan_, plan.store_indirect);
+  if (s.kind == StrideKind::Zero && !scattered) {
+    if (value(v).varying) throw std::runtime_error("graft: kernel " + kernel_.name + ": all lanes store to one place");
+    llvm::Value* x = to_memory(get(v), affine.dtype);
+    llvm::Value* place = uniform_pointer(access, plan.store_indirect);
+    if (plan.guard >= 0 && value(plan.guard).varying) place = b_.CreateSelect(b_.CreateOrReduce(on), place, spare_);
+    b_.CreateAlignedStore(x, place, llvm::Align(c10::elementSize(affine.dtype)));
+    return;
+  }
+  llvm::Value* x = to_memory(wide(v), affine.dtype);
+  llvm::Value* base = uniform_pointer(access, plan.store_indirect);
+  if (scattered || s.kind == StrideKind::Argument)
+    memory_.scatter(x, base, lane_offsets(access, plan.store_indirect), on);
+  else if (s.kind == StrideKind::One)
+    memory_.store(x, b_.CreateGEP(element, base, lanes_[copy_].index), on);
+  else
+    memory_.store_reversed(x, b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)), on);
+}
+
+llvm::Value* Emitter::to_register(llvm::Value* x, ScalarType type) {
+  if (type != ScalarType::Bool) return x;
+  return b_.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
+}
+
+llvm::Value* Emitter::to_memory(llvm::Value* x, ScalarType type) {
+  if (type != ScalarType::Bool) return x;
+  return b_.CreateZExt(x, shaped(b_.getInt8Ty(), x->getType()));
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,54 @@
+// The instructions behind expression nodes. All of it works alike on scalars and on vectors of any number of lanes.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "codegen/llvm/machine.h"
+#include "ir/expr.h"
+
+namespace graft::codegen {
+
+using Builder = llvm::IRBuilder<>;
+
+/// The type a value has in registers: i1 for Bool, the bits (i16) for BFloat16 and Half. Throws for dtypes without loops.
+llvm::Type* register_type(llvm::LLVMContext& context, ir::ScalarType type);
+/// The type in memory: a byte for Bool, otherwise the same.
+llvm::Type* memory_type(llvm::LLVMContext& context, ir::ScalarType type);
+/// `scalar`, or a vector of it with as many lanes as `like` has.
+llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like);
+
+class Arithmetic {
+ public:
+  Arithmetic(Builder& builder, const Machine& machine) : b_(builder), machine_(machine) {}
+
+  /// A node with operands, except Call. `operand`: the type of the first one (for Select: of the second).
+  llvm::Value* node(ir::Op op, ir::ScalarType type, ir::ScalarType operand, llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  llvm::Value* cast(llvm::Value* x, ir::ScalarType from, ir::ScalarType to);
+  /// Bits as a Const's payload, as a scalar of the type.
+  llvm::Constant* constant(int64_t payload, ir::ScalarType type);
+  /// A kernel argument's bits (an i64), likewise.
+  llvm::Value* scalar(llvm::Value* bits, ir::ScalarType type);
+
+  /// a > b (or a < b) as the type compares.
+  llvm::Value* greater(ir::ScalarType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* less(ir::ScalarType type, llvm::Value* a, llvm::Value* b) { return greater(type, b, a); }
+  llvm::Value* is_nan(llvm::Value* x) { return b_.CreateFCmpUNO(x, x); }
+  /// Largest or smallest with NaN winning; of equal values b.
+  llvm::Value* extreme(bool largest, ir::ScalarType type, llvm::Value* a, llvm::Value* b);
+
+ private:
+  llvm::Value* real(ir::Op op, llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  llvm::Value* integer(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* divide(bool remainder, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* shift(bool left, bool is_signed, llvm::Value* x, llvm::Value* count);
+  llvm::Value* compare(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* float_to_bfloat16(llvm::Value* x);
+  llvm::Value* to_float(llvm::Value* x, ir::ScalarType from);
+  llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
+  llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
+
+  Builder& b_;
+  const Machine& machine_;
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,120 @@
+#include "codegen/llvm/calls.h"
+
+#include "codegen/llvm/inline_math.h"
+
+namespace graft::codegen {
+
+using ir::ScalarType;
+using llvm::FixedVectorType;
+
+namespace {
+
+/// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen calls it.
+constexpr uint64_t kVmlMode = 0x140102;
+
+const char* symbol_of(ir::Routine routine, ScalarType type) {
+  const ir::RoutineInfo& r = info(routine);
+  return type == ScalarType::Float ? r.float_symbol : r.double_symbol;
+}
+
+unsigned lanes_in(llvm::Value* x) {
+  auto* vector = llvm::dyn_cast<FixedVectorType>(x->getType());
+  return vector ? vector->getNumElements() : 1;
+}
+
+}  // namespace
+
+llvm::AllocaInst* Calls::slot(llvm::Type* type) {
+  llvm::IRBuilder<> at(prologue_->getTerminator());
+  llvm::AllocaInst* made = at.CreateAlloca(type);
+  made->setAlignment(llvm::Align(64));
+  return made;
+}
+
+llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
+  switch (info(routine).source) {
+    case ir::RoutineSource::Vml: return vml(routine, type, x);
+    case ir::RoutineSource::Sleef: return sleef(routine, type, x, y);
+    case ir::RoutineSource::Libm: return libm(symbol_of(routine, type), x, y);
+    case ir::RoutineSource::Inline: break;
+  }
+  return inline_exp(b_, machine_, x);
+}
+
+void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from, llvm::Value* to) {
+  if (!mode_) {
+    count_ = slot(b_.getInt32Ty());
+    mode_ = slot(b_.getInt64Ty());
+    llvm::IRBuilder<> at(prologue_->getTerminator());
+    at.CreateStore(at.getInt64(kVmlMode), mode_);
+  }
+  auto* pointer = b_.getPtrTy();
+  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, pointer}, false);
+  auto callee = module_.getOrInsertFunction(symbols_.use(symbol_of(routine, type)), signature);
+  b_.CreateStore(count, count_);
+  b_.CreateCall(callee, {count_, from, to, mode_})->setDoesNotThrow();
+}
+
+llvm::Value* Calls::vml(ir::Routine routine, ScalarType type, llvm::Value* x) {
+  llvm::AllocaInst* in = slot(x->getType());
+  llvm::AllocaInst* out = slot(x->getType());
+  b_.CreateStore(x, in);
+  call_array(routine, type, b_.getInt32(lanes_in(x)), in, out);
+  return b_.CreateLoad(x->getType(), out);
+}
+
+llvm::FunctionCallee Calls::pure(const std::string& symbol, llvm::Type* type, int arity) {
+  std::vector<llvm::Type*> arguments(static_cast<size_t>(arity), type);
+  auto callee = module_.getOrInsertFunction(symbols_.use(symbol), llvm::FunctionType::get(type, arguments, false));
+  auto* function = llvm::cast<llvm::Function>(callee.getCallee());
+  function->setDoesNotThrow();
+  function->setDoesNotAccessMemory();
+  function->setWillReturn();
+  return callee;
+}
+
+llvm::Value* Calls::libm(const std::string& symbol, llvm::Value* x, llvm::Value* y) {
+  llvm::Type* t = x->getType();
+  auto callee = pure(symbol, t->getScalarType(), y ? 2 : 1);
+  auto one = [&](llvm::Value* a, llvm::Value* b) { return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a}); };
+  if (!t->isVectorTy()) return one(x, y);
+  llvm::Value* result = llvm::PoisonValue::get(t);
+  for (uint64_t k = 0; k < lanes_in(x); ++k) {
+    llvm::Value* value = one(b_.CreateExtractElement(x, k), y ? b_.CreateExtractElement(y, k) : nullptr);
+    result = b_.CreateInsertElement(result, value, k);
+  }
+  return result;
+}
+
+llvm::Value* Calls::part(llvm::Value* vector, unsigned first, unsigned count) {
+  std::vector<int> order;
+  for (unsigned k = 0; k < count; ++k) order.push_back(static_cast<int>(first + k));
+  return b_.CreateShuffleVector(vector, order);
+}
+
+llvm::Value* Calls::sleef(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
+  std::string name = symbol_of(routine, type);
+  size_t split = name.find('_');
+  std::string stem = name.substr(0, split), bound = split == std::string::npos ? "" : name.substr(split);
+  // Without AVX2 ATen calls the C library, and its libtorch has no SLEEF of that width.
+  if (!machine_.avx2) return libm(stem, x, y);
+  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_, type)) return inline_exp(b_, machine_, x);
+  unsigned native = static_cast<unsigned>(type == ScalarType::Float ? machine_.lanes : machine_.lanes / 2);
+  name = "Sleef_" + stem + (type == ScalarType::Double ? "d" : "") + std::to_string(native) + bound;
+  llvm::Type* t = FixedVectorType::get(x->getType()->getScalarType(), native);
+  auto callee = pure(name, t, y ? 2 : 1);
+  auto whole = [&](llvm::Value* a, llvm::Value* b) { return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a}); };
+  if (!x->getType()->isVectorTy()) {
+    // Every lane the same: the bits are those that the vector gets.
+    llvm::Value* result = whole(b_.CreateVectorSplat(native, x), y ? b_.CreateVectorSplat(native, y) : nullptr);
+    return b_.CreateExtractElement(result, uint64_t{0});
+  }
+  if (lanes_in(x) == native) return whole(x, y);
+  llvm::Value* low = whole(part(x, 0, native), y ? part(y, 0, native) : nullptr);
+  llvm::Value* high = whole(part(x, native, native), y ? part(y, native, native) : nullptr);
+  std::vector<int> order;
+  for (unsigned k = 0; k < 2 * native; ++k) order.push_back(static_cast<int>(k));
+  return b_.CreateShuffleVector(low, high, order);
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,38 @@
+// Calls of the routines in ir/routines.def.
+#pragma once
+
+#include "codegen/llvm/arithmetic.h"
+#include "codegen/llvm/symbols.h"
+
+namespace graft::codegen {
+
+class Calls {
+ public:
+  Calls(Builder& builder, const Machine& machine, llvm::Module& module, RoutineSymbols& symbols)
+      : b_(builder), machine_(machine), module_(module), symbols_(symbols) {}
+
+  /// Where stack slots go: the end of this block, before its terminator.
+  void set_prologue(llvm::BasicBlock* prologue) { prologue_ = prologue; }
+
+  /// Of a scalar, or of a vector lane by lane; `second` is null for routines of one argument.
+  llvm::Value* call(ir::Routine routine, ir::ScalarType type, llvm::Value* first, llvm::Value* second);
+  /// A Vml routine over `count` (i32) elements in memory.
+  void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from, llvm::Value* to);
+
+ private:
+  llvm::Value* vml(ir::Routine routine, ir::ScalarType type, llvm::Value* x);
+  llvm::Value* sleef(ir::Routine routine, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* libm(const std::string& symbol, llvm::Value* x, llvm::Value* y);
+  llvm::FunctionCallee pure(const std::string& symbol, llvm::Type* type, int arity);
+  llvm::AllocaInst* slot(llvm::Type* type);
+  llvm::Value* part(llvm::Value* vector, unsigned first, unsigned count);
+
+  Builder& b_;
+  const Machine& machine_;
+  llvm::Module& module_;
+  RoutineSymbols& symbols_;
+  llvm::BasicBlock* prologue_ = nullptr;
+  llvm::AllocaInst *count_ = nullptr, *mode_ = nullptr;
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,177 @@
+// Writes a kernel as one LLVM function, following its plan.
+//
+// A frame is an open loop. A value is emitted once a frame of its home: when it is asked for deeper inside, it goes to
+// the end of the block before the next loop inwards, which is where it can be computed first. In a vector loop, the body
+// is written for several vectors ("copies") at once; varying values exist once a copy, all others are scalars and are
+// spread over lanes only where a varying operation needs them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "codegen/llvm/calls.h"
+#include "codegen/llvm/memory.h"
+#include "codegen/llvm/plan.h"
+
+namespace graft::codegen {
+
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel, const Layout& layout, const Plan& plan,
+          RoutineSymbols& symbols);
+
+  /// void name(const LaunchArgs*, char* scratch, int64_t begin, int64_t end)
+  llvm::Function* emit(const std::string& name);
+
+ private:
+  struct Frame {
+    int loop = 0;
+    llvm::BasicBlock* before = nullptr;             ///< ends with the branch into the loop
+    llvm::Value* index = nullptr;                   ///< of a loop that is not of lanes
+    std::vector<int> defined;                       ///< values emitted here, to forget at the end
+    std::vector<std::pair<int, llvm::Value*>> pointers;  ///< of accesses, as far as known here
+    int depth = 0;
+  };
+  /// One vector of an iteration of the vector loop.
+  struct Copy {
+    llvm::Value* index = nullptr;  ///< of lane 0
+    llvm::Value* mask = nullptr;   ///< null: all lanes are on
+  };
+  struct Emitted {
+    llvm::SmallVector<llvm::Value*, 4> value, wide;
+  };
+  struct Accumulator {
+    llvm::AllocaInst* value = nullptr;
+    llvm::AllocaInst* place = nullptr;  ///< ArgMax, ArgMin
+    llvm::AllocaInst* blocks = nullptr;  ///< cascade: the sum of finished blocks
+    llvm::AllocaInst* lost = nullptr;    ///< and what its additions lost
+    llvm::AllocaInst* nan = nullptr;     ///< Max, Min of floating types: a NaN if one came; `value` passes them over
+  };
+  /// Moves to where values of a loop are emitted, and back.
+  class At {
+   public:
+    At(Emitter& emitter, int depth);
+    ~At();
+    At(const At&) = delete;
+    At& operator=(const At&) = delete;
+
+   private:
+    Emitter& e_;
+    Builder::InsertPoint saved_;
+    int saved_depth_;
+  };
+  using Body = std::function<void()>;
+
+  // Shorthands.
+  const LoopPlan& loop(int l) const { return plan_.loops[static_cast<size_t>(l)]; }
+  const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
+  const StatementPlan& planned(int p) const { return plan_.statements[static_cast<size_t>(p)]; }
+  const StatementLayout& laid_out(int p) const { return layout_.statements[static_cast<size_t>(p)]; }
+  const ir::Reduction& reduction(int p) const { return *kernel_.placed[static_cast<size_t>(p)].statement.reduction; }
+  llvm::Value* i64(int64_t k) { return b_.getInt64(static_cast<uint64_t>(k)); }
+  llvm::Type* reg(ScalarType type) { return register_type(b_.getContext(), type); }
+  llvm::Type* mem(ScalarType type) { return memory_type(b_.getContext(), type); }
+  llvm::Type* lanes_of(llvm::Type* t) { return llvm::FixedVectorType::get(t, static_cast<unsigned>(machine_.lanes)); }
+  llvm::Value* splat(llvm::Value* scalar) { return b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), scalar); }
+  llvm::BasicBlock* block(const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, fn_); }
+  llvm::AllocaInst* stack(llvm::Type* type, llvm::Value* count = nullptr, uint64_t align = 0);
+  llvm::AllocaInst* variable(llvm::Type* type);  ///< a stack slot that becomes a register
+
+  // Kernel arguments: emitter.cpp
+  llvm::Value* argument(llvm::Value* table, int slot, llvm::Type* type);
+  llvm::Value* integer(int slot);
+  llvm::Value* extent(int var) { return integer(layout_.extent[static_cast<size_t>(var)]); }
+  void range_loop();
+  void next_range_iteration(const std::vector<int>& vars);
+  llvm::Value* range_offset(int shape);
+
+  // Loops: loops.cpp
+  void items(int l);
+  void statements(const std::vector<PlanItem>& run);
+  void inner_loop(int l);
+  void counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure, const std::function<void(llvm::Value*)>& body);
+  void serial_loop(int l);
+  void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
+  void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure, const std::function<void(llvm::Value*)>& body);
+  void statement(int p);
+  void store_result(int p);
+  void open(int l, llvm::BasicBlock* before, llvm::Value* index);
+  void close();
+  size_t copies() const { return lanes_.empty() ? 1 : lanes_.size(); }
+  bool in_lanes() const { return !lanes_.empty(); }
+  llvm::Value* mask() const { return in_lanes() ? lanes_[copy_].mask : nullptr; }
+
+  // Values: values.cpp
+  llvm::Value* get(int v);   ///< a scalar, or a vector if it varies
+  llvm::Value* wide(int v);  ///< a vector in any case
+  llvm::Value* compute(int v);
+  llvm::Value* remember(int v, llvm::Value* made);
+  Frame& frame_at(int depth);
+
+  // Accesses: access.cpp
+  llvm::Value* pointer(int access, int depth);
+  llvm::Value* range_counter(int var);
+  llvm::Value* stride(const Stride& s);
+  llvm::Value* load(const PlanValue& v);
+  void store(int p, int v, llvm::Value* on);  ///< value number v, where `on` holds
+  Stride lane_stride(int access) const;
+  llvm::Value* lane_offsets(int access, const std::vector<std::pair<int, Stride>>& indirect);
+  llvm::Value* uniform_pointer(int access, const std::vector<std::pair<int, Stride>>& indirect);
+  llvm::Value* to_register(llvm::Value* x, ScalarType type);
+  llvm::Value* to_memory(llvm::Value* x, ScalarType type);
+
+  // Reductions: reduce.cpp
+  using Best = std::pair<llvm::Value*, llvm::Value*>;  ///< a value and, for ArgMax and ArgMin, its place
+  ScalarType accumulated(int p) const;
+  llvm::Type* accumulator_type(int p);
+  llvm::Constant* identity(int p);
+  llvm::Value* spread(llvm::Value* x, llvm::Type* like);
+  void start_reduction(int p);
+  void accumulate(int p);
+  void flush_block(int p);
+  void finish_reduction(int p);
+  bool keeps_nan_apart(int p) const;
+  llvm::Value* step(int p, llvm::Value* so_far, llvm::Value* x);
+  llvm::Value* better(int p, llvm::Value* x, llvm::Value* best);
+  llvm::Value* replaces(int p, Best a, Best b);
+  Best best_of(int p, Best a, Best b);
+  bool in_order(int p) const;
+  llvm::Value* total(int p);
+  llvm::Value* with_nan(int p, llvm::Value* extreme);
+  llvm::Value* place_of(int p, bool in_vector);
+  llvm::Value* loop_index(int var, bool in_vector);
+  void array_loop(int p, const Body& body);
+  Best array_pointers(int p);
+  void set_reduced(int p, llvm::Value* x);
+
+  llvm::Module& module_;
+  const Machine& machine_;
+  const ir::Kernel& kernel_;
+  const Layout& layout_;
+  const Plan& plan_;
+  Builder b_;
+  Arithmetic arithmetic_;
+  VectorMemory memory_;
+  Calls calls_;
+
+  llvm::Function* fn_ = nullptr;
+  llvm::BasicBlock* prologue_ = nullptr;  ///< stack slots and kernel arguments
+  llvm::Value *pointers_ = nullptr, *integers_ = nullptr, *scalars_ = nullptr, *scratch_ = nullptr;
+  llvm::Value *begin_ = nullptr, *end_ = nullptr;
+  llvm::Value* spare_ = nullptr;          ///< eight bytes to load from or store to where a guard fails
+  std::map<std::pair<llvm::Value*, int>, llvm::Value*> arguments_;
+  std::vector<llvm::AllocaInst*> promotable_;
+
+  std::vector<Frame> frames_;
+  int at_depth_ = 0;  ///< where values are being emitted now
+  std::vector<Copy> lanes_;
+  size_t copy_ = 0;
+  int lanes_loop_ = -1;
+  std::vector<Emitted> emitted_;
+  std::vector<llvm::SmallVector<Accumulator, 4>> accumulators_;
+  std::vector<llvm::AllocaInst*> counters_;  ///< a kernel variable of the range
+  std::vector<llvm::AllocaInst*> offsets_;   ///< a shape: elements of the range iteration
+};
+
+}  // namespace graft::codegen

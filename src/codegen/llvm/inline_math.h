@@ -1,0 +1,13 @@
+// Routines written out in the kernel, so that no call clobbers its registers.
+#pragma once
+
+#include "codegen/llvm/arithmetic.h"
+
+namespace graft::codegen {
+
+/// e^x of Float or Double, scalar or vector: SLEEF's exp_u10, step by step; within 1 ulp, denormals kept.
+llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x);
+/// Has it the bits of the exported SLEEF function? (With fused multiply-add, for all floats: tested.)
+bool inline_exp_is_sleef(const Machine& machine, ir::ScalarType type);
+
+}  // namespace graft::codegen

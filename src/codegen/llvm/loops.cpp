@@ -1,0 +1,174 @@
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+
+namespace {
+
+/// Steps of a loop whose sums are added up before the next block starts.
+constexpr int64_t kCascadeSteps = 32;
+
+}  // namespace
+
+void Emitter::open(int l, llvm::BasicBlock* before, llvm::Value* index) {
+  Frame frame;
+  frame.loop = l;
+  frame.before = before;
+  frame.index = index;
+  frame.depth = loop(l).depth;
+  frames_.push_back(frame);
+  at_depth_ = frame.depth;
+}
+
+void Emitter::close() {
+  for (int v : frames_.back().defined) emitted_[static_cast<size_t>(v)] = {};
+  frames_.pop_back();
+  at_depth_ = frames_.back().depth;
+}
+
+/// for (i = from; i < to; i += step). `sure`: from < to is known. Values hoisted out go before the loop.
+void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+                      const std::function<void(llvm::Value*)>& body) {
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("loop"), *after = block("after");
+  if (sure)
+    b_.CreateBr(run);
+  else
+    b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, after);
+  b_.SetInsertPoint(run);
+  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+  index->addIncoming(from, before);
+  open(l, before, index);
+  body(index);
+  close();
+  llvm::Value* next = b_.CreateNSWAdd(index, step);
+  index->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
+  b_.SetInsertPoint(after);
+}
+
+/// The same, in blocks of a fixed number of steps when a sum inside wants a cascade.
+void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
+                      const std::function<void(llvm::Value*)>& body) {
+  std::vector<int> sums;
+  for (const PlanItem& item : loop(l).items)
+    if (item.placed >= 0 && planned(item.placed).cascade) sums.push_back(item.placed);
+  if (sums.empty()) {
+    counted(l, from, to, i64(step), sure, body);
+    return;
+  }
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *outer = block("block"), *run = block("loop"), *flush = block("flush"), *after = block("after");
+  if (sure)
+    b_.CreateBr(outer);
+  else
+    b_.CreateCondBr(b_.CreateICmpSLT(from, to), outer, after);
+  b_.SetInsertPoint(outer);
+  llvm::PHINode* start = b_.CreatePHI(b_.getInt64Ty(), 2);
+  start->addIncoming(from, before);
+  llvm::Value* limit = b_.CreateNSWAdd(start, i64(step * kCascadeSteps));
+  llvm::Value* stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit, to);
+  b_.CreateBr(run);
+  b_.SetInsertPoint(run);
+  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+  index->addIncoming(start, outer);
+  open(l, before, index);
+  body(index);
+  close();
+  llvm::Value* next = b_.CreateNSWAdd(index, i64(step));
+  index->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, stop), run, flush);
+  b_.SetInsertPoint(flush);
+  for (int p : sums) flush_block(p);
+  start->addIncoming(stop, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(stop, to), outer, after);
+  b_.SetInsertPoint(after);
+}
+
+/// Whole vectors, several an iteration; then what is left, one masked vector an iteration.
+void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body) {
+  lanes_loop_ = l;
+  int64_t lanes = machine_.lanes, unroll = loop(l).unroll, step = lanes * unroll;
+  llvm::Value* whole = b_.CreateAnd(b_.CreateSub(to, from), i64(-step));
+  llvm::Value* middle = b_.CreateAdd(from, whole);
+  blocked(l, from, middle, step, false, [&](llvm::Value* index) {
+    for (int64_t c = 0; c < unroll; ++c) lanes_.push_back({c == 0 ? index : b_.CreateNSWAdd(index, i64(c * lanes)), nullptr});
+    body();
+    lanes_.clear();
+  });
+  counted(l, middle, to, i64(lanes), false, [&](llvm::Value* index) {
+    llvm::Value* left = b_.CreateTrunc(b_.CreateSub(to, index), b_.getInt32Ty());
+    llvm::Value* mask = b_.CreateICmpULT(memory_.iota(b_.getInt32Ty()), splat(left));
+    lanes_.push_back({index, mask});
+    body();
+    lanes_.clear();
+  });
+}
+
+void Emitter::serial_loop(int l) {
+  blocked(l, i64(0), extent(loop(l).var), 1, true, [&](llvm::Value*) { items(l); });
+}
+
+void Emitter::inner_loop(int l) {
+  std::vector<int> started;
+  for (size_t p = 0; p < plan_.statements.size(); ++p)
+    if (plan_.statements[p].reduce_loop == l) started.push_back(static_cast<int>(p));
+  for (int p : started) start_reduction(p);
+  if (loop(l).vector) {
+    bool is_range = layout_.range == RangeKind::Elements && loop(l).parent == 0;
+    vector_loop(l, is_range ? begin_ : i64(0), is_range ? end_ : extent(loop(l).var), [&] { items(l); });
+  } else {
+    serial_loop(l);
+  }
+  for (int p : loop(l).finishes) finish_reduction(p);
+}
+
+void Emitter::items(int l) {
+  const std::vector<PlanItem>& all = loop(l).items;
+  for (size_t i = 0; i < all.size();) {
+    if (all[i].loop >= 0) {
+      inner_loop(all[i++].loop);
+      continue;
+    }
+    // Statements up to the next loop, vector by vector: few values are live at a time.
+    size_t end = i;
+    while (end < all.size() && all[end].placed >= 0) ++end;
+    for (copy_ = 0; copy_ < copies(); ++copy_)
+      for (size_t k = i; k < end; ++k) statement(all[k].placed);
+    copy_ = 0;
+    i = end;
+  }
+}
+
+void Emitter::statement(int p) {
+  const StatementPlan& plan = planned(p);
+  if (plan.accumulate == Accumulate::None) {
+    store_result(p);
+    return;
+  }
+  if (plan.reduce_loop < 0) start_reduction(p);
+  accumulate(p);
+  if (!plan.scan && plan.reduce_loop >= 0) return;
+  set_reduced(p, total(p));
+  store_result(p);
+}
+
+void Emitter::store_result(int p) {
+  const StatementPlan& plan = planned(p);
+  if (plan.guard < 0) {
+    store(p, plan.value, mask());
+    return;
+  }
+  if (value(plan.guard).varying) {
+    llvm::Value* on = get(plan.guard);
+    store(p, plan.value, mask() ? b_.CreateAnd(mask(), on) : on);
+    return;
+  }
+  llvm::BasicBlock *then = block("guarded"), *after = block("after");
+  b_.CreateCondBr(get(plan.guard), then, after);
+  b_.SetInsertPoint(then);
+  open(frames_.back().loop, nullptr, frames_.back().index);
+  store(p, plan.value, mask());
+  close();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+}
+
+}  // namespace graft::codegen

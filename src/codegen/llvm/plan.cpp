@@ -1,0 +1,280 @@
+#include "codegen/llvm/plan.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "codegen/llvm/loop_tree.h"
+
+namespace graft::codegen {
+
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+size_t hash(const PlanValue& v) {
+  uint64_t h = static_cast<uint64_t>(v.op) * 31 + static_cast<uint64_t>(v.type);
+  for (int64_t part : {int64_t{v.in[0]}, int64_t{v.in[1]}, int64_t{v.in[2]}, v.payload, int64_t{v.access}, int64_t{v.version},
+                       int64_t{v.home}})
+    h = (h ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 29);
+}
+
+class Planner {
+ public:
+  Planner(const ir::Kernel& kernel, const Layout& layout) : kernel_(kernel), layout_(layout) {}
+
+  Plan run() {
+    build_loop_tree(kernel_, layout_, plan_);
+    version_.assign(static_cast<size_t>(layout_.storages), 0);
+    walk(0);
+    for (LoopPlan& loop : plan_.loops)
+      if (loop.vector) choose_form(loop);
+    return std::move(plan_);
+  }
+
+ private:
+  using Cache = std::vector<int>;  ///< value numbers of a statement's nodes, -1 where not computed
+
+  const ir::Statement& statement(int p) const { return kernel_.placed[static_cast<size_t>(p)].statement; }
+  StatementPlan& planned(int p) { return plan_.statements[static_cast<size_t>(p)]; }
+  const LoopPlan& loop(int l) const { return plan_.loops[static_cast<size_t>(l)]; }
+  const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
+  int deeper(int a, int b) const { return loop(a).depth >= loop(b).depth ? a : b; }
+
+  void walk(int l) {
+    // Inside a loop, and after it, its stores may have happened.
+    renew(l);
+    for (size_t i = 0; i < loop(l).items.size(); ++i) {
+      PlanItem item = loop(l).items[i];
+      if (item.placed >= 0) {
+        visit(item.placed);
+        continue;
+      }
+      walk(item.loop);
+      for (size_t k = 0; k < loop(item.loop).finishes.size(); ++k) finish(loop(item.loop).finishes[k]);
+    }
+    renew(l);
+  }
+
+  void renew(int l) {
+    for (int storage : loop(l).stores) version_[static_cast<size_t>(storage)] = ++versions_;
+  }
+
+  void visit(int p) {
+    const ir::Statement& s = statement(p);
+    StatementPlan& plan = planned(p);
+    Cache cache(s.expr.nodes.size(), -1);
+    if (s.reduction) {
+      plan.input = number(p, s.reduction->input, plan.loop, cache);
+      plan.cascade = s.reduction->op == ir::ReduceOp::Sum && ir::is_float(s.reduction->type) &&
+                     plan.accumulate != Accumulate::Array && needs_cascade(s);
+      if (plan.scan || plan.reduce_loop < 0) finish(p);
+      return;
+    }
+    if (s.guard >= 0) plan.guard = number(p, s.guard, plan.loop, cache);
+    store(p, cache);
+  }
+
+  /// Sums of Float values in a Double accumulator stay far more exact than eager's; others need levels.
+  static bool needs_cascade(const ir::Statement& s) {
+    if (s.reduction->type == ScalarType::Float) return true;
+    return std::any_of(s.loads.begin(), s.loads.end(), [](const ir::Access& a) { return a.dtype == ScalarType::Double; });
+  }
+
+  void finish(int p) {
+    StatementPlan& plan = planned(p);
+    if (plan.accumulate == Accumulate::Array && !plan.scan) renew(plan.finish_loop);
+    PlanValue reduced;
+    reduced.op = Op::Reduced;
+    reduced.type = statement(p).reduction->type;
+    reduced.payload = p;
+    reduced.home = plan.finish_loop;
+    reduced.varying = plan_.vector_loop(plan.finish_loop) >= 0;
+    plan.reduced = intern(reduced);
+    Cache cache(statement(p).expr.nodes.size(), -1);
+    store(p, cache);
+    if (plan.accumulate == Accumulate::Array && !plan.scan) renew(plan.finish_loop);
+  }
+
+  void store(int p, Cache& cache) {
+    const ir::Statement& s = statement(p);
+    StatementPlan& plan = planned(p);
+    int at = plan.finish_loop;
+    plan.value = number(p, s.value, at, cache);
+    const AccessUse& use = layout_.statements[static_cast<size_t>(p)].store;
+    for (const IndirectPart& part : use.indirect) plan.store_indirect.emplace_back(number(p, part.index, at, cache), part.stride);
+    const AffineAccess& access = layout_.accesses[static_cast<size_t>(use.access)];
+    version_[static_cast<size_t>(access.storage)] = ++versions_;
+    if (plan.guard < 0) {
+      // Whoever loads this very place from here on gets the value itself.
+      PlanValue again = load(use.access, plan.store_indirect, at);
+      again.home = load_home(again, at);
+      numbers_[hash(again)].push_back({again, plan.value});
+    }
+  }
+
+  int number(int p, NodeId id, int at, Cache& cache) {
+    int& known = cache[static_cast<size_t>(id)];
+    if (known >= 0) return known;
+    const ir::Statement& s = statement(p);
+    const Node& node = s.expr.nodes[static_cast<size_t>(id)];
+    const StatementLayout& layout = layout_.statements[static_cast<size_t>(p)];
+    int made = -1;
+    if (node.op == Op::Load) {
+      made = number_load(p, layout.loads[static_cast<size_t>(node.payload)], at, cache);
+    } else if (node.op == Op::Reduced) {
+      made = planned(p).reduced;
+      if (made < 0) throw std::runtime_error("graft: a reduction's input depends on its own result");
+    } else if (node.op == Op::Axis) {
+      made = number_axis(kernel_.placed[static_cast<size_t>(p)].axis_var[static_cast<size_t>(node.payload)], at);
+    } else {
+      PlanValue v;
+      v.op = node.op;
+      v.type = node.type;
+      v.payload = node.op == Op::Scalar ? layout.first_scalar + node.payload : node.payload;
+      for (int k = 0; k < arity(node); ++k) {
+        auto slot = static_cast<size_t>(k);
+        v.in[slot] = number(p, node.in[slot], at, cache);
+        v.home = deeper(v.home, value(v.in[slot]).home);
+        v.varying = v.varying || value(v.in[slot]).varying;
+      }
+      made = intern(v);
+    }
+    return cache[static_cast<size_t>(id)] = made;
+  }
+
+  int number_axis(int var, int at) {
+    PlanValue v;
+    v.type = ScalarType::Long;
+    if (layout_.extent[static_cast<size_t>(var)] >= 0) {
+      v.op = Op::Axis;
+      v.payload = var;
+      v.home = binds(var, at);
+      v.varying = loop(v.home).vector;
+    }
+    return intern(v);  // or the constant 0
+  }
+
+  /// The loop around `at` whose index the variable is.
+  int binds(int var, int at) const {
+    for (int l = at; l > 0; l = loop(l).parent) {
+      if (loop(l).var == var) return l;
+      if (loop(l).var < 0) return l;  // the range iteration, for any of its variables
+    }
+    throw std::runtime_error("graft: a statement uses a variable that no loop around it has");
+  }
+
+  int number_load(int p, const AccessUse& use, int at, Cache& cache) {
+    std::vector<std::pair<int, Stride>> indirect;
+    for (const IndirectPart& part : use.indirect) indirect.emplace_back(number(p, part.index, at, cache), part.stride);
+    PlanValue v = load(use.access, indirect, at);
+    v.home = load_home(v, at);
+    int guard = planned(p).guard;
+    if (!indirect.empty() && guard >= 0) {
+      // An index is good only where the guard holds; what is loaded anyway is as good.
+      if (int known = find(v); known >= 0) return known;
+      v.guard = guard;
+      v.varying = v.varying || value(guard).varying;
+      v.home = at;
+    }
+    return intern(v);
+  }
+
+  PlanValue load(int access, const std::vector<std::pair<int, Stride>>& indirect, int at) const {
+    const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
+    PlanValue v;
+    v.op = Op::Load;
+    v.type = affine.dtype;
+    v.access = access;
+    v.indirect = indirect;
+    v.version = version_[static_cast<size_t>(affine.storage)];
+    int vector = plan_.vector_loop(at);
+    v.varying = vector >= 0 && moves(affine, loop(vector).var);
+    for (const auto& [index, stride] : indirect)
+      v.varying = v.varying || (stride.kind != StrideKind::Zero && value(index).varying);
+    return v;
+  }
+
+  bool moves(const AffineAccess& access, int var) const {
+    return layout_.shapes[static_cast<size_t>(access.shape)].strides[static_cast<size_t>(var)].kind != StrideKind::Zero;
+  }
+
+  int load_home(const PlanValue& v, int at) const {
+    const AffineAccess& access = layout_.accesses[static_cast<size_t>(v.access)];
+    int home = 0;
+    for (int l = at; l > 0; l = loop(l).parent) {
+      bool here = std::count(loop(l).stores.begin(), loop(l).stores.end(), access.storage) > 0;
+      if (loop(l).var >= 0) here = here || moves(access, loop(l).var);
+      if (loop(l).var < 0)
+        for (int var : kernel_.range) here = here || moves(access, var);
+      if (here) {
+        home = l;
+        break;
+      }
+    }
+    for (const auto& [index, stride] : v.indirect) home = deeper(home, value(index).home);
+    return home;
+  }
+
+  int find(const PlanValue& v) const {
+    auto bucket = numbers_.find(hash(v));
+    if (bucket == numbers_.end()) return -1;
+    for (const auto& [known, number] : bucket->second)
+      if (known.same_key(v)) return number;
+    return -1;
+  }
+
+  int intern(const PlanValue& v) {
+    if (int known = find(v); known >= 0) return known;
+    plan_.values.push_back(v);
+    int number = static_cast<int>(plan_.values.size() - 1);
+    numbers_[hash(v)].push_back({v, number});
+    return number;
+  }
+
+  /// Unrolled so far that about four independent vectors are in flight and registers suffice.
+  void choose_form(LoopPlan& l) {
+    auto self = static_cast<int>(&l - plan_.loops.data());
+    int weight = 0;
+    bool arrays = false;
+    for (const PlanValue& v : plan_.values) {
+      if (!v.varying || !plan_.encloses(self, v.home)) continue;
+      int64_t wide = c10::elementSize(v.type) == 8 ? 2 : 1;
+      int cost = 1;
+      if (v.op == Op::Call) {
+        ir::RoutineSource source = info(static_cast<ir::Routine>(v.payload)).source;
+        cost = source == ir::RoutineSource::Inline ? 12 : 24;
+        arrays = arrays || source == ir::RoutineSource::Vml;
+      }
+      weight += static_cast<int>(cost * wide);
+    }
+    l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
+    l.strips = arrays && !l.nested;
+  }
+
+  const ir::Kernel& kernel_;
+  const Layout& layout_;
+  Plan plan_;
+  std::vector<int> version_;  ///< a storage
+  int versions_ = 0;
+  std::unordered_map<size_t, std::vector<std::pair<PlanValue, int>>> numbers_;
+};
+
+}  // namespace
+
+bool Plan::encloses(int outer, int inner) const {
+  while (inner >= 0 && inner != outer) inner = loops[static_cast<size_t>(inner)].parent;
+  return inner == outer;
+}
+
+int Plan::vector_loop(int loop) const {
+  while (loop >= 0 && !loops[static_cast<size_t>(loop)].vector) loop = loops[static_cast<size_t>(loop)].parent;
+  return loop;
+}
+
+Plan make_plan(const ir::Kernel& kernel, const Layout& layout) { return Planner(kernel, layout).run(); }
+
+}  // namespace graft::codegen

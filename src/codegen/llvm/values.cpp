@@ -1,0 +1,81 @@
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+
+using ir::Op;
+
+Emitter::At::At(Emitter& emitter, int depth) : e_(emitter), saved_(emitter.b_.saveIP()), saved_depth_(emitter.at_depth_) {
+  if (depth >= saved_depth_) return;
+  for (const Frame& frame : e_.frames_)
+    if (frame.depth == depth + 1) {
+      e_.b_.SetInsertPoint(frame.before->getTerminator());
+      break;
+    }
+  e_.at_depth_ = depth;
+}
+
+Emitter::At::~At() {
+  e_.b_.restoreIP(saved_);
+  e_.at_depth_ = saved_depth_;
+}
+
+Emitter::Frame& Emitter::frame_at(int depth) {
+  size_t k = frames_.size() - 1;
+  while (frames_[k].depth != depth) --k;
+  return frames_[k];
+}
+
+llvm::Value* Emitter::get(int v) {
+  const PlanValue& plan = value(v);
+  size_t c = plan.varying ? copy_ : 0;
+  Emitted& known = emitted_[static_cast<size_t>(v)];
+  if (known.value.size() > c && known.value[c]) return known.value[c];
+  At at(*this, loop(plan.home).depth);
+  return remember(v, compute(v));
+}
+
+llvm::Value* Emitter::remember(int v, llvm::Value* made) {
+  size_t c = value(v).varying ? copy_ : 0;
+  Emitted& known = emitted_[static_cast<size_t>(v)];
+  if (known.value.size() <= c) known.value.resize(c + 1, nullptr);
+  known.value[c] = made;
+  frame_at(loop(value(v).home).depth).defined.push_back(v);
+  return made;
+}
+
+llvm::Value* Emitter::wide(int v) {
+  const PlanValue& plan = value(v);
+  if (plan.varying) return get(v);
+  Emitted& known = emitted_[static_cast<size_t>(v)];
+  if (!known.wide.empty()) return known.wide[0];
+  At at(*this, loop(plan.home).depth);
+  llvm::Value* made = splat(get(v));
+  emitted_[static_cast<size_t>(v)].wide.push_back(made);
+  return made;
+}
+
+llvm::Value* Emitter::compute(int v) {
+  const PlanValue& plan = value(v);
+  switch (plan.op) {
+    case Op::Const: return arithmetic_.constant(plan.payload, plan.type);
+    case Op::Scalar: {
+      llvm::Value* bits = argument(scalars_, static_cast<int>(plan.payload), b_.getInt64Ty());
+      return arithmetic_.scalar(bits, plan.type);
+    }
+    case Op::Axis: {
+      if (!plan.varying) return loop(plan.home).var < 0 ? range_counter(static_cast<int>(plan.payload)) : frame_at(loop(plan.home).depth).index;
+      return b_.CreateAdd(splat(lanes_[copy_].index), memory_.iota(b_.getInt64Ty()));
+    }
+    case Op::Load: return load(plan);
+    case Op::Reduced: throw std::runtime_error("graft: a reduction's result is used before it is complete");
+    default: break;
+  }
+  std::array<llvm::Value*, 3> x = {};
+  for (size_t k = 0; k < 3; ++k)
+    if (plan.in[k] >= 0) x[k] = plan.varying ? wide(plan.in[k]) : get(plan.in[k]);
+  if (plan.op == Op::Call) return calls_.call(static_cast<ir::Routine>(plan.payload), plan.type, x[0], x[1]);
+  ScalarType operand = value(plan.in[plan.op == Op::Select ? 1 : 0]).type;
+  return arithmetic_.node(plan.op, plan.type, operand, x[0], x[1], x[2]);
+}
+
+}  // namespace graft::codegen

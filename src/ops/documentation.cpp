@@ -1,0 +1,59 @@
+#include "ops/documentation.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ops/pointwise.h"
+
+namespace graft::ops {
+
+namespace {
+
+void table(std::string& text, const char* title, const char* intro, const std::vector<Row>& rows) {
+  text += "\n## " + std::string(title) + "\n\n" + intro + "\n\n| operator | what it becomes |\n|---|---|\n";
+  for (const Row& row : rows) text += "| `" + std::string(row.name) + "` | " + std::string(row.what) + " |\n";
+}
+
+const char* name(Promotion promotion) {
+  switch (promotion) {
+    case Promotion::Same: return "operands'";
+    case Promotion::Float: return "floating";
+    case Promotion::Divide: return "floating, or operands'";
+    case Promotion::Compare: return "Bool";
+  }
+  return "";
+}
+
+/// A vertical bar would end the cell.
+std::string cell(std::string_view what) {
+  std::string text;
+  for (char c : what) text += c == '|' ? std::string("\\|") : std::string(1, c);
+  return text;
+}
+
+}  // namespace
+
+std::string operator_documentation() {
+  std::string text =
+      "# Operators\n\n"
+      "Printed from the tables in `src/ops` (`graft operators`); the same rows make the lowering and the tests. A row stands\n"
+      "for all overloads of its operator, in-place and `out=` forms included. An operator that is not listed, or is called\n"
+      "with complex, quantised or 8-bit floating tensors, runs as ATen's own kernel between the fused ones. Random\n"
+      "operators always do.\n"
+      "\n## Pointwise\n\n"
+      "a, b, c are the operands in the schema's order, numbers included. Bits: *bits* is eager's bits whatever the layout;\n"
+      "*body* is those of ATen's vectorised loop, whose scalar tails and strided loops call another function, about one unit\n"
+      "in the last place off. Integers are exact everywhere.\n\n"
+      "| operator | a, b, c ↦ | result's dtype | bits |\n|---|---|---|---|\n";
+  for (const PointwiseRow& row : pointwise_table())
+    text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) + " | " +
+            (row.exactness == Exactness::Bits ? "bits" : "body") + " |\n";
+  table(text, "Views", "They cost nothing: later accesses carry their layout.", view_rows());
+  table(text, "Copies, fills and ranges", "One loop nest a part.", copy_rows());
+  table(text, "Reductions", "Bits never depend on the number of threads.", reduction_rows());
+  table(text, "Softmax and norms", "", norm_rows());
+  table(text, "Indexing", "Bounds are checked as eager checks them, before anything is written.", index_rows());
+  return text;
+}
+
+}  // namespace graft::ops

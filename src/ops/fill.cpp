@@ -1,0 +1,110 @@
+// Operators that make a tensor out of numbers: fills, ranges, identities; and allocation.
+#include <cmath>
+
+#include "ops/context.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+std::vector<Row> fill_rows();
+
+namespace {
+
+using c10::ScalarType;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+/// Memory alone; whoever writes it first gives it its contents.
+Fate lower_empty(Context&, const OperatorRecord&) { return Fate::view(); }
+
+template <int value>
+Fate lower_constant(Context& context, const OperatorRecord& op) {
+  context.fill(Context::view(context.output(op)), value);
+  return Fate::fused();
+}
+
+/// fill_, full, new_full, full_like, scalar_tensor: the schema calls the number differently.
+Fate lower_fill(Context& context, const OperatorRecord& op) {
+  View out = Context::view(context.output(op));
+  for (const char* name : {"value", "fill_value", "s"}) {
+    int k = argument_index(op, name);
+    if (k < 0) continue;
+    if (auto value = number(op, name)) {
+      context.fill(out, *value);
+      return Fate::fused();
+    }
+    const auto& tensor = context.tensor(op, static_cast<size_t>(k));
+    if (tensor.constant) {
+      context.fill(out, *tensor.constant);
+    } else {
+      if (tensor.storage < 0) break;
+      context.copy(Context::view(tensor), out);
+    }
+    return Fate::fused();
+  }
+  return Fate::external("no number to fill with");
+}
+
+/// Every value of the range fits `type` without rounding, so that it does not matter in which steps it is computed
+/// (ATen's vector loop rounds each vector's first value).
+bool is_exact_range(double start, double step, int64_t count, ScalarType type) {
+  double limit = type == ScalarType::Half       ? 2048
+                 : type == ScalarType::BFloat16 ? 256
+                 : type == ScalarType::Float    ? 16777216
+                                                : 9007199254740992;
+  double last = start + step * static_cast<double>(count);
+  return start == std::trunc(start) && step == std::trunc(step) && std::abs(start) <= limit && std::abs(last) <= limit;
+}
+
+Fate lower_arange(Context& context, const OperatorRecord& op) {
+  View out = Context::view(context.output(op));
+  if (out.sizes.size() != 1) return Fate::external("out= tensor of more than one dimension");
+  c10::Scalar start = number(op, "start").value_or(0), step = number(op, "step").value_or(1);
+  ScalarType held = ir::is_float(out.dtype) ? ScalarType::Double : ScalarType::Long;
+  start = converted(start, held), step = converted(step, held);
+  if (held == ScalarType::Double && !is_exact_range(start.toDouble(), step.toDouble(), out.sizes[0], out.dtype))
+    return Fate::external("values that its dtype rounds");
+  StatementBuilder s(out.sizes);
+  Value at = s.axis(0).to(held);
+  context.emit(s.store(out, convert(s.scalar(start, held) + at * s.scalar(step, held), out.dtype)));
+  return Fate::fused();
+}
+
+Fate lower_eye(Context& context, const OperatorRecord& op) {
+  View out = Context::view(context.output(op));
+  StatementBuilder s(out.sizes);
+  Value diagonal = ir::eq(s.axis(0), s.axis(1));
+  context.emit(s.store(out, convert(diagonal.to(opmath(out.dtype)), out.dtype)));
+  return Fate::fused();
+}
+
+}  // namespace
+
+std::vector<Row> fill_rows() {
+  return {
+      {"aten::empty", lower_empty, "memory alone"},
+      {"aten::empty_like", lower_empty, "memory alone"},
+      {"aten::empty_strided", lower_empty, "memory alone"},
+      {"aten::empty_permuted", lower_empty, "memory alone"},
+      {"aten::new_empty", lower_empty, "memory alone"},
+      {"aten::new_empty_strided", lower_empty, "memory alone"},
+      {"aten::fill", lower_fill, "one number everywhere"},
+      {"aten::full", lower_fill, "one number everywhere"},
+      {"aten::full_like", lower_fill, "one number everywhere"},
+      {"aten::new_full", lower_fill, "one number everywhere"},
+      {"aten::scalar_tensor", lower_fill, "a number"},
+      {"aten::zero", lower_constant<0>, "zero everywhere"},
+      {"aten::zeros", lower_constant<0>, "zero everywhere"},
+      {"aten::zeros_like", lower_constant<0>, "zero everywhere"},
+      {"aten::new_zeros", lower_constant<0>, "zero everywhere"},
+      {"aten::ones", lower_constant<1>, "one everywhere"},
+      {"aten::ones_like", lower_constant<1>, "one everywhere"},
+      {"aten::new_ones", lower_constant<1>, "one everywhere"},
+      {"aten::arange", lower_arange, "start + step i, where the dtype holds every value"},
+      {"aten::eye", lower_eye, "one on the diagonal, zero elsewhere"},
+  };
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,94 @@
+// Reads by index: one load whose address comes from data, after the bounds check that eager makes.
+#include "ops/indexing.h"
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using ir::StatementBuilder;
+using ir::View;
+using record::OperatorRecord;
+
+const char* kTooLate = "its bounds check would come after a visible store";
+const char* kNoMemory = "an index without memory";
+
+/// out = self[indexing]; `out` has the indexing's axes.
+Fate read(Context& ctx, Indexing indexing, const View& out) {
+  if (indexing.self.storage < 0) return Fate::external("a tensor without memory");
+  for (const Coordinate& coordinate : indexing.coordinates)
+    if (coordinate.axis < 0 && coordinate.index.storage < 0) return Fate::external(kNoMemory);
+  if (out.sizes != indexing.axes)
+    return Fate::external("the result's shape is not that of its indices");
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  if (indexing.reads(out) || overlaps(indexing.self, {out})) return Fate::external(kOverlap);
+  if (!indexing.check(ctx)) return Fate::external(kTooLate);
+  StatementBuilder s(indexing.axes);
+  ctx.emit(s.store(out, s.load(indexing.access(s))));
+  return Fate::fused();
+}
+
+Fate gather(Context& ctx, const OperatorRecord& op) {
+  View self = at_least_1d(Context::view(ctx.tensor(op, 0))),
+       out = at_least_1d(Context::view(ctx.output(op)));
+  View index = at_least_1d(Context::view(ctx.tensor(op, 2)));
+  if (index.sizes.size() != self.sizes.size())
+    return Fate::external("index and self differ in rank");
+  size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
+  return read(ctx, along_dimension(self, index, dim, index.sizes), out);
+}
+
+Fate index_select(Context& ctx, const OperatorRecord& op) {
+  View self = at_least_1d(Context::view(ctx.tensor(op, 0))),
+       out = at_least_1d(Context::view(ctx.output(op)));
+  size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
+  return read(ctx, select_dimension(self, Context::view(ctx.tensor(op, 2)), dim), out);
+}
+
+Fate embedding(Context& ctx, const OperatorRecord& op) {
+  View weight = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 1));
+  if (weight.sizes.size() != 2) return Fate::external("a weight that is no matrix");
+  Indexing indexing{weight, index.sizes, {}, false};
+  indexing.axes.push_back(weight.sizes[1]);
+  index.sizes.push_back(1);
+  index.strides.push_back(0);
+  indexing.coordinates = {{-1, index}, {static_cast<int>(index.sizes.size()) - 1}};
+  return read(ctx, std::move(indexing), Context::view(ctx.output(op)));
+}
+
+Fate subscript(Context& ctx, const OperatorRecord& op) {
+  auto subscript = read_subscript(ctx, op);
+  if (!subscript) return Fate::external("a mask, or an index without memory");
+  return read(ctx, std::move(subscript->indexing), Context::view(ctx.output(op)));
+}
+
+/// Indexes self as if it were flat, which one stride can say only where it is contiguous.
+Fate take(Context& ctx, const OperatorRecord& op) {
+  View self = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 1));
+  bool contiguous =
+      ir::access_of(self, self.sizes).strides ==
+      ir::access_of({0, self.dtype, 0, self.sizes, ir::contiguous_strides(self.sizes)}, self.sizes)
+          .strides;
+  if (!contiguous) return Fate::external("a tensor that is not contiguous");
+  self.sizes = {ir::numel(self.sizes)};
+  self.strides = {1};
+  return read(ctx, {self, index.sizes, {{-1, index}}, true}, Context::view(ctx.output(op)));
+}
+
+}  // namespace
+
+std::vector<Row> index_rows() {
+  std::vector<Row> rows = {
+      {"aten::gather", gather, "elements chosen along one dimension"},
+      {"aten::index_select", index_select, "slices chosen along one dimension"},
+      {"aten::embedding", embedding, "rows of a table"},
+      {"aten::index", subscript, "indexing by integer tensors"},
+      {"aten::_unsafe_index", subscript, "indexing by integer tensors"},
+      {"aten::take", take, "elements of the flattened tensor"},
+  };
+  for (const Row& row : store_rows()) rows.push_back(row);
+  return rows;
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,257 @@
+#include "ops/lower.h"
+
+#include <ATen/ScalarOps.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "ops/context.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using record::Operand;
+using record::OperatorRecord;
+using record::StorageInfo;
+using record::TensorInfo;
+
+const std::unordered_map<std::string_view, LowerFn>& rows() {
+  static const auto* map = [] {
+    auto* all = new std::unordered_map<std::string_view, LowerFn>;
+    for (const auto& family : {view_rows(), pointwise_rows(), copy_rows(), reduction_rows(), norm_rows(), index_rows()})
+      for (const Row& row : family) all->emplace(row.name, row.lower);
+    return all;
+  }();
+  return *map;
+}
+
+/// Operators that change the layout or memory of the very tensor they are given.
+bool is_reshaping_in_place(const std::string& name) {
+  static constexpr std::array<std::string_view, 11> kNames = {
+      "aten::resize_",    "aten::resize_as_", "aten::set_",      "aten::squeeze_",
+      "aten::unsqueeze_", "aten::t_",         "aten::transpose_", "aten::swapaxes_",
+      "aten::swapdims_",  "aten::as_strided_", "aten::_resize_output_"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+class Lowering {
+ public:
+  Lowering(const record::Trace& trace, bool fast) : trace_(trace), context_(trace, lowered_.program, fast) {}
+
+  Lowered run() {
+    if (trace_.broken) return broken(*trace_.broken);
+    make_storages();
+    for (size_t i = 0; i < trace_.ops.size(); ++i) {
+      context_.record = static_cast<int>(i);
+      const OperatorRecord& op = trace_.ops[i];
+      size_t items = lowered_.program.items.size();
+      bool exact = context_.exact;
+      Fate fate = lower_one(op);
+      if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
+      if (fate.kind == Fate::Kind::Extern) {
+        // A lowering that gives up has emitted nothing; checks it made already are harmless, half-made stores are not.
+        lowered_.program.items.resize(items);
+        context_.exact = exact;
+        if (std::string why = make_extern(op); !why.empty()) return broken(full_name(op) + ": " + why);
+      }
+      report(op, fate);
+    }
+    if (std::string why = make_results(); !why.empty()) return broken(why);
+    if (!fused_) return broken("no operator of this function is one Graft fuses");
+    lowered_.exact = context_.exact && !context_.fast;
+    return std::move(lowered_);
+  }
+
+ private:
+  Lowered broken(std::string why) {
+    Lowered result;
+    result.operators = std::move(lowered_.operators);
+    result.broken = std::move(why);
+    return result;
+  }
+
+  void make_storages() {
+    for (const StorageInfo& info : trace_.storages) {
+      ir::Storage storage;
+      storage.bytes = info.bytes;
+      switch (info.origin) {
+        case StorageInfo::Origin::Argument: storage.role = ir::Role::Argument, storage.source = info.first; break;
+        case StorageInfo::Origin::Captured: storage.role = ir::Role::Captured, storage.source = info.first; break;
+        case StorageInfo::Origin::Made: storage.role = info.escapes ? ir::Role::Output : ir::Role::Temporary; break;
+      }
+      lowered_.program.storages.push_back(storage);
+    }
+    for (const record::ResultInfo& result : trace_.results) {
+      if (result.tensor < 0) continue;
+      int storage = info(result.tensor).storage;
+      if (storage < 0) continue;
+      ir::Storage& made = lowered_.program.storages[static_cast<size_t>(storage)];
+      if (made.role == ir::Role::Temporary) made.role = ir::Role::Output;
+    }
+  }
+
+  const TensorInfo& info(int tensor) const { return trace_.tensors[static_cast<size_t>(tensor)]; }
+
+  template <class Visit>
+  void each_tensor(const std::vector<Operand>& operands, Visit visit) const {
+    for (const Operand& operand : operands)
+      for (int tensor : operand.tensors)
+        if (tensor >= 0) visit(info(tensor));
+  }
+
+  bool is_new(const TensorInfo& tensor) const {
+    if (tensor.storage < 0) return false;
+    const StorageInfo& storage = trace_.storages[static_cast<size_t>(tensor.storage)];
+    return storage.origin == StorageInfo::Origin::Made && storage.maker == context_.record;
+  }
+
+  /// Every output lies in memory that was there before, and nothing is written: whatever the operator is called, it
+  /// only made views (contiguous() of a contiguous tensor, to() of the same dtype, dropout in evaluation, …).
+  bool only_views(const OperatorRecord& op) const {
+    if (!op.mutated.empty()) return false;
+    bool any = false, all = true;
+    each_tensor(op.outputs, [&](const TensorInfo& t) { any = true, all = all && t.storage >= 0 && !is_new(t); });
+    return any && all;
+  }
+
+  /// Why loops cannot do it, whatever the operator.
+  std::string unfit(const OperatorRecord& op) const {
+    std::string why;
+    auto look = [&](const TensorInfo& t) {
+      if (t.dtype == c10::ScalarType::Undefined && t.storage < 0 && !t.constant) return;
+      if (!is_supported(t.dtype))
+        why = std::string("dtype ") + c10::toString(t.dtype);
+      else if (t.storage >= 0 && t.byte_offset % static_cast<int64_t>(c10::elementSize(t.dtype)) != 0)
+        why = "a tensor is not aligned to its element size";
+    };
+    each_tensor(op.inputs, look);
+    each_tensor(op.outputs, look);
+    if (!why.empty()) return why;
+    each_tensor(op.outputs, [&](const TensorInfo& t) {
+      if (t.storage >= 0 && !is_non_overlapping(Context::view(t))) why = "elements of the output share memory";
+    });
+    return why;
+  }
+
+  /// An out= tensor of the caller's that the operator resized: its own sizes would have to change at each call.
+  bool resizes_callers(const OperatorRecord& op) const {
+    const auto& arguments = op.op.schema().arguments();
+    for (size_t k = 0; k < op.inputs.size() && k < arguments.size(); ++k) {
+      if (arguments[k].alias_info() == nullptr || !arguments[k].alias_info()->isWrite()) continue;
+      for (int given : op.inputs[k].tensors) {
+        if (given < 0 || info(given).storage < 0) continue;
+        int storage = info(given).storage;
+        if (trace_.storages[static_cast<size_t>(storage)].origin == StorageInfo::Origin::Made) continue;
+        bool same = false, seen = false;
+        each_tensor(op.outputs, [&](const TensorInfo& t) {
+          if (t.storage != storage) return;
+          seen = true;
+          same = same || (t.sizes == info(given).sizes && t.byte_offset == info(given).byte_offset);
+        });
+        if (seen && !same) return true;
+      }
+    }
+    return false;
+  }
+
+  Fate lower_one(const OperatorRecord& op) {
+    const std::string& name = op.op.operator_name().name;
+    if (is_reshaping_in_place(name) && may_be_callers(op))
+      return Fate::broken("changes the layout of a tensor that the caller keeps; use the form without underscore");
+    if (only_views(op)) return Fate::view();
+    if (resizes_callers(op)) return Fate::broken("resizes the caller's out= tensor; give it the result's size");
+    auto row = rows().find(base_name(op));
+    if (row == rows().end()) return Fate::external("no lowering");
+    if (op.op.hasTag(at::Tag::nondeterministic_seeded)) return Fate::external("random numbers come from ATen's generator");
+    if (std::string why = unfit(op); !why.empty()) return Fate::external(why);
+    return row->second(context_, op);
+  }
+
+  /// Has the operator's first input the layout of a tensor that the caller, or this function, keeps? Then it may be that
+  /// very tensor.
+  bool may_be_callers(const OperatorRecord& op) const {
+    bool any = false;
+    each_tensor(op.inputs, [&](const TensorInfo& t) {
+      for (const auto* kept : {&trace_.arguments, &trace_.captured_tensors})
+        for (int tensor : *kept) any = any || (tensor >= 0 && Context::view(info(tensor)) == Context::view(t));
+    });
+    return any;
+  }
+
+  /// Empty, or why the operator cannot be called from a plan.
+  std::string make_extern(const OperatorRecord& op) {
+    ir::Extern call{op.op, {}, {}, {}, {}, context_.record};
+    for (const Operand& operand : op.inputs) {
+      ir::Extern::Slot slot;
+      slot.kind = static_cast<ir::Extern::Slot::Kind>(operand.kind);
+      slot.constant = operand.constant;
+      for (int tensor : operand.tensors) {
+        if (tensor < 0 || (info(tensor).storage < 0 && !info(tensor).constant)) {
+          slot.views.push_back(-1);
+        } else if (const auto& number = info(tensor).constant) {
+          if (operand.kind != Operand::Kind::Tensor) return "a number among a list of tensors";
+          at::Tensor wrapped = c10::scalar_to_tensor(*number).to(info(tensor).dtype);
+          wrapped.unsafeGetTensorImpl()->set_wrapped_number(info(tensor).wrapped_number);
+          slot.kind = ir::Extern::Slot::Kind::Constant;
+          slot.constant = wrapped;
+        } else {
+          slot.views.push_back(static_cast<int>(call.inputs.size()));
+          call.inputs.push_back(Context::view(info(tensor)));
+        }
+      }
+      call.slots.push_back(std::move(slot));
+    }
+    call.written = op.mutated;
+    each_tensor(op.outputs, [&](const TensorInfo& t) {
+      call.outputs.push_back(Context::view(t));
+      if (!is_new(t)) return;
+      lowered_.program.storages[static_cast<size_t>(t.storage)].made_by_extern = true;
+      if (std::find(call.written.begin(), call.written.end(), t.storage) == call.written.end())
+        call.written.push_back(t.storage);
+    });
+    lowered_.program.items.emplace_back(std::move(call));
+    return {};
+  }
+
+  std::string make_results() {
+    for (const record::ResultInfo& from : trace_.results) {
+      ir::Result result;
+      result.argument = from.argument;
+      result.captured = from.captured;
+      result.same_as = from.same_as;
+      result.defined = from.defined;
+      if (from.tensor >= 0) result.view = Context::view(info(from.tensor));
+      bool own_tensor = from.argument >= 0 || from.captured >= 0 || from.same_as >= 0;
+      if (from.defined && !own_tensor && result.view.storage < 0)
+        return "a result has no memory that the run made; return a tensor computed in the function";
+      lowered_.program.results.push_back(std::move(result));
+    }
+    return {};
+  }
+
+  void report(const OperatorRecord& op, const Fate& fate) {
+    fused_ = fused_ || fate.kind == Fate::Kind::Fused;
+    const char* names[] = {"fused", "view", "extern", "broken"};
+    OperatorReport row{full_name(op), names[static_cast<int>(fate.kind)], fate.why, 1};
+    for (OperatorReport& seen : lowered_.operators)
+      if (seen.name == row.name && seen.fate == row.fate && seen.why == row.why) {
+        ++seen.count;
+        return;
+      }
+    lowered_.operators.push_back(std::move(row));
+  }
+
+  const record::Trace& trace_;
+  Lowered lowered_;
+  Context context_;
+  bool fused_ = false;
+};
+
+}  // namespace
+
+Lowered lower(const record::Trace& trace, bool fast_numerics) { return Lowering(trace, fast_numerics).run(); }
+
+}  // namespace graft::ops

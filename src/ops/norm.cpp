@@ -1,0 +1,173 @@
+// Softmax and the normalisations: a few statements over the input's own axes, with one value a row
+// between them, so that fusion can run them as one tile a row. Sums accumulate in Double; the
+// elements are computed in Float (or Double).
+#include "ops/norm.h"
+
+#include <limits>
+
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::Op;
+using ir::ReduceOp;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The rows of a softmax-like operator: its input, the one axis reduced, its output. Empty: it
+/// stays extern.
+std::optional<Reduced> rows_along_dim(Context& ctx, const OperatorRecord& op) {
+  Reduced rows;
+  rows.in = at_least_1d(Context::view(ctx.tensor(op, 0)));
+  rows.outs = {at_least_1d(Context::view(ctx.output(op)))};
+  if (!ir::is_float(rows.outs[0].dtype) || overlaps(rows.in, rows.outs, /*in_step=*/true))
+    return std::nullopt;
+  rows.axes.assign(rows.in.sizes.size(), false);
+  rows.axes[wrapped(integer(op, "dim", -1), rows.axes.size())] = true;
+  rows.empty = ir::numel(rows.in.sizes) == 0;
+  return rows;
+}
+const char* kUnusual = "integers, or a result that overlaps the input";
+
+/// An element as ATen's kernel sees it: of the result's type, computed with in its compute type.
+Value element(Value x, ScalarType type) {
+  return x.to(type).to(compute_type(type));
+}
+
+View largest_of(Context& ctx, const Reduced& rows, ScalarType type) {
+  View most = rows.per_row(ctx, compute_type(type));
+  rows.emit(ctx, ReduceOp::Max, most.dtype, most,
+            [&](StatementBuilder&, Value x) { return element(x, type); });
+  return most;
+}
+
+/// most = max x; powers = exp(x - most); scale = 1 / sum powers; out = powers * scale.
+/// `safe`: a row that is masked everywhere gives zeros instead of NaN.
+Fate softmax_with(Context& ctx, const OperatorRecord& op, bool safe) {
+  auto rows = rows_along_dim(ctx, op);
+  if (!rows) return Fate::external(kUnusual);
+  if (rows->empty) return Fate::fused();
+  ScalarType type = rows->outs[0].dtype, compute = compute_type(type);
+  ctx.exact = false;
+  View most = largest_of(ctx, *rows, type);
+  View powers = ctx.temporary(rows->in.sizes, compute);
+  {
+    StatementBuilder s(rows->in.sizes);
+    ctx.emit(s.store(powers,
+                     call(ir::Routine::InlineExp, element(s.load(rows->in), type) - s.load(most))));
+  }
+  Reduced sums = *rows;
+  sums.in = powers;
+  View scale = rows->per_row(ctx, compute);
+  // One over the sum rounds once, as the sum itself would: the product is as near as ATen's
+  // quotient.
+  sums.emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, scale, [](StatementBuilder&, Value e) { return e; },
+      [](StatementBuilder&, Value total) { return 1.0 / total; });
+  StatementBuilder s(rows->in.sizes);
+  Value result = s.load(powers) * s.load(scale);
+  if (safe) {
+    Value masked = eq(s.load(most), s.constant(-kInfinity, compute));
+    result = select(masked, s.constant(0, compute), result);
+  }
+  ctx.emit(s.store(rows->outs[0], result));
+  return Fate::fused();
+}
+
+Fate softmax(Context& ctx, const OperatorRecord& op) {
+  return softmax_with(ctx, op, false);
+}
+Fate safe_softmax(Context& ctx, const OperatorRecord& op) {
+  return softmax_with(ctx, op, true);
+}
+
+/// out = x - (most + log(sum(exp(x - most)))), the difference in Double: it rounds once where
+/// ATen's two roundings (first most, then the logarithm) may each err as much.
+Fate log_softmax(Context& ctx, const OperatorRecord& op) {
+  auto rows = rows_along_dim(ctx, op);
+  if (!rows) return Fate::external(kUnusual);
+  if (rows->empty) return Fate::fused();
+  ctx.exact = false;
+  ScalarType type = rows->outs[0].dtype;
+  View most = largest_of(ctx, *rows, type);
+  View log_sum = rows->per_row(ctx, ScalarType::Double);
+  rows->emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, log_sum,
+      [&](StatementBuilder& s, Value x) {
+        return call(ir::Routine::InlineExp, element(x, type) - s.load(most));
+      },
+      [&](StatementBuilder& s, Value total) {
+        return call(ir::Routine::SleefLog, total) + s.load(most).to(ScalarType::Double);
+      });
+  StatementBuilder s(rows->in.sizes);
+  ctx.emit(s.store(rows->outs[0],
+                   element(s.load(rows->in), type).to(ScalarType::Double) - s.load(log_sum)));
+  return Fate::fused();
+}
+
+}  // namespace
+
+Fate normalize(Context& ctx, const Normalization& n) {
+  const Reduced& rows = n.rows;
+  ScalarType compute = compute_type(rows.in.dtype);
+  ctx.exact = false;
+  View mean = rows.per_row(ctx, ScalarType::Double), rstd = rows.per_row(ctx, ScalarType::Double);
+  rows.emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, mean, [](StatementBuilder&, Value x) { return x; },
+      [&](StatementBuilder& s, Value total) {
+        return total / s.scalar(rows.count, ScalarType::Double);
+      });
+  rows.emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, rstd,
+      [&](StatementBuilder& s, Value x) {
+        Value distance = x.to(ScalarType::Double) - s.load(mean);
+        return distance * distance;
+      },
+      [&](StatementBuilder& s, Value total) {
+        Value var = total / s.scalar(rows.count, ScalarType::Double);
+        return 1.0 / (var + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
+      });
+  for (auto [from, to] : {std::pair(&mean, &n.mean), std::pair(&rstd, &n.rstd)}) {
+    if (to->storage < 0) continue;
+    View row = *from;  // both lie row by row; the recorded one may lack the reduced dimensions
+    row.sizes = to->sizes;
+    row.strides = ir::contiguous_strides(to->sizes);
+    ctx.copy(row, *to);
+  }
+  // x * rstd - mean * rstd: two roundings of row values and one an element, each of which ATen's
+  // kernel makes as well.
+  StatementBuilder s(rows.in.sizes);
+  Value scale = s.load(rstd), shift = -(s.load(mean) * scale);
+  Value y = fma(s.load(rows.in).to(compute), scale.to(compute), shift.to(compute));
+  bool weight = n.weight.storage >= 0, bias = n.bias.storage >= 0;
+  if (weight && bias)
+    y = fma(y, s.load(n.weight).to(compute), s.load(n.bias).to(compute));
+  else if (weight)
+    y = y * s.load(n.weight).to(compute);
+  else if (bias)
+    y = y + s.load(n.bias).to(compute);
+  ctx.emit(s.store(rows.outs[0], y));
+  return Fate::fused();
+}
+
+std::vector<Row> norm_rows() {
+  std::vector<Row> rows = {
+      {"aten::_softmax", softmax, "softmax along one dimension"},
+      {"aten::softmax", softmax, "softmax with out="},
+      {"aten::_safe_softmax", safe_softmax,
+       "softmax that gives zeros where a row is masked everywhere"},
+      {"aten::_log_softmax", log_softmax, "logarithm of the softmax"},
+      {"aten::log_softmax", log_softmax, "logarithm of the softmax with out="},
+  };
+  for (const Row& row : layer_rows()) rows.push_back(row);
+  return rows;
+}
+
+}  // namespace graft::ops

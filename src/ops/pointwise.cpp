@@ -1,0 +1,208 @@
+#include "ops/pointwise.h"
+
+#include <c10/core/DefaultDtype.h>
+
+#include <unordered_map>
+
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+using c10::ScalarType;
+using ir::Routine;
+using ir::Value;
+using record::Operand;
+using record::OperatorRecord;
+using record::TensorInfo;
+
+// --- Args -------------------------------------------------------------------------------------------
+
+Args::Args(Context& context, const OperatorRecord& op, ir::StatementBuilder& builder, ScalarType common)
+    : builder(builder), common(common), compute(opmath(common)), context_(context), op_(op) {}
+
+const Operand* Args::operand(int k) const {
+  return static_cast<size_t>(k) < op_.inputs.size() ? &op_.inputs[static_cast<size_t>(k)] : nullptr;
+}
+
+bool Args::has(int k) const {
+  const Operand* o = operand(k);
+  if (o == nullptr) return false;
+  if (o->kind == Operand::Kind::Constant) return !o->constant.isNone();
+  return !o->tensors.empty() && o->tensors[0] >= 0;
+}
+
+std::optional<c10::Scalar> Args::constant(int k) const {
+  const Operand* o = operand(k);
+  if (o == nullptr) return std::nullopt;
+  if (o->kind == Operand::Kind::Tensor) return context_.tensor(op_, static_cast<size_t>(k)).constant;
+  if (o->constant.isScalar() || o->constant.isBool()) return o->constant.toScalar();
+  return std::nullopt;
+}
+
+bool Args::is_tensor(int k) const { return operand(k) != nullptr && operand(k)->kind == Operand::Kind::Tensor; }
+bool Args::is_number(int k) const { return constant(k).has_value(); }
+
+bool Args::is_zero_dim(int k) const {
+  return is_number(k) || context_.tensor(op_, static_cast<size_t>(k)).sizes.empty();
+}
+
+Value Args::number_value(const c10::Scalar& value, bool round) {
+  return builder.scalar(converted(round ? converted(value, common) : value, compute), compute);
+}
+
+Value Args::operator[](int k) {
+  if (auto number = constant(k)) return number_value(*number, true);
+  return convert(convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))), common), compute);
+}
+
+Value Args::unrounded(int k) {
+  if (!is_zero_dim(k)) return (*this)[k];
+  if (auto number = constant(k)) return number_value(*number, false);
+  return convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))), compute);
+}
+
+Value Args::truth(int k) {
+  if (auto number = constant(k)) return builder.integer(converted(*number, ScalarType::Bool).toLong(), ScalarType::Bool);
+  return builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))).to(ScalarType::Bool);
+}
+
+std::optional<c10::Scalar> Args::constant(std::string_view name) const { return ops::number(op_, name); }
+std::string Args::text(std::string_view name) const { return ops::text(op_, name, {}); }
+
+Value Args::rounded(std::string_view name) { return number_value(constant(name).value_or(1), true); }
+Value Args::number(std::string_view name) { return number_value(constant(name).value_or(1), false); }
+Value Args::scalar(double value) { return builder.scalar(converted(value, compute), compute); }
+
+Value Args::round(Value v) const { return v.to(common).to(compute); }
+
+Value Args::routine(Routine exact, Routine vector, Value x) const {
+  return ir::call(is_reduced() || context_.fast ? vector : exact, x);
+}
+
+bool Args::is_fast() const { return context_.fast; }
+bool Args::is_float() const { return ir::is_float(common); }
+bool Args::is_reduced() const { return common == ScalarType::Half || common == ScalarType::BFloat16; }
+bool Args::is_bool() const { return common == ScalarType::Bool; }
+
+bool Args::is_contiguous(int k) const {
+  const TensorInfo& t = context_.tensor(op_, static_cast<size_t>(k));
+  int64_t expected = 1;
+  for (size_t d = t.sizes.size(); d-- > 0;) {
+    if (t.sizes[d] != 1 && t.strides[d] != expected) return false;
+    expected *= t.sizes[d];
+  }
+  return true;
+}
+
+Value Args::refuse(std::string why) {
+  refusal_ = std::move(why);
+  return {};
+}
+
+// --- Lowering ---------------------------------------------------------------------------------------
+
+const std::vector<PointwiseRow>& pointwise_table() {
+  static const std::vector<PointwiseRow> table = [] {
+    std::vector<PointwiseRow> all;
+    for (const auto& family : {arithmetic_rows(), comparison_rows(), unary_rows(), activation_rows(), ternary_rows()})
+      all.insert(all.end(), family.begin(), family.end());
+    return all;
+  }();
+  return table;
+}
+
+namespace {
+
+const PointwiseRow& row_of(const OperatorRecord& op) {
+  static const auto* rows = [] {
+    auto* map = new std::unordered_map<std::string_view, const PointwiseRow*>;
+    for (const PointwiseRow& row : pointwise_table()) map->emplace(row.name, &row);
+    return map;
+  }();
+  return *rows->at(base_name(op));
+}
+
+ScalarType common_dtype(const Context& context, const OperatorRecord& op, const PointwiseRow& row) {
+  DtypePromotion state;
+  for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k) {
+    if ((row.promoted >> k & 1) == 0) continue;
+    const Operand& operand = op.inputs[k];
+    if (operand.kind == Operand::Kind::Tensor && !operand.tensors.empty() && operand.tensors[0] >= 0)
+      state.add(context.tensor(op, k));
+    else if (operand.kind == Operand::Kind::Constant && (operand.constant.isScalar() || operand.constant.isBool()))
+      state.add(operand.constant.toScalar());
+  }
+  ScalarType common = state.result();
+  bool to_float = row.promotion == Promotion::Float ||
+                  (row.promotion == Promotion::Divide && text(op, "rounding_mode", {}).empty());
+  return to_float && !ir::is_float(common) ? c10::get_default_dtype_as_scalartype() : common;
+}
+
+/// Does storing `out` change what a load of `in` at another point of the statement reads?
+bool clashes(const ir::View& out, const ir::View& in) {
+  if (!ir::may_overlap(out, in)) return false;
+  return out.dtype != in.dtype || out.byte_offset != in.byte_offset ||
+         ir::access_of(out, out.sizes).strides != ir::access_of(in, out.sizes).strides;
+}
+
+bool clashes_with_operands(const Context& context, const OperatorRecord& op, const PointwiseRow& row,
+                           const ir::View& out) {
+  for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k)
+    for (int tensor : op.inputs[k].tensors)
+      if (tensor >= 0 && clashes(out, Context::view(context.trace.tensors[static_cast<size_t>(tensor)]))) return true;
+  return false;
+}
+
+Fate lower_pointwise(Context& context, const OperatorRecord& op) {
+  const PointwiseRow& row = row_of(op);
+  ScalarType common = common_dtype(context, op, row);
+  if (!is_supported(common)) return Fate::external(std::string("common dtype ") + c10::toString(common));
+  const std::vector<int64_t>& sizes = context.output(op).sizes;
+
+  if (row.raises != nullptr) {
+    ir::StatementBuilder probe(sizes);
+    Args args(context, op, probe, common);
+    bool may_raise = row.raises(args).builder != nullptr;
+    auto bad = [&](ir::StatementBuilder& builder) {
+      Args again(context, op, builder, common);
+      return row.raises(again);
+    };
+    if (may_raise && !context.check(sizes, bad))
+      return Fate::external("eager may raise here, and caller-visible memory was written before");
+  }
+
+  std::vector<Formula> formulas = {row.formula};
+  if (row.second != nullptr) formulas.push_back(row.second);
+  struct Store {
+    ir::View target, output;
+    ir::Statement statement;
+  };
+  std::vector<Store> stores;
+  bool exact = row.exactness == Exactness::Bits || !ir::is_float(common);
+  for (size_t k = 0; k < formulas.size(); ++k) {
+    ir::View out = Context::view(context.output(op, k));
+    ir::StatementBuilder builder(sizes);
+    Args args(context, op, builder, common);
+    Value value = formulas[k](args);
+    if (!args.refusal().empty()) return Fate::external(args.refusal());
+    if (row.promotion != Promotion::Compare) value = convert(value, common);
+    exact = exact && !args.has_tail();
+    ir::View target = clashes_with_operands(context, op, row, out) ? context.temporary(sizes, out.dtype) : out;
+    stores.push_back({target, out, builder.store(target, convert(value, out.dtype))});
+  }
+  if (!exact) context.exact = false;
+  for (Store& store : stores) context.emit(std::move(store.statement));
+  for (Store& store : stores)
+    if (store.target.storage != store.output.storage) context.copy(store.target, store.output);
+  return Fate::fused();
+}
+
+}  // namespace
+
+std::vector<Row> pointwise_rows() {
+  std::vector<Row> rows;
+  for (const PointwiseRow& row : pointwise_table()) rows.push_back({row.name, lower_pointwise, row.what});
+  return rows;
+}
+
+}  // namespace graft::ops

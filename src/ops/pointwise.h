@@ -1,0 +1,136 @@
+// The table of pointwise operators: one row an operator, from which its lowering, its documentation and its tests come.
+//
+// A row's formula computes one element, written with the operands in the compute type: the common dtype of the operands,
+// or Float where that is Half or BFloat16 (ATen's opmath type). What the formula gives is rounded to the common dtype once,
+// and then cast to the output's. Formulas follow ATen's *vectorised* CPU kernels operation by operation.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/context.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+/// How the common dtype, and the result's, follow from the operands' dtypes.
+enum class Promotion : uint8_t {
+  Same,     ///< ATen's result_type of the operands; the result has it too
+  Float,    ///< likewise, where integers and Bool become the default floating dtype
+  Divide,   ///< Float, but Same when the schema's rounding_mode is given
+  Compare,  ///< computed in result_type; the formula gives a Bool
+};
+
+/// What the rows' tests should feed each operand besides special values.
+enum class Domain : uint8_t {
+  Any,
+  Positive,    ///< logarithms, square roots
+  Unit,        ///< [-1, 1]
+  OpenUnit,    ///< (0, 1)
+  AboveOne,    ///< [1, ∞)
+  Small,       ///< [-20, 20]: exponentials stay finite
+  Divisor,     ///< second operand not zero
+  ShiftCount,  ///< second operand from -1 to the width
+  Power,       ///< base positive, exponent in [-4, 4]
+};
+
+enum class Exactness : uint8_t {
+  Bits,  ///< eager's bits, whatever the layout
+  Body,  ///< the bits of ATen's vectorised loop; its scalar tails (and strided loops) call another function, or round
+         ///< differently, by about one unit in the last place
+};
+
+/// Operands and arguments of one recorded call, for its row's formula.
+class Args {
+ public:
+  Args(Context& context, const record::OperatorRecord& op, ir::StatementBuilder& builder, c10::ScalarType common);
+
+  /// Operand k (schema argument k, a tensor or a Scalar), rounded to the common dtype, in the compute type.
+  ir::Value operator[](int k);
+  /// Likewise without rounding to the common dtype: how some kernels read a scalar operand of a bf16 tensor.
+  ir::Value unrounded(int k);
+  /// Operand k as a truth value.
+  ir::Value truth(int k);
+  bool has(int k) const;               ///< false for None
+  bool is_tensor(int k) const;         ///< a tensor, perhaps one that wraps a number
+  bool is_number(int k) const;         ///< a Scalar, or a tensor that wraps one
+  bool is_zero_dim(int k) const;       ///< a Scalar or a tensor without dimensions
+  std::optional<c10::Scalar> constant(int k) const;  ///< the number's value
+
+  /// A Scalar argument as a kernel argument in the compute type: rounded to the common dtype, or only to the compute type.
+  ir::Value rounded(std::string_view name);
+  ir::Value number(std::string_view name);
+  ir::Value scalar(double value);      ///< a number computed from arguments
+  std::optional<c10::Scalar> constant(std::string_view name) const;
+  std::string text(std::string_view name) const;
+
+  /// v rounded to the common dtype and back: where ATen's kernel keeps an intermediate in bf16.
+  ir::Value round(ir::Value v) const;
+  /// `exact` for Float and Double, `vector` for Half and BFloat16 (and always under Numerics::Fast).
+  ir::Value routine(ir::Routine exact, ir::Routine vector, ir::Value x) const;
+
+  bool is_fast() const;                ///< Numerics::Fast
+  bool is_float() const;               ///< of the common dtype
+  bool is_reduced() const;             ///< Half or BFloat16
+  bool is_bool() const;
+  bool is_contiguous(int k) const;
+
+  /// This call's scalar tails differ from the body (rows where it depends on the arguments).
+  void tail_differs() { tail_differs_ = true; }
+  bool has_tail() const { return tail_differs_; }
+  /// Gives the operator up; the formula's value is then ignored.
+  ir::Value refuse(std::string why);
+  const std::string& refusal() const { return refusal_; }
+
+  ir::StatementBuilder& builder;
+  const c10::ScalarType common;
+  const c10::ScalarType compute;
+
+ private:
+  const record::Operand* operand(int k) const;
+  ir::Value number_value(const c10::Scalar& value, bool round);
+
+  Context& context_;
+  const record::OperatorRecord& op_;
+  bool tail_differs_ = false;
+  std::string refusal_;
+};
+
+using Formula = ir::Value (*)(Args&);
+
+struct PointwiseRow {
+  std::string_view name;    ///< "aten::add": all its overloads, in-place and out= forms
+  int operands;             ///< leading arguments of the schema that are operands (tensors or Scalars)
+  Promotion promotion;
+  Formula formula;
+  Domain domain;
+  Exactness exactness;
+  std::string_view what;    ///< the formula, for the documentation
+  Formula raises = nullptr;  ///< gives a Bool: where eager throws (integer division by zero); an empty Value = nowhere
+  unsigned promoted = ~0u;   ///< bit k: operand k takes part in promotion
+  Formula second = nullptr;  ///< the second result's formula
+};
+
+/// Every row, families in order.
+const std::vector<PointwiseRow>& pointwise_table();
+
+std::vector<PointwiseRow> arithmetic_rows();   // pointwise_arithmetic.cpp
+std::vector<PointwiseRow> comparison_rows();   // pointwise_comparison.cpp
+std::vector<PointwiseRow> unary_rows();        // pointwise_unary.cpp
+std::vector<PointwiseRow> activation_rows();   // pointwise_activation.cpp
+std::vector<PointwiseRow> ternary_rows();      // pointwise_ternary.cpp
+
+// What several families write: selections in the order of ATen's vector instructions, so that NaN and −0 come out alike.
+ir::Value vector_erf(ir::Value x);               ///< what ATen's float kernels use inside other functions
+ir::Value library_root(Args& a, ir::Value x);    ///< ATen's sqrt operator
+ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
+bool kernels_have_fma();                         ///< false: ATen runs its baseline kernels (ATEN_CPU_CAPABILITY)
+ir::Value contracted(ir::Value a, ir::Value b, ir::Value c);  ///< a * b + c, fused where ATen's kernels have FMA
+ir::Value maximum(ir::Value a, ir::Value b);    ///< NaN if either is; b on ties
+ir::Value minimum(ir::Value a, ir::Value b);
+ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties
+ir::Value at_most(ir::Value a, ir::Value high);
+
+}  // namespace graft::ops

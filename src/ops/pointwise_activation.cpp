@@ -1,0 +1,121 @@
+// Activations, from ATen's Activation.cpp, Elu.h and Gelu.h. Their vector bodies use SLEEF, their scalar tails libm.
+#include "ops/pointwise.h"
+
+#include <cmath>
+
+namespace graft::ops {
+
+namespace {
+
+using ir::Op;
+using ir::Routine;
+using ir::Value;
+
+/// 1 / (1 + exp(−a)); for Float and Double the kernel subtracts from 0, which differs in nothing but −0.
+Value sigmoid(Args& a) { return 1 / (1 + ir::call(Routine::SleefExp, -a[0])); }
+
+Value silu(Args& a) {
+  Value x = a[0];
+  return x / (1 + ir::call(Routine::SleefExp, -x));
+}
+
+Value mish(Args& a) {
+  Value x = a[0];
+  Value softplus = ir::call(Routine::SleefLog1p, ir::call(Routine::SleefExp, x));
+  return x * ir::call(Routine::SleefTanh, softplus);
+}
+
+Value gelu(Args& a) {
+  Value x = a[0];
+  if (a.text("approximate") == "tanh") {
+    Value cube = x * x * x;  // the multiply-add below is the compiler's, in ATen's AVX2 body
+    Value inner = (M_SQRT2 * M_2_SQRTPI * 0.5) * contracted(x.like(0.044715), cube, x);
+    return 0.5 * x * (1 + ir::call(Routine::SleefTanh, inner));
+  }
+  bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16;
+  if (one_dnn && !a.is_fast()) return a.refuse("eager calls oneDNN, which has a polynomial of its own");
+  Value scaled = x * M_SQRT1_2;
+  return x * 0.5 * (1 + (one_dnn ? ir::call(Routine::SleefErf, scaled) : vector_erf(scaled)));
+}
+
+Value relu(Args& a) { return a.is_bool() ? a.refuse("relu of Bool") : at_least(a[0], a[0].like(0)); }
+
+Value hardtanh(Args& a) { return at_most(at_least(a[0], a.rounded("min_val")), a.rounded("max_val")); }
+
+/// min(max(a + 3, 0), 6)
+Value clamped_to_six(Value x) { return minimum(maximum(x + 3, x.like(0)), x.like(6)); }
+
+Value leaky_relu(Args& a) {
+  Value x = a[0];
+  return x * ir::select(ir::gt(x, x.like(0)), x.like(1), a.number("negative_slope"));
+}
+
+Value elu_of(Value x, Value negative, Value positive, Value inner) {
+  Value below = ir::call(Routine::SleefExpm1, x * inner) * negative;
+  return ir::select(ir::ge(x, x.like(0)), x * positive, below);
+}
+
+/// A Scalar argument in the compute type, as a host number.
+double host(Args& a, std::string_view name) {
+  return converted(a.constant(name).value_or(1), a.compute).toDouble();
+}
+
+/// a * b rounded to the compute type.
+double product(Args& a, double x, double y) {
+  return a.compute == c10::ScalarType::Double ? x * y : static_cast<float>(x) * static_cast<float>(y);
+}
+
+Value elu(Args& a) {
+  double alpha = host(a, "alpha"), scale = host(a, "scale");
+  return elu_of(a[0], a.scalar(product(a, alpha, scale)), a.scalar(scale), a.number("input_scale"));
+}
+
+Value celu(Args& a) {
+  double alpha = a.constant("alpha").value_or(1).toDouble();
+  return elu_of(a[0], a.scalar(alpha), a.scalar(1), a.scalar(1. / alpha));
+}
+
+Value softplus(Args& a) {
+  Value x = a[0], beta = a.number("beta"), scaled = x * beta;
+  Value soft = ir::call(Routine::SleefLog1p, ir::call(Routine::SleefExp, scaled)) / beta;
+  return ir::select(ir::gt(scaled, a.number("threshold")), x, soft);
+}
+
+Value threshold(Args& a) { return ir::select(ir::le(a[0], a.number("threshold")), a.number("value"), a[0]); }
+
+/// exp(−|a|), which log_sigmoid keeps for its backward.
+Value log_sigmoid_buffer(Args& a) { return ir::call(Routine::SleefExp, -a[0].op(Op::Abs)); }
+
+Value log_sigmoid(Args& a) {
+  Value x = a[0];
+  return minimum(x, x.like(0)) - ir::call(Routine::SleefLog1p, log_sigmoid_buffer(a));
+}
+
+}  // namespace
+
+std::vector<PointwiseRow> activation_rows() {
+  using enum Promotion;
+  using enum Exactness;
+  std::vector<PointwiseRow> rows = {
+      {"aten::sigmoid", 1, Float, sigmoid, Domain::Small, Body, "1 / (1 + exp(−a))"},
+      {"aten::silu", 1, Same, silu, Domain::Small, Body, "a / (1 + exp(−a))"},
+      {"aten::gelu", 1, Same, gelu, Domain::Small, Body, "a Φ(a), by erf or tanh"},
+      {"aten::mish", 1, Same, mish, Domain::Small, Body, "a tanh(log(1 + exp(a)))"},
+      {"aten::relu", 1, Same, relu, Domain::Any, Bits, "0 where a < 0"},
+      {"aten::leaky_relu", 1, Same, leaky_relu, Domain::Any, Bits, "a, times negative_slope where not above 0"},
+      {"aten::hardtanh", 1, Same, hardtanh, Domain::Any, Bits, "a clamped to [min_val, max_val]"},
+      {"aten::hardsigmoid", 1, Same, [](Args& a) { return clamped_to_six(a[0]) / 6; }, Domain::Any, Bits,
+       "min(max(a + 3, 0), 6) / 6"},
+      {"aten::hardswish", 1, Same, [](Args& a) { return a[0] * clamped_to_six(a[0]) / 6; }, Domain::Any, Bits,
+       "a min(max(a + 3, 0), 6) / 6"},
+      {"aten::elu", 1, Same, elu, Domain::Small, Body, "scale a, or scale alpha expm1(input_scale a) below 0"},
+      {"aten::celu", 1, Same, celu, Domain::Small, Body, "a, or alpha expm1(a / alpha) below 0"},
+      {"aten::softplus", 1, Same, softplus, Domain::Small, Body, "log(1 + exp(beta a)) / beta, a above threshold"},
+      {"aten::threshold", 1, Same, threshold, Domain::Any, Bits, "value where a <= threshold"},
+      {"aten::log_sigmoid_forward", 1, Same, log_sigmoid, Domain::Small, Bits, "min(a, 0) − log(1 + exp(−|a|))"},
+  };
+  rows.back().second = log_sigmoid_buffer;
+  return rows;
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,147 @@
+// Elementary functions of one operand. Where ATen's kernel is MKL's VML for Float and Double (UnaryOpsKernel.cpp's
+// IMPLEMENT_*_KERNEL), Half and BFloat16 go through SLEEF; `Args::routine` chooses.
+#include "ops/pointwise.h"
+
+#include <cmath>
+#include <limits>
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::Op;
+using ir::Routine;
+using ir::Value;
+
+/// A function that ATen computes with VML (Float, Double) and SLEEF (Half, BFloat16), tails and strided loops included.
+template <Routine vml, Routine sleef>
+Value library(Args& a) {
+  return a.routine(vml, sleef, a[0]);
+}
+
+template <Routine routine>
+Value one_call(Args& a) {
+  return ir::call(routine, a[0]);
+}
+
+/// Rounding to an integer is the identity on integers.
+template <Op op>
+Value rounding(Args& a) {
+  return a.is_float() ? a[0].op(op) : a[0];
+}
+
+Value negate(Args& a) { return a.is_bool() ? a.refuse("negation of Bool") : -a[0]; }
+
+Value absolute(Args& a) {
+  return a.is_bool() || a.common == ScalarType::Byte ? a[0] : a[0].op(Op::Abs);
+}
+
+/// (0 < a) − (a < 0): 0 for NaN.
+Value sign(Args& a) {
+  Value x = a[0];
+  if (a.is_bool()) return x;
+  Value zero = x.like(0), one = x.like(1);
+  return ir::select(ir::lt(zero, x), one, zero) - ir::select(ir::lt(x, zero), one, zero);
+}
+
+/// round(a * 10^decimals) / 10^decimals, in the order of round_decimals_kernel.
+Value round_decimals(Args& a) {
+  Value x = a[0];
+  auto decimals = a.constant("decimals");
+  if (!a.is_float() || !decimals) return a.is_float() ? x.op(Op::RoundEven) : x;
+  int64_t digits = decimals->toLong();
+  if (digits == 0) return x.op(Op::RoundEven);
+  Value scale = a.scalar(std::pow(10, std::abs(digits)));
+  return digits < 0 ? (x / scale).op(Op::RoundEven) * scale : (x * scale).op(Op::RoundEven) / scale;
+}
+
+double largest(ScalarType type) {
+  switch (type) {
+    case ScalarType::BFloat16: return std::numeric_limits<c10::BFloat16>::max();
+    case ScalarType::Half: return std::numeric_limits<c10::Half>::max();
+    case ScalarType::Float: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+Value erf(Args& a) {
+  return a.is_reduced() && !a.is_fast() ? vector_erf(a[0]) : library<Routine::VmlErf, Routine::SleefErf>(a);
+}
+
+Value nan_to_num(Args& a) {
+  Value x = a[0];
+  if (!a.is_float()) return x;
+  auto replacement = [&](const char* name, double otherwise) {
+    return a.constant(name) ? a.rounded(name) : a.scalar(otherwise);
+  };
+  double inf = std::numeric_limits<double>::infinity();
+  Value low = ir::select(ir::eq(x, x.like(-inf)), replacement("neginf", -largest(a.common)), x);
+  Value high = ir::select(ir::eq(x, x.like(inf)), replacement("posinf", largest(a.common)), low);
+  return ir::select(ir::isnan(x), replacement("nan", 0), high);
+}
+
+/// log(x / (1 − x)), x first clamped to [eps, 1 − eps] when eps is given.
+Value logit(Args& a) {
+  Value x = a[0], one = x.like(1);
+  if (auto eps = a.constant("eps"); eps && eps->toDouble() >= 0) {
+    Value low = a.rounded("eps");
+    x = at_most(at_least(x, low), a.round(one - low));
+  }
+  Value odds = ir::select(ir::eq(x, one), x.like(std::numeric_limits<double>::infinity()),
+                          a.round(x / a.round(one - x)));
+  // Only a contiguous call goes to VML.
+  if (!a.is_contiguous(0)) a.tail_differs();
+  return a.routine(Routine::VmlLog, Routine::SleefLog, odds);
+}
+
+}  // namespace
+
+std::vector<PointwiseRow> unary_rows() {
+  using enum Promotion;
+  using enum Exactness;
+  using enum Routine;
+  return {
+      {"aten::neg", 1, Same, negate, Domain::Any, Bits, "−a"},
+      {"aten::abs", 1, Same, absolute, Domain::Any, Bits, "|a|"},
+      {"aten::sign", 1, Same, sign, Domain::Any, Bits, "(0 < a) − (a < 0)"},
+      {"aten::sgn", 1, Same, sign, Domain::Any, Bits, "(0 < a) − (a < 0)"},
+      {"aten::reciprocal", 1, Float, [](Args& a) { return 1 / a[0]; }, Domain::Any, Bits, "1 / a"},
+      {"aten::sqrt", 1, Float, [](Args& a) { return library_root(a, a[0]); }, Domain::Positive, Bits, "√a"},
+      {"aten::rsqrt", 1, Float, [](Args& a) { return reciprocal_of_root(a, a[0]); }, Domain::Positive, Bits, "1 / √a"},
+      {"aten::exp", 1, Float, library<VmlExp, SleefExp>, Domain::Small, Bits, "e to the a"},
+      {"aten::exp2", 1, Float, one_call<SleefExp2>, Domain::Small, Body, "2 to the a"},
+      {"aten::expm1", 1, Float, one_call<SleefExpm1>, Domain::Small, Bits, "e to the a, less 1"},
+      {"aten::log", 1, Float, library<VmlLog, SleefLog>, Domain::Positive, Bits, "natural logarithm"},
+      {"aten::log2", 1, Float, library<VmlLog2, SleefLog2>, Domain::Positive, Bits, "logarithm to base 2"},
+      {"aten::log10", 1, Float, library<VmlLog10, SleefLog10>, Domain::Positive, Bits, "logarithm to base 10"},
+      {"aten::log1p", 1, Float, one_call<SleefLog1p>, Domain::Positive, Bits, "log(1 + a)"},
+      {"aten::sin", 1, Float, library<VmlSin, SleefSin>, Domain::Any, Bits, "sine"},
+      {"aten::cos", 1, Float, library<VmlCos, SleefCos>, Domain::Any, Bits, "cosine"},
+      {"aten::tan", 1, Float, library<VmlTan, SleefTan>, Domain::Any, Bits, "tangent"},
+      {"aten::asin", 1, Float, library<VmlAsin, SleefAsin>, Domain::Unit, Bits, "inverse sine"},
+      {"aten::acos", 1, Float, library<VmlAcos, SleefAcos>, Domain::Unit, Bits, "inverse cosine"},
+      {"aten::atan", 1, Float, library<VmlAtan, SleefAtan>, Domain::Any, Bits, "inverse tangent"},
+      {"aten::sinh", 1, Float, one_call<SleefSinh>, Domain::Small, Body, "hyperbolic sine"},
+      {"aten::cosh", 1, Float, one_call<SleefCosh>, Domain::Small, Body, "hyperbolic cosine"},
+      {"aten::tanh", 1, Float, library<VmlTanh, SleefTanh>, Domain::Small, Bits, "hyperbolic tangent"},
+      {"aten::asinh", 1, Float, one_call<LibmAsinh>, Domain::Any, Bits, "inverse hyperbolic sine"},
+      {"aten::acosh", 1, Float, one_call<LibmAcosh>, Domain::AboveOne, Bits, "inverse hyperbolic cosine"},
+      {"aten::atanh", 1, Float, one_call<SleefAtanh>, Domain::Unit, Body, "inverse hyperbolic tangent"},
+      {"aten::erf", 1, Float, erf, Domain::Small, Bits, "error function"},
+      {"aten::erfc", 1, Float, library<VmlErfc, SleefErfc>, Domain::Small, Bits, "1 − erf(a)"},
+      {"aten::erfinv", 1, Float, library<VmlErfinv, VmlErfinv>, Domain::Unit, Bits, "inverse error function"},
+      {"aten::floor", 1, Same, rounding<Op::Floor>, Domain::Any, Bits, "⌊a⌋"},
+      {"aten::ceil", 1, Same, rounding<Op::Ceil>, Domain::Any, Bits, "⌈a⌉"},
+      {"aten::trunc", 1, Same, rounding<Op::Trunc>, Domain::Any, Bits, "a without its fraction"},
+      {"aten::round", 1, Same, round_decimals, Domain::Any, Bits, "nearest, halves to even; or to `decimals` digits"},
+      {"aten::frac", 1, Same, [](Args& a) { return a[0] - a[0].op(Op::Trunc); }, Domain::Any, Bits, "a − trunc(a)"},
+      {"aten::nan_to_num", 1, Same, nan_to_num, Domain::Any, Bits, "NaN and ±∞ replaced"},
+      {"aten::logit", 1, Float, logit, Domain::OpenUnit, Bits, "log(a / (1 − a))"},
+  };
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,69 @@
+// What the lowerings of reductions and norms share: which axes, over which views, into which
+// results.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ops/context.h"
+
+namespace graft::ops {
+
+/// Float for Half and BFloat16 (they do no arithmetic), otherwise the type itself.
+c10::ScalarType compute_type(c10::ScalarType type);
+/// What sums and products accumulate in: Double for floating types, Long for integers and Bool.
+c10::ScalarType accumulate_type(c10::ScalarType type);
+
+/// A tensor of no dimension as one of one element, so that it has an axis to reduce. Others as they
+/// are.
+ir::View at_least_1d(ir::View view);
+
+/// Could storing to one of `outs` change what is still to be read of `in`? With `in_step` an output
+/// that lies exactly where the input does is fine: each point reads its own place before it stores.
+/// What eager gives for such operands depends on its own loops, so the operator stays extern
+/// (kOverlap).
+bool overlaps(const ir::View& in, const std::vector<ir::View>& outs, bool in_step = false);
+inline constexpr const char* kOverlap = "its result overlaps an input";
+inline constexpr const char* kReducedShape =
+    "its result overlaps an input, or has another shape than its dim argument says";
+
+/// Index of a dimension counted from the end when negative; `rank` at least 1.
+size_t wrapped(int64_t dim, size_t rank);
+
+/// A recorded reduction.
+struct Reduced {
+  ir::View in;                 ///< at least one axis; its sizes are the statements' axes
+  std::vector<bool> axes;      ///< which of them are reduced
+  std::vector<ir::View> outs;  ///< as recorded: with or without the reduced dimensions
+  int64_t count = 1;           ///< elements that make one
+  bool empty = false;          ///< `in` has no elements: no statement can be built
+
+  /// A temporary with one element a row: size 1 along the reduced axes, so that it broadcasts to
+  /// them.
+  ir::View per_row(Context& ctx, c10::ScalarType type) const;
+  /// One statement: `out` = op of `value(x)` over the reduced axes, then `finish`.
+  template <class Input, class Finish>
+  void emit(Context& ctx, ir::ReduceOp op, c10::ScalarType type, const ir::View& out, Input value,
+            Finish finish) const {
+    ir::StatementBuilder s(in.sizes);
+    ir::Value accumulated = s.reduce(op, value(s, s.load(in)), axes, type);
+    ctx.emit(s.store(out, finish(s, accumulated)));
+  }
+  template <class Input>
+  void emit(Context& ctx, ir::ReduceOp op, c10::ScalarType type, const ir::View& out,
+            Input value) const {
+    emit(ctx, op, type, out, value, [](ir::StatementBuilder&, ir::Value v) { return v; });
+  }
+};
+
+/// Reads the operator's first argument, the dimensions in the argument `dim` (an int, a list, None
+/// or nothing: all), and its outputs. Empty when the recorded result does not have the shape these
+/// give: then the operator stays extern.
+std::optional<Reduced> read_reduction(Context& ctx, const record::OperatorRecord& op);
+
+// Families of reduction_rows(), by file.
+std::vector<Row> sum_rows();     // reduction.cpp
+std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, all
+std::vector<Row> moment_rows();  // reduction_moments.cpp: var, std, norms
+
+}  // namespace graft::ops

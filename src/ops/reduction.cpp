@@ -1,0 +1,124 @@
+// Sums, products, means, counts and cumulative sums. Floating ones accumulate in Double and round
+// once.
+#include <limits>
+
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::ReduceOp;
+using ir::StatementBuilder;
+using ir::Value;
+using record::OperatorRecord;
+
+Fate sum_or_product(Context& ctx, const OperatorRecord& op, ReduceOp reduce, bool skip_nan) {
+  auto r = read_reduction(ctx, op);
+  if (!r) return Fate::external(kReducedShape);
+  ScalarType type = r->outs[0].dtype;
+  if (type == ScalarType::Bool) return Fate::external("a sum of truth values");
+  if (r->empty) {
+    ctx.fill(r->outs[0], reduce == ReduceOp::Sum ? 0 : 1);
+    return Fate::fused();
+  }
+  if (ir::is_float(type)) ctx.exact = false;
+  // ATen casts each element to the result's type, and then adds.
+  r->emit(ctx, reduce, accumulate_type(type), r->outs[0], [&](StatementBuilder& s, Value x) {
+    x = x.to(type).to(accumulate_type(type));
+    return skip_nan && ir::is_float(type) ? select(isnan(x), s.constant(0, x.type()), x) : x;
+  });
+  return Fate::fused();
+}
+
+Fate sum(Context& ctx, const OperatorRecord& op) {
+  return sum_or_product(ctx, op, ReduceOp::Sum, false);
+}
+Fate nansum(Context& ctx, const OperatorRecord& op) {
+  return sum_or_product(ctx, op, ReduceOp::Sum, true);
+}
+Fate prod(Context& ctx, const OperatorRecord& op) {
+  return sum_or_product(ctx, op, ReduceOp::Prod, false);
+}
+
+Fate mean(Context& ctx, const OperatorRecord& op) {
+  auto r = read_reduction(ctx, op);
+  if (!r) return Fate::external(kReducedShape);
+  ScalarType type = r->outs[0].dtype;
+  if (!ir::is_float(type)) return Fate::external("a mean of integers");
+  if (r->empty) {
+    ctx.fill(r->outs[0], std::numeric_limits<double>::quiet_NaN());
+    return Fate::fused();
+  }
+  ctx.exact = false;
+  r->emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, r->outs[0],
+      [&](StatementBuilder&, Value x) { return x.to(type); },
+      [&](StatementBuilder& s, Value total) {
+        return total / s.scalar(r->count, ScalarType::Double);
+      });
+  return Fate::fused();
+}
+
+Fate count_nonzero(Context& ctx, const OperatorRecord& op) {
+  auto r = read_reduction(ctx, op);
+  if (!r) return Fate::external(kReducedShape);
+  if (r->empty) {
+    ctx.fill(r->outs[0], 0);
+    return Fate::fused();
+  }
+  r->emit(ctx, ReduceOp::Sum, ScalarType::Long, r->outs[0],
+          [](StatementBuilder&, Value x) { return x.to(ScalarType::Bool).to(ScalarType::Long); });
+  return Fate::fused();
+}
+
+/// Running sum or product along one axis. ATen accumulates in at::acc_type and casts at every
+/// store: these are its bits.
+Fate cumulative(Context& ctx, const OperatorRecord& op, ReduceOp reduce) {
+  ir::View out = at_least_1d(Context::view(ctx.output(op)));
+  ir::View in = at_least_1d(Context::view(ctx.tensor(op, 0)));
+  ScalarType type = out.dtype;
+  if (type == ScalarType::Bool) return Fate::external("a sum of truth values");
+  if (ir::numel(in.sizes) == 0) return Fate::fused();
+  if (overlaps(in, {out}, /*in_step=*/true)) return Fate::external(kOverlap);
+  std::vector<bool> axes(in.sizes.size(), false);
+  axes[wrapped(integer(op, "dim", 0), axes.size())] = true;
+  bool reduced_precision = type == ScalarType::Half || type == ScalarType::BFloat16;
+  ScalarType accumulate = reduced_precision ? ScalarType::Float : accumulate_type(type);
+  StatementBuilder s(in.sizes);
+  Value x = s.load(in).to(type);
+  ctx.emit(s.store(out, s.reduce(reduce, x, axes, accumulate, /*scan=*/true)));
+  return Fate::fused();
+}
+
+Fate cumsum(Context& ctx, const OperatorRecord& op) {
+  return cumulative(ctx, op, ReduceOp::Sum);
+}
+Fate cumprod(Context& ctx, const OperatorRecord& op) {
+  return cumulative(ctx, op, ReduceOp::Prod);
+}
+
+}  // namespace
+
+std::vector<Row> sum_rows() {
+  return {
+      {"aten::sum", sum, "sum over dimensions, accumulated in double"},
+      {"aten::nansum", nansum, "sum that skips NaN"},
+      {"aten::prod", prod, "product over dimensions, accumulated in double"},
+      {"aten::mean", mean, "mean over dimensions, rounded once"},
+      {"aten::count_nonzero", count_nonzero, "number of elements that are not zero"},
+      {"aten::cumsum", cumsum, "running sum: a scan with ATen's own accumulator"},
+      {"aten::cumprod", cumprod, "running product, likewise"},
+  };
+}
+
+std::vector<Row> reduction_rows() {
+  std::vector<Row> rows = sum_rows();
+  for (const auto& family : {select_rows(), moment_rows()})
+    rows.insert(rows.end(), family.begin(), family.end());
+  return rows;
+}
+
+}  // namespace graft::ops

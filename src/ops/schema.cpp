@@ -1,0 +1,161 @@
+#include "ops/schema.h"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+
+namespace graft::ops {
+
+using c10::ScalarType;
+
+std::string base_name(const record::OperatorRecord& op) {
+  std::string name = op.op.operator_name().name;
+  // In-place operators end in one underscore; __and__ and its sisters end in two.
+  if (name.size() > 2 && name.back() == '_' && name[name.size() - 2] != '_') name.pop_back();
+  return name;
+}
+
+std::string full_name(const record::OperatorRecord& op) {
+  const auto& name = op.op.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+int argument_index(const record::OperatorRecord& op, std::string_view name) {
+  const auto& arguments = op.op.schema().arguments();
+  for (size_t k = 0; k < arguments.size(); ++k)
+    if (arguments[k].name() == name) return static_cast<int>(k);
+  return -1;
+}
+
+const c10::IValue* constant(const record::OperatorRecord& op, std::string_view name) {
+  int k = argument_index(op, name);
+  if (k < 0 || static_cast<size_t>(k) >= op.inputs.size()) return nullptr;
+  const record::Operand& operand = op.inputs[static_cast<size_t>(k)];
+  return operand.kind == record::Operand::Kind::Constant ? &operand.constant : nullptr;
+}
+
+std::optional<c10::Scalar> number(const record::OperatorRecord& op, std::string_view name) {
+  const c10::IValue* value = constant(op, name);
+  if (value == nullptr || !(value->isScalar() || value->isBool())) return std::nullopt;
+  return value->toScalar();
+}
+
+int64_t integer(const record::OperatorRecord& op, std::string_view name, int64_t otherwise) {
+  const c10::IValue* value = constant(op, name);
+  return value != nullptr && value->isInt() ? value->toInt() : otherwise;
+}
+
+bool boolean(const record::OperatorRecord& op, std::string_view name, bool otherwise) {
+  const c10::IValue* value = constant(op, name);
+  return value != nullptr && value->isBool() ? value->toBool() : otherwise;
+}
+
+std::string text(const record::OperatorRecord& op, std::string_view name, std::string otherwise) {
+  const c10::IValue* value = constant(op, name);
+  return value != nullptr && value->isString() ? value->toStringRef() : otherwise;
+}
+
+std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view name) {
+  const c10::IValue* value = constant(op, name);
+  if (value == nullptr) return {};
+  if (value->isIntList()) return value->toIntVector();
+  if (value->isInt()) return {value->toInt()};
+  std::vector<int64_t> list;
+  if (value->isList())
+    for (const c10::IValue& element : value->toListRef())
+      if (element.isInt()) list.push_back(element.toInt());
+  return list;
+}
+
+bool is_supported(ScalarType type) {
+  return type == ScalarType::Bool || ir::is_integer(type) || ir::is_float(type);
+}
+
+ScalarType opmath(ScalarType type) {
+  return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
+}
+
+ir::Value convert(ir::Value value, ScalarType to) {
+  bool reduced = to == ScalarType::Half || to == ScalarType::BFloat16;
+  if (reduced && value.type() != to) value = value.to(ScalarType::Float);
+  return value.to(to);
+}
+
+c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
+  bool floating = number.isFloatingPoint();
+  if (type == ScalarType::Bool) return floating ? number.toDouble() != 0 : number.toLong() != 0;
+  if (!ir::is_float(type)) {
+    int64_t value = floating ? static_cast<int64_t>(number.toDouble()) : number.toLong();
+    switch (type) {
+      case ScalarType::Byte: return static_cast<int64_t>(static_cast<uint8_t>(value));
+      case ScalarType::Char: return static_cast<int64_t>(static_cast<int8_t>(value));
+      case ScalarType::Short: return static_cast<int64_t>(static_cast<int16_t>(value));
+      case ScalarType::Int: return static_cast<int64_t>(static_cast<int32_t>(value));
+      default: return value;
+    }
+  }
+  if (type == ScalarType::Double) return floating ? number.toDouble() : static_cast<double>(number.toLong());
+  float value = floating ? static_cast<float>(number.toDouble()) : static_cast<float>(number.toLong());
+  if (type == ScalarType::BFloat16) value = static_cast<float>(c10::BFloat16(value));
+  if (type == ScalarType::Half) value = static_cast<float>(c10::Half(value));
+  return static_cast<double>(value);
+}
+
+namespace {
+
+ScalarType promote_skip_undefined(ScalarType a, ScalarType b) {
+  if (a == ScalarType::Undefined) return b;
+  if (b == ScalarType::Undefined) return a;
+  return c10::promoteTypes(a, b);
+}
+
+/// The higher operand counts only where it is of a category at least as high as the lower's.
+ScalarType combine_categories(ScalarType higher, ScalarType lower) {
+  if (c10::isComplexType(higher)) return higher;
+  if (c10::isFloatingType(higher))
+    return c10::isComplexType(lower)
+               ? c10::toComplexType(higher)
+               : higher;
+  if (higher == ScalarType::Bool || c10::isFloatingType(lower) || c10::isComplexType(lower))
+    return promote_skip_undefined(higher, lower);
+  return higher != ScalarType::Undefined ? higher : lower;
+}
+
+ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
+
+}  // namespace
+
+void DtypePromotion::add(const record::TensorInfo& tensor) {
+  ScalarType current = tensor.dtype;
+  if (tensor.wrapped_number && c10::isFloatingType(current)) current = default_dtype();
+  ScalarType& slot = !tensor.sizes.empty() ? dims_ : tensor.wrapped_number ? wrapped_ : zero_;
+  slot = promote_skip_undefined(slot, current);
+}
+
+void DtypePromotion::add(const c10::Scalar& number) {
+  ScalarType current = number.isFloatingPoint() ? default_dtype() : number.type();
+  wrapped_ = promote_skip_undefined(wrapped_, current);
+}
+
+ScalarType DtypePromotion::result() const {
+  return combine_categories(dims_, combine_categories(zero_, wrapped_));
+}
+
+bool is_non_overlapping(const ir::View& view) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0) return true;
+    if (view.sizes[d] > 1) axes.emplace_back(std::abs(view.strides[d]), view.sizes[d]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;  // of the axes below: the farthest element from the first
+  for (auto [stride, size] : axes) {
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,221 @@
+// What is known only after the run: its results, what it changed, and what it kept.
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "record/recorder.h"
+
+namespace graft::record {
+namespace {
+
+/// Which counter a tensor's version is kept in: views share their base's. VariableVersion has no
+/// accessor for it, and is nothing but the pointer.
+const void* version_counter(const at::Tensor& tensor) {
+  const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
+  static_assert(sizeof(version) == sizeof(void*));
+  const void* counter = nullptr;
+  std::memcpy(&counter, &version, sizeof(counter));
+  return counter;
+}
+
+}  // namespace
+
+Survivors::Survivors(const std::vector<at::Tensor>& results) {
+  for (const at::Tensor& tensor : results) {
+    if (!tensor.defined()) continue;
+    add(tensor);
+    // A view may hold its base once for backward and once for forward differentiation.
+    if (tensor.is_view()) add(tensor._base());
+  }
+}
+
+void Survivors::add(const at::TensorBase& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (size_t* count = references_.find(impl)) {
+    *count += 2;
+    return;
+  }
+  references_.insert(impl, 2);
+  if (!tensor.has_storage()) return;
+  const void* storage = tensor.storage().unsafeGetStorageImpl();
+  size_t* count = objects_.find(storage);
+  objects_.insert(storage, (count == nullptr ? 0 : *count) + 1);
+}
+
+size_t Survivors::references(const at::Tensor& tensor) {
+  const size_t* count = references_.find(tensor.unsafeGetTensorImpl());
+  return count == nullptr ? 0 : *count;
+}
+
+size_t Survivors::objects(const c10::StorageImpl* storage) {
+  const size_t* count = objects_.find(storage);
+  return count == nullptr ? 0 : *count;
+}
+
+Trace Recorder::finish(const std::vector<at::Tensor>& results) {
+  if (!trace_.broken) add_results(results);
+  Survivors survivors(results);
+  if (!trace_.broken) check_held(survivors);
+  if (!trace_.broken) check_kept(results, survivors);
+  if (!trace_.broken) {
+    trace_.bumped = bumped(args_, trace_.arguments, args_before_, "argument ");
+    trace_.bumped_captured =
+        bumped(trace_.captured, trace_.captured_tensors, captured_before_, "captured tensor ");
+  }
+  if (auto outside = storages_.settle(trace_.tensors)) give_up(std::move(*outside));
+  return std::move(trace_);
+}
+
+void Recorder::add_results(const std::vector<at::Tensor>& results) {
+  std::vector<at::Tensor> earlier;
+  for (const at::Tensor& tensor : results) {
+    trace_.results.push_back(result(tensor, earlier));
+    if (trace_.broken) return;
+    earlier.push_back(tensor);
+  }
+}
+
+ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier) {
+  ResultInfo info;
+  if (!tensor.defined()) {
+    info.defined = false;
+    return info;
+  }
+  const size_t place = earlier.size();
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  for (size_t i = 0; i < place && info.same_as < 0; ++i) {
+    if (earlier[i].is_same(tensor)) info.same_as = static_cast<int>(i);
+  }
+  if (!is_plain(impl)) {
+    give_up(c10::str("result ", place, " is a ", describe_tensor(tensor),
+                     "; Graft compiles dense CPU tensors: convert it after the call"));
+    return info;
+  }
+  const int storage = storages_.find(impl);
+  if (storage < 0) {
+    give_up(
+        c10::str("result ", place, ", a ", describe_tensor(tensor),
+                 ", was made by no recorded operator (a kernel called past the dispatcher, another "
+                 "thread, or a tensor that the function only hands on); make it by at:: "
+                 "functions on the calling thread, or return it outside the compiled function"));
+    return info;
+  }
+  const Known* known = known_.find(&impl);
+  if (known != nullptr && known->kind == Known::Kind::Argument) info.argument = known->index;
+  if (known != nullptr && known->kind == Known::Kind::Captured) info.captured = known->index;
+  StorageInfo& memory = trace_.storages[storage];
+  if (memory.origin == StorageInfo::Origin::Made) {
+    memory.escapes = true;
+    if (!storages_.state(storage).written && tensor.numel() > 0) {
+      give_up(
+          c10::str("result ", place, ", a ", describe_tensor(tensor), " that ",
+                   toString(trace_.ops[memory.maker].op.operator_name()),
+                   " made, was filled by no recorded operator (a data pointer, at::tensor({…}) or "
+                   "another thread did); fill it by operators, or outside the compiled function"));
+      return info;
+    }
+  } else if (known == nullptr) {
+    aliases_.push_back(tensor);
+    known_.insert(&impl, {});
+  }
+  info.tensor = describe(impl, storage);
+  return info;
+}
+
+void Recorder::check_held(Survivors& survivors) {
+  for (int k = 0; k < static_cast<int>(args_.size()); ++k) {
+    if (!args_[k].defined()) continue;
+    const c10::TensorImpl& tensor = *args_[k].unsafeGetTensorImpl();
+    const int info = trace_.arguments[k];
+    if (!same_layout(tensor, trace_.tensors[info], /*address=*/true) ||
+        storages_.find(tensor) != trace_.tensors[info].storage ||
+        tensor.requires_grad() != args_before_[k].requires_grad) {
+      return give_up(
+          c10::str("the function changed the layout, memory or requires_grad of argument ", k,
+                   " itself; change a view or a copy of it instead"));
+    }
+  }
+  for (size_t k = 0; k < trace_.captured.size(); ++k) {
+    const at::Tensor& tensor = trace_.captured[k];
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (!same_layout(impl, trace_.tensors[trace_.captured_tensors[k]], /*address=*/true) ||
+        impl.requires_grad() != captured_before_[k].requires_grad) {
+      return give_up(
+          c10::str("the function changed the layout, memory or requires_grad of captured tensor ",
+                   k, ", a ", describe_tensor(tensor), "; change a view or a copy of it instead"));
+    }
+    if (!held_elsewhere(tensor, survivors)) {
+      return give_up(
+          c10::str("the function uses a ", describe_tensor(tensor),
+                   " that no recorded operator made and that is gone after the call (made on "
+                   "another thread, or by from_blob); make it outside the compiled function "
+                   "and capture it or pass it as an argument"));
+    }
+  }
+  for (const at::Tensor& tensor : aliases_) {
+    if (tensor.use_count() > 1 + survivors.references(tensor)) {
+      return give_up(
+          c10::str("the function holds a ", describe_tensor(tensor),
+                   " that shares memory with an argument; the next call's argument may be "
+                   "elsewhere, so pass both as arguments"));
+    }
+  }
+}
+
+// A tensor that was there before the run is somebody's. One whose memory only the record still
+// holds was made in the run, out of the recorder's sight, and would be another at the next call.
+bool Recorder::held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const {
+  if (tensor.use_count() > 1 + survivors.references(tensor)) return true;
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  size_t objects = survivors.objects(storage);
+  for (const at::Tensor& other : trace_.captured) {
+    if (other.storage().unsafeGetStorageImpl() != storage) continue;
+    if (other.use_count() > 1 + survivors.references(other)) return true;
+    if (survivors.references(other) == 0) ++objects;
+  }
+  return tensor.storage().use_count() > objects;
+}
+
+void Recorder::check_kept(const std::vector<at::Tensor>& results, Survivors& survivors) {
+  std::vector<bool> kept(trace_.storages.size());
+  for (const at::Tensor& tensor : results) {
+    if (!tensor.defined()) continue;
+    const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
+    kept[storage] = kept[storage] || tensor.use_count() > survivors.references(tensor);
+  }
+  for (int s = 0; s < static_cast<int>(trace_.storages.size()); ++s) {
+    const StorageInfo& memory = trace_.storages[s];
+    if (memory.origin != StorageInfo::Origin::Made) continue;
+    if (!kept[s] && storages_.owners(s) <= survivors.objects(storages_.made(s))) continue;
+    return give_up(c10::str(
+        "the function keeps a tensor that ", toString(trace_.ops[memory.maker].op.operator_name()),
+        " made (in a member, a global or a container): a side effect that a plan "
+        "cannot repeat; return it, or copy_ into a tensor made before"));
+  }
+}
+
+std::vector<int> Recorder::bumped(const std::vector<at::Tensor>& tensors,
+                                  const std::vector<int>& infos, const std::vector<Held>& before,
+                                  const char* what) {
+  std::set<int> mutated;
+  for (const OperatorRecord& op : trace_.ops) mutated.insert(op.mutated.begin(), op.mutated.end());
+  std::set<const void*> counters;
+  std::vector<int> result;
+  for (int k = 0; k < static_cast<int>(tensors.size()); ++k) {
+    if (!tensors[k].defined() || !tensors[k].unsafeGetTensorImpl()->version_counter().enabled())
+      continue;
+    if (tensors[k]._version() == before[k].version) continue;
+    if (!mutated.contains(trace_.tensors[infos[k]].storage)) {
+      give_up(
+          c10::str(what, k, ", a ", describe_tensor(tensors[k]),
+                   ", changed during the run, but by no recorded operator (another thread, or a "
+                   "kernel called past the dispatcher); change it outside the compiled function"));
+    }
+    if (counters.insert(version_counter(tensors[k])).second) result.push_back(k);
+  }
+  return result;
+}
+
+}  // namespace graft::record

@@ -1,0 +1,57 @@
+// What the recorder must know of an operator, worked out once from its schema.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/trace.h"
+
+namespace graft::record {
+
+/// What an operator does with the memory of an argument.
+enum class Access : uint8_t {
+  None,  ///< reads its metadata only (empty_like), or changes it only (unsqueeze_)
+  View,  ///< returns a view of it
+  Read,
+  Write,      ///< overwrites it without looking at what was there (copy_, fill_, out=)
+  ReadWrite,  ///< in place
+};
+
+struct ArgumentFacts {
+  Operand::Kind kind = Operand::Kind::Constant;
+  Access access = Access::None;
+  bool promotes = false;  ///< takes part in type promotion
+  bool writes() const { return access == Access::Write || access == Access::ReadWrite; }
+};
+
+struct OperatorFacts {
+  explicit OperatorFacts(const c10::OperatorHandle& handle);
+
+  c10::OperatorHandle handle;
+  std::string name;             ///< "aten::mul"
+  std::string overload;         ///< "Tensor"
+  std::string full_name;        ///< "aten::mul.Tensor"
+  bool composite = false;       ///< made of other operators, which are seen themselves: not a leaf
+  bool autocasts = false;       ///< under autocast, a cast of its inputs and then itself
+  bool uninitialized = false;   ///< returns memory with no defined content
+  bool changes_layout = false;  ///< changes the layout of `self` itself
+  bool strided_view =
+      false;  ///< as_strided and its kin: `storage_offset` counts from the storage's start
+  bool reads_data = false;                  ///< brings data to the host
+  bool shapes_by_data = false;              ///< the sizes of its result depend on data
+  bool integer_indices_keep_shape = false;  ///< … but not if all its indices are integers
+  bool trains_statistics =
+      false;  ///< writes running_mean and running_var (3, 4) when `training` (5) is set
+  std::vector<ArgumentFacts> arguments;
+  std::vector<Operand::Kind> returns;
+};
+
+/// Facts of the operator that `fn` is a call of; nullptr when it is a user's range and not an
+/// operator. Owned by this thread, for good.
+const OperatorFacts* facts_of(const at::RecordFunction& fn);
+
+}  // namespace graft::record

@@ -1,0 +1,296 @@
+#include "record/recorder.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+
+namespace graft::record {
+namespace {
+
+thread_local Recorder* t_recorder = nullptr;
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
+  // c10 hands its callbacks on to threads that the run starts: those have no recorder.
+  if (t_recorder != nullptr) t_recorder->start(fn);
+  return nullptr;
+}
+
+void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
+  if (t_recorder != nullptr) t_recorder->end(fn);
+}
+
+c10::MemoryReportingInfoBase* memory_profiler() {
+  return static_cast<c10::MemoryReportingInfoBase*>(
+      c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE));
+}
+
+/// The thread's observers during a run, and what was there before afterwards.
+class Session {
+ public:
+  explicit Session(const std::vector<at::Tensor>& args)
+      : profiler_(memory_profiler()),
+        allocations_(std::make_shared<Allocations>(profiler_)),
+        recorder_(args, *allocations_),
+        callbacks_(at::get_record_function_tls_()),
+        autocast_cache_(at::autocast::is_autocast_cache_enabled()) {
+    // A profiler's callbacks look for their state in the very slot that the memory hook needs. They
+    // rest meanwhile, or they would take the hook for it; the profile lacks this call's operators
+    // and still has its memory.
+    if (profiler_ != nullptr) at::set_record_function_tls_({});
+    at::enableRecordFunction(true);
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+    // A cast that autocast remembers is made once and read by later calls, which a plan cannot
+    // repeat.
+    at::autocast::set_autocast_cache_enabled(false);
+    hook_.emplace(c10::DebugInfoKind::PROFILER_STATE, allocations_);
+    t_recorder = &recorder_;
+  }
+
+  ~Session() { stop(); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Ends the watching; the recorder stays.
+  void stop() {
+    if (t_recorder != &recorder_) return;
+    t_recorder = nullptr;
+    hook_.reset();
+    at::autocast::set_autocast_cache_enabled(autocast_cache_);
+    if (profiler_ != nullptr) {
+      at::set_record_function_tls_(callbacks_);
+    } else {
+      at::removeCallback(handle_);
+      at::enableRecordFunction(callbacks_.tls_record_function_enabled_);
+    }
+  }
+
+  Recorder& recorder() { return recorder_; }
+
+ private:
+  c10::MemoryReportingInfoBase* profiler_;
+  std::shared_ptr<Allocations> allocations_;
+  Recorder recorder_;
+  at::RecordFunctionTLS callbacks_;
+  bool autocast_cache_;
+  at::CallbackHandle handle_ = at::INVALID_CALLBACK_HANDLE;
+  std::optional<c10::DebugInfoGuard> hook_;
+};
+
+}  // namespace
+
+bool recording() {
+  return t_recorder != nullptr;
+}
+
+Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
+             const std::function<std::vector<at::Tensor>()>& results) {
+  if (recording()) {
+    fn();
+    Trace trace;
+    trace.broken = "called inside the recorded run of another function, which sees its operators";
+    return trace;
+  }
+  Session session(args);
+  fn();
+  session.stop();
+  return session.recorder().finish(results());
+}
+
+Recorder::Recorder(const std::vector<at::Tensor>& args, const Allocations& allocations)
+    : args_(args),
+      allocations_(allocations),
+      storages_(trace_.storages),
+      parallel_(at::in_parallel_region()) {
+  for (size_t k = 0; k < args.size(); ++k) {
+    if (args[k].defined() && !is_plain(*args[k].unsafeGetTensorImpl())) {
+      give_up(c10::str("argument ", k, " is a ", describe_tensor(args[k]),
+                       "; Graft compiles dense CPU tensors: convert it before the call"));
+      return;
+    }
+  }
+  storages_.add_arguments(args);
+  for (int k = 0; k < static_cast<int>(args.size()); ++k) add_argument(k);
+}
+
+void Recorder::add_argument(int k) {
+  args_before_.emplace_back();
+  if (!args_[k].defined()) {
+    trace_.arguments.push_back(static_cast<int>(trace_.tensors.size()));
+    trace_.tensors.emplace_back();
+    older_.push_back(-1);
+    return;
+  }
+  const c10::TensorImpl& tensor = *args_[k].unsafeGetTensorImpl();
+  trace_.arguments.push_back(describe(tensor, storages_.find(tensor)));
+  args_before_.back() = Held(tensor);
+  if (known_.find(&tensor) == nullptr) known_.insert(&tensor, {Known::Kind::Argument, k});
+}
+
+void Recorder::give_up(std::string why) {
+  if (!trace_.broken) trace_.broken = std::move(why);
+}
+
+void Recorder::start(const at::RecordFunction& fn) noexcept {
+  if (leaf_ != nullptr || trace_.broken) return;
+  const size_t ops = trace_.ops.size();
+  try {
+    const OperatorFacts* facts = facts_of(fn);
+    if (facts == nullptr || facts->composite || autocast_wrapper(*facts)) return;
+    facts_ = facts;
+    exceptions_ = std::uncaught_exceptions();
+    begin_operator(*facts, fn.inputs());
+  } catch (const std::exception& error) {
+    give_up(c10::str(current(), " could not be recorded: ", error.what()));
+  }
+  if (trace_.broken) {
+    trace_.ops.erase(trace_.ops.begin() + static_cast<int64_t>(ops), trace_.ops.end());
+  } else {
+    leaf_ = &fn;
+  }
+}
+
+void Recorder::end(const at::RecordFunction& fn) noexcept {
+  if (leaf_ != &fn) return;
+  leaf_ = nullptr;
+  try {
+    if (std::uncaught_exceptions() > exceptions_) {
+      give_up(current() +
+              " threw, and the function went on; what eager does then depends on the "
+              "error, so call it outside the compiled function");
+    } else {
+      end_operator(c10::ArrayRef<c10::IValue>(fn.outputs()));
+    }
+  } catch (const std::exception& error) {
+    give_up(c10::str(current(), " could not be recorded: ", error.what()));
+  }
+  facts_ = nullptr;
+}
+
+bool Recorder::autocast_wrapper(const OperatorFacts& facts) const {
+  // Autocast's kernel casts the inputs by operators of their own and then calls the operator again
+  // below itself.
+  return facts.autocasts && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
+  if (facts.reads_data) {
+    return give_up(facts.full_name +
+                   " reads a tensor's data on the host (as item(), equal() and a tensor used as a "
+                   "condition do); keep the value in a tensor (at::where, at::clamp), or read it "
+                   "outside the compiled function");
+  }
+  if (facts.shapes_by_data) {
+    bool integers = facts.integer_indices_keep_shape;
+    if (integers) {
+      for (const c10::IValue& index : inputs[1].toListRef()) {
+        if (!index.isTensor() || !index.toTensor().defined()) continue;
+        const c10::ScalarType type = index.toTensor().scalar_type();
+        integers &= type != c10::kBool && type != c10::kByte;
+      }
+    }
+    if (!integers) {
+      return give_up(facts.full_name +
+                     " makes a result whose sizes depend on data; use a mask of fixed size "
+                     "(at::where), or call it outside the compiled function");
+    }
+  }
+  if (facts.changes_layout) {
+    const c10::TensorImpl* self = inputs[0].toTensor().unsafeGetTensorImpl();
+    const Known* known = known_.find(self);
+    if (known != nullptr && known->kind != Known::Kind::View) {
+      return give_up(c10::str(
+          facts.full_name, " changes the layout of ",
+          known->kind == Known::Kind::Argument ? "argument " : "captured tensor ", known->index,
+          " itself, which a plan cannot repeat; use the operator's form without the underscore, "
+          "or call it outside the compiled function"));
+    }
+  }
+  if (facts.strided_view && !inputs.back().isNone()) {
+    const int storage = storages_.find(*inputs[0].toTensor().unsafeGetTensorImpl());
+    if (storage >= 0 && trace_.storages[storage].origin == StorageInfo::Origin::Argument) {
+      return give_up(facts.full_name +
+                     " with a storage_offset counts from the start of the memory that an argument "
+                     "lies in, which differs from call to call; leave the offset out (it is the "
+                     "tensor's own then), or use slices");
+    }
+  }
+  if (!parallel_ && at::in_parallel_region()) {
+    give_up(facts.full_name +
+            " ran inside at::parallel_for, whose other threads are not seen; let Graft make the "
+            "loop parallel, or call it outside the compiled function");
+  }
+}
+
+void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
+  // A boxed call shows the caller's whole stack, and the arguments on top of it.
+  inputs = inputs.slice(inputs.size() - facts.arguments.size());
+  check_call(facts, inputs);
+  if (trace_.broken) return;
+
+  OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}, {}});
+  op.inputs.reserve(inputs.size());
+  op.outputs.reserve(facts.returns.size());
+  dtypes_ = {};
+  written_objects_.clear();
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    op.inputs.push_back(input(inputs[k], facts.arguments[k]));
+    if (trace_.broken) return;
+  }
+  op.common_dtype = at::native::result_type(dtypes_);
+
+  const bool trains = facts.trains_statistics && inputs[5].toBool();
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!facts.arguments[k].writes() && !(trains && (k == 3 || k == 4))) continue;
+    if (inputs[k].isTensor()) {
+      write(inputs[k].toTensor(), op);
+    } else if (inputs[k].isList()) {
+      for (const c10::IValue& element : inputs[k].toListRef()) {
+        if (element.isTensor()) write(element.toTensor(), op);
+      }
+    }
+  }
+}
+
+void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
+  if (!tensor.defined()) return;
+  const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
+  if (storage < 0) return;
+  storages_.state(storage).written = true;
+  if (std::find(op.mutated.begin(), op.mutated.end(), storage) == op.mutated.end()) {
+    op.mutated.push_back(storage);
+  }
+  const Known* known = known_.find(tensor.unsafeGetTensorImpl());
+  if (known == nullptr || known->kind == Known::Kind::View) return;
+  const auto& infos =
+      known->kind == Known::Kind::Argument ? trace_.arguments : trace_.captured_tensors;
+  written_objects_.emplace_back(tensor.unsafeGetTensorImpl(), infos[known->index]);
+}
+
+void Recorder::end_operator(c10::ArrayRef<c10::IValue> outputs) {
+  const size_t returns = facts_->returns.size();
+  TORCH_CHECK(outputs.size() >= returns, "it returned ", outputs.size(), " values of ", returns);
+  outputs = outputs.slice(outputs.size() - returns);
+  for (size_t k = 0; k < returns; ++k) {
+    // The record may move while its outputs are described, so it is looked up again.
+    Operand operand = output(outputs[k], facts_->returns[k]);
+    trace_.ops.back().outputs.push_back(std::move(operand));
+  }
+  for (const auto& [tensor, info] : written_objects_) {
+    if (!same_layout(*tensor, trace_.tensors[info], /*address=*/true)) {
+      return give_up(facts_->full_name +
+                     " resized an argument or captured tensor that it writes to; give it one of "
+                     "the result's size, or none");
+    }
+  }
+}
+
+}  // namespace graft::record

@@ -1,0 +1,127 @@
+// One run, as the observer builds it up. Not for other folders: they see trace.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/native/TypeProperties.h>
+#include <ATen/record_function.h>
+
+#include <string>
+#include <vector>
+
+#include "record/holes.h"
+#include "record/operators.h"
+#include "record/pointer_map.h"
+#include "record/storages.h"
+#include "record/trace.h"
+
+namespace graft::record {
+
+/// Tensors that Graft compiles: dense, strided, on the CPU, neither conjugated nor negated lazily,
+/// no subclass.
+bool is_plain(const c10::TensorImpl& tensor);
+/// "f32[2,3]", or "sparse f32[2,3]" with what keeps it from being plain.
+std::string describe_tensor(const at::Tensor& tensor);
+/// Same memory, dtype, sizes and strides. `info` still holds addresses (see Storages).
+bool same_layout(const c10::TensorImpl& tensor, const TensorInfo& info, bool address);
+
+/// State of a tensor object that outlives the run, when it is first seen.
+struct Held {
+  Held() = default;
+  explicit Held(const c10::TensorImpl& tensor)
+      : version(tensor.version_counter().enabled() ? tensor.version_counter().current_version()
+                                                   : 0),
+        requires_grad(tensor.requires_grad()) {}
+
+  uint32_t version = 0;  ///< 0 for inference tensors, which have no counter
+  bool requires_grad = false;
+};
+
+/// What the function's result keeps alive, by itself and as the bases of its views.
+class Survivors {
+ public:
+  explicit Survivors(const std::vector<at::Tensor>& results);
+  /// References to this TensorImpl that are accounted for: at most the result's own and the copy
+  /// flattened from it.
+  size_t references(const at::Tensor& tensor);
+  /// TensorImpls that are accounted for over this memory.
+  size_t objects(const c10::StorageImpl* storage);
+
+ private:
+  void add(const at::TensorBase& tensor);
+  PointerMap<size_t> references_;
+  PointerMap<size_t> objects_;
+};
+
+class Recorder {
+ public:
+  /// `args` outlives the recorder.
+  Recorder(const std::vector<at::Tensor>& args, const Allocations& allocations);
+
+  /// The observer's two ends. They throw nothing: what goes wrong here makes the trace `broken`.
+  void start(const at::RecordFunction& fn) noexcept;
+  void end(const at::RecordFunction& fn) noexcept;
+
+  /// After the run, with the tensors of its result.
+  Trace finish(const std::vector<at::Tensor>& results);
+
+ private:
+  /// What is known of a TensorImpl over an argument's or a capture's memory.
+  struct Known {
+    enum class Kind : uint8_t { Argument, Captured, View } kind = Kind::View;
+    int index = -1;
+  };
+
+  // recorder.cpp: arguments and operators
+  void add_argument(int k);
+  void begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
+  void end_operator(c10::ArrayRef<c10::IValue> outputs);
+  void write(const at::Tensor& tensor, OperatorRecord& op);
+  bool autocast_wrapper(const OperatorFacts& facts) const;
+  void check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
+
+  // values.cpp: from IValues to operands
+  Operand input(const c10::IValue& value, const ArgumentFacts& facts);
+  Operand output(const c10::IValue& value, Operand::Kind kind);
+  c10::IValue constant(const c10::IValue& value);
+  int input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts);
+  int output_tensor(const at::Tensor& tensor);
+  int unknown_tensor(const at::Tensor& tensor);
+  int capture(const at::Tensor& tensor);
+  int describe(const c10::TensorImpl& tensor, int storage);
+  void check_filled(const at::Tensor& tensor, int storage);
+
+  // finish.cpp: what is known only after the run
+  void add_results(const std::vector<at::Tensor>& results);
+  ResultInfo result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier);
+  void check_held(Survivors& survivors);
+  bool held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const;
+  void check_kept(const std::vector<at::Tensor>& results, Survivors& survivors);
+  std::vector<int> bumped(const std::vector<at::Tensor>& tensors, const std::vector<int>& infos,
+                          const std::vector<Held>& before, const char* what);
+
+  /// The first reason counts; nothing more is recorded after it.
+  void give_up(std::string why);
+  std::string current() const { return facts_ == nullptr ? "" : facts_->full_name; }
+
+  const std::vector<at::Tensor>& args_;
+  const Allocations& allocations_;
+  Trace trace_;
+  Storages storages_;
+  std::vector<int>
+      older_;  ///< one a tensor of the trace: the one described before it in the same storage
+  PointerMap<Known> known_;
+  std::vector<Held> args_before_;
+  std::vector<Held> captured_before_;
+  std::vector<at::Tensor> aliases_;  ///< over arguments' memory, from no recorded operator
+
+  const at::RecordFunction* leaf_ =
+      nullptr;  ///< the operator under way; what runs inside it is not seen
+  const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
+  at::native::ResultTypeState dtypes_;    ///< of `leaf_`'s inputs so far
+  std::vector<std::pair<const c10::TensorImpl*, int>>
+      written_objects_;    ///< arguments and captures `leaf_` writes
+  int exceptions_ = 0;     ///< in flight when `leaf_` began
+  bool parallel_ = false;  ///< the run itself is part of a parallel region
+};
+
+}  // namespace graft::record

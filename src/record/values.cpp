@@ -1,0 +1,257 @@
+// From boxed values to operands: which memory a tensor lies in, and how.
+#include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
+
+#include "record/recorder.h"
+
+namespace graft::record {
+namespace {
+
+// How many tensors of a storage are looked through for one that is the same: an operator's inputs
+// are mostly what the last few operators made.
+constexpr int kRemembered = 8;
+
+/// The value of a 0-dim tensor that stands for a C++ number; those have one of the four widest
+/// types.
+std::optional<c10::Scalar> number_in(const at::Tensor& tensor) {
+  if (!tensor.unsafeGetTensorImpl()->is_wrapped_number() || tensor.dim() != 0) return std::nullopt;
+  const void* data = tensor.const_data_ptr();
+  switch (tensor.scalar_type()) {
+    case c10::kDouble:
+      return c10::Scalar(*static_cast<const double*>(data));
+    case c10::kLong:
+      return c10::Scalar(*static_cast<const int64_t*>(data));
+    case c10::kBool:
+      return c10::Scalar(*static_cast<const bool*>(data));
+    case c10::kComplexDouble:
+      return c10::Scalar(*static_cast<const c10::complex<double>*>(data));
+    default:
+      return std::nullopt;
+  }
+}
+
+bool holds_only_numbers(const c10::IValue& value) {
+  if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) {
+      if (!holds_only_numbers(element)) return false;
+    }
+    return true;
+  }
+  return value.isNone() || value.isScalar() || value.isString() || value.isDevice() ||
+         value.isGenerator() || value.isStream();
+}
+
+bool flat_list(const c10::IValue& value) {
+  return value.isIntList() || value.isDoubleList() || value.isBoolList() ||
+         value.isComplexDoubleList();
+}
+
+Operand tensors(Operand::Kind kind, std::vector<int> indices) {
+  return {kind, {}, std::move(indices)};
+}
+
+}  // namespace
+
+bool is_plain(const c10::TensorImpl& tensor) {
+  // What a dense CPU tensor may carry; any other key (Sparse…, Quantized…, Conjugate, Negative,
+  // Python, Functionalize, another device's backend) changes what its operators do.
+  constexpr c10::DispatchKeySet allowed({
+      c10::DispatchKey::CPU,
+      c10::DispatchKey::AutogradCPU,
+      c10::DispatchKey::ADInplaceOrView,
+      c10::DispatchKey::AutocastCPU,
+  });
+  return (tensor.key_set().raw_repr() & ~allowed.raw_repr()) == 0 && tensor.unsafe_storage();
+}
+
+bool same_layout(const c10::TensorImpl& tensor, const TensorInfo& info, bool address) {
+  const c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
+  int64_t offset = tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  if (address && storage != nullptr) offset += reinterpret_cast<int64_t>(storage->data());
+  return info.byte_offset == offset && c10::typeMetaToScalarType(tensor.dtype()) == info.dtype &&
+         tensor.sizes() == c10::IntArrayRef(info.sizes) &&
+         tensor.strides() == c10::IntArrayRef(info.strides);
+}
+
+int Recorder::describe(const c10::TensorImpl& tensor, int storage) {
+  Storages::State& state = storages_.state(storage);
+  StorageInfo& info = trace_.storages[storage];
+  const bool address = info.origin != StorageInfo::Origin::Made;
+  for (int i = state.newest, n = 0; i >= 0 && n < kRemembered; i = older_[i], ++n) {
+    if (same_layout(tensor, trace_.tensors[i], address) &&
+        trace_.tensors[i].wrapped_number == tensor.is_wrapped_number()) {
+      return i;
+    }
+  }
+  const c10::Storage& memory = tensor.unsafe_storage();
+  TensorInfo& added = trace_.tensors.emplace_back();
+  added.storage = storage;
+  added.dtype = c10::typeMetaToScalarType(tensor.dtype());
+  added.byte_offset = tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  if (address) {
+    added.byte_offset += reinterpret_cast<int64_t>(memory.data());
+  } else {
+    // out= and resize_ may enlarge what an operator has made.
+    info.bytes = std::max(info.bytes, static_cast<int64_t>(memory.nbytes()));
+  }
+  added.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  added.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  added.wrapped_number = tensor.is_wrapped_number();
+  older_.push_back(state.newest);
+  state.newest = static_cast<int>(trace_.tensors.size()) - 1;
+  return state.newest;
+}
+
+c10::IValue Recorder::constant(const c10::IValue& value) {
+  if (flat_list(value) || (value.isList() && holds_only_numbers(value))) {
+    // TorchScript may change its own list later; a list boxed for this call has no other owner.
+    return value.use_count() > 1 ? c10::IValue(value.toList().copy()) : value;
+  }
+  if (!holds_only_numbers(value)) {
+    give_up(c10::str(current(), " takes or returns a ", value.tagKind(),
+                     ", which a plan cannot keep; call it outside the compiled function"));
+  }
+  return value;
+}
+
+Operand Recorder::input(const c10::IValue& value, const ArgumentFacts& facts) {
+  using Kind = Operand::Kind;
+  if (facts.kind == Kind::Tensor && (value.isTensor() || value.isNone())) {
+    return tensors(Kind::Tensor, {value.isNone() ? -1 : input_tensor(value.toTensor(), facts)});
+  }
+  if (facts.kind != Kind::Constant && value.isList()) {
+    Operand operand = tensors(facts.kind, {});
+    const c10::ArrayRef<c10::IValue> elements = value.toListRef();
+    operand.tensors.reserve(elements.size());
+    for (const c10::IValue& element : elements) {
+      operand.tensors.push_back(element.isNone() ? -1 : input_tensor(element.toTensor(), facts));
+      if (trace_.broken) break;
+    }
+    return operand;
+  }
+  if (facts.promotes && value.isScalar()) {
+    dtypes_ = at::native::update_result_type_state(value.toScalar(), dtypes_);
+  }
+  return {Kind::Constant, constant(value), {}};
+}
+
+int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts) {
+  if (!tensor.defined()) return -1;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!is_plain(impl)) {
+    give_up(c10::str(current(), " got a ", describe_tensor(tensor),
+                     "; Graft compiles dense CPU tensors: convert it, or call the operator outside "
+                     "the compiled function"));
+    return -1;
+  }
+  if (facts.promotes) dtypes_ = at::native::update_result_type_state(tensor, dtypes_);
+  const int storage = storages_.find(impl);
+  if (storage < 0) return unknown_tensor(tensor);
+  if (trace_.storages[storage].origin == StorageInfo::Origin::Made) {
+    if (facts.access == Access::Read || facts.access == Access::ReadWrite) {
+      check_filled(tensor, storage);
+    }
+  } else if (known_.find(&impl) == nullptr) {
+    // A tensor object that no recorded operator made, over memory that was there before.
+    if (trace_.storages[storage].origin == StorageInfo::Origin::Captured) return capture(tensor);
+    aliases_.push_back(tensor);
+    known_.insert(&impl, {});
+  }
+  return describe(impl, storage);
+}
+
+int Recorder::unknown_tensor(const at::Tensor& tensor) {
+  if (auto number = number_in(tensor)) {
+    TensorInfo& info = trace_.tensors.emplace_back();
+    info.dtype = tensor.scalar_type();
+    info.wrapped_number = true;
+    info.constant = std::move(number);
+    older_.push_back(-1);
+    return static_cast<int>(trace_.tensors.size()) - 1;
+  }
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const Range range = reach(impl);
+  if (const int storage = storages_.argument_at(range); storage >= 0) {
+    storages_.add_alias(impl, storage);
+    aliases_.push_back(tensor);
+    known_.insert(&impl, {});
+    return describe(impl, storage);
+  }
+  if (allocations_.contain(range)) {
+    give_up(c10::str(current(), " got a ", describe_tensor(tensor),
+                     " that no recorded operator made: a kernel was called past the dispatcher; "
+                     "call the public at:: function instead, or make the tensor outside the "
+                     "compiled function and capture it or pass it as an argument"));
+    return -1;
+  }
+  return capture(tensor);
+}
+
+int Recorder::capture(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const int index = static_cast<int>(trace_.captured.size());
+  const int storage = storages_.add_captured(impl, index);
+  if (storage < 0) {
+    give_up(c10::str(current(), " got a captured ", describe_tensor(tensor),
+                     " whose memory overlaps several others'; pass it as an argument"));
+    return -1;
+  }
+  const int info = describe(impl, storage);
+  trace_.captured.push_back(tensor);
+  trace_.captured_tensors.push_back(info);
+  captured_before_.emplace_back(impl);
+  known_.insert(&impl, {Known::Kind::Captured, index});
+  return info;
+}
+
+void Recorder::check_filled(const at::Tensor& tensor, int storage) {
+  if (storages_.state(storage).written || tensor.numel() == 0) return;
+  const int maker = trace_.storages[storage].maker;
+  give_up(c10::str(current(), " reads a ", describe_tensor(tensor), " that ",
+                   toString(trace_.ops[maker].op.operator_name()),
+                   " made and no recorded operator filled (at::tensor({…}), a data pointer or "
+                   "another thread did); make it outside the compiled function and capture it or "
+                   "pass it as an argument, or fill it by operators"));
+}
+
+Operand Recorder::output(const c10::IValue& value, Operand::Kind kind) {
+  using Kind = Operand::Kind;
+  if (value.isTensor()) {
+    return tensors(Kind::Tensor, {output_tensor(value.toTensor())});
+  }
+  if (value.isTensorList() || (kind != Kind::Constant && value.isList())) {
+    Operand operand = tensors(kind == Kind::Constant ? Kind::TensorList : kind, {});
+    for (const c10::IValue& element : value.toListRef()) {
+      operand.tensors.push_back(element.isTensor() ? output_tensor(element.toTensor()) : -1);
+    }
+    return operand;
+  }
+  return {Kind::Constant, constant(value), {}};
+}
+
+int Recorder::output_tensor(const at::Tensor& tensor) {
+  if (!tensor.defined() || trace_.broken) return -1;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!is_plain(impl)) {
+    give_up(c10::str(current(), " made a ", describe_tensor(tensor),
+                     "; Graft compiles dense CPU tensors: call it outside the compiled function"));
+    return -1;
+  }
+  if (c10::GradMode::is_enabled() && impl.requires_grad()) {
+    give_up(current() +
+            " made a tensor that requires grad; backward comes in a later version: call under "
+            "at::NoGradGuard or c10::InferenceMode, or detach() the inputs");
+    return -1;
+  }
+  int storage = storages_.find(impl);
+  if (storage < 0) {
+    const int maker = static_cast<int>(trace_.ops.size()) - 1;
+    storage = storages_.add_made(impl, maker, !facts_->uninitialized);
+  } else if (trace_.storages[storage].origin != StorageInfo::Origin::Made &&
+             known_.find(&impl) == nullptr) {
+    known_.insert(&impl, {});
+  }
+  return describe(impl, storage);
+}
+
+}  // namespace graft::record

@@ -1,0 +1,96 @@
+// graft::detail::Core: the way of a call. The fast case first; the tiers are in tiers.cpp, recording in record.cpp.
+#include <atomic>
+
+#include "record/trace.h"
+#include "runtime/core_impl.h"
+#include "runtime/log.h"
+
+namespace graft {
+
+namespace {
+
+std::atomic<Stance> g_stance{Stance::Default};
+
+}  // namespace
+
+void set_stance(Stance stance) { g_stance.store(stance, std::memory_order_relaxed); }
+Stance stance() { return g_stance.load(std::memory_order_relaxed); }
+
+}  // namespace graft
+
+namespace graft::detail {
+
+namespace {
+
+Options with_name(Options options) {
+  static std::atomic<int> number{0};
+  if (options.name.empty()) options.name = "fn" + std::to_string(number.fetch_add(1));
+  options.max_plans = std::max<int64_t>(options.max_plans, 1);
+  return options;
+}
+
+}  // namespace
+
+Core::Impl::Impl(Options from) : options(with_name(std::move(from))), table(std::make_unique<Table>()) {}
+
+Core::Core(Options options) : impl_(std::make_shared<Impl>(std::move(options))) {}
+Core::~Core() = default;
+
+void Core::call(CallBase& call) {
+  Impl& impl = *impl_;
+  // Inside another function's recorded run the operators themselves must be seen.
+  if (runtime::disabled() || stance() == Stance::ForceEager || record::recording()) {
+    impl.bypassed.fetch_add(1, std::memory_order_relaxed);
+    return impl.run_eager(call);
+  }
+  runtime::Key key;
+  runtime::Unsupported unsupported = key.build(call.args);
+  std::shared_ptr<Entry> entry;
+  auto served = Impl::Served::No;
+  std::optional<runtime::PlanError> wrong;
+  {
+    runtime::Snapshot<Table>::Reader table(impl.table);
+    const std::shared_ptr<Entry>* found = unsupported ? nullptr : table->find(key);
+    if (found != nullptr) {
+      Entry& ready = **found;
+      ready.touch(impl.clock.load(std::memory_order_relaxed));
+      if (ready.tier.load(std::memory_order_acquire) == Tier::Compiled && impl.options.audit_every == 0) {
+        served = impl.serve(ready, call, wrong);
+        if (served == Impl::Served::Yes) return;
+      }
+      entry = *found;
+    }
+  }
+  if (served == Impl::Served::No)
+    impl.slow_call(call, key, std::move(entry), unsupported);
+  else
+    impl.after_serving(served, call, key, entry, wrong);
+}
+
+Report Core::report() const { return impl_->report(); }
+std::string Core::explain() const { return impl_->explain(); }
+void Core::wait() const { impl_->wait(); }
+void Core::reset() { impl_->reset(); }
+
+Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
+                                     std::optional<runtime::PlanError>& wrong) const {
+  c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
+  if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;
+  c10::SmallVector<at::Tensor, 4> results(entry.plan->result_count());
+  try {
+    if (entry.plan->run(call.args, captured.data(), results.data()) == runtime::Plan::Outcome::GivenUp)
+      return Served::GivenUp;
+  } catch (const runtime::PlanError& error) {
+    wrong.emplace(error);
+    return Served::Wrong;
+  }
+  call.set_result(entry.prototype.get(), results.data());
+  return Served::Yes;
+}
+
+void Core::Impl::run_eager(CallBase& call) {
+  eager_calls.fetch_add(1, std::memory_order_relaxed);
+  call.run_eager();
+}
+
+}  // namespace graft::detail

@@ -1,0 +1,151 @@
+// An executable program: kernels with their pointers resolved to (block, offset), extern calls, results to rebuild.
+//
+// A *block* is memory that has one address during a call: that of an argument (arguments that overlap are one), of a
+// captured tensor, of an output (fresh pool memory), the arena of all temporaries, or what an extern call returned.
+// A plan is immutable: any number of threads may run it at once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "codegen/backend.h"
+#include "graft/detail/core.h"
+#include "ir/kernel.h"
+#include "record/trace.h"
+
+namespace graft::runtime {
+
+struct Place {
+  int block = -1;
+  int64_t offset = 0;  ///< bytes
+};
+
+/// A tensor over a block, to be rebuilt at each call.
+struct ViewSpec {
+  Place place;
+  caffe2::TypeMeta dtype;
+  c10::SmallVector<int64_t, 5> sizes, strides;
+  bool contiguous = false;
+  int argument = -1;          ///< >= 0: it is exactly this argument
+  int captured = -1;          ///< >= 0: exactly this captured tensor
+  int carrier_argument = -1;  ///< whose c10::Storage holds it, when the block is an argument's
+  int carrier_captured = -1;
+};
+
+struct Block {
+  enum class Kind : uint8_t { Argument, Captured, Output, Arena, Extern } kind;
+  int source = -1;          ///< Argument, Captured: the tensor that its address is taken from
+  int64_t back = 0;         ///< bytes from the block's base to that tensor's data pointer
+  int64_t bytes = 0;
+  bool written = false;     ///< by the plan
+};
+
+struct KernelStep {
+  codegen::KernelFn fn;
+  std::vector<Place> pointers;
+  codegen::Binding binding;  ///< without its structure
+  std::shared_ptr<void> code;
+};
+
+struct ExternStep {
+  struct Slot {
+    ir::Extern::Slot::Kind kind;
+    c10::IValue constant;
+    std::vector<int> views;  ///< into `inputs`; -1: None, or an undefined tensor where the schema wants one
+    bool optional = false;
+  };
+  struct Output {
+    ViewSpec view;
+    bool binds = false;   ///< the block's memory comes from here
+    bool made = false;    ///< its block is an Extern one: the layout must be the recorded one
+  };
+  c10::OperatorHandle op;
+  std::vector<Slot> slots;
+  std::vector<ViewSpec> inputs;
+  std::vector<Output> outputs;
+};
+
+struct Step {
+  enum class Kind : uint8_t { Kernel, Extern, Abort } kind;
+  int index = -1;               ///< into kernels, externs
+  Place flag;                   ///< Abort
+  bool visible_before = false;  ///< an earlier step changed the caller's memory or drew random numbers
+  bool visible_after = false;   ///< likewise, or this one does
+  std::vector<int> release;     ///< Extern blocks that no later step and no result needs
+};
+
+struct ResultSpec {
+  enum class Kind : uint8_t { Argument, Captured, Same, Undefined, View } kind;
+  int index = -1;        ///< which argument, captured tensor or earlier result
+  ViewSpec view;
+  int sibling = -1;      ///< View: an earlier result over the same memory, whose version counter it shares
+};
+
+/// Graft's own mistake: what ran is not what was recorded. `visible`: the caller's memory was changed already.
+class PlanError : public std::runtime_error {
+ public:
+  PlanError(const std::string& what, bool visible) : std::runtime_error(what), visible(visible) {}
+  const bool visible;
+};
+
+/// A kernel of the schedule, ready to run.
+struct ReadyKernel {
+  codegen::Binding binding;
+  codegen::Compiled code;
+};
+
+class Plan {
+ public:
+  /// `kernels`: one a Kernel step, in order. Throws std::logic_error naming what cannot be executed.
+  Plan(const record::Trace& trace, const ir::Schedule& schedule, std::vector<ReadyKernel> kernels);
+
+  enum class Outcome : uint8_t {
+    Done,
+    GivenUp,  ///< nothing visible was written: eager has to run, and gives the result or the error
+  };
+  /// Memory that stands in for blocks the plan writes; by block, undefined where the real one is used.
+  using StandIns = std::vector<c10::Storage>;
+
+  /// `captured`: strong references, in the trace's order. `results`: as many as result_count().
+  /// Throws what an extern operator throws after something visible was written, and PlanError.
+  Outcome run(const detail::FlatArgs& args, const at::Tensor* captured, at::Tensor* results,
+              const StandIns* stand_ins = nullptr) const;
+
+  size_t result_count() const { return results_.size(); }
+  size_t kernel_count() const { return kernels_.size(); }
+  bool random() const { return random_; }   ///< draws from ATen's generator
+  const std::vector<Block>& blocks() const { return blocks_; }
+  const std::vector<ResultSpec>& results() const { return results_; }
+  /// The view of argument `i` (captured tensor `i`) in its block; block -1 when it is undefined.
+  const ViewSpec& argument_view(size_t i) const { return argument_views_[i]; }
+  const ViewSpec& captured_view(size_t i) const { return captured_views_[i]; }
+  size_t captured_count() const { return captured_views_.size(); }
+
+ private:
+  friend class PlanBuilder;
+  friend class Frame;
+
+  std::vector<Block> blocks_;
+  std::vector<int> outputs_;   ///< blocks to allocate
+  int arena_ = -1;             ///< its block
+  bool arena_shared_ = false;  ///< an extern call sees the arena: it needs a c10::Storage
+  std::vector<Step> steps_;
+  std::vector<KernelStep> kernels_;
+  std::vector<ExternStep> externs_;
+  std::vector<ResultSpec> results_;
+  std::vector<int> bumped_, bumped_captured_;
+  std::vector<ViewSpec> argument_views_, captured_views_;
+  size_t max_pointers_ = 0;
+  bool random_ = false;
+};
+
+/// A tensor over `storage`, `offset` bytes from its start.
+at::Tensor make_view(const ViewSpec& spec, const c10::Storage& storage, int64_t offset);
+
+}  // namespace graft::runtime

@@ -1,0 +1,124 @@
+#include "graft/report.h"
+
+#include <algorithm>
+#include <ostream>
+#include <sstream>
+
+namespace graft {
+
+namespace {
+
+/// Three significant digits and a unit: 812 ns, 4.13 us, 27.6 ms.
+std::string duration(double microseconds) {
+  std::ostringstream out;
+  out.precision(3);
+  if (microseconds < 1)
+    out << microseconds * 1e3 << " ns";
+  else if (microseconds < 1e3)
+    out << microseconds << " us";
+  else if (microseconds < 1e6)
+    out << microseconds / 1e3 << " ms";
+  else
+    out << microseconds / 1e6 << " s";
+  return out.str();
+}
+
+std::string plural(int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string headline(const Report& report) {
+  switch (report.verdict) {
+    case Verdict::NotCalled: return "not called yet";
+    case Verdict::Break: return "eager: graph break";
+    case Verdict::Compiling: return "compiling; calls stay eager meanwhile";
+    case Verdict::Proving: return "being proven against eager";
+    case Verdict::Faster: return "compiled";
+    case Verdict::NotFaster: return "eager: compiled is equal, but not faster";
+    case Verdict::Mismatch: return "eager: compiled gave another result";
+    case Verdict::Failed: return "eager: compilation failed";
+  }
+  return {};
+}
+
+class Page {
+ public:
+  void line(const std::string& label, const std::string& text) {
+    out_ << "  " << label << std::string(label.size() < 10 ? 10 - label.size() : 1, ' ') << text << '\n';
+  }
+  void raw(const std::string& text) { out_ << text << '\n'; }
+  std::string text() const { return out_.str(); }
+
+ private:
+  std::ostringstream out_;
+};
+
+void print_times(const Report& report, Page& page) {
+  if (report.eager_us > 0 && report.compiled_us > 0) {
+    std::ostringstream ratio;
+    ratio.precision(3);
+    ratio << duration(report.eager_us) << " eager, " << duration(report.compiled_us) << " compiled: "
+          << report.eager_us / report.compiled_us << "x";
+    page.line("speed", ratio.str());
+  }
+  if (report.compared) {
+    std::ostringstream equal;
+    equal.precision(3);
+    equal << (report.verdict == Verdict::Mismatch ? "differ from eager's"
+              : report.bitwise                    ? "bitwise eager's"
+                                                  : "within tolerance of eager's");
+    if (!report.bitwise) equal << "; largest difference " << report.max_abs_diff;
+    page.line("results", equal.str());
+  }
+}
+
+void print_operators(const Report& report, Page& page) {
+  if (report.operators.empty()) return;
+  size_t width = 0;
+  for (const OperatorReport& row : report.operators) width = std::max(width, row.name.size());
+  page.raw("");
+  for (const OperatorReport& row : report.operators) {
+    std::ostringstream line;
+    line << "  " << row.name << std::string(width - row.name.size() + 2, ' ');
+    std::string count = row.count > 1 ? "x" + std::to_string(row.count) : "";
+    line << count << std::string(count.size() < 6 ? 6 - count.size() : 1, ' ') << row.fate;
+    if (!row.why.empty()) line << ": " << row.why;
+    page.raw(line.str());
+  }
+}
+
+}  // namespace
+
+const char* to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::NotCalled: return "not called";
+    case Verdict::Break: return "break";
+    case Verdict::Compiling: return "compiling";
+    case Verdict::Proving: return "proving";
+    case Verdict::Faster: return "faster";
+    case Verdict::NotFaster: return "not faster";
+    case Verdict::Mismatch: return "mismatch";
+    case Verdict::Failed: return "failed";
+  }
+  return "unknown";
+}
+
+std::string Report::text() const {
+  Page page;
+  page.raw(name + ": " + headline(*this));
+  if (!reason.empty()) page.line("why", reason);
+  print_times(*this, page);
+  if (calls > 0)
+    page.line("calls", std::to_string(calls) + ", " + std::to_string(plan_hits) + " of them compiled; " +
+                           plural(records, "record") + ", " + plural(plans, "plan") + ", " + plural(breaks, "break"));
+  if (kernels > 0)
+    page.line("code", plural(kernels, "kernel") + " in the newest plan; " + std::to_string(kernels_compiled) +
+                          " compiled, in " + duration(compile_ms * 1e3) + "; recording and planning " +
+                          duration(record_ms * 1e3));
+  print_operators(*this, page);
+  return page.text();
+}
+
+std::ostream& operator<<(std::ostream& out, const Report& report) { return out << report.text(); }
+
+}  // namespace graft

@@ -1,0 +1,21 @@
+// Memory from the operating system, for the pool.
+#pragma once
+
+#include <cstddef>
+
+namespace graft::runtime {
+
+struct SystemBlock {
+  void* data = nullptr;  ///< 64-byte aligned; large: page aligned, from 2 MB on a huge page's start. Null: no memory
+  void* base = nullptr;  ///< for system_free
+  size_t base_bytes = 0; ///< 0: malloc's
+};
+
+/// `bytes` from `data` on, and at least 64 writable bytes before.
+SystemBlock system_allocate(size_t bytes, bool large);
+void system_free(void* base, size_t base_bytes);
+
+/// GRAFT_POOL_MB, or the smaller of a quarter of the machine's memory and 4 GiB.
+size_t cache_limit_bytes();
+
+}  // namespace graft::runtime

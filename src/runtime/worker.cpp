@@ -1,0 +1,136 @@
+#include "runtime/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+
+namespace graft::runtime {
+
+using Job = std::shared_ptr<std::function<void()>>;
+
+struct Worker::State {
+  std::mutex mutex;
+  std::condition_variable wake, ended;
+  std::deque<Job> queue;
+  Job current;           ///< kept here while it runs, so that a forked child can run it again
+  bool alive = false;    ///< there is a thread
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
+};
+
+namespace {
+
+Worker::State* g_state = nullptr;
+
+void before_fork() {
+  runtime_mutex().lock();
+  g_state->mutex.lock();
+}
+void after_fork_parent() {
+  g_state->mutex.unlock();
+  runtime_mutex().unlock();
+}
+void after_fork_child() {
+  g_state->alive = false;
+  if (g_state->current != nullptr || !g_state->queue.empty()) g_state->lost.store(true);
+  after_fork_parent();
+}
+
+void stop() {
+  std::unique_lock lock(g_state->mutex);
+  g_state->stopping.store(true);
+  g_state->wake.notify_all();
+  g_state->ended.wait(lock, [] { return !g_state->alive; });
+}
+
+void* work(void*) {
+  std::unique_lock lock(g_state->mutex);
+  while (!g_state->stopping.load()) {
+    if (g_state->queue.empty()) {
+      g_state->wake.wait(lock);
+      continue;
+    }
+    g_state->current = std::move(g_state->queue.front());
+    g_state->queue.pop_front();
+    lock.unlock();
+    (*g_state->current)();
+    lock.lock();
+    Job done = std::move(g_state->current);
+    lock.unlock();
+    done.reset();  // what it holds may be the last reference to a function's state
+    lock.lock();
+  }
+  g_state->alive = false;
+  g_state->ended.notify_all();
+  return nullptr;
+}
+
+/// Under the mutex.
+void start_thread() {
+  if (g_state->alive || g_state->stopping.load()) return;
+  // The program's signal handlers run on its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  g_state->alive = pthread_create(&thread, nullptr, work, nullptr) == 0;
+  if (g_state->alive) {
+    pthread_detach(thread);
+    pthread_setname_np(thread, "graft-compile");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+std::mutex& runtime_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+std::condition_variable& runtime_changed() {
+  static auto* changed = new std::condition_variable;
+  return *changed;
+}
+
+Worker& Worker::instance() {
+  static auto* worker = new Worker;
+  return *worker;
+}
+
+Worker::Worker() : state_(*(g_state = new State)) {
+  runtime_mutex();
+  pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  std::atexit(stop);
+}
+
+void Worker::enqueue(std::function<void()> job) {
+  std::unique_lock lock(state_.mutex);
+  if (!state_.stopping.load()) start_thread();
+  if (state_.alive) {
+    state_.queue.push_back(std::make_shared<std::function<void()>>(std::move(job)));
+    state_.wake.notify_one();
+    return;
+  }
+  // Exiting, or the system gives no more threads: the caller does it.
+  lock.unlock();
+  job();
+}
+
+void Worker::ensure_running() {
+  if (!state_.lost.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(state_.mutex);
+  if (!state_.lost.exchange(false)) return;
+  if (state_.current != nullptr) state_.queue.push_front(std::move(state_.current));
+  start_thread();
+}
+
+bool Worker::stopping() const { return state_.stopping.load(std::memory_order_relaxed); }
+
+void Worker::stop_before_unloading() { std::atexit(stop); }
+
+}  // namespace graft::runtime

@@ -1,0 +1,197 @@
+// The command from outside: what it prints, its exit codes, and the form of its files.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ran {
+  int code = -1;
+  std::string out;  // stdout and stderr together
+};
+
+Ran graft(const std::string& args) {
+  const std::string program = std::string(GRAFT_BINARY_DIR) + "/graft";
+  if (!fs::exists(program)) return {-1, program + " is not there: build the target graft_cli"};
+  FILE* pipe = popen((program + ' ' + args + " 2>&1 < /dev/null").c_str(), "r");
+  Ran ran;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.out += static_cast<char>(c);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+void expect_usage_error(const std::string& args, const std::string& text) {
+  const Ran ran = graft(args);
+  EXPECT_EQ(ran.code, 1) << args << '\n' << ran.out;
+  EXPECT_NE(ran.out.find(text), std::string::npos) << args << '\n' << ran.out;
+}
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("graft_cli_test_" + std::to_string(getpid()))) {
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  size_t size() const {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  fs::path path_;
+};
+
+TEST(Cli, ListsWorkloads) {
+  const Ran ran = graft("list");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const char* name : {"rope_f32", "gptq_block", "tiny_rope_f32"})
+    EXPECT_NE(ran.out.find(name), std::string::npos);
+  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);  // no colours into a pipe
+}
+
+TEST(Cli, VersionAndHelp) {
+  EXPECT_EQ(graft("--version").out.substr(0, 6), "graft ");
+  EXPECT_EQ(graft("--version").code, 0);
+  const Ran help = graft("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* name : {"bench", "list", "explain", "env", "demo"})
+    EXPECT_NE(help.out.find(name), std::string::npos);
+}
+
+TEST(Cli, EnvironmentAsJson) {
+  const Ran ran = graft("env --json");
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  const auto json = nlohmann::json::parse(ran.out);
+  for (const char* key : {"cpu", "flags", "threads", "caches", "memory_bytes", "aten_cpu", "torch",
+                          "graft", "compiler"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+}
+
+TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
+  expect_usage_error("", "A subcommand is required");
+  expect_usage_error("bnech", "there is no subcommand 'bnech'; did you mean 'bench'?");
+  expect_usage_error("bench --fliter rope", "--fliter");
+  expect_usage_error("bench --filter '('", "came '(', which is not a regular expression");
+  expect_usage_error("bench --filter ropef32",
+                     "no workload matches 'ropef32'; did you mean 'rope_f32'?");
+  expect_usage_error("bench --variants eagr", "--variants: came 'eagr'; did you mean 'eager'?");
+  expect_usage_error("bench --threads 0", "--threads: Value 0 not in range 1 to 1024");
+  expect_usage_error("bench --numerics faast", "--numerics: came 'faast'; did you mean 'fast'?");
+  expect_usage_error("bench --json /no/such/folder/x.json", "No such file or directory");
+  expect_usage_error("bench --json /", "which is a folder");
+  expect_usage_error("bench --peers --python /no/such/python", "Name one with --python EXE");
+  expect_usage_error("explain softmax",
+                     "there is no workload 'softmax'; did you mean 'softmax_f32'?");
+  expect_usage_error("explain", "workload is required");
+}
+
+TEST(Cli, BenchWritesItsSchema) {
+  const Folder folder;
+  const std::string path = folder.file("out.json");
+  const Ran ran = graft(
+      "bench --small --min-time 0.01 --quiet --threads 1 --filter '^(rope_f32|component_f32)$' "
+      "--json " +
+      path);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("geometric mean, graft against eager"), std::string::npos) << ran.out;
+  EXPECT_EQ(folder.size(), 1u);  // no temporary file is left
+
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["context"]["threads"], 1);
+  std::vector<std::string> rows;
+  for (const auto& row : json["results"]) {
+    rows.push_back(row["name"].get<std::string>() + '/' + row["variant"].get<std::string>());
+    EXPECT_EQ(row["threads"], 1);
+    EXPECT_GT(row["median_ms"].get<double>(), 0);
+    EXPECT_GE(row["samples_ms"].size(), 10u);
+    EXPECT_TRUE(row["bitwise"].is_boolean());
+    EXPECT_TRUE(row["max_abs_diff"].is_number());
+    const bool compiled = row["variant"] == "graft";
+    for (const char* key : {"first_call_ms", "compile_ms", "kernels"}) {
+      ASSERT_TRUE(row.contains(key)) << key;
+      EXPECT_EQ(row[key].is_number(), compiled) << row["variant"] << ' ' << key;
+    }
+    EXPECT_EQ(row.contains("verdict"), compiled);
+  }
+  const std::vector<std::string> expected{
+      "rope_f32/eager",      "rope_f32/eager_pool",      "rope_f32/graft",     "rope_f32/hand",
+      "component_f32/eager", "component_f32/eager_pool", "component_f32/graft"};
+  EXPECT_EQ(rows, expected);
+}
+
+TEST(Cli, BenchMeasuresOnlyTheVariantsAsked) {
+  const Ran ran =
+      graft("bench --small --min-time 0.01 --filter '^rope_f32$' --variants eager,hand");
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("[1/1] rope_f32\n"), std::string::npos)
+      << ran.out;  // progress in a log: a plain line
+  EXPECT_EQ(ran.out.find("geometric mean"), std::string::npos) << ran.out;
+}
+
+/// A stand-in for Python: speaks as tools/peers/inductor.py does, and answers each case with
+/// `answer`.
+std::string fake_python(const Folder& folder, const std::string& answer) {
+  const std::string path = folder.file("python");
+  std::ofstream(path) << "#!/bin/sh\necho '{\"torch\": \"9.9\"}'\nwhile read name; do " << answer
+                      << "; done\n";
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+TEST(Cli, BenchShowsPeers) {
+  const Folder folder;
+  const std::string python = fake_python(
+      folder,
+      R"(echo '{"samples_ms": [1.5, 2.5, 3.5], "first_call_ms": 9000, "compile_ms": 8997.5, "kernels": 2,)"
+      R"( "bitwise": false, "max_abs_diff": 0.25}')");
+  const std::string path = folder.file("out.json");
+  const Ran ran =
+      graft("bench --small --min-time 0.01 --quiet --filter '^rope_f32$' --peers --python " +
+            python + " --json " + path);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("torch.compile ms"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("geometric mean, graft against torch.compile"), std::string::npos)
+      << ran.out;
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["context"]["peer_torch"], "9.9");
+  const auto& row = json["results"].back();
+  EXPECT_EQ(row["variant"], "torch.compile");
+  EXPECT_EQ(row["median_ms"], 2.5);
+  EXPECT_EQ(row["first_call_ms"], 9000);
+  EXPECT_EQ(row["kernels"], 2);
+  EXPECT_EQ(row["bitwise"], false);
+}
+
+TEST(Cli, BenchSurvivesAPeersDeath) {
+  const Folder folder;
+  const std::string python = fake_python(folder, "exit 3");
+  const Ran ran = graft(
+      "bench --small --min-time 0.01 --quiet --filter 'rope_f32$' --peers --python " + python);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("rope_f32, torch.compile: it ended without an answer"), std::string::npos)
+      << ran.out;
+}
+
+TEST(Cli, ExplainShowsTheReport) {
+  const Ran ran = graft("explain tiny_rope_f32");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("tiny_rope_f32"), std::string::npos) << ran.out;
+}
+
+}  // namespace

@@ -1,0 +1,60 @@
+// graft_fuzz: random programs, eagerly and through graft::compile. Exit code 0 when all agree, 1 otherwise, 2 for a
+// command line that makes no sense.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "fuzz/worker.h"
+
+namespace {
+
+const char* kUsage =
+    "graft_fuzz [--seconds N] [--seed S] [--programs N] [--verbose] [--reduce] [--show]\n"
+    "  --seconds N   stop after N seconds (60 when --programs is not given)\n"
+    "  --seed S      the first program's seed; programs follow from their seeds (1)\n"
+    "  --programs N  stop after N programs\n"
+    "  --verbose     a line for each program\n"
+    "  --reduce      make every failing program smaller, not only the first three\n"
+    "  --show        print the program of the seed, its trace and its kernels, and run nothing else\n";
+
+uint64_t number(const char* text) {
+  char* end = nullptr;
+  uint64_t value = std::strtoull(text, &end, 10);
+  if (end == text || *end != '\0') {
+    std::fprintf(stderr, "graft_fuzz: a number was expected, not \"%s\"\n%s", text, kUsage);
+    std::exit(2);
+  }
+  return value;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  graft::fuzz::Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    std::string option = argv[i];
+    bool more = i + 1 < argc;
+    if (option == "--worker" && i + 2 < argc) return graft::fuzz::run_worker(number(argv[i + 1]), number(argv[i + 2]));
+    if (option == "--reduce-seed" && more) return graft::fuzz::run_reducer(number(argv[i + 1]));
+    if (option == "--seconds" && more) {
+      settings.seconds = std::atof(argv[++i]);
+    } else if (option == "--seed" && more) {
+      settings.seed = number(argv[++i]);
+    } else if (option == "--programs" && more) {
+      settings.programs = static_cast<int64_t>(number(argv[++i]));
+    } else if (option == "--verbose") {
+      settings.verbose = true;
+    } else if (option == "--reduce") {
+      settings.reduce = true;
+    } else if (option == "--show") {
+      settings.show = true;
+    } else {
+      std::fputs(kUsage, option == "--help" ? stdout : stderr);
+      return option == "--help" ? 0 : 2;
+    }
+  }
+  if (settings.show) return graft::fuzz::run_show(settings.seed);
+  if (settings.seconds == 0 && settings.programs < 0) settings.seconds = 60;
+  return graft::fuzz::run_driver(settings);
+}

@@ -1,0 +1,94 @@
+// Is a difference explained by rounding? Eager runs again with every inexact step's results moved by a few units; what the
+// program makes of such changes is what a difference may be.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "fuzz/check.h"
+
+namespace graft::fuzz {
+
+namespace {
+
+constexpr int kRuns = 24;
+
+double eps_of(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf: return 0x1p-10;
+    case at::kBFloat16: return 0x1p-7;
+    case at::kFloat: return 0x1p-23;
+    default: return 0x1p-52;
+  }
+}
+
+/// Moves each value by up to four units in its last place, and by a unit of the largest one for what cancels in a sum.
+void disturb(at::Tensor& t, Random& random) {
+  if (!t.defined() || !at::isFloatingType(t.scalar_type()) || t.numel() == 0) return;
+  at::Tensor wide = t.to(at::kDouble).contiguous().clone();
+  double largest = wide.nan_to_num(0, 0, 0).abs().max().item<double>(), eps = eps_of(t.scalar_type());
+  double* data = wide.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < wide.numel(); ++i)
+    data[i] += random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + (t.numel() > 1 ? 1 : 0) * largest);
+  t.copy_(wide);
+}
+
+struct Spread {
+  at::Tensor low, high;  ///< Double
+  at::Tensor unsteady;   ///< Bool: NaN, infinite or another integer in some runs
+};
+
+at::Tensor as_double(const at::Tensor& t) { return t.to(at::kDouble).contiguous(); }
+
+}  // namespace
+
+std::string explained_by_rounding(const Program& program, int placement, int call, const Tensors& captured,
+                                  const Tensors& eager, const Tensors& came) {
+  at::NoGradGuard no_grad;
+  std::vector<Spread> spreads;
+  for (const at::Tensor& t : eager) {
+    if (!t.defined() || t.numel() == 0) {
+      spreads.emplace_back();
+      continue;
+    }
+    at::Tensor wide = as_double(t);
+    spreads.push_back({wide.clone(), wide.clone(), at::zeros(wide.sizes(), at::kBool)});
+  }
+  for (int run = 0; run < kRuns; ++run) {
+    Random random(program.seed * 131 + static_cast<uint64_t>(run));
+    Tensors held;
+    for (const at::Tensor& t : captured) held.push_back(t.defined() ? t.clone() : t);
+    Memory memory(program, placement, call, held);
+    at::manual_seed(program.seed + static_cast<uint64_t>(call));
+    Tensors now = execute(program, memory.inputs(), [&](const Step& step, Tensors& results) {
+      if (step.inexact)
+        for (at::Tensor& t : results) disturb(t, random);
+    });
+    // In the order in which the caller lists what it compares: results, memory, captured inputs.
+    for (const at::Tensor& base : memory.bases())
+      if (base.defined()) now.push_back(base);
+    for (size_t i = 0; i < held.size(); ++i)
+      if (program.sources[i].captured) now.push_back(held[i]);
+    for (size_t i = 0; i < now.size() && i < spreads.size(); ++i) {
+      if (!spreads[i].low.defined()) continue;
+      at::Tensor wide = as_double(now[i]), first = as_double(eager[i]);
+      spreads[i].unsteady |= wide.isfinite().logical_not() | first.isfinite().logical_not();
+      spreads[i].low = at::minimum(spreads[i].low, wide.nan_to_num(0, 0, 0));
+      spreads[i].high = at::maximum(spreads[i].high, wide.nan_to_num(0, 0, 0));
+    }
+  }
+  for (size_t i = 0; i < spreads.size(); ++i) {
+    if (!spreads[i].low.defined()) continue;
+    at::Tensor a = as_double(eager[i]), b = as_double(came[i]);
+    at::Tensor width = (spreads[i].high - spreads[i].low) * 4 + a.abs() * (8 * eps_of(eager[i].scalar_type()));
+    at::Tensor bad = ((b - a).abs() > width) & spreads[i].unsteady.logical_not();
+    bad |= b.isfinite().logical_not() & a.isfinite() & spreads[i].unsteady.logical_not();
+    if (!bad.any().item<bool>()) continue;
+    int64_t at = bad.flatten().to(at::kInt).argmax().item<int64_t>();
+    return "tensor " + std::to_string(i) + " at " + test::index_text(at, a.sizes()) + ": eager " +
+           test::number_text(a.flatten()[at].item<double>()) + ", compiled " + test::number_text(b.flatten()[at].item<double>()) +
+           ", rounding moves it by " + test::number_text((spreads[i].high - spreads[i].low).flatten()[at].item<double>());
+  }
+  return {};
+}
+
+}  // namespace graft::fuzz

@@ -1,0 +1,187 @@
+#include "oracle/harness.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <typeinfo>
+
+#include "ops/lower.h"
+#include "record/trace.h"
+
+namespace graft::test {
+
+Tensors clone_arguments(const Tensors& arguments) {
+  std::map<const c10::StorageImpl*, c10::Storage> copies;
+  Tensors out;
+  for (const at::Tensor& t : arguments) {
+    if (!t.defined()) {
+      out.emplace_back();
+      continue;
+    }
+    auto [at, is_new] = copies.try_emplace(t.storage().unsafeGetStorageImpl());
+    if (is_new) {
+      auto bytes = static_cast<int64_t>(t.storage().nbytes());
+      at::Tensor copy = at::empty({bytes}, at::kByte);
+      if (bytes != 0) std::memcpy(copy.mutable_data_ptr(), t.storage().data(), static_cast<size_t>(bytes));
+      at->second = copy.storage();
+    }
+    at::Tensor view = at::empty({0}, t.options());
+    view.set_(at->second, t.storage_offset(), t.sizes(), t.strides());
+    out.push_back(view);
+  }
+  return out;
+}
+
+Attempt attempt(const std::function<Tensors()>& call) {
+  Attempt result;
+  try {
+    result.results = call();
+  } catch (const c10::Error& error) {
+    result.error = std::string(typeid(error).name()) + ": " + error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    result.error = std::string(typeid(error).name()) + ": " + error.what();
+  }
+  return result;
+}
+
+std::optional<bool> is_exact(const Function& f, const Tensors& arguments) {
+  Tensors results;
+  auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
+  ops::Lowered lowered = ops::lower(trace, false);
+  if (lowered.broken) return std::nullopt;
+  return lowered.exact;
+}
+
+namespace {
+
+constexpr int kCalls = 4;  // the record, the shadow, and the plan twice
+
+bool refusal_is_known(const Check& check, const OperatorReport& op) {
+  for (std::string_view why : check.may_refuse)
+    if (op.why.find(why) != std::string::npos) return true;
+  return false;
+}
+
+/// Empty when everything that should run as loops does.
+std::string unfused(const Check& check, const Report& report) {
+  bool fused = false, refused = false;
+  for (const OperatorReport& op : report.operators) {
+    if (op.fate == "fused") fused = true;
+    if (op.fate != "extern") continue;
+    if (!refusal_is_known(check, op)) return op.name + " stayed extern: " + op.why;
+    refused = true;
+  }
+  if (fused || refused) return {};
+  return "nothing was fused (" + std::string(to_string(report.verdict)) + ": " + report.reason + ")";
+}
+
+std::string compare_all(const Tensors& eager, const Tensors& came, double ulps, const char* what) {
+  if (eager.size() != came.size()) return std::string("another number of ") + what + "s";
+  for (size_t i = 0; i < eager.size(); ++i)
+    if (std::string d = difference(eager[i], came[i], ulps); !d.empty())
+      return std::string(what) + " " + std::to_string(i) + " " + d;
+  return {};
+}
+
+/// The first elements of each result of the padded call, compared with what came.
+std::string compare_body(const Tensors& body, const Tensors& came) {
+  for (size_t i = 0; i < came.size() && i < body.size(); ++i) {
+    at::Tensor expected = body[i].flatten().slice(0, 0, came[i].numel()).reshape(came[i].sizes());
+    if (std::string d = value_difference(expected, came[i]); !d.empty())
+      return "result " + std::to_string(i) + " against the vector body, " + d;
+  }
+  return {};
+}
+
+/// Does an output share the caller's memory just where eager's does?
+std::string compare_aliases(const Tensors& eager_args, const Tensors& eager, const Tensors& args, const Tensors& came) {
+  for (size_t i = 0; i < came.size(); ++i)
+    for (size_t j = 0; j < args.size(); ++j) {
+      if (!came[i].defined() || !args[j].defined()) continue;
+      bool expected = eager[i].is_alias_of(eager_args[j]), is = came[i].is_alias_of(args[j]);
+      if (expected != is)
+        return "result " + std::to_string(i) + (expected ? " should" : " should not") + " share memory with argument " +
+               std::to_string(j);
+    }
+  return {};
+}
+
+std::string run_call(const Check& check, const Compiled<Function>& compiled, bool exact, int call) {
+  Tensors made = check.arguments(call);
+  Tensors eager_args = clone_arguments(made), args = clone_arguments(made);
+  Attempt eager = attempt([&] { return check.f(eager_args); });
+  Attempt came = attempt([&] { return compiled(args); });
+  if (eager.error != came.error) return "eager error \"" + eager.error + "\", compiled error \"" + came.error + "\"";
+  if (!eager.error.empty()) return {};
+  // The caller of the first two calls gets eager's own results: those of the record and of the shadow run.
+  exact = exact || call < 2;
+  bool approximate = !exact && (check.body || check.judge);
+  double ulps = approximate ? check.ulps : 0;
+  if (!exact && check.judge) {
+    if (std::string why = check.judge(made, eager.results, came.results); !why.empty()) return why;
+  } else if (std::string why = compare_all(eager.results, came.results, ulps, "result"); !why.empty()) {
+    return why;
+  }
+  if (!exact && check.body) {
+    Tensors padded = clone_arguments(made);
+    if (std::string why = compare_body(check.body(padded), came.results); !why.empty()) return why;
+  }
+  if (std::string why = compare_all(eager_args, args, ulps, "argument"); !why.empty()) return why;
+  return compare_aliases(eager_args, eager.results, args, came.results);
+}
+
+}  // namespace
+
+std::string run(const Check& check) {
+  Compiled<Function> compiled(check.f, in_order(check.label));
+  bool exact = true;
+  bool throws = false;
+  {
+    Tensors probe = clone_arguments(check.arguments(0));
+    Attempt tried = attempt([&] {
+      exact = is_exact(check.f, probe).value_or(true);
+      return Tensors{};
+    });
+    throws = !tried.error.empty();
+  }
+  Report report;
+  for (int call = 0; call < kCalls; ++call) {
+    std::string why = run_call(check, compiled, exact, call);
+    report = compiled.report();
+    if (!why.empty())
+      return check.label + ", call " + std::to_string(call + 1) + ": " + why + " [" + to_string(report.verdict) + "]";
+    if (report.verdict == Verdict::Mismatch || report.verdict == Verdict::Failed)
+      return check.label + ": " + to_string(report.verdict) + ": " + report.reason;
+  }
+  if (throws) return {};
+  if (!check.must_fuse) return {};
+  if (std::string why = unfused(check, report); !why.empty()) return check.label + ": " + why;
+  bool any_fused = false;
+  for (const OperatorReport& op : report.operators) any_fused = any_fused || op.fate == "fused";
+  if (any_fused && report.plan_hits == 0)
+    return check.label + ": no call ran the plan (" + to_string(report.verdict) + ": " + report.reason + ")";
+  return {};
+}
+
+Reporter::~Reporter() {
+  if (failed_ > kReported) ADD_FAILURE() << group_ << ": " << failed_ << " of " << cases_ << " cases failed";
+}
+
+void Reporter::operator()(const Check& check) {
+  ++cases_;
+  if (std::string why = run(check); !why.empty()) fail(why);
+}
+
+void Reporter::fail(const std::string& what) {
+  if (++failed_ <= kReported) ADD_FAILURE() << group_ << ": " << what;
+}
+
+bool Reporter::skipped(std::string_view name) {
+  static const char* only = std::getenv("GRAFT_ORACLE_ONLY");
+  if (only == nullptr) return false;
+  bool except = only[0] == '!';
+  return (name.find(only + except) == std::string_view::npos) != except;
+}
+
+}  // namespace graft::test

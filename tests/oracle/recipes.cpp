@@ -1,0 +1,124 @@
+#include "oracle/recipes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace graft::test {
+
+bool accepts(const Recipe& recipe, at::ScalarType type) {
+  if (recipe.types == Recipe::Types::All) return true;
+  return recipe.types == Recipe::Types::Floating ? at::isFloatingType(type) : type != at::kBool;
+}
+
+namespace {
+
+at::Tensor make_input(const Input& input, at::ScalarType type, Layout layout, bool specials, Random& random) {
+  int64_t count = 1;
+  for (int64_t size : input.sizes) count *= size;
+  switch (input.kind) {
+    case Input::Kind::Indices: {
+      at::Tensor out = at::empty({count}, at::kLong);
+      for (int64_t i = 0; i < count; ++i) out.mutable_data_ptr<int64_t>()[i] = random.below(input.bound);
+      return out.reshape(input.sizes);
+    }
+    case Input::Kind::Distinct: {
+      std::vector<int64_t> all(static_cast<size_t>(input.bound));
+      for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+      for (size_t i = all.size(); i > 1; --i)
+        std::swap(all[i - 1], all[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+      return at::tensor(at::ArrayRef<int64_t>(all), at::kLong).slice(0, 0, count).clone();
+    }
+    case Input::Kind::Mask: return random_values(at::kBool, ops::Domain::Any, 0, count, random).reshape(input.sizes);
+    case Input::Kind::Positive:
+      return random_values(type, ops::Domain::Positive, 0, count, random, false).reshape(input.sizes);
+    case Input::Kind::Values: break;
+  }
+  // Special values come from their own sweep over layouts; sums of them are mostly NaN.
+  if (layout == Layout::Contiguous)
+    return random_values(type, ops::Domain::Any, 0, count, random, specials).reshape(input.sizes);
+  return lay_out(type, ops::Domain::Small, 0, input.sizes, layout, random);
+}
+
+double ulp_of(double value, at::ScalarType type) {
+  int digits = type == at::kHalf ? 11 : type == at::kBFloat16 ? 8 : type == at::kFloat ? 24 : 53;
+  int smallest = type == at::kHalf ? -24 : type == at::kBFloat16 ? -133 : type == at::kFloat ? -149 : -1074;
+  if (value == 0 || !std::isfinite(value)) return std::ldexp(1.0, smallest);
+  return std::ldexp(1.0, std::max(std::ilogb(value) + 1 - digits, smallest));
+}
+
+std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at::Tensor& came, double largest) {
+  if (std::string d = layout_difference(eager, came); !d.empty()) return d;
+  at::ScalarType type = eager.scalar_type();
+  if (!at::isFloatingType(type)) return value_difference(eager, came);
+  at::Tensor r = exact.to(at::kDouble).contiguous(), e = eager.to(at::kDouble).contiguous();
+  at::Tensor c = came.to(at::kDouble).contiguous();
+  double eager_error = 0, came_error = 0;
+  std::string worst;
+  for (int64_t i = 0; i < r.numel(); ++i) {
+    double x = r.data_ptr<double>()[i], y = e.data_ptr<double>()[i], z = c.data_ptr<double>()[i];
+    // What double says of an overflow or a NaN is what the type says of it, rounded.
+    if (std::isnan(x) || std::isnan(z) || std::isinf(x) || std::isinf(z)) {
+      double rounded = at::full({}, x, at::kDouble).to(type).item<double>();
+      bool same = (std::isnan(z) && (std::isnan(rounded) || std::isnan(y))) || z == rounded || z == y;
+      if (!same) return "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " + number_text(y) + ", compiled " + number_text(z);
+      continue;
+    }
+    double unit = ulp_of(type == at::kDouble ? std::max(std::abs(x), largest) : x, type);
+    double ours = std::abs(z - x) / unit, theirs = std::isfinite(y) ? std::abs(y - x) / unit : 0;
+    eager_error = std::max(eager_error, theirs);
+    if (ours > came_error) {
+      came_error = ours;
+      worst = "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " + number_text(y) + ", compiled " + number_text(z);
+    }
+  }
+  double allowed = type == at::kDouble ? 64 : eager_error + 1;
+  if (came_error <= allowed) return {};
+  return "error of " + number_text(came_error) + " ulp where eager has " + number_text(eager_error) + "; " + worst;
+}
+
+}  // namespace
+
+std::string judge_by_double(const Function& f, const Tensors& arguments, const Tensors& eager, const Tensors& came) {
+  Tensors wide;
+  double largest = 0;
+  for (const at::Tensor& t : arguments) {
+    bool floating = at::isFloatingType(t.scalar_type());
+    wide.push_back(floating ? t.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true) : t.clone());
+    if (floating && t.numel() > 0)
+      largest = std::max(largest, wide.back().nan_to_num(0, 0, 0).abs().sum().item<double>());
+  }
+  Tensors exact = f(wide);
+  for (size_t i = 0; i < came.size(); ++i)
+    if (std::string why = judge_one(exact[i], eager[i], came[i], largest); !why.empty())
+      return "result " + std::to_string(i) + " " + why;
+  return {};
+}
+
+Check check_of(const Recipe& recipe, at::ScalarType type, Layout layout) {
+  Check check;
+  check.label = recipe.label + " " + c10::toString(type) + " " + name_of(layout);
+  for (const Input& input : recipe.inputs) {
+    std::string sizes;
+    for (int64_t size : input.sizes) {
+      sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
+      check.must_fuse = check.must_fuse && size != 0;
+    }
+    check.label += " [" + sizes + "]";
+  }
+  check.must_fuse = check.must_fuse && recipe.must_fuse;
+  check.f = recipe.f;
+  check.arguments = [recipe, type, layout](int call) {
+    Random random(seed_of(recipe.label, static_cast<uint64_t>(call) * 31 + static_cast<uint64_t>(type)));
+    Tensors made;
+    for (const Input& input : recipe.inputs) made.push_back(make_input(input, type, layout, call == 3, random));
+    return made;
+  };
+  check.judge = [f = recipe.f](const Tensors& arguments, const Tensors& eager, const Tensors& came) {
+    return judge_by_double(f, arguments, eager, came);
+  };
+  check.ulps = 1;
+  check.may_refuse = recipe.may_refuse;
+  return check;
+}
+
+}  // namespace graft::test

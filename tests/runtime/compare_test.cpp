@@ -1,0 +1,80 @@
+#include "runtime/compare.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace graft::runtime {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Tolerance loose(c10::ScalarType coarsest = at::kFloat) { return {false, coarsest, 1}; }
+
+TEST(Compare, ExactWantsTheBits) {
+  at::Tensor x = at::tensor({1.f, -0.f, kNan, kInf});
+  EXPECT_TRUE(compare(x, x.clone(), {}).equal);
+  Comparison zero = compare(at::tensor({0.f}), at::tensor({-0.f}), {});
+  EXPECT_FALSE(zero.equal);
+  at::Tensor near = at::tensor({1.f, std::nextafter(2.f, 3.f)});
+  Comparison ulp = compare(at::tensor({1.f, 2.f}).view({1, 2}), near.view({1, 2}), {});
+  EXPECT_FALSE(ulp.equal);
+  EXPECT_EQ(ulp.what, "at [0, 1]: eager 2, compiled 2.0000002384185791");
+  EXPECT_NEAR(ulp.max_abs, 2.4e-7, 1e-8);
+}
+
+TEST(Compare, AnyNanEqualsAnyNan) {
+  at::Tensor a = at::tensor({kNan}), b = at::tensor({-kNan});
+  EXPECT_TRUE(compare(a, b, {}).equal);
+  EXPECT_TRUE(compare(a, b, {}).bitwise);
+  EXPECT_FALSE(compare(a, at::tensor({1.f}), loose()).equal);
+  EXPECT_FALSE(compare(at::tensor({1.f}), a, loose()).equal);
+  EXPECT_FALSE(compare(at::tensor({kInf}), at::tensor({-kInf}), loose()).equal);
+  EXPECT_TRUE(compare(at::tensor({kInf}), at::tensor({kInf}), loose()).equal);
+}
+
+TEST(Compare, ToleranceFollowsDtypeAndScale) {
+  auto close = [](float a, float b, const Tolerance& t) { return compare(at::tensor({a, 1000.f}), at::tensor({b, 1000.f}), t).equal; };
+  EXPECT_TRUE(close(1000, 1000.005f, loose()));
+  EXPECT_FALSE(close(1000, 1000.05f, loose()));
+  EXPECT_TRUE(close(0, 0.001f, loose())) << "the tensor's largest value sets the scale";
+  EXPECT_FALSE(close(0, 0.01f, loose()));
+  EXPECT_TRUE(close(1000, 1010, loose(at::kBFloat16))) << "a float result of a bfloat16 chain";
+  EXPECT_FALSE(close(1000, 1100, loose(at::kBFloat16)));
+  at::Tensor x = at::tensor({1.f}).to(at::kBFloat16), y = at::tensor({1.0078125f}).to(at::kBFloat16);
+  EXPECT_TRUE(compare(x, y, loose()).equal);
+  EXPECT_FALSE(compare(x, y, loose()).bitwise);
+  EXPECT_FALSE(compare(x, y, {}).equal);
+}
+
+TEST(Compare, IntegersAndBoolsAreExactAlways) {
+  EXPECT_FALSE(compare(at::tensor({1, 2}), at::tensor({1, 3}), loose()).equal);
+  EXPECT_FALSE(compare(at::ones({1}, at::kBool), at::zeros({1}, at::kBool), loose()).equal);
+  EXPECT_EQ(compare(at::tensor({1, 2}), at::tensor({1, 3}), loose()).what, "at [1]: eager 2, compiled 3");
+}
+
+TEST(Compare, LayoutsMatter) {
+  EXPECT_EQ(compare(at::zeros({2, 3}), at::zeros({3, 2}).t(), {}).what, "strides: eager [3, 1], compiled [1, 2]");
+  EXPECT_FALSE(compare(at::zeros({2}), at::zeros({3}), {}).equal);
+  EXPECT_FALSE(compare(at::zeros({2}), at::zeros({2}, at::kDouble), {}).equal);
+  EXPECT_FALSE(compare(at::zeros({2}), at::Tensor(), {}).equal);
+  EXPECT_TRUE(compare(at::Tensor(), at::Tensor(), {}).equal);
+  at::Tensor t = at::arange(6, at::kFloat).view({2, 3}).t();
+  EXPECT_TRUE(compare(t, at::arange(6, at::kFloat).view({2, 3}).t(), {}).equal);
+  EXPECT_TRUE(compare(at::zeros({0, 3}), at::zeros({0, 3}), {}).equal);
+}
+
+TEST(Compare, ComplexAndNarrowTypes) {
+  at::Tensor c = at::complex(at::tensor({1.f, 2.f}), at::tensor({3.f, 4.f}));
+  at::Tensor d = at::complex(at::tensor({1.f, 2.f}), at::tensor({3.f, 5.f}));
+  EXPECT_EQ(compare(c, d, {}).what, "at [1]: eager 4, compiled 5");
+  at::Tensor e = at::tensor({1.f, 2.f}).to(at::kFloat8_e4m3fn), f = at::tensor({1.f, 3.f}).to(at::kFloat8_e4m3fn);
+  EXPECT_FALSE(compare(e, f, {}).equal);
+  EXPECT_TRUE(compare(e, e.clone(), {}).equal);
+}
+
+}  // namespace
+}  // namespace graft::runtime

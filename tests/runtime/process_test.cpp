@@ -1,0 +1,141 @@
+// Fork, exit, and the environment.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+at::Tensor body(const at::Tensor& x) { return (x * 2 + 1).relu() - x; }
+
+/// Runs one test of this program in a process of its own, with stderr in the answer.
+struct Ran {
+  int status;
+  std::string output;
+};
+Ran run_alone(const std::string& test, const std::string& environment) {
+  std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::string command = environment + " timeout 120 " + self + " --gtest_also_run_disabled_tests --gtest_filter=" + test + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Ran ran;
+  char buffer[4096];
+  while (size_t got = fread(buffer, 1, sizeof buffer, pipe)) ran.output.append(buffer, got);
+  ran.status = pclose(pipe);
+  return ran;
+}
+
+int in_child(const std::function<void()>& work) {
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    work();
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Process, DISABLED_OneThatExitsWhileCompiling) {
+  for (int i = 0; i < 8; ++i) {
+    static auto* keep = new std::vector<decltype(compile(body, Options{}))>;
+    keep->push_back(compile(body, Options{}));
+    keep->back()(at::randn({3, 4 + i}));
+  }
+  std::exit(0);
+}
+TEST(Process, ExitWhileCompiling) {
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run_alone("Process.DISABLED_OneThatExitsWhileCompiling", "").status, 0);
+}
+
+TEST(Process, AForkedChildUsesPlansAndMakesNewOnes) {
+  at::set_num_threads(1);  // libgomp's own pool does not survive a fork
+  auto f = compile(body, at_once());
+  at::Tensor x = at::randn({8, 8});
+  warm_up(f, x);
+  EXPECT_EQ(in_child([&] {
+              EXPECT_TRUE(same(f(x), body(x)));
+              at::Tensor wide = at::randn({8, 9, 2}).transpose(0, 1);
+              for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(wide), body(wide)));
+              EXPECT_EQ(f.report().plans, 2);
+            }),
+            0);
+}
+
+TEST(Process, AForkedChildTakesUpWhatWasBeingCompiled) {
+  at::set_num_threads(1);
+  Options options;
+  options.race = false;
+  for (int round = 0; round < 5; ++round) {
+    auto f = compile(body, options);
+    at::Tensor x = at::randn({8, 8 + round});
+    f(x);
+    EXPECT_EQ(in_child([&] {
+                EXPECT_TRUE(same(f(x), body(x)));
+                f.wait();
+                for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(f(x), body(x)));
+                EXPECT_EQ(f.report().verdict, Verdict::Faster);
+              }),
+              0)
+        << round;
+    f.wait();
+  }
+}
+
+TEST(Process, DISABLED_OneThatIsDisabled) {
+  auto f = compile(body, at_once());
+  at::Tensor x = at::randn({8});
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(x), body(x)));
+  EXPECT_EQ(f.report().records, 0);
+}
+TEST(Process, GraftDisable) {
+  Ran ran = run_alone("Process.DISABLED_OneThatIsDisabled", "GRAFT_DISABLE=1");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+}
+
+TEST(Process, DISABLED_OneThatCompiles) {
+  auto f = compile(body, at_once("my function"));
+  at::Tensor x = at::randn({8}), y = at::randn({9});
+  for (int i = 0; i < 4; ++i) f(x);
+  f(y);
+  auto broken = compile([](const at::Tensor& t) { return t * t.sum().item<float>(); }, at_once("broken"));
+  broken(x);
+}
+TEST(Process, LogsByTopic) {
+  Ran ran = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_LOGS=graph_breaks,recompiles,fusion,codegen,cache,typo");
+  EXPECT_EQ(ran.status, 0);
+  for (const char* part :
+       {"graft: warning: GRAFT_LOGS: no topic \"typo\"", "graft: graph_breaks: broken: aten::_local_scalar_dense",
+        "graft: recompiles: my function: recorded again: argument 0: sizes [8] expected, [9] came",
+        "graft: fusion: my function: 4 operators fused", "graft: codegen: my function: kernel ",
+        "graft: cache: my function: kernel "})
+    EXPECT_NE(ran.output.find(part), std::string::npos) << part << " in\n" << ran.output;
+  Ran quiet = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_LOGS=");
+  EXPECT_EQ(quiet.output.find("graft: "), std::string::npos) << quiet.output;
+}
+
+TEST(Process, TraceDirectory) {
+  namespace fs = std::filesystem;
+  fs::path top = fs::temp_directory_path() / ("graft-trace-" + std::to_string(getpid()));
+  Ran ran = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_TRACE=" + top.string());
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_EQ(fs::status(top).permissions() & fs::perms::mask, fs::perms::owner_all);
+  std::string names;
+  for (const auto& entry : fs::recursive_directory_iterator(top)) names += entry.path().filename().string() + "\n";
+  for (const char* part : {"my_function-", "trace.txt", "00-lower.txt", "operators.txt", ".ll", ".s"})
+    EXPECT_NE(names.find(part), std::string::npos) << part << " in\n" << names;
+  fs::remove_all(top);
+  Ran bad = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_TRACE=/proc/nowhere");
+  EXPECT_EQ(bad.status, 0) << bad.output;
+  EXPECT_NE(bad.output.find("graft: warning: GRAFT_TRACE"), std::string::npos) << bad.output;
+}
+
+}  // namespace
+}  // namespace graft::test

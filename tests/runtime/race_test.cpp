@@ -1,0 +1,57 @@
+#include "runtime/race.h"
+
+#include <gtest/gtest.h>
+
+namespace graft::runtime {
+namespace {
+
+/// Runs a race with the given times; gives the number of calls it took.
+int run(Race& race, double eager, double compiled, double noise = 0) {
+  int calls = 0;
+  double wobble = 1;
+  while (!race.decided() && calls < 100) {
+    bool is_eager = race.next() == Race::Side::Eager;
+    wobble = -wobble;
+    race.add(race.next(), (is_eager ? eager : compiled) * (1 + noise * wobble * (calls % 3)));
+    ++calls;
+  }
+  return calls;
+}
+
+TEST(Race, AClearWinnerNeedsThreePairs) {
+  Race race;
+  EXPECT_EQ(run(race, 100, 50), 8) << "three of each, and one of each to warm up";
+  EXPECT_TRUE(race.compiled_wins());
+  EXPECT_EQ(race.text(), "50.00 us against eager's 100 us (2.00x), 3 calls of each");
+  Race other;
+  run(other, 50, 100);
+  EXPECT_FALSE(other.compiled_wins());
+}
+
+TEST(Race, ATieEndsAndGoesToTheCompiledSide) {
+  Race race;
+  EXPECT_EQ(run(race, 100, 100), 32);
+  EXPECT_TRUE(race.compiled_wins());
+}
+
+TEST(Race, NoiseTakesLonger) {
+  Race race;
+  EXPECT_GT(run(race, 100, 99, 0.2), 8);
+  EXPECT_TRUE(race.decided());
+}
+
+TEST(Race, LongCallsEndItEarly) {
+  Race race;
+  EXPECT_LE(run(race, 4e6, 3e6), 2) << "seconds a call: one of each is enough";
+  EXPECT_TRUE(race.compiled_wins());
+}
+
+TEST(Race, Median) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({3, 1}), 2);
+  EXPECT_EQ(median({9, 1, 2}), 2);
+}
+
+}  // namespace
+}  // namespace graft::runtime

@@ -1,0 +1,50 @@
+// The regions that are measured: plain LibTorch functions, as a user would have written them.
+// tools/peers/inductor.py holds the same functions in Python for the peers' column.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+namespace graft::workloads {
+
+/// Rotary position embedding of queries and keys (B, H, S, D) by tables (S, D).
+std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k,
+                                        const at::Tensor& cos, const at::Tensor& sin);
+
+/// Splits a fused projection (B, S, 3 H D) into heads and rotates q and k. Results are contiguous
+/// (B, H, S, D).
+std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& qkv,
+                                                        const at::Tensor& cos,
+                                                        const at::Tensor& sin, int64_t heads);
+
+/// Adds the residual, then normalises by the root mean square, in fp32 at least: (x + r, norm(x +
+/// r) * w).
+std::tuple<at::Tensor, at::Tensor> rmsnorm_residual(const at::Tensor& x, const at::Tensor& r,
+                                                    const at::Tensor& w);
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+/// Attention's softmax: scores (H, S, S) times 1/8 plus a mask (S, S).
+at::Tensor softmax_mask(const at::Tensor& scores, const at::Tensor& mask);
+
+/// A linear layer in components, some masked out: ((x @ V) * mask) @ U.
+at::Tensor component(const at::Tensor& x, const at::Tensor& V, const at::Tensor& mask,
+                     const at::Tensor& U);
+
+/// GPTQ's inner loop over one block of columns, 4 bits: (quantised, errors, losses), each like W
+/// (rows, columns).
+std::tuple<at::Tensor, at::Tensor, at::Tensor> gptq_block(const at::Tensor& weights,
+                                                          const at::Tensor& Hinv,
+                                                          const at::Tensor& scale,
+                                                          const at::Tensor& zero);
+
+/// One AdamW step over a parameter list: new parameter, first and second moment of each in turn.
+std::vector<at::Tensor> adamw(const std::vector<at::Tensor>& parameters,
+                              const std::vector<at::Tensor>& gradients,
+                              const std::vector<at::Tensor>& first,
+                              const std::vector<at::Tensor>& second);
+
+}  // namespace graft::workloads
