@@ -1,4 +1,5 @@
-// What a call costs beyond its arithmetic: the plan look-up alone, and whole calls of tiny functions.
+// What a call costs beyond its arithmetic: the plan look-up alone, and whole calls of tiny
+// functions.
 //
 //     build/bench/call_overhead            ns a call; eager beside compiled
 #include <ATen/ATen.h>
@@ -18,14 +19,16 @@ graft::Options at_once() {
   return options;
 }
 
-at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) { return a + b; }
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+  return a + b;
+}
 
 at::Tensor rotate_half(const at::Tensor& x) {
   auto halves = x.chunk(2, -1);
   return at::cat({-halves[1], halves[0]}, -1);
 }
-std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
-                                        const at::Tensor& sin) {
+std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k,
+                                        const at::Tensor& cos, const at::Tensor& sin) {
   return {q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin};
 }
 

@@ -116,7 +116,7 @@ void print_regions(const Results& results, bool color) {
   table.print(std::cout, color);
   const double saved_ms = eager_ms - lab::median(whole.compiled.ms);
   std::cout << "Compiling them all took " << number(compile_ms) << " ms, in the background";
-  if (saved_ms > 0)
+  if (whole.speedup.lo > 1)
     std::cout << "; it has paid after " << std::ceil(compile_ms / saved_ms)
               << " encodings of this size";
   std::cout << ".\nA region alone is measured without the pool; its share is of eager's time for "

@@ -51,7 +51,8 @@ void run_until(double seconds, Run&& run, Settled&& settled) {
 }  // namespace
 
 double RegionRow::break_even_calls() const {
-  const double saved = eager_ms() - compiled_ms();
+  // Where eager stays, a difference between the two is chance.
+  const double saved = report.verdict == Verdict::Faster ? eager_ms() - compiled_ms() : 0;
   return saved > 0 ? std::ceil(report.compile_ms / saved) : std::numeric_limits<double>::infinity();
 }
 

@@ -42,7 +42,7 @@ struct RegionRow {
 
   double eager_ms() const { return lab::median(eager.ms); }
   double compiled_ms() const { return lab::median(compiled.ms); }
-  /// Calls until compiling has paid for itself; infinity when a call saves nothing.
+  /// Calls until compiling has paid for itself; infinity where eager stays.
   double break_even_calls() const;
 };
 

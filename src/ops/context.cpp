@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -12,11 +13,6 @@ const record::TensorInfo& first(const record::Trace& trace, const record::Operan
   static const record::TensorInfo undefined;
   if (operand.tensors.empty() || operand.tensors[0] < 0) return undefined;
   return trace.tensors[static_cast<size_t>(operand.tensors[0])];
-}
-
-bool same_access(const ir::View& a, const ir::View& b) {
-  return a.storage == b.storage && a.dtype == b.dtype && a.byte_offset == b.byte_offset &&
-         a.sizes == b.sizes && a.strides == b.strides;
 }
 
 }  // namespace
@@ -49,7 +45,7 @@ void Context::emit(ir::Statement statement) {
 void Context::copy(const ir::View& from, const ir::View& to) {
   ir::View source = from;
   // A point may not read what another point of the same statement stores: overlapping copies go through fresh memory.
-  if (ir::may_overlap(from, to) && !same_access(from, to)) {
+  if (clash(to, from)) {
     source = temporary(from.sizes, from.dtype);
     copy(from, source);
   }

@@ -47,7 +47,7 @@ std::string operator_documentation() {
       "| operator | a, b, c ↦ | result's dtype | bits |\n|---|---|---|---|\n";
   for (const PointwiseRow& row : pointwise_table())
     text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) + " | " +
-            (row.exactness == Exactness::Bits ? "bits" : "body") + " |\n";
+            (row.exactness == Exactness::Bits ? "bits" : row.exactness == Exactness::Body ? "body" : "close") + " |\n";
   table(text, "Views", "They cost nothing: later accesses carry their layout.", view_rows());
   table(text, "Copies, fills and ranges", "One loop nest a part.", copy_rows());
   table(text, "Reductions", "Bits never depend on the number of threads.", reduction_rows());

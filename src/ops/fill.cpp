@@ -1,12 +1,11 @@
-// Operators that make a tensor out of numbers: fills, ranges, identities; and allocation.
+// Operators that make a tensor out of numbers: fills, ranges, identities.
+#include "ops/fill.h"
+
 #include <cmath>
 
-#include "ops/context.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
-
-std::vector<Row> fill_rows();
 
 namespace {
 
@@ -15,9 +14,6 @@ using ir::StatementBuilder;
 using ir::Value;
 using ir::View;
 using record::OperatorRecord;
-
-/// Memory alone; whoever writes it first gives it its contents.
-Fate lower_empty(Context&, const OperatorRecord&) { return Fate::view(); }
 
 template <int value>
 Fate lower_constant(Context& context, const OperatorRecord& op) {
@@ -84,12 +80,6 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
 
 std::vector<Row> fill_rows() {
   return {
-      {"aten::empty", lower_empty, "memory alone"},
-      {"aten::empty_like", lower_empty, "memory alone"},
-      {"aten::empty_strided", lower_empty, "memory alone"},
-      {"aten::empty_permuted", lower_empty, "memory alone"},
-      {"aten::new_empty", lower_empty, "memory alone"},
-      {"aten::new_empty_strided", lower_empty, "memory alone"},
       {"aten::fill", lower_fill, "one number everywhere"},
       {"aten::full", lower_fill, "one number everywhere"},
       {"aten::full_like", lower_fill, "one number everywhere"},

@@ -3,7 +3,6 @@
 #include <ATen/ScalarOps.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_map>
 
 #include "ops/context.h"
@@ -26,15 +25,6 @@ const std::unordered_map<std::string_view, LowerFn>& rows() {
     return all;
   }();
   return *map;
-}
-
-/// Operators that change the layout or memory of the very tensor they are given.
-bool is_reshaping_in_place(const std::string& name) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "aten::resize_",    "aten::resize_as_", "aten::set_",      "aten::squeeze_",
-      "aten::unsqueeze_", "aten::t_",         "aten::transpose_", "aten::swapaxes_",
-      "aten::swapdims_",  "aten::as_strided_", "aten::_resize_output_"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 class Lowering {
@@ -136,49 +126,13 @@ class Lowering {
     return why;
   }
 
-  /// An out= tensor of the caller's that the operator resized: its own sizes would have to change at each call.
-  bool resizes_callers(const OperatorRecord& op) const {
-    const auto& arguments = op.op.schema().arguments();
-    for (size_t k = 0; k < op.inputs.size() && k < arguments.size(); ++k) {
-      if (arguments[k].alias_info() == nullptr || !arguments[k].alias_info()->isWrite()) continue;
-      for (int given : op.inputs[k].tensors) {
-        if (given < 0 || info(given).storage < 0) continue;
-        int storage = info(given).storage;
-        if (trace_.storages[static_cast<size_t>(storage)].origin == StorageInfo::Origin::Made) continue;
-        bool same = false, seen = false;
-        each_tensor(op.outputs, [&](const TensorInfo& t) {
-          if (t.storage != storage) return;
-          seen = true;
-          same = same || (t.sizes == info(given).sizes && t.byte_offset == info(given).byte_offset);
-        });
-        if (seen && !same) return true;
-      }
-    }
-    return false;
-  }
-
   Fate lower_one(const OperatorRecord& op) {
-    const std::string& name = op.op.operator_name().name;
-    if (is_reshaping_in_place(name) && may_be_callers(op))
-      return Fate::broken("changes the layout of a tensor that the caller keeps; use the form without underscore");
     if (only_views(op)) return Fate::view();
-    if (resizes_callers(op)) return Fate::broken("resizes the caller's out= tensor; give it the result's size");
     auto row = rows().find(base_name(op));
     if (row == rows().end()) return Fate::external("no lowering");
     if (op.op.hasTag(at::Tag::nondeterministic_seeded)) return Fate::external("random numbers come from ATen's generator");
     if (std::string why = unfit(op); !why.empty()) return Fate::external(why);
     return row->second(context_, op);
-  }
-
-  /// Has the operator's first input the layout of a tensor that the caller, or this function, keeps? Then it may be that
-  /// very tensor.
-  bool may_be_callers(const OperatorRecord& op) const {
-    bool any = false;
-    each_tensor(op.inputs, [&](const TensorInfo& t) {
-      for (const auto* kept : {&trace_.arguments, &trace_.captured_tensors})
-        for (int tensor : *kept) any = any || (tensor >= 0 && Context::view(info(tensor)) == Context::view(t));
-    });
-    return any;
   }
 
   /// Empty, or why the operator cannot be called from a plan.

@@ -1,10 +1,9 @@
 // Softmax and the normalisations: a few statements over the input's own axes, with one value a row
 // between them, so that fusion can run them as one tile a row. Sums accumulate in Double; the
 // elements are computed in Float (or Double).
-#include "ops/norm.h"
-
 #include <limits>
 
+#include "ops/reduce.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -12,7 +11,6 @@ namespace graft::ops {
 namespace {
 
 using c10::ScalarType;
-using ir::Op;
 using ir::ReduceOp;
 using ir::StatementBuilder;
 using ir::Value;
@@ -27,14 +25,14 @@ std::optional<Reduced> rows_along_dim(Context& ctx, const OperatorRecord& op) {
   Reduced rows;
   rows.in = at_least_1d(Context::view(ctx.tensor(op, 0)));
   rows.outs = {at_least_1d(Context::view(ctx.output(op)))};
-  if (!ir::is_float(rows.outs[0].dtype) || overlaps(rows.in, rows.outs, /*in_step=*/true))
-    return std::nullopt;
+  if (rows.in.storage < 0 || !ir::is_float(rows.outs[0].dtype)) return std::nullopt;
+  if (overlaps(rows.in, rows.outs, /*in_step=*/true)) return std::nullopt;
   rows.axes.assign(rows.in.sizes.size(), false);
   rows.axes[wrapped(integer(op, "dim", -1), rows.axes.size())] = true;
   rows.empty = ir::numel(rows.in.sizes) == 0;
   return rows;
 }
-const char* kUnusual = "integers, or a result that overlaps the input";
+const char* kUnusual = "integers, no memory, or a result that overlaps the input";
 
 /// An element as ATen's kernel sees it: of the result's type, computed with in its compute type.
 Value element(Value x, ScalarType type) {
@@ -113,49 +111,6 @@ Fate log_softmax(Context& ctx, const OperatorRecord& op) {
 }
 
 }  // namespace
-
-Fate normalize(Context& ctx, const Normalization& n) {
-  const Reduced& rows = n.rows;
-  ScalarType compute = compute_type(rows.in.dtype);
-  ctx.exact = false;
-  View mean = rows.per_row(ctx, ScalarType::Double), rstd = rows.per_row(ctx, ScalarType::Double);
-  rows.emit(
-      ctx, ReduceOp::Sum, ScalarType::Double, mean, [](StatementBuilder&, Value x) { return x; },
-      [&](StatementBuilder& s, Value total) {
-        return total / s.scalar(rows.count, ScalarType::Double);
-      });
-  rows.emit(
-      ctx, ReduceOp::Sum, ScalarType::Double, rstd,
-      [&](StatementBuilder& s, Value x) {
-        Value distance = x.to(ScalarType::Double) - s.load(mean);
-        return distance * distance;
-      },
-      [&](StatementBuilder& s, Value total) {
-        Value var = total / s.scalar(rows.count, ScalarType::Double);
-        return 1.0 / (var + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
-      });
-  for (auto [from, to] : {std::pair(&mean, &n.mean), std::pair(&rstd, &n.rstd)}) {
-    if (to->storage < 0) continue;
-    View row = *from;  // both lie row by row; the recorded one may lack the reduced dimensions
-    row.sizes = to->sizes;
-    row.strides = ir::contiguous_strides(to->sizes);
-    ctx.copy(row, *to);
-  }
-  // x * rstd - mean * rstd: two roundings of row values and one an element, each of which ATen's
-  // kernel makes as well.
-  StatementBuilder s(rows.in.sizes);
-  Value scale = s.load(rstd), shift = -(s.load(mean) * scale);
-  Value y = fma(s.load(rows.in).to(compute), scale.to(compute), shift.to(compute));
-  bool weight = n.weight.storage >= 0, bias = n.bias.storage >= 0;
-  if (weight && bias)
-    y = fma(y, s.load(n.weight).to(compute), s.load(n.bias).to(compute));
-  else if (weight)
-    y = y * s.load(n.weight).to(compute);
-  else if (bias)
-    y = y + s.load(n.bias).to(compute);
-  ctx.emit(s.store(rows.outs[0], y));
-  return Fate::fused();
-}
 
 std::vector<Row> norm_rows() {
   std::vector<Row> rows = {

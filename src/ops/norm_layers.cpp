@@ -1,5 +1,8 @@
 // Layer, group and batch norm.
-#include "ops/norm.h"
+#include <algorithm>
+#include <utility>
+
+#include "ops/reduce.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -8,10 +11,67 @@ namespace {
 
 using c10::ScalarType;
 using ir::Op;
+using ir::ReduceOp;
 using ir::StatementBuilder;
 using ir::Value;
 using ir::View;
 using record::OperatorRecord;
+
+/// Rows that are normalised by their own mean and variance, which layer and group norm share.
+struct Normalization {
+  Reduced rows;
+  View weight, bias;  ///< broadcast to the axes; storage -1: none
+  View mean, rstd;    ///< where to store the rows' statistics; storage -1: nowhere
+  double eps = 0;
+};
+
+/// One mean and one 1 / sqrt(var + eps) a row, in Double.
+struct Statistics {
+  View mean, rstd;
+};
+
+Statistics statistics(Context& ctx, const Normalization& n) {
+  const Reduced& rows = n.rows;
+  ctx.exact = false;
+  Statistics result{rows.per_row(ctx, ScalarType::Double), rows.per_row(ctx, ScalarType::Double)};
+  rows.emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, result.mean,
+      [](StatementBuilder&, Value x) { return x; },
+      [&](StatementBuilder& s, Value total) {
+        return total / s.scalar(rows.count, ScalarType::Double);
+      });
+  rows.emit(
+      ctx, ReduceOp::Sum, ScalarType::Double, result.rstd,
+      [&](StatementBuilder& s, Value x) {
+        Value distance = x.to(ScalarType::Double) - s.load(result.mean);
+        return distance * distance;
+      },
+      [&](StatementBuilder& s, Value total) {
+        Value var = total / s.scalar(rows.count, ScalarType::Double);
+        return 1.0 / (var + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
+      });
+  for (auto [from, to] : {std::pair(&result.mean, &n.mean), std::pair(&result.rstd, &n.rstd)}) {
+    if (to->storage < 0) continue;
+    View row = *from;  // both lie row by row; the recorded one may lack the reduced dimensions
+    row.sizes = to->sizes;
+    row.strides = ir::contiguous_strides(to->sizes);
+    ctx.copy(row, *to);
+  }
+  return result;
+}
+
+/// x minus the row's mean as the compute type holds it: what is subtracted first does not cancel
+/// later, and a row of equal elements gives zeros, whatever their size.
+Value distance(StatementBuilder& s, const Normalization& n, const Statistics& rows) {
+  ScalarType compute = compute_type(n.rows.in.dtype);
+  return s.load(n.rows.in).to(compute) - s.load(rows.mean).to(compute);
+}
+
+/// What `distance` took off too much: the mean rounded, minus the mean, in Double.
+Value left_of_mean(StatementBuilder& s, const Statistics& rows, ScalarType compute) {
+  Value mean = s.load(rows.mean);
+  return mean.to(compute).to(ScalarType::Double) - mean;
+}
 
 /// The view of an optional tensor argument; storage -1 when it was not given.
 View optional_tensor(Context& ctx, const OperatorRecord& op, const char* name) {
@@ -30,7 +90,7 @@ void read_outputs(Context& ctx, const OperatorRecord& op, Normalization& n) {
   n.rstd = Context::view(ctx.output(op, 2));
 }
 
-bool overlaps(const Normalization& n) {
+bool overlaps_parameters(const Normalization& n) {
   std::vector<View> outs = {n.rows.outs[0], n.mean, n.rstd};
   return overlaps(n.rows.in, outs) || overlaps(n.weight, outs) || overlaps(n.bias, outs);
 }
@@ -41,7 +101,7 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   Normalization n;
   n.rows.in = Context::view(ctx.tensor(op, 0));
   n.rows.outs = {Context::view(ctx.output(op))};
-  if (!ir::is_float(n.rows.in.dtype)) return Fate::external("integers");
+  if (n.rows.in.storage < 0 || !ir::is_float(n.rows.in.dtype)) return Fate::external("integers");
   if (ir::numel(n.rows.in.sizes) == 0)
     return ir::numel(ctx.output(op, 1).sizes) == 0 ? Fate::fused()
                                                    : Fate::external("rows without elements");
@@ -56,8 +116,21 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   n.bias = optional_tensor(ctx, op, "bias");
   n.eps = number(op, "eps").value_or(0).toDouble();
   read_outputs(ctx, op, n);
-  if (overlaps(n)) return Fate::external(kOverlap);
-  return normalize(ctx, n);
+  if (overlaps_parameters(n)) return Fate::external(kOverlap);
+  Statistics rows = statistics(ctx, n);
+  StatementBuilder s(n.rows.in.sizes);
+  ScalarType compute = compute_type(n.rows.in.dtype);
+  Value rstd = s.load(rows.rstd), left = left_of_mean(s, rows, compute);
+  Value y = fma(distance(s, n, rows), rstd.to(compute), (left * rstd).to(compute));
+  bool weight = n.weight.storage >= 0, bias = n.bias.storage >= 0;
+  if (weight && bias)
+    y = fma(y, s.load(n.weight).to(compute), s.load(n.bias).to(compute));
+  else if (weight)
+    y = y * s.load(n.weight).to(compute);
+  else if (bias)
+    y = y + s.load(n.bias).to(compute);
+  ctx.emit(s.store(n.rows.outs[0], y));
+  return Fate::fused();
 }
 
 /// [N, C, …] as [N, group, C / group, …].
@@ -86,7 +159,7 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
     return Fate::external("a weight without memory");
   View in = Context::view(ctx.tensor(op, 0)), out = Context::view(ctx.output(op));
   int64_t group = integer(op, "group", 1);
-  if (!ir::is_float(in.dtype)) return Fate::external("integers");
+  if (in.storage < 0 || !ir::is_float(in.dtype)) return Fate::external("integers");
   if (in.sizes.size() < 2 || group < 1 || in.sizes[1] % group != 0)
     return Fate::external("an unusual shape");
   if (ir::numel(in.sizes) == 0)
@@ -103,8 +176,26 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
   n.bias = grouped_parameter(optional_tensor(ctx, op, "bias"), group, rank);
   n.eps = number(op, "eps").value_or(0).toDouble();
   read_outputs(ctx, op, n);
-  if (overlaps(n)) return Fate::external(kOverlap);
-  return normalize(ctx, n);
+  if (overlaps_parameters(n)) return Fate::external(kOverlap);
+  Statistics rows = statistics(ctx, n);
+  // One scale and shift a channel, as ATen's kernel has them, each rounded once.
+  ScalarType compute = compute_type(in.dtype), wide = ScalarType::Double;
+  std::vector<int64_t> channels = n.rows.in.sizes;
+  std::fill(channels.begin() + 3, channels.end(), 1);
+  auto scale_of = [&](StatementBuilder& s) {
+    Value rstd = s.load(rows.rstd);
+    return n.weight.storage >= 0 ? rstd * s.load(n.weight).to(wide) : rstd;
+  };
+  View scale = ctx.temporary(channels, compute), shift = ctx.temporary(channels, compute);
+  StatementBuilder first(channels);
+  ctx.emit(first.store(scale, scale_of(first)));
+  StatementBuilder second(channels);
+  Value value = left_of_mean(second, rows, compute) * scale_of(second);
+  if (n.bias.storage >= 0) value = value + second.load(n.bias).to(wide);
+  ctx.emit(second.store(shift, value));
+  StatementBuilder s(n.rows.in.sizes);
+  ctx.emit(s.store(n.rows.outs[0], fma(distance(s, n, rows), s.load(scale), s.load(shift))));
+  return Fate::fused();
 }
 
 /// Inference only: out = in * scale + shift, with scale = weight / sqrt(running_var + eps) and
@@ -121,34 +212,32 @@ Fate batch_norm(Context& ctx, const OperatorRecord& op) {
     return Fate::external("a weight without memory");
   for (size_t k = 1; k < op.outputs.size(); ++k)
     if (ir::numel(ctx.output(op, k).sizes) != 0) return Fate::external("statistics are asked for");
-  if (!ir::is_float(in.dtype)) return Fate::external("integers");
+  if (in.storage < 0 || !ir::is_float(in.dtype)) return Fate::external("integers");
   if (ir::numel(in.sizes) == 0) return Fate::fused();
   for (const View& read : {in, mean, var, weight, bias})
     if (overlaps(read, {out})) return Fate::external(kOverlap);
   ctx.exact = false;
   ScalarType compute = compute_type(in.dtype), wide = ScalarType::Double;
-  View scale = ctx.temporary(mean.sizes, wide), shift = ctx.temporary(mean.sizes, wide);
-  {
-    StatementBuilder s(mean.sizes);
+  auto scale_of = [&](StatementBuilder& s) {
     Value eps = s.scalar(number(op, "eps").value_or(0), wide);
     Value value = 1.0 / (s.load(var).to(wide) + eps).op(Op::Sqrt);
-    if (weight.storage >= 0) value = value * s.load(weight).to(wide);
-    ctx.emit(s.store(scale, value));
-  }
-  {
-    StatementBuilder s(mean.sizes);
-    Value value = -(s.load(mean).to(wide) * s.load(scale));
-    if (bias.storage >= 0) value = s.load(bias).to(wide) + value;
-    ctx.emit(s.store(shift, value));
-  }
+    return weight.storage >= 0 ? value * s.load(weight).to(wide) : value;
+  };
+  View scale = ctx.temporary(mean.sizes, compute), shift = ctx.temporary(mean.sizes, compute);
+  StatementBuilder first(mean.sizes);
+  ctx.emit(first.store(scale, scale_of(first)));
+  StatementBuilder second(mean.sizes);
+  Value value = -(second.load(mean).to(wide) * scale_of(second));
+  if (bias.storage >= 0) value = second.load(bias).to(wide) + value;
+  ctx.emit(second.store(shift, value));
   auto per_channel = [&](View view) {  // [C] as [C, 1, …]
     view.sizes.resize(in.sizes.size() - 1, 1);
     view.strides.resize(in.sizes.size() - 1, 0);
     return view;
   };
   StatementBuilder s(in.sizes);
-  ctx.emit(s.store(
-      out, s.load(in).to(compute) * s.load(per_channel(scale)) + s.load(per_channel(shift))));
+  Value x = s.load(in).to(compute);
+  ctx.emit(s.store(out, fma(x, s.load(per_channel(scale)), s.load(per_channel(shift)))));
   return Fate::fused();
 }
 

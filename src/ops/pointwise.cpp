@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "ops/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -138,18 +139,10 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   return to_float && !ir::is_float(common) ? c10::get_default_dtype_as_scalartype() : common;
 }
 
-/// Does storing `out` change what a load of `in` at another point of the statement reads?
-bool clashes(const ir::View& out, const ir::View& in) {
-  if (!ir::may_overlap(out, in)) return false;
-  return out.dtype != in.dtype || out.byte_offset != in.byte_offset ||
-         ir::access_of(out, out.sizes).strides != ir::access_of(in, out.sizes).strides;
-}
-
-bool clashes_with_operands(const Context& context, const OperatorRecord& op, const PointwiseRow& row,
-                           const ir::View& out) {
+bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRow& row, const ir::View& out) {
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k)
     for (int tensor : op.inputs[k].tensors)
-      if (tensor >= 0 && clashes(out, Context::view(context.trace.tensors[static_cast<size_t>(tensor)]))) return true;
+      if (tensor >= 0 && clash(out, Context::view(context.trace.tensors[static_cast<size_t>(tensor)]))) return true;
   return false;
 }
 
@@ -159,6 +152,22 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   if (!is_supported(common)) return Fate::external(std::string("common dtype ") + c10::toString(common));
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 
+  std::vector<Formula> formulas = {row.formula};
+  if (row.second != nullptr) formulas.push_back(row.second);
+  std::vector<ir::Statement> statements;
+  bool exact = row.exactness == Exactness::Bits || !ir::is_float(common);
+  for (size_t k = 0; k < formulas.size(); ++k) {
+    ir::View out = Context::view(context.output(op, k));
+    // Eager's result then depends on the order in which its loop runs.
+    if (clashes(context, op, row, out)) return Fate::external("the output overlaps an operand elsewhere");
+    ir::StatementBuilder builder(sizes);
+    Args args(context, op, builder, common);
+    Value value = formulas[k](args);
+    if (!args.refusal().empty()) return Fate::external(args.refusal());
+    if (row.promotion != Promotion::Compare) value = convert(value, common);
+    exact = exact && !args.has_tail();
+    statements.push_back(builder.store(out, convert(value, out.dtype)));
+  }
   if (row.raises != nullptr) {
     ir::StatementBuilder probe(sizes);
     Args args(context, op, probe, common);
@@ -171,29 +180,8 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
       return Fate::external("eager may raise here, and caller-visible memory was written before");
   }
 
-  std::vector<Formula> formulas = {row.formula};
-  if (row.second != nullptr) formulas.push_back(row.second);
-  struct Store {
-    ir::View target, output;
-    ir::Statement statement;
-  };
-  std::vector<Store> stores;
-  bool exact = row.exactness == Exactness::Bits || !ir::is_float(common);
-  for (size_t k = 0; k < formulas.size(); ++k) {
-    ir::View out = Context::view(context.output(op, k));
-    ir::StatementBuilder builder(sizes);
-    Args args(context, op, builder, common);
-    Value value = formulas[k](args);
-    if (!args.refusal().empty()) return Fate::external(args.refusal());
-    if (row.promotion != Promotion::Compare) value = convert(value, common);
-    exact = exact && !args.has_tail();
-    ir::View target = clashes_with_operands(context, op, row, out) ? context.temporary(sizes, out.dtype) : out;
-    stores.push_back({target, out, builder.store(target, convert(value, out.dtype))});
-  }
   if (!exact) context.exact = false;
-  for (Store& store : stores) context.emit(std::move(store.statement));
-  for (Store& store : stores)
-    if (store.target.storage != store.output.storage) context.copy(store.target, store.output);
+  for (ir::Statement& statement : statements) context.emit(std::move(statement));
   return Fate::fused();
 }
 

@@ -40,6 +40,7 @@ enum class Exactness : uint8_t {
   Bits,  ///< eager's bits, whatever the layout
   Body,  ///< the bits of ATen's vectorised loop; its scalar tails (and strided loops) call another function, or round
          ///< differently, by about one unit in the last place
+  Close, ///< eager calls another library (oneDNN) with a polynomial of its own: no further from the exact value than eager
 };
 
 /// Operands and arguments of one recorded call, for its row's formula.

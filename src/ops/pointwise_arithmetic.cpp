@@ -13,7 +13,7 @@ bool is_one(const std::optional<c10::Scalar>& number) {
   return !number || (number->isFloatingPoint() ? number->toDouble() == 1 : number->toLong() == 1);
 }
 
-/// a + alpha * b, in ATen's vector loop one fused multiply-add (its scalar tail rounds twice). sign: -1 subtracts.
+/// x + sign * alpha * y, one fused multiply-add in ATen (on bf16 its scalar tail rounds twice). sign: -1 subtracts.
 Value plus(Args& a, Value x, Value y, double sign) {
   bool unit = is_one(a.constant("alpha"));
   if (a.is_bool()) return converted(a.constant("alpha").value_or(1), c10::ScalarType::Bool).toLong() != 0 ? x | y : x;
@@ -22,7 +22,7 @@ Value plus(Args& a, Value x, Value y, double sign) {
   if (sign < 0) alpha = -alpha;
   if (!a.is_float()) return x + alpha * y;
   if (!kernels_have_fma()) return x + a.round(alpha * y);
-  a.tail_differs();
+  if (a.is_reduced()) a.tail_differs();
   return ir::fma(y, alpha, x);
 }
 

@@ -80,6 +80,7 @@ Fate cumulative(Context& ctx, const OperatorRecord& op, ReduceOp reduce) {
   ir::View out = at_least_1d(Context::view(ctx.output(op)));
   ir::View in = at_least_1d(Context::view(ctx.tensor(op, 0)));
   ScalarType type = out.dtype;
+  if (in.storage < 0) return Fate::external("a tensor without memory");
   if (type == ScalarType::Bool) return Fate::external("a sum of truth values");
   if (ir::numel(in.sizes) == 0) return Fate::fused();
   if (overlaps(in, {out}, /*in_step=*/true)) return Fate::external(kOverlap);

@@ -10,6 +10,7 @@ Fate view_or_copy(Context& context, const record::OperatorRecord& op) {
   if (op.outputs.size() != 1 || op.outputs[0].tensors.size() != 1) return Fate::external("a view operator that copied to several tensors");
   const record::TensorInfo& from = context.tensor(op, 0);
   const record::TensorInfo& to = context.output(op);
+  if (from.storage == to.storage) return Fate::view();  // unsqueeze_, t_: written down as changing their tensor
   if (from.sizes != to.sizes) {
     ir::View source = Context::view(from), target = Context::view(to);
     if (source.strides != ir::contiguous_strides(source.sizes) || target.strides != ir::contiguous_strides(target.sizes))

@@ -23,7 +23,8 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
     append_tensor(words, tensor);
     auto view = words.view();
     const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-    tensors_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(tensor.getIntrusivePtr()),
+    tensors_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                            tensor.getIntrusivePtr()),
                         {view.begin(), view.end()},
                         storage,
                         storage->data(),
@@ -32,7 +33,8 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
     if (low != high) intervals_.push_back({low, high});
   }
   if (tensors_.empty()) return;
-  std::sort(intervals_.begin(), intervals_.end(), [](const Interval& a, const Interval& b) { return a.low < b.low; });
+  std::sort(intervals_.begin(), intervals_.end(),
+            [](const Interval& a, const Interval& b) { return a.low < b.low; });
   std::vector<Interval> merged;
   for (const Interval& next : intervals_) {
     if (!merged.empty() && next.low < merged.back().high)
@@ -46,22 +48,26 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
 }
 
 bool CapturedSet::same_place(const Expected& expected, const at::Tensor& tensor) const {
-  const c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  return storage == expected.storage && storage->data() == expected.data && storage->nbytes() == expected.bytes;
+  const c10::StorageImpl* storage =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  return storage == expected.storage && storage->data() == expected.data &&
+         storage->nbytes() == expected.bytes;
 }
 
 bool CapturedSet::overlaps_arguments(const detail::FlatArgs& args) const {
   for (const at::Tensor* tensor : args.tensors) {
     auto [low, high] = storage_range(*tensor);
     if (low == high) continue;
-    auto after = std::lower_bound(intervals_.begin(), intervals_.end(), high,
-                                  [](const Interval& interval, uintptr_t end) { return interval.low < end; });
+    auto after = std::lower_bound(
+        intervals_.begin(), intervals_.end(), high,
+        [](const Interval& interval, uintptr_t end) { return interval.low < end; });
     if (after != intervals_.begin() && std::prev(after)->high > low) return true;
   }
   return false;
 }
 
-std::vector<uint64_t> CapturedSet::joint_overlaps(const detail::FlatArgs& args, const at::Tensor* captured) const {
+std::vector<uint64_t> CapturedSet::joint_overlaps(const detail::FlatArgs& args,
+                                                  const at::Tensor* captured) const {
   std::vector<const at::Tensor*> all(args.tensors.begin(), args.tensors.end());
   for (size_t i = 0; i < tensors_.size(); ++i) all.push_back(captured + i);
   Words words;
@@ -82,7 +88,8 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
     if (!same_words(words.view(), expected.words)) return false;
     moved = moved || !same_place(expected, out[i]);
   }
-  // While the captures lie where they lay and no argument comes near, nothing can overlap differently.
+  // While the captures lie where they lay and no argument comes near, nothing can overlap
+  // differently.
   if (!moved && !shares_with_arguments_ && !overlaps_arguments(args)) return true;
   return joint_overlaps(args, out) == overlaps_;
 }
@@ -90,7 +97,8 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
 bool CapturedSet::any_is_argument(const detail::FlatArgs& args) const {
   for (const Expected& expected : tensors_)
     for (const at::Tensor* argument : args.tensors)
-      if (argument->unsafeGetTensorImpl() == expected.tensor._unsafe_get_target()) return !expected.tensor.expired();
+      if (argument->unsafeGetTensorImpl() == expected.tensor._unsafe_get_target())
+        return !expected.tensor.expired();
   return false;
 }
 
@@ -101,9 +109,12 @@ std::string CapturedSet::describe() const {
     if (!tensor.defined()) return who + ": its owner dropped or replaced it";
     Words words;
     append_tensor(words, tensor);
-    if (std::string text = describe_tensor_difference(who, tensors_[i].words, words.view()); !text.empty()) return text;
+    if (std::string text = describe_tensor_difference(who, tensors_[i].words, words.view());
+        !text.empty())
+      return text;
   }
-  return "captured tensors: they overlap the arguments or one another differently than when recorded";
+  return "captured tensors: they overlap the arguments or one another differently than when "
+         "recorded";
 }
 
 }  // namespace graft::runtime

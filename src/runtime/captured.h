@@ -1,8 +1,10 @@
-// The tensors a function uses that are not its arguments: parameters of a module, tensors in the callable.
+// The tensors a function uses that are not its arguments: parameters of a module, tensors in the
+// callable.
 //
-// They are held weakly, so that a plan keeps no model alive: one whose owner dropped it (a replaced parameter) makes the
-// plan unusable and the function is recorded again. What cannot be seen is an owner that switches between two tensors that
-// both stay alive; a later audit or reset() is the remedy, as documented for graft::compile.
+// They are held weakly, so that a plan keeps no model alive: one whose owner dropped it (a replaced
+// parameter) makes the plan unusable and the function is recorded again. What cannot be seen is an
+// owner that switches between two tensors that both stay alive; a later audit or reset() is the
+// remedy, as documented for graft::compile.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,10 +24,12 @@ class CapturedSet {
   CapturedSet(const record::Trace& trace, const detail::FlatArgs& args);
 
   size_t size() const { return tensors_.size(); }
-  /// Strong references for one call into `out`. False when a tensor is gone, has another layout than recorded, or
-  /// overlaps the arguments or its fellows differently: then the function must be recorded again.
+  /// Strong references for one call into `out`. False when a tensor is gone, has another layout
+  /// than recorded, or overlaps the arguments or its fellows differently: then the function must be
+  /// recorded again.
   bool lock(const detail::FlatArgs& args, at::Tensor* out) const;
-  /// Is an argument one of them? Recorded now, it would be taken for the argument and be missed at the next call.
+  /// Is an argument one of them? Recorded now, it would be taken for the argument and be missed at
+  /// the next call.
   bool any_is_argument(const detail::FlatArgs& args) const;
   /// Why lock() said false.
   std::string describe() const;
@@ -44,7 +48,8 @@ class CapturedSet {
 
   bool same_place(const Expected& expected, const at::Tensor& tensor) const;
   bool overlaps_arguments(const detail::FlatArgs& args) const;
-  std::vector<uint64_t> joint_overlaps(const detail::FlatArgs& args, const at::Tensor* captured) const;
+  std::vector<uint64_t> joint_overlaps(const detail::FlatArgs& args,
+                                       const at::Tensor* captured) const;
 
   std::vector<Expected> tensors_;
   std::vector<uint64_t> overlaps_;   ///< append_overlaps of arguments and captures together

@@ -1,18 +1,19 @@
 // Is what the plan computed what eager computed?
 //
-// Exact: the same bits, except that any NaN equals any NaN. Otherwise (a reduction summed in another order, or
-// Numerics::Fast) two floating results a (eager's) and b agree when
+// Exact: the same bits, except that any NaN equals any NaN. Otherwise (a reduction summed in
+// another order, or Numerics::Fast) two floating results a (eager's) and b agree when
 //
 //     |a - b| <= slack * (R * eps * |a| + S * eps * max|tensor|)
 //
-// with eps the spacing at 1 of the coarsest floating type of the program (a float result of a bfloat16 chain has the
-// chain's error), and
+// with eps the spacing at 1 of the coarsest floating type of the program (a float result of a
+// bfloat16 chain has the chain's error), and
 //
-//     double, float   R = 84, S = 16      1e-5 of the value and 2e-6 of the tensor's largest, in float
-//     half, bfloat16  R = 2,  S = 2       two units in the last place
+//     double, float   R = 84, S = 16      1e-5 of the value and 2e-6 of the tensor's largest, in
+//     float half, bfloat16  R = 2,  S = 2       two units in the last place
 //
-// slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random walk. NaN must meet
-// NaN, infinity the same infinity. Integers and booleans are compared exactly, always.
+// slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
+// walk. NaN must meet NaN, infinity the same infinity. Integers and booleans are compared exactly,
+// always.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,10 +30,10 @@ struct Tolerance {
 };
 
 struct Comparison {
-  bool equal = true;    ///< under the tolerance
+  bool equal = true;  ///< under the tolerance
   bool bitwise = true;
-  double max_abs = 0;   ///< over finite pairs
-  std::string what;     ///< unequal: "at [3, 17]: eager 0.5, compiled 0.25", or the differing layout
+  double max_abs = 0;  ///< over finite pairs
+  std::string what;    ///< unequal: "at [3, 17]: eager 0.5, compiled 0.25", or the differing layout
 };
 
 /// `expected`: eager's.

@@ -45,8 +45,8 @@ std::string summary(const std::vector<OperatorReport>& operators) {
     (row.fate == "fused" ? fused : row.fate == "view" ? views : externs) += row.count;
     if (row.fate == "extern") why += (why.empty() ? "" : ", ") + row.name + " (" + row.why + ")";
   }
-  return std::to_string(fused) + " operators fused, " + std::to_string(views) + " views, " + std::to_string(externs) +
-         " extern" + (why.empty() ? "" : ": " + why);
+  return std::to_string(fused) + " operators fused, " + std::to_string(views) + " views, " +
+         std::to_string(externs) + " extern" + (why.empty() ? "" : ": " + why);
 }
 
 void build(const record::Trace& trace, const CompileSettings& settings, Built& out) {
@@ -77,8 +77,8 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
     out.kernels_compiled += compiled;
     std::ostringstream text;
     text.precision(3);
-    text << settings.name << ": kernel " << kernel->name << (compiled ? " compiled in " : " found compiled, in ") << took
-         << " ms";
+    text << settings.name << ": kernel " << kernel->name
+         << (compiled ? " compiled in " : " found compiled, in ") << took << " ms";
     log(compiled ? Topic::Codegen : Topic::Cache, text.str());
     kernels.push_back(std::move(ready));
   }

@@ -41,10 +41,12 @@ passes::Settings pass_settings(const CompileSettings& settings);
 /// The trace, the program after each pass, the kernels, as text.
 std::string describe_trace(const record::Trace& trace, const CompileSettings& settings);
 
-/// GRAFT_TRACE: writes what describe_trace says, one file a part, and each kernel's LLVM IR and assembly, into a new folder
-/// of `directory` (0700). Says in a warning what could not be written.
-void dump_trace(const std::string& directory, const record::Trace& trace, const CompileSettings& settings) noexcept;
+/// GRAFT_TRACE: writes what describe_trace says, one file a part, and each kernel's LLVM IR and
+/// assembly, into a new folder of `directory` (0700). Says in a warning what could not be written.
+void dump_trace(const std::string& directory, const record::Trace& trace,
+                const CompileSettings& settings) noexcept;
 /// Adds a file to the newest dump of that name.
-void dump_report(const std::string& directory, const std::string& name, const std::string& text) noexcept;
+void dump_report(const std::string& directory, const std::string& name,
+                 const std::string& text) noexcept;
 
 }  // namespace graft::runtime

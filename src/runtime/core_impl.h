@@ -26,7 +26,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
                  const runtime::Unsupported& unsupported);
 
   enum class Served : uint8_t {
-    No,       ///< not tried
+    No,  ///< not tried
     Yes,
     GivenUp,  ///< nothing visible was written: eager has to run
     Stale,    ///< captured tensors are not what they were: record again
@@ -35,7 +35,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   /// Runs the entry's plan for the call. Throws what extern operators throw.
   Served serve(const Entry& entry, CallBase& call, std::optional<runtime::PlanError>& wrong) const;
   /// What is left to do for a call after serve().
-  void after_serving(Served served, CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
+  void after_serving(Served served, CallBase& call, const runtime::Key& key,
+                     const std::shared_ptr<Entry>& entry,
                      const std::optional<runtime::PlanError>& wrong);
 
   void run_eager(CallBase& call);
@@ -55,14 +56,17 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void miss(CallBase& call, const runtime::Key& key);
   void record(CallBase& call, const std::shared_ptr<Entry>& entry);
   void finish_record(CallBase& call, const std::shared_ptr<Entry>& entry, record::Trace trace);
-  void broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace, const std::string& why);
-  void start_compiling(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace);
+  void broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace,
+             const std::string& why);
+  void start_compiling(const std::shared_ptr<Entry>& entry,
+                       const std::shared_ptr<record::Trace>& trace);
   void compile(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace,
                const runtime::CompileSettings& settings);
   void replace_stale(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& stale);
 
   // tiers.cpp: from a plan to a verdict
-  void prove(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry, bool audit);
+  void prove(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
+             bool audit);
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;
@@ -78,10 +82,12 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
 
   // Under runtime_mutex().
   std::shared_ptr<Entry> newest_;
-  std::string outside_;       ///< why calls were not even looked up: unsupported arguments, too many layouts
+  std::string
+      outside_;  ///< why calls were not even looked up: unsupported arguments, too many layouts
   std::atomic<bool> gave_up_{false};
+  std::atomic<int> noted_{0};  ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;
-  int64_t compiling_ = 0;     ///< compilations queued or under way
+  int64_t compiling_ = 0;  ///< compilations queued or under way
 };
 
 /// Every break ends with what to do; one that does not say gets this.

@@ -23,7 +23,8 @@ struct Part {
   std::string name, text;
 };
 
-std::vector<Part> parts(const record::Trace& trace, const CompileSettings& settings, ir::Schedule* schedule) {
+std::vector<Part> parts(const record::Trace& trace, const CompileSettings& settings,
+                        ir::Schedule* schedule) {
   std::vector<Part> all{{"trace", record::print(trace)}};
   ops::Lowered lowered = ops::lower(trace, settings.numerics == Numerics::Fast);
   std::ostringstream fates;
@@ -55,7 +56,8 @@ std::vector<Part> parts(const record::Trace& trace, const CompileSettings& setti
 /// "llama rope/2" as a folder's name.
 std::string plain_name(const std::string& name) {
   std::string plain;
-  for (char c : name) plain += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? c : '_';
+  for (char c : name)
+    plain += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? c : '_';
   return plain.substr(0, 80);
 }
 
@@ -69,11 +71,13 @@ std::filesystem::path make_folder(const std::string& directory, const std::strin
   auto make = [](const fs::path& path) {
     if (mkdir(path.c_str(), 0700) == 0) return true;
     if (errno == EEXIST) return false;
-    throw fs::filesystem_error("cannot make the folder", path, std::error_code(errno, std::generic_category()));
+    throw fs::filesystem_error("cannot make the folder", path,
+                               std::error_code(errno, std::generic_category()));
   };
   make(directory);
   for (int i = 1;; ++i) {
-    fs::path path = fs::path(directory) / (plain_name(name) + "-" + std::to_string(getpid()) + "-" + std::to_string(i));
+    fs::path path = fs::path(directory) /
+                    (plain_name(name) + "-" + std::to_string(getpid()) + "-" + std::to_string(i));
     if (!make(path)) continue;
     std::lock_guard lock(runtime_mutex());
     newest_folders()[name] = path;
@@ -92,15 +96,18 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 std::string describe_trace(const record::Trace& trace, const CompileSettings& settings) {
   std::ostringstream out;
   ir::Schedule schedule;
-  for (const Part& part : parts(trace, settings, &schedule)) out << "== " << part.name << " ==\n" << part.text << '\n';
+  for (const Part& part : parts(trace, settings, &schedule))
+    out << "== " << part.name << " ==\n" << part.text << '\n';
   return out.str();
 }
 
-void dump_trace(const std::string& directory, const record::Trace& trace, const CompileSettings& settings) noexcept {
+void dump_trace(const std::string& directory, const record::Trace& trace,
+                const CompileSettings& settings) noexcept {
   try {
     auto folder = make_folder(directory, settings.name);
     ir::Schedule schedule;
-    for (const Part& part : parts(trace, settings, &schedule)) write_file(folder / (part.name + ".txt"), part.text);
+    for (const Part& part : parts(trace, settings, &schedule))
+      write_file(folder / (part.name + ".txt"), part.text);
     int number = 0;
     for (const ir::Step& step : schedule.steps) {
       const auto* kernel = std::get_if<ir::Kernel>(&step);
@@ -115,7 +122,8 @@ void dump_trace(const std::string& directory, const record::Trace& trace, const 
   }
 }
 
-void dump_report(const std::string& directory, const std::string& name, const std::string& text) noexcept {
+void dump_report(const std::string& directory, const std::string& name,
+                 const std::string& text) noexcept {
   if (directory.empty()) return;
   try {
     std::filesystem::path folder;

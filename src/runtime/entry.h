@@ -19,12 +19,13 @@ namespace graft::runtime {
 /// What a call with this layout does.
 enum class Tier : uint8_t {
   Recording,  ///< another thread records it: eager
-  Retry,      ///< the first record broke, perhaps on what only a first call does: eager and recorded once more
+  Retry,  ///< the first record broke, perhaps on what only a first call does: eager and recorded
+          ///< once more
   Compiling,  ///< eager
   Proving,    ///< shadow run
   Racing,     ///< eager and compiled take turns
   Compiled,
-  Eager,      ///< for good
+  Eager,  ///< for good
 };
 
 struct Entry {
@@ -37,8 +38,8 @@ struct Entry {
 
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
-  std::atomic<int64_t> used{0};        ///< the function's clock at its last call: the oldest is dropped
-  std::atomic<bool> busy{false};       ///< one thread at a time records, proves or races
+  std::atomic<int64_t> used{0};   ///< the function's clock at its last call: the oldest is dropped
+  std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
   std::atomic<int64_t> until_audit{0};
 
   // Written before the tier leaves Compiling, constant afterwards.
@@ -49,9 +50,9 @@ struct Entry {
   Tolerance tolerance;
 
   // By the busy thread alone.
-  int attempts = 0;    ///< recorded runs that broke
-  int no_proofs = 0;   ///< shadow runs that proved nothing
-  int replaced = 0;    ///< earlier entries of this key whose captured tensors changed
+  int attempts = 0;   ///< recorded runs that broke
+  int no_proofs = 0;  ///< shadow runs that proved nothing
+  int replaced = 0;   ///< earlier entries of this key whose captured tensors changed
   Race race;
 
   // Under runtime_mutex().
@@ -59,7 +60,7 @@ struct Entry {
   std::string reason;
   std::shared_ptr<const record::Trace> trace;  ///< of the function's newest entry only
   std::vector<OperatorReport> operators;
-  double record_ms = 0;   ///< the whole recorded call
+  double record_ms = 0;  ///< the whole recorded call
   double plan_ms = 0, compile_ms = 0;
   double eager_us = 0, compiled_us = 0;
   bool compared = false, bitwise = true;

@@ -13,7 +13,8 @@ using runtime::runtime_mutex;
 Report Core::Impl::report() const {
   Report out;
   out.name = options.name;
-  int64_t eager = eager_calls.load(std::memory_order_relaxed), outside = bypassed.load(std::memory_order_relaxed);
+  int64_t eager = eager_calls.load(std::memory_order_relaxed),
+          outside = bypassed.load(std::memory_order_relaxed);
   std::lock_guard lock(runtime_mutex());
   out.calls = table.reads() + outside;
   out.plan_hits = std::max<int64_t>(out.calls - eager, 0);
@@ -53,7 +54,9 @@ std::string Core::Impl::explain() const {
     if (newest_ != nullptr) trace = newest_->trace;
   }
   std::string text = report().text();
-  if (trace == nullptr) return text + "\nNothing is recorded, or it is being compiled; call the function, then wait().\n";
+  if (trace == nullptr)
+    return text +
+           "\nNothing is recorded, or it is being compiled; call the function, then wait().\n";
   // Made anew from the trace: texts are not kept for functions that nobody asks about.
   runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes, 1};
   try {

@@ -1,4 +1,5 @@
-// graft::detail::Core: the way of a call. The fast case first; the tiers are in tiers.cpp, recording in record.cpp.
+// graft::detail::Core: the way of a call. The fast case first; the tiers are in tiers.cpp,
+// recording in record.cpp.
 #include <atomic>
 
 #include "record/trace.h"
@@ -13,8 +14,12 @@ std::atomic<Stance> g_stance{Stance::Default};
 
 }  // namespace
 
-void set_stance(Stance stance) { g_stance.store(stance, std::memory_order_relaxed); }
-Stance stance() { return g_stance.load(std::memory_order_relaxed); }
+void set_stance(Stance stance) {
+  g_stance.store(stance, std::memory_order_relaxed);
+}
+Stance stance() {
+  return g_stance.load(std::memory_order_relaxed);
+}
 
 }  // namespace graft
 
@@ -31,7 +36,8 @@ Options with_name(Options options) {
 
 }  // namespace
 
-Core::Impl::Impl(Options from) : options(with_name(std::move(from))), table(std::make_unique<Table>()) {}
+Core::Impl::Impl(Options from)
+    : options(with_name(std::move(from))), table(std::make_unique<Table>()) {}
 
 Core::Core(Options options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 Core::~Core() = default;
@@ -54,11 +60,15 @@ void Core::call(CallBase& call) {
     if (found != nullptr) {
       Entry& ready = **found;
       ready.touch(impl.clock.load(std::memory_order_relaxed));
-      if (ready.tier.load(std::memory_order_acquire) == Tier::Compiled && impl.options.audit_every == 0) {
+      Tier tier = ready.tier.load(std::memory_order_acquire);
+      if (tier == Tier::Compiled && impl.options.audit_every == 0) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) return;
       }
-      entry = *found;
+      if (tier == Tier::Eager && !impl.options.fullgraph)
+        served = Impl::Served::GivenUp;
+      else
+        entry = *found;
     }
   }
   if (served == Impl::Served::No)
@@ -67,10 +77,18 @@ void Core::call(CallBase& call) {
     impl.after_serving(served, call, key, entry, wrong);
 }
 
-Report Core::report() const { return impl_->report(); }
-std::string Core::explain() const { return impl_->explain(); }
-void Core::wait() const { impl_->wait(); }
-void Core::reset() { impl_->reset(); }
+Report Core::report() const {
+  return impl_->report();
+}
+std::string Core::explain() const {
+  return impl_->explain();
+}
+void Core::wait() const {
+  impl_->wait();
+}
+void Core::reset() {
+  impl_->reset();
+}
 
 Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
                                      std::optional<runtime::PlanError>& wrong) const {
@@ -78,7 +96,8 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
   if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;
   c10::SmallVector<at::Tensor, 4> results(entry.plan->result_count());
   try {
-    if (entry.plan->run(call.args, captured.data(), results.data()) == runtime::Plan::Outcome::GivenUp)
+    if (entry.plan->run(call.args, captured.data(), results.data()) ==
+        runtime::Plan::Outcome::GivenUp)
       return Served::GivenUp;
   } catch (const runtime::PlanError& error) {
     wrong.emplace(error);

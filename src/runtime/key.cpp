@@ -13,12 +13,15 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-/// Plain CPU tensors. Everything else (sparse, quantised, functorch's and Python's wrappers, other devices) stays eager.
-const uint64_t kPlain = DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU, DispatchKey::ADInplaceOrView,
-                                        DispatchKey::AutocastCPU})
+/// Plain CPU tensors. Everything else (sparse, quantised, functorch's and Python's wrappers, other
+/// devices) stays eager.
+const uint64_t kPlain = DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU,
+                                        DispatchKey::ADInplaceOrView, DispatchKey::AutocastCPU})
                             .raw_repr();
-const uint64_t kLazyBits = DispatchKeySet({DispatchKey::Conjugate, DispatchKey::Negative}).raw_repr();
-/// What a thread may include without anybody watching its operators (a tracer, functorch, Python modes).
+const uint64_t kLazyBits =
+    DispatchKeySet({DispatchKey::Conjugate, DispatchKey::Negative}).raw_repr();
+/// What a thread may include without anybody watching its operators (a tracer, functorch, Python
+/// modes).
 const uint64_t kPlainThread =
     c10::default_included_set.raw_repr() |
     DispatchKeySet({DispatchKey::AutocastCPU, DispatchKey::ADInplaceOrView}).raw_repr();
@@ -43,7 +46,8 @@ Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   uint64_t keys = impl.key_set().raw_repr();
   if ((keys & ~kPlain) != 0)
-    return (keys & ~kPlain & ~kLazyBits) != 0 ? Unsupported::Kind::Tensor : Unsupported::Kind::LazyBit;
+    return (keys & ~kPlain & ~kLazyBits) != 0 ? Unsupported::Kind::Tensor
+                                              : Unsupported::Kind::LazyBit;
   if (forward_grad && impl.autograd_meta() != nullptr && impl._fw_grad(0, tensor).defined())
     return Unsupported::Kind::ForwardGrad;
   return Unsupported::Kind::None;
@@ -51,11 +55,12 @@ Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
 
 uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
   const at::Context& context = at::globalContext();
-  uint64_t flags = static_cast<uint64_t>(autograd.get_grad_mode()) | autograd.get_inference_mode() << 1 |
-                   autograd.get_fw_grad_mode() << 2 | context.deterministicAlgorithms() << 3 |
-                   context.deterministicFillUninitializedMemory() << 4 | context.userEnabledFlashSDP() << 5 |
-                   context.userEnabledMathSDP() << 6 | context.userEnabledMemEfficientSDP() << 7 |
-                   context.userEnabledMkldnn() << 8;
+  uint64_t flags = static_cast<uint64_t>(autograd.get_grad_mode()) |
+                   autograd.get_inference_mode() << 1 | autograd.get_fw_grad_mode() << 2 |
+                   context.deterministicAlgorithms() << 3 |
+                   context.deterministicFillUninitializedMemory() << 4 |
+                   context.userEnabledFlashSDP() << 5 | context.userEnabledMathSDP() << 6 |
+                   context.userEnabledMemEfficientSDP() << 7 | context.userEnabledMkldnn() << 8;
   flags |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 16;
   if (autocast)
     flags |= (static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) + 1) << 24 |
@@ -106,18 +111,23 @@ void append_tensor(Words& words, const at::Tensor& tensor) {
 std::string Unsupported::text(const detail::FlatArgs& args) const {
   std::string who = "argument " + std::to_string(argument);
   switch (kind) {
-    case Kind::None: return {};
+    case Kind::None:
+      return {};
     case Kind::ThreadState:
-      return "a tracer, functorch or a Python dispatch mode watches this thread's operators; call the function outside of it";
+      return "a tracer, functorch or a Python dispatch mode watches this thread's operators; call "
+             "the function outside of it";
     case Kind::LazyBit: {
       bool conjugate = args.tensors[static_cast<size_t>(argument)]->is_conj();
-      return who + (conjugate ? " is a lazy conjugate; pass x.resolve_conj()" : " is a lazy negative; pass x.resolve_neg()");
+      return who + (conjugate ? " is a lazy conjugate; pass x.resolve_conj()"
+                              : " is a lazy negative; pass x.resolve_neg()");
     }
-    case Kind::ForwardGrad: return who + " carries a forward-mode gradient; call the wrapped function itself for those";
+    case Kind::ForwardGrad:
+      return who + " carries a forward-mode gradient; call the wrapped function itself for those";
     case Kind::Tensor: {
       const at::Tensor& tensor = *args.tensors[static_cast<size_t>(argument)];
       if (!tensor.device().is_cpu())
-        return who + " is on " + tensor.device().str() + "; Graft compiles for the CPU, move it there or stay eager";
+        return who + " is on " + tensor.device().str() +
+               "; Graft compiles for the CPU, move it there or stay eager";
       return who + " is not a plain strided tensor (" + c10::toString(tensor.key_set()) +
              "); pass a dense one (to_dense(), dequantize(), rename without names)";
     }

@@ -11,11 +11,13 @@ namespace graft::runtime {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kTopics = {"graph_breaks", "recompiles", "fusion", "codegen", "cache"};
+constexpr std::array<std::string_view, 5> kTopics = {"graph_breaks", "recompiles", "fusion",
+                                                     "codegen", "cache"};
 
 void write_line(const std::string& text) {
   std::string line = "graft: " + text + "\n";
-  // One system call, so that lines of several threads do not mix; a closed stderr is nobody's error.
+  // One system call, so that lines of several threads do not mix; a closed stderr is nobody's
+  // error.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -36,7 +38,8 @@ unsigned read_topics() {
     for (size_t i = 0; i < kTopics.size(); ++i)
       if (word == kTopics[i]) bit = 1u << i;
     if (bit == 0)
-      warn("GRAFT_LOGS: no topic \"" + std::string(word) + "\"; there are graph_breaks, recompiles, fusion, codegen, cache, all");
+      warn("GRAFT_LOGS: no topic \"" + std::string(word) +
+           "\"; there are graph_breaks, recompiles, fusion, codegen, cache, all");
     mask |= bit;
   }
   return mask;
@@ -49,21 +52,29 @@ std::atomic<unsigned>& mask() {
 
 }  // namespace
 
-bool logs(Topic topic) { return (mask().load(std::memory_order_relaxed) >> static_cast<unsigned>(topic) & 1u) != 0; }
+bool logs(Topic topic) {
+  return (mask().load(std::memory_order_relaxed) >> static_cast<unsigned>(topic) & 1u) != 0;
+}
 
 void log(Topic topic, const std::string& text) {
   if (logs(topic)) write_line(std::string(kTopics[static_cast<size_t>(topic)]) + ": " + text);
 }
 
-void warn(const std::string& text) { write_line("warning: " + text); }
+void warn(const std::string& text) {
+  write_line("warning: " + text);
+}
 
-void reload_logs() { mask().store(read_topics(), std::memory_order_relaxed); }
+void reload_logs() {
+  mask().store(read_topics(), std::memory_order_relaxed);
+}
 
 bool disabled() {
   static const bool value = environment("GRAFT_DISABLE") == "1";
   return value;
 }
 
-std::string trace_directory() { return std::string(environment("GRAFT_TRACE")); }
+std::string trace_directory() {
+  return std::string(environment("GRAFT_TRACE"));
+}
 
 }  // namespace graft::runtime

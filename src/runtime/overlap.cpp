@@ -7,7 +7,8 @@ namespace graft::runtime {
 
 namespace {
 
-/// The storage's bytes: two views of one storage always meet, two storages over one buffer (from_blob) do as well.
+/// The storage's bytes: two views of one storage always meet, two storages over one buffer
+/// (from_blob) do as well.
 struct Range {
   uintptr_t low, high, data;
 };
@@ -22,7 +23,9 @@ Range range_of(const at::Tensor& tensor) {
   return {low, low == 0 ? 0 : low + storage->nbytes(), data};
 }
 
-bool is_empty(const Range& range) { return range.low == range.high; }
+bool is_empty(const Range& range) {
+  return range.low == range.high;
+}
 
 using Ranges = std::span<const Range>;
 
@@ -35,7 +38,8 @@ bool any_overlap(Ranges ranges) {
 
 using Order = std::vector<uint32_t>;
 
-/// By address. The order of the last call of this thread comes first: an optimizer's parameters do not move.
+/// By address. The order of the last call of this thread comes first: an optimizer's parameters do
+/// not move.
 const Order& sorted(Ranges ranges) {
   thread_local Order order;
   auto before = [&](uint32_t a, uint32_t b) { return ranges[a].low < ranges[b].low; };
@@ -43,11 +47,13 @@ const Order& sorted(Ranges ranges) {
     order.resize(ranges.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   }
-  if (!std::is_sorted(order.begin(), order.end(), before)) std::sort(order.begin(), order.end(), before);
+  if (!std::is_sorted(order.begin(), order.end(), before))
+    std::sort(order.begin(), order.end(), before);
   return order;
 }
 
-void write_groups(Words& words, std::span<const at::Tensor* const> tensors, Ranges ranges, const Order& order) {
+void write_groups(Words& words, std::span<const at::Tensor* const> tensors, Ranges ranges,
+                  const Order& order) {
   size_t count = tensors.size();
   words.push(1);
   uint64_t* out = words.room(2 * count);

@@ -1,10 +1,13 @@
-// An executable program: kernels with their pointers resolved to (block, offset), extern calls, results to rebuild.
+// An executable program: kernels with their pointers resolved to (block, offset), extern calls,
+// results to rebuild.
 //
-// A *block* is memory that has one address during a call: that of an argument (arguments that overlap are one), of a
-// captured tensor, of an output (fresh pool memory), the arena of all temporaries, or what an extern call returned.
-// A plan is immutable: any number of threads may run it at once.
+// A *block* is memory that has one address during a call: that of an argument (arguments that
+// overlap are one), of a captured tensor, of an output (fresh pool memory), the arena of all
+// temporaries, or what an extern call returned. A plan is immutable: any number of threads may run
+// it at once.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
@@ -40,10 +43,11 @@ struct ViewSpec {
 
 struct Block {
   enum class Kind : uint8_t { Argument, Captured, Output, Arena, Extern } kind;
-  int source = -1;          ///< Argument, Captured: the tensor that its address is taken from
-  int64_t back = 0;         ///< bytes from the block's base to that tensor's data pointer
+  int source = -1;   ///< Argument, Captured: the tensor that its address is taken from
+  int64_t back = 0;  ///< bytes from the block's base to that tensor's data pointer
   int64_t bytes = 0;
-  bool written = false;     ///< by the plan
+  bool written = false;  ///< by the plan
+  bool is_callers() const { return kind == Kind::Argument || kind == Kind::Captured; }
 };
 
 struct KernelStep {
@@ -57,13 +61,14 @@ struct ExternStep {
   struct Slot {
     ir::Extern::Slot::Kind kind;
     c10::IValue constant;
-    std::vector<int> views;  ///< into `inputs`; -1: None, or an undefined tensor where the schema wants one
+    std::vector<int>
+        views;  ///< into `inputs`; -1: None, or an undefined tensor where the schema wants one
     bool optional = false;
   };
   struct Output {
     ViewSpec view;
-    bool binds = false;   ///< the block's memory comes from here
-    bool made = false;    ///< its block is an Extern one: the layout must be the recorded one
+    bool binds = false;  ///< the block's memory comes from here
+    bool made = false;   ///< its block is an Extern one: the layout must be the recorded one
   };
   c10::OperatorHandle op;
   std::vector<Slot> slots;
@@ -73,21 +78,24 @@ struct ExternStep {
 
 struct Step {
   enum class Kind : uint8_t { Kernel, Extern, Abort } kind;
-  int index = -1;               ///< into kernels, externs
-  Place flag;                   ///< Abort
-  bool visible_before = false;  ///< an earlier step changed the caller's memory or drew random numbers
-  bool visible_after = false;   ///< likewise, or this one does
-  std::vector<int> release;     ///< Extern blocks that no later step and no result needs
+  int index = -1;  ///< into kernels, externs
+  Place flag;      ///< Abort
+  bool visible_before =
+      false;  ///< an earlier step changed the caller's memory or drew random numbers
+  bool visible_after = false;  ///< likewise, or this one does
+  std::vector<int> release;    ///< Extern blocks that no later step and no result needs
 };
 
 struct ResultSpec {
   enum class Kind : uint8_t { Argument, Captured, Same, Undefined, View } kind;
-  int index = -1;        ///< which argument, captured tensor or earlier result
+  int index = -1;  ///< which argument, captured tensor or earlier result
   ViewSpec view;
-  int sibling = -1;      ///< View: an earlier result over the same memory, whose version counter it shares
+  int sibling =
+      -1;  ///< View: an earlier result over the same memory, whose version counter it shares
 };
 
-/// Graft's own mistake: what ran is not what was recorded. `visible`: the caller's memory was changed already.
+/// Graft's own mistake: what ran is not what was recorded. `visible`: the caller's memory was
+/// changed already.
 class PlanError : public std::runtime_error {
  public:
   PlanError(const std::string& what, bool visible) : std::runtime_error(what), visible(visible) {}
@@ -102,14 +110,16 @@ struct ReadyKernel {
 
 class Plan {
  public:
-  /// `kernels`: one a Kernel step, in order. Throws std::logic_error naming what cannot be executed.
+  /// `kernels`: one a Kernel step, in order. Throws std::logic_error naming what cannot be
+  /// executed.
   Plan(const record::Trace& trace, const ir::Schedule& schedule, std::vector<ReadyKernel> kernels);
 
   enum class Outcome : uint8_t {
     Done,
     GivenUp,  ///< nothing visible was written: eager has to run, and gives the result or the error
   };
-  /// Memory that stands in for blocks the plan writes; by block, undefined where the real one is used.
+  /// Memory that stands in for blocks the plan writes; by block, undefined where the real one is
+  /// used.
   using StandIns = std::vector<c10::Storage>;
 
   /// `captured`: strong references, in the trace's order. `results`: as many as result_count().
@@ -119,7 +129,8 @@ class Plan {
 
   size_t result_count() const { return results_.size(); }
   size_t kernel_count() const { return kernels_.size(); }
-  bool random() const { return random_; }   ///< draws from ATen's generator
+  /// Those it draws from, each once; ATen's default one among them.
+  const std::vector<at::Generator>& generators() const { return generators_; }
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<ResultSpec>& results() const { return results_; }
   /// The view of argument `i` (captured tensor `i`) in its block; block -1 when it is undefined.
@@ -142,7 +153,7 @@ class Plan {
   std::vector<int> bumped_, bumped_captured_;
   std::vector<ViewSpec> argument_views_, captured_views_;
   size_t max_pointers_ = 0;
-  bool random_ = false;
+  std::vector<at::Generator> generators_;
 };
 
 /// A tensor over `storage`, `offset` bytes from its start.

@@ -1,3 +1,5 @@
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 
 #include "runtime/plan.h"
@@ -26,14 +28,17 @@ ir::View view_of(const record::TensorInfo& tensor) {
 bool is_contiguous(const ir::View& view) {
   int64_t expected = 1;
   for (size_t d = view.sizes.size(); d-- > 0;) {
-    // Unit dimensions too: TensorImpl::set_sizes_contiguous gives them the stride they would have if longer.
+    // Unit dimensions too: TensorImpl::set_sizes_contiguous gives them the stride they would have
+    // if longer.
     if (view.strides[d] != expected) return false;
     expected *= std::max<int64_t>(view.sizes[d], 1);
   }
   return true;
 }
 
-[[noreturn]] void fail(const std::string& what) { throw std::logic_error("plan: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::logic_error("plan: " + what);
+}
 
 }  // namespace
 
@@ -73,7 +78,8 @@ class PlanBuilder {
 
  private:
   const ir::Storage& storage(int id) const {
-    if (id < 0 || static_cast<size_t>(id) >= schedule_.storages.size()) fail("no storage " + std::to_string(id));
+    if (id < 0 || static_cast<size_t>(id) >= schedule_.storages.size())
+      fail("no storage " + std::to_string(id));
     return schedule_.storages[static_cast<size_t>(id)];
   }
 
@@ -87,7 +93,8 @@ class PlanBuilder {
         block.back = tensor(trace_.arguments.at(static_cast<size_t>(from.source))).byte_offset;
       } else if (from.role == Role::Captured) {
         block.kind = Block::Kind::Captured;
-        block.back = tensor(trace_.captured_tensors.at(static_cast<size_t>(from.source))).byte_offset;
+        block.back =
+            tensor(trace_.captured_tensors.at(static_cast<size_t>(from.source))).byte_offset;
       } else if (from.made_by_extern) {
         block.kind = Block::Kind::Extern;
       } else if (from.role == Role::Temporary) {
@@ -106,12 +113,15 @@ class PlanBuilder {
     plan_.arena_ = arena;
   }
 
-  const record::TensorInfo& tensor(int index) const { return trace_.tensors.at(static_cast<size_t>(index)); }
+  const record::TensorInfo& tensor(int index) const {
+    return trace_.tensors.at(static_cast<size_t>(index));
+  }
 
   Place place(int id, int64_t offset) const {
     const ir::Storage& from = storage(id);
     int block = block_of_[static_cast<size_t>(id)];
-    if (block < 0) fail("storage " + std::to_string(id) + " is used outside of its kernel but has no memory");
+    if (block < 0)
+      fail("storage " + std::to_string(id) + " is used outside of its kernel but has no memory");
     bool arena = from.role == Role::Temporary && !from.made_by_extern;
     return {block, offset + (arena ? schedule_.arena_offset[static_cast<size_t>(id)] : 0)};
   }
@@ -128,8 +138,10 @@ class PlanBuilder {
     return made;
   }
 
-  /// The tensors whose c10::Storage holds the view. An argument or capture that is the view itself serves as it is.
-  void carry(const std::vector<int>& tensors, const ir::View& view, int& exact, int& carrier) const {
+  /// The tensors whose c10::Storage holds the view. An argument or capture that is the view itself
+  /// serves as it is.
+  void carry(const std::vector<int>& tensors, const ir::View& view, int& exact,
+             int& carrier) const {
     auto [low, high] = reach(view);
     bool covered = false;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -160,7 +172,8 @@ class PlanBuilder {
   int add_kernel(const ir::Kernel& kernel, ReadyKernel ready) {
     KernelStep step{ready.code.fn, {}, std::move(ready.binding), std::move(ready.code.keep_alive)};
     if (step.fn == nullptr) fail("kernel " + kernel.name + " has no code");
-    for (const auto& pointer : step.binding.pointers) step.pointers.push_back(place(pointer.storage, pointer.byte_offset));
+    for (const auto& pointer : step.binding.pointers)
+      step.pointers.push_back(place(pointer.storage, pointer.byte_offset));
     step.binding.structure = {};
     step.binding.pointers = {};
     plan_.max_pointers_ = std::max(plan_.max_pointers_, step.pointers.size());
@@ -185,20 +198,32 @@ class PlanBuilder {
       ExternStep::Output output;
       output.view = spec(view);
       auto block = static_cast<size_t>(output.view.place.block);
-      output.made = plan_.blocks_[block].kind == Block::Kind::Extern &&
-                    std::find(call.written.begin(), call.written.end(), view.storage) != call.written.end() &&
-                    !is_input(call, view.storage);
+      output.made =
+          plan_.blocks_[block].kind == Block::Kind::Extern &&
+          std::find(call.written.begin(), call.written.end(), view.storage) != call.written.end() &&
+          !is_input(call, view.storage);
       output.binds = output.made && bound_.insert_new(block);
       step.outputs.push_back(std::move(output));
     }
     for (int id : call.written) write(id);
-    if (call.op.hasTag(at::Tag::nondeterministic_seeded)) plan_.random_ = visible_ = true;
+    if (call.op.hasTag(at::Tag::nondeterministic_seeded)) draw(call);
     plan_.externs_.push_back(std::move(step));
     return static_cast<int>(plan_.externs_.size()) - 1;
   }
 
+  /// A generator's state is as visible as memory.
+  void draw(const ir::Extern& call) {
+    visible_ = true;
+    at::Generator from = at::detail::getDefaultCPUGenerator();
+    for (const auto& slot : call.slots)
+      if (slot.constant.isGenerator()) from = slot.constant.toGenerator();
+    auto& all = plan_.generators_;
+    if (std::find(all.begin(), all.end(), from) == all.end()) all.push_back(from);
+  }
+
   static bool is_input(const ir::Extern& call, int storage) {
-    return std::any_of(call.inputs.begin(), call.inputs.end(), [&](const ir::View& v) { return v.storage == storage; });
+    return std::any_of(call.inputs.begin(), call.inputs.end(),
+                       [&](const ir::View& v) { return v.storage == storage; });
   }
 
   void touches_arena(const ViewSpec& view) {
@@ -228,7 +253,8 @@ class PlanBuilder {
     }
   }
 
-  /// An extern's memory goes as soon as nobody needs it, as in eager: the peak must not grow with the program's length.
+  /// An extern's memory goes as soon as nobody needs it, as in eager: the peak must not grow with
+  /// the program's length.
   void release_early() {
     std::vector<int> last(plan_.blocks_.size(), -1);
     auto use = [&](const Place& at, size_t step) {
@@ -240,8 +266,10 @@ class PlanBuilder {
       if (step.kind == Step::Kind::Kernel)
         for (const Place& at : plan_.kernels_[static_cast<size_t>(step.index)].pointers) use(at, k);
       if (step.kind != Step::Kind::Extern) continue;
-      for (const ViewSpec& view : plan_.externs_[static_cast<size_t>(step.index)].inputs) use(view.place, k);
-      for (const auto& output : plan_.externs_[static_cast<size_t>(step.index)].outputs) use(output.view.place, k);
+      for (const ViewSpec& view : plan_.externs_[static_cast<size_t>(step.index)].inputs)
+        use(view.place, k);
+      for (const auto& output : plan_.externs_[static_cast<size_t>(step.index)].outputs)
+        use(output.view.place, k);
     }
     for (const ResultSpec& result : plan_.results_) use(result.view.place, plan_.steps_.size());
     for (size_t b = 0; b < last.size(); ++b) {
@@ -268,7 +296,8 @@ class PlanBuilder {
   bool visible_ = false;
 };
 
-Plan::Plan(const record::Trace& trace, const ir::Schedule& schedule, std::vector<ReadyKernel> kernels) {
+Plan::Plan(const record::Trace& trace, const ir::Schedule& schedule,
+           std::vector<ReadyKernel> kernels) {
   PlanBuilder(*this, trace, schedule).run(std::move(kernels));
 }
 

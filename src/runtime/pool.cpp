@@ -1,6 +1,5 @@
 #include "runtime/pool.h"
 
-#include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
@@ -21,16 +20,20 @@ namespace {
 
 /// In the 64 bytes before each block.
 struct alignas(kAlignment) Header {
-  Header* next;       ///< while cached
-  size_t requested;   ///< while handed out
-  void* base;         ///< what the system gave, and how much
+  Header* next;      ///< while cached
+  size_t requested;  ///< while handed out
+  void* base;        ///< what the system gave, and how much
   size_t base_bytes;
   int cls;
 };
 static_assert(sizeof(Header) == kAlignment);
 
-void* block_of(Header* header) { return header + 1; }
-Header* header_of(void* block) { return static_cast<Header*>(block) - 1; }
+void* block_of(Header* header) {
+  return header + 1;
+}
+Header* header_of(void* block) {
+  return static_cast<Header*>(block) - 1;
+}
 
 /// Counters with one writer: plain additions that other threads may read.
 class Counter {
@@ -81,7 +84,8 @@ struct Pool {
 
 Pool& pool();
 
-/// The child of a fork has only the forking thread: no lock may be held by another one at that moment.
+/// The child of a fork has only the forking thread: no lock may be held by another one at that
+/// moment.
 void lock_all() {
   pool().threads_mutex.lock();
   pool().owned_mutex.lock();
@@ -100,11 +104,6 @@ Pool& pool() {
     return made;
   }();
   return *instance;
-}
-
-bool owns(const void* block) {
-  std::lock_guard lock(pool().owned_mutex);
-  return pool().owned.contains(block);
 }
 
 void release(Header* header) {
@@ -155,10 +154,10 @@ void flush(ThreadCache& cache, bool to_system) {
   cache.bytes = 0;
 }
 
-// Plain thread-locals have no destructor, so they may still be read when other thread-locals' destructors free tensors.
+// Plain thread-locals have no destructor, so they may still be read when other thread-locals'
+// destructors free tensors.
 thread_local ThreadCache* t_cache = nullptr;
 thread_local bool t_ended = false;
-thread_local bool t_active = false;
 
 struct ThreadEnd {
   ~ThreadEnd() {
@@ -205,8 +204,8 @@ Header* from_system(int cls) {
     pool_trim();
     block = system_allocate(bytes, cls >= kSmallClasses);
   }
-  TORCH_CHECK(block.data != nullptr, "graft's pool: can't allocate memory: you tried to allocate ", bytes,
-              " bytes; the system has no more.");
+  TORCH_CHECK(block.data != nullptr, "graft's pool: can't allocate memory: you tried to allocate ",
+              bytes, " bytes; the system has no more.");
   Header* header = header_of(block.data);
   *header = {nullptr, 0, block.base, block.base_bytes, cls};
   std::lock_guard lock(pool().owned_mutex);
@@ -233,36 +232,12 @@ Header* find(int cls, ThreadCache* cache) {
   return header != nullptr || cls + 1 >= kClasses ? header : take_shared(cls + 1);
 }
 
-void pool_delete(void* block) {
-  if (block == nullptr) return;
-  if (c10::memoryProfilingEnabled()) {
-    size_t bytes = header_of(block)->requested;
-    c10::reportMemoryUsageToProfiler(block, -static_cast<int64_t>(bytes), 0, 0, c10::Device(c10::kCPU));
-  }
-  pool_free(block);
-}
-
-c10::Allocator* g_previous = nullptr;
-
-/// Asks the pool on threads with a guard, and whoever was asked before on all others.
-class PoolAllocator final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t bytes) override { return t_active ? pool_data(bytes) : g_previous->allocate(bytes); }
-  /// oneDNN's buffers are allocated raw and freed by this, with a guard alive or not.
-  c10::DeleterFnPtr raw_deleter() const override {
-    return g_previous->raw_deleter() == nullptr ? nullptr : &raw_delete;
-  }
-  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
-
- private:
-  static void raw_delete(void* block) { owns(block) ? pool_delete(block) : g_previous->raw_deallocate(block); }
-};
-
 }  // namespace
 
 void* pool_allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
-  TORCH_CHECK(bytes <= kMaxBytes, "graft's pool: can't allocate memory: you tried to allocate ", bytes, " bytes.");
+  TORCH_CHECK(bytes <= kMaxBytes, "graft's pool: can't allocate memory: you tried to allocate ",
+              bytes, " bytes.");
   int cls = size_class(bytes);
   ThreadCache* cache = thread_cache();
   Header* header = find(cls, cache);
@@ -285,7 +260,8 @@ void pool_free(void* block) noexcept {
   if (header->cls >= kSmallClasses || cache == nullptr) return put_shared(header);
   auto& bin = cache->bins[static_cast<size_t>(header->cls)];
   size_t bytes = class_bytes(header->cls);
-  if (bin.count >= kThreadCacheCount || cache->bytes + bytes > kThreadCacheBytes) return put_shared(header);
+  if (bin.count >= kThreadCacheCount || cache->bytes + bytes > kThreadCacheBytes)
+    return put_shared(header);
   header->next = bin.head;
   bin.head = header;
   ++bin.count;
@@ -293,36 +269,22 @@ void pool_free(void* block) noexcept {
   cache->counters.cached.add(static_cast<int64_t>(bytes));
 }
 
-c10::DataPtr pool_data(size_t bytes) {
-  void* block = pool_allocate(bytes);
-  if (block != nullptr && c10::memoryProfilingEnabled())
-    c10::reportMemoryUsageToProfiler(block, static_cast<int64_t>(bytes), 0, 0, c10::Device(c10::kCPU));
-  return {block, block, &pool_delete, c10::Device(c10::kCPU)};
+size_t pool_requested_bytes(const void* block) {
+  return (static_cast<const Header*>(block) - 1)->requested;
 }
 
-bool pool_active() { return t_active; }
-
-void install_pool_allocator() {
-  // Above the priority of allocators that were set without naming one, below whoever insists.
-  constexpr uint8_t kPriority = 10;
-  static const bool installed [[maybe_unused]] = [] {
-    g_previous = c10::GetAllocator(c10::kCPU);
-    c10::SetAllocator(c10::kCPU, new PoolAllocator, kPriority);
-    return true;
-  }();
+bool pool_owns(const void* block) {
+  std::lock_guard lock(pool().owned_mutex);
+  return pool().owned.contains(block);
 }
 
-size_t pool_block_bytes(size_t bytes) { return bytes == 0 ? 0 : class_bytes(size_class(bytes)); }
+size_t pool_block_bytes(size_t bytes) {
+  return bytes == 0 ? 0 : class_bytes(size_class(bytes));
+}
 
 }  // namespace graft::runtime
 
 namespace graft {
-
-PoolGuard::PoolGuard() : previous_(runtime::t_active) {
-  runtime::install_pool_allocator();
-  runtime::t_active = true;
-}
-PoolGuard::~PoolGuard() { runtime::t_active = previous_; }
 
 PoolStats pool_stats() {
   runtime::Pool& pool = runtime::pool();

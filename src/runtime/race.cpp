@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kFewest = 3, kMost = 15;
 constexpr double kClear = 0.02;
-constexpr double kPatience = 5e6;       // µs
-constexpr double kWarmUpAtMost = 1e5;   // µs: a longer call is no worse for being the first
+constexpr double kPatience = 5e6;      // µs
+constexpr double kWarmUpAtMost = 1e5;  // µs: a longer call is no worse for being the first
 
 /// Chance that a fair coin shows at least `heads` heads in `tosses`.
 double chance(size_t heads, size_t tosses) {
@@ -26,7 +26,10 @@ double chance(size_t heads, size_t tosses) {
 
 std::string number(double microseconds) {
   char text[32];
-  std::snprintf(text, sizeof text, microseconds < 100 ? "%.2f us" : microseconds < 1e5 ? "%.0f us" : "%.0f ms",
+  std::snprintf(text, sizeof text,
+                microseconds < 100   ? "%.2f us"
+                : microseconds < 1e5 ? "%.0f us"
+                                     : "%.0f ms",
                 microseconds < 1e5 ? microseconds : microseconds / 1000);
   return text;
 }
@@ -36,16 +39,20 @@ std::string number(double microseconds) {
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half),
+                   values.end());
   double upper = values[half];
   if (values.size() % 2 == 1) return upper;
-  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half))) / 2;
+  return (upper +
+          *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half))) /
+         2;
 }
 
 void Race::add(Side side, double microseconds) {
   total_ += microseconds;
   int& warm = warm_[static_cast<int>(side)];
-  // The other side has evicted caches and code since: one call each is not counted, unless it was long anyway.
+  // The other side has evicted caches and code since: one call each is not counted, unless it was
+  // long anyway.
   if (warm == 0 && microseconds < kWarmUpAtMost) {
     ++warm;
     return;
@@ -69,8 +76,12 @@ void Race::decide() {
   decided_ = chance(agree, pairs) <= 0.125;
 }
 
-double Race::eager_median() const { return median(eager_); }
-double Race::compiled_median() const { return median(compiled_); }
+double Race::eager_median() const {
+  return median(eager_);
+}
+double Race::compiled_median() const {
+  return median(compiled_);
+}
 
 std::string Race::text() const {
   double eager = eager_median(), compiled = compiled_median();

@@ -1,8 +1,9 @@
-// Which side is faster? Calls take turns, each giving its caller a real result, until the answer is clear.
+// Which side is faster? Calls take turns, each giving its caller a real result, until the answer is
+// clear.
 //
-// Clear: at least three pairs, medians more than 2 % apart, and so many pairs that agree with the medians that chance
-// alone would do it in at most one case of eight (sign test). After 15 pairs, or when the race has used five seconds, the
-// faster median wins; a tie goes to the compiled side.
+// Clear: at least three pairs, medians more than 2 % apart, and so many pairs that agree with the
+// medians that chance alone would do it in at most one case of eight (sign test). After 15 pairs,
+// or when the race has used five seconds, the faster median wins; a tie goes to the compiled side.
 #pragma once
 
 #include <string>

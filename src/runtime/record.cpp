@@ -61,10 +61,12 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   }
   finish_record(call, entry, std::move(trace));
   // Synchronous compilation may have broken as well.
-  if (options.fullgraph && entry->tier.load(std::memory_order_acquire) == Tier::Eager) throw_if_broken(*entry);
+  if (options.fullgraph && entry->tier.load(std::memory_order_acquire) == Tier::Eager)
+    throw_if_broken(*entry);
 }
 
-void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& entry, record::Trace recorded) {
+void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& entry,
+                               record::Trace recorded) {
   auto trace = std::make_shared<record::Trace>(std::move(recorded));
   if (!trace->broken) {
     std::vector<at::Tensor> results = call.result_tensors();
@@ -72,7 +74,8 @@ void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& ent
       if (results[i].defined() && results[i].requires_grad() && trace->results[i].argument < 0 &&
           trace->results[i].captured < 0)
         trace->broken = "result " + std::to_string(i) +
-                        " requires grad, and backward is not compiled; call the function under at::NoGradGuard or "
+                        " requires grad, and backward is not compiled; call the function under "
+                        "at::NoGradGuard or "
                         "c10::InferenceMode, or detach what it is given";
   }
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
@@ -82,9 +85,10 @@ void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& ent
   start_compiling(entry, trace);
 }
 
-void Core::Impl::broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace,
-                       const std::string& why) {
-  // What a first call alone does (a table made lazily) may be what broke the record: it gets a second chance.
+void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
+                       std::shared_ptr<const record::Trace> trace, const std::string& why) {
+  // What a first call alone does (a table made lazily) may be what broke the record: it gets a
+  // second chance.
   bool again = ++entry->attempts < 2 && !options.fullgraph;
   {
     std::lock_guard lock(runtime_mutex());
@@ -99,8 +103,10 @@ void Core::Impl::broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<cons
   runtime::dump_report(runtime::trace_directory(), options.name, report().text());
 }
 
-void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace) {
-  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes, at::get_num_threads()};
+void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
+                                 const std::shared_ptr<record::Trace>& trace) {
+  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
+                                    at::get_num_threads()};
   entry->tier.store(Tier::Compiling, std::memory_order_release);
   entry->busy.store(false, std::memory_order_release);
   {
@@ -114,12 +120,14 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry, const std:
   });
 }
 
-void Core::Impl::compile(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace,
+void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
+                         const std::shared_ptr<record::Trace>& trace,
                          const runtime::CompileSettings& settings) {
   runtime::Built built = runtime::compile_trace(*trace, settings);
   if (std::string directory = runtime::trace_directory(); !directory.empty())
     runtime::dump_trace(directory, *trace, settings);
-  for (at::Tensor& tensor : trace->captured) tensor = at::Tensor();  // from here on the owner alone keeps them
+  for (at::Tensor& tensor : trace->captured)
+    tensor = at::Tensor();  // from here on the owner alone keeps them
   {
     std::lock_guard lock(runtime_mutex());
     entry->operators = std::move(built.operators);
@@ -136,7 +144,8 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry, const std::shared_
   } else {
     entry->tolerance = built.tolerance;
     entry->plan = std::move(built.plan);
-    settle(*entry, Tier::Proving, Verdict::Proving, "compiled; the next call is compared with eager");
+    settle(*entry, Tier::Proving, Verdict::Proving,
+           "compiled; the next call is compared with eager");
   }
   {
     std::lock_guard lock(runtime_mutex());
@@ -145,7 +154,8 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry, const std::shared_
   runtime::runtime_changed().notify_all();
 }
 
-void Core::Impl::replace_stale(CallBase& call, const Key& key, const std::shared_ptr<Entry>& stale) {
+void Core::Impl::replace_stale(CallBase& call, const Key& key,
+                               const std::shared_ptr<Entry>& stale) {
   if (stale->captured.any_is_argument(call.args)) return run_eager(call);
   std::string why = stale->captured.describe();
   if (stance() == Stance::FailOnRerecord)

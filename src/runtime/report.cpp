@@ -29,14 +29,22 @@ std::string plural(int64_t count, const std::string& noun) {
 
 std::string headline(const Report& report) {
   switch (report.verdict) {
-    case Verdict::NotCalled: return "not called yet";
-    case Verdict::Break: return "eager: graph break";
-    case Verdict::Compiling: return "compiling; calls stay eager meanwhile";
-    case Verdict::Proving: return "being proven against eager";
-    case Verdict::Faster: return "compiled";
-    case Verdict::NotFaster: return "eager: compiled is equal, but not faster";
-    case Verdict::Mismatch: return "eager: compiled gave another result";
-    case Verdict::Failed: return "eager: compilation failed";
+    case Verdict::NotCalled:
+      return "not called yet";
+    case Verdict::Break:
+      return "eager: graph break";
+    case Verdict::Compiling:
+      return "compiling; calls stay eager meanwhile";
+    case Verdict::Proving:
+      return "being proven against eager";
+    case Verdict::Faster:
+      return "compiled";
+    case Verdict::NotFaster:
+      return "eager: compiled is equal, but not faster";
+    case Verdict::Mismatch:
+      return "eager: compiled gave another result";
+    case Verdict::Failed:
+      return "eager: compilation failed";
   }
   return {};
 }
@@ -44,7 +52,8 @@ std::string headline(const Report& report) {
 class Page {
  public:
   void line(const std::string& label, const std::string& text) {
-    out_ << "  " << label << std::string(label.size() < 10 ? 10 - label.size() : 1, ' ') << text << '\n';
+    out_ << "  " << label << std::string(label.size() < 10 ? 10 - label.size() : 1, ' ') << text
+         << '\n';
   }
   void raw(const std::string& text) { out_ << text << '\n'; }
   std::string text() const { return out_.str(); }
@@ -57,8 +66,8 @@ void print_times(const Report& report, Page& page) {
   if (report.eager_us > 0 && report.compiled_us > 0) {
     std::ostringstream ratio;
     ratio.precision(3);
-    ratio << duration(report.eager_us) << " eager, " << duration(report.compiled_us) << " compiled: "
-          << report.eager_us / report.compiled_us << "x";
+    ratio << duration(report.eager_us) << " eager, " << duration(report.compiled_us)
+          << " compiled: " << report.eager_us / report.compiled_us << "x";
     page.line("speed", ratio.str());
   }
   if (report.compared) {
@@ -91,14 +100,22 @@ void print_operators(const Report& report, Page& page) {
 
 const char* to_string(Verdict verdict) {
   switch (verdict) {
-    case Verdict::NotCalled: return "not called";
-    case Verdict::Break: return "break";
-    case Verdict::Compiling: return "compiling";
-    case Verdict::Proving: return "proving";
-    case Verdict::Faster: return "faster";
-    case Verdict::NotFaster: return "not faster";
-    case Verdict::Mismatch: return "mismatch";
-    case Verdict::Failed: return "failed";
+    case Verdict::NotCalled:
+      return "not called";
+    case Verdict::Break:
+      return "break";
+    case Verdict::Compiling:
+      return "compiling";
+    case Verdict::Proving:
+      return "proving";
+    case Verdict::Faster:
+      return "faster";
+    case Verdict::NotFaster:
+      return "not faster";
+    case Verdict::Mismatch:
+      return "mismatch";
+    case Verdict::Failed:
+      return "failed";
   }
   return "unknown";
 }
@@ -109,16 +126,20 @@ std::string Report::text() const {
   if (!reason.empty()) page.line("why", reason);
   print_times(*this, page);
   if (calls > 0)
-    page.line("calls", std::to_string(calls) + ", " + std::to_string(plan_hits) + " of them compiled; " +
-                           plural(records, "record") + ", " + plural(plans, "plan") + ", " + plural(breaks, "break"));
+    page.line("calls", std::to_string(calls) + ", " + std::to_string(plan_hits) +
+                           " of them compiled; " + plural(records, "record") + ", " +
+                           plural(plans, "plan") + ", " + plural(breaks, "break"));
   if (kernels > 0)
-    page.line("code", plural(kernels, "kernel") + " in the newest plan; " + std::to_string(kernels_compiled) +
-                          " compiled, in " + duration(compile_ms * 1e3) + "; recording and planning " +
+    page.line("code", plural(kernels, "kernel") + " in the newest plan; " +
+                          std::to_string(kernels_compiled) + " compiled, in " +
+                          duration(compile_ms * 1e3) + "; recording and planning " +
                           duration(record_ms * 1e3));
   print_operators(*this, page);
   return page.text();
 }
 
-std::ostream& operator<<(std::ostream& out, const Report& report) { return out << report.text(); }
+std::ostream& operator<<(std::ostream& out, const Report& report) {
+  return out << report.text();
+}
 
 }  // namespace graft

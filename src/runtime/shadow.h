@@ -1,4 +1,5 @@
-// The proof: the plan runs on copies of what it changes, eager on the real arguments, and the two are compared.
+// The proof: the plan runs on copies of what it changes, eager on the real arguments, and the two
+// are compared.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,11 +23,13 @@ struct Shadow {
   bool bitwise = true;
   double max_abs = 0;
   std::string what;
-  bool random_disturbed = false;  ///< another thread drew random numbers meanwhile: a difference proves nothing
+  bool random_disturbed =
+      false;  ///< another thread drew random numbers meanwhile: a difference proves nothing
 };
 
-/// Runs both; `call` holds eager's result afterwards. What eager throws passes through, and nothing is proven then.
-Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call, const at::Tensor* captured,
-                  std::span<const uint64_t> constants);
+/// Runs both; `call` holds eager's result afterwards. What eager throws passes through, and nothing
+/// is proven then.
+Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
+                  const at::Tensor* captured, std::span<const uint64_t> constants);
 
 }  // namespace graft::runtime

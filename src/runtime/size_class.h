@@ -30,7 +30,8 @@ constexpr int kSmallClasses = size_class(kLargeBytes);
 constexpr size_t kMaxBytes = size_t{1} << 46;
 constexpr int kClasses = size_class(kMaxBytes) + 1;
 
-static_assert(size_class(64) == 0 && size_class(65) == 1 && size_class(256) == 3 && size_class(257) == 4);
+static_assert(size_class(64) == 0 && size_class(65) == 1 && size_class(256) == 3 &&
+              size_class(257) == 4);
 static_assert(class_bytes(size_class(320)) == 320 && class_bytes(size_class(321)) == 384);
 static_assert(class_bytes(size_class(512)) == 512 && class_bytes(size_class(513)) == 640);
 

@@ -1,8 +1,9 @@
 // A value that is read at every call and replaced now and then.
 //
-// Readers take no lock: they count themselves in on a line of their own, read a pointer, and count themselves out. A
-// writer swaps the pointer; the old value is freed once every reader that could have seen it is gone, at a later write or
-// when the Snapshot dies. Reading costs two atomic additions on a cache line that other threads rarely touch.
+// Readers take no lock: they count themselves in on a line of their own, read a pointer, and count
+// themselves out. A writer swaps the pointer; the old value is freed once every reader that could
+// have seen it is gone, at a later write or when the Snapshot dies. Reading costs two atomic
+// additions on a cache line that other threads rarely touch.
 #pragma once
 
 #include <array>
@@ -66,7 +67,8 @@ class Snapshot {
 
   /// Frees what nobody can read any more. Under the writers' lock.
   void collect() {
-    // A line at zero after the swap: its readers from before are gone, and later ones see the new value.
+    // A line at zero after the swap: its readers from before are gone, and later ones see the new
+    // value.
     for (size_t i = 0; i < kLines; ++i)
       if ((lines_[i].readers.load(std::memory_order_seq_cst) & (kOneRead - 1)) == 0)
         for (Retired& retired : retired_) retired.quiet |= uint64_t{1} << i;

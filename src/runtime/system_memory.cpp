@@ -21,9 +21,12 @@ size_t page_bytes() {
   return bytes;
 }
 
-size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
 
-/// [page for the header | data ...]: data begins at a huge page's border, so the header costs one small page.
+/// [page for the header | data ...]: data begins at a huge page's border, so the header costs one
+/// small page.
 SystemBlock map_large(size_t bytes) {
   size_t page = page_bytes();
   size_t align = bytes >= kHugePage ? kHugePage : page;
@@ -62,7 +65,8 @@ size_t cache_limit_bytes() {
   if (const char* text = std::getenv("GRAFT_POOL_MB")) {
     char* end = nullptr;
     unsigned long long megabytes = std::strtoull(text, &end, 10);
-    if (end != text && *end == '\0' && megabytes < (1ull << 40)) return static_cast<size_t>(megabytes) << 20;
+    if (end != text && *end == '\0' && megabytes < (1ull << 40))
+      return static_cast<size_t>(megabytes) << 20;
   }
   auto pages = static_cast<size_t>(std::max<long>(sysconf(_SC_PHYS_PAGES), 0));
   return std::min(pages * page_bytes() / 4, size_t{4} << 30);

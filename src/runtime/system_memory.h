@@ -6,9 +6,10 @@
 namespace graft::runtime {
 
 struct SystemBlock {
-  void* data = nullptr;  ///< 64-byte aligned; large: page aligned, from 2 MB on a huge page's start. Null: no memory
-  void* base = nullptr;  ///< for system_free
-  size_t base_bytes = 0; ///< 0: malloc's
+  void* data = nullptr;   ///< 64-byte aligned; large: page aligned, from 2 MB on a huge page's
+                          ///< start. Null: no memory
+  void* base = nullptr;   ///< for system_free
+  size_t base_bytes = 0;  ///< 0: malloc's
 };
 
 /// `bytes` from `data` on, and at least 64 writable bytes before.

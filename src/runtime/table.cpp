@@ -32,9 +32,10 @@ std::shared_ptr<Entry> Core::Impl::admit(const Key& key) {
   if (table.peek().find(key) != nullptr) return nullptr;
   std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
   if (static_cast<int64_t>(entries.size()) >= options.max_plans)
-    entries.erase(std::min_element(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-      return a->used.load(std::memory_order_relaxed) < b->used.load(std::memory_order_relaxed);
-    }));
+    entries.erase(
+        std::min_element(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+          return a->used.load(std::memory_order_relaxed) < b->used.load(std::memory_order_relaxed);
+        }));
   auto entry = std::make_shared<Entry>(key);
   entry->busy.store(true);
   entry->touch(clock.fetch_add(1, std::memory_order_relaxed) + 1);
@@ -47,7 +48,8 @@ std::shared_ptr<Entry> Core::Impl::admit(const Key& key) {
 void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
   std::lock_guard lock(runtime_mutex());
   std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
-  auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.get() == &old; });
+  auto found = std::find_if(entries.begin(), entries.end(),
+                            [&](const auto& entry) { return entry.get() == &old; });
   if (found == entries.end()) return;
   if (with != nullptr)
     *found = std::move(with);
@@ -62,7 +64,8 @@ std::string Core::Impl::nearest_difference(const Key& key) const {
   const Entry* nearest = nullptr;
   for (const auto& entry : table.peek().entries())
     if (nearest == nullptr || entry->used.load() > nearest->used.load()) nearest = entry.get();
-  return nearest == nullptr ? std::string() : runtime::describe_difference(nearest->key.words, key.words.view());
+  return nearest == nullptr ? std::string()
+                            : runtime::describe_difference(nearest->key.words, key.words.view());
 }
 
 /// A function whose arguments look different at each call gains nothing from records.
@@ -74,22 +77,27 @@ bool Core::Impl::too_many_layouts(const Key& key) {
     records = records_;
   }
   if (records < std::max<int64_t>(32, 2 * options.max_plans) || hits >= records) return false;
-  std::string why = std::to_string(records) + " argument layouts and hardly a plan used twice (the last: " +
-                    nearest_difference(key) +
-                    "); pad to a few sizes and pass numbers that change as 0-dim tensors, then call reset()";
+  std::string why =
+      std::to_string(records) +
+      " argument layouts and hardly a plan used twice (the last: " + nearest_difference(key) +
+      "); pad to a few sizes and pass numbers that change as 0-dim tensors, then call reset()";
   std::lock_guard lock(runtime_mutex());
   outside_ = why;
-  if (!gave_up_.exchange(true)) runtime::log(runtime::Topic::Recompiles, options.name + ": stays eager: " + why);
+  if (!gave_up_.exchange(true))
+    runtime::log(runtime::Topic::Recompiles, options.name + ": stays eager: " + why);
   return true;
 }
 
 void Core::Impl::make_newest(const std::shared_ptr<Entry>& entry) {
   if (newest_ == entry) return;
-  if (newest_ != nullptr) newest_->trace.reset();  // explain() speaks of the newest, and traces can be long
+  if (newest_ != nullptr)
+    newest_->trace.reset();  // explain() speaks of the newest, and traces can be long
   newest_ = entry;
 }
 
 void Core::Impl::note_unsupported(const CallBase& call, const runtime::Unsupported& unsupported) {
+  int code = static_cast<int>(unsupported.kind) << 16 | (unsupported.argument + 1);
+  if (noted_.exchange(code, std::memory_order_relaxed) == code && !options.fullgraph) return;
   std::string why = with_next_step(unsupported.text(call.args));
   bool news;
   {
@@ -108,6 +116,7 @@ void Core::Impl::reset() {
   newest_ = nullptr;
   outside_.clear();
   gave_up_.store(false);
+  noted_.store(0);
   records_ = breaks_ = kernels_compiled_ = 0;
 }
 

@@ -21,7 +21,8 @@ namespace {
 /// The right to record, prove or race with an entry.
 class Turn {
  public:
-  explicit Turn(Entry& entry) : entry_(entry), mine_(!entry.busy.exchange(true, std::memory_order_acquire)) {}
+  explicit Turn(Entry& entry)
+      : entry_(entry), mine_(!entry.busy.exchange(true, std::memory_order_acquire)) {}
   ~Turn() { release(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -51,7 +52,8 @@ void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry
     case Tier::Compiling:
       runtime::Worker::instance().ensure_running();
       return run_eager(call);
-    case Tier::Recording: return run_eager(call);
+    case Tier::Recording:
+      return run_eager(call);
     case Tier::Eager:
       if (options.fullgraph) throw_if_broken(*entry);
       return run_eager(call);
@@ -65,9 +67,12 @@ void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry
       }
       return record(call, entry);
     }
-    case Tier::Proving: return prove(call, key, entry, /*audit=*/false);
-    case Tier::Racing: return race(call, key, entry);
-    case Tier::Compiled: return compiled(call, key, entry);
+    case Tier::Proving:
+      return prove(call, key, entry, /*audit=*/false);
+    case Tier::Racing:
+      return race(call, key, entry);
+    case Tier::Compiled:
+      return compiled(call, key, entry);
   }
 }
 
@@ -94,23 +99,30 @@ void Core::Impl::settle(Entry& entry, Tier tier, Verdict verdict, const std::str
     log(Topic::Codegen, options.name + ": " + to_string(verdict) + ": " + reason);
 }
 
-void Core::Impl::after_serving(Served served, CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
+void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
+                               const std::shared_ptr<Entry>& entry,
                                const std::optional<runtime::PlanError>& wrong) {
   switch (served) {
     case Served::No:
-    case Served::Yes: return;
-    case Served::GivenUp: return run_eager(call);
-    case Served::Stale: return replace_stale(call, key, entry);
-    case Served::Wrong: break;
+    case Served::Yes:
+      return;
+    case Served::GivenUp:
+      return run_eager(call);
+    case Served::Stale:
+      return replace_stale(call, key, entry);
+    case Served::Wrong:
+      break;
   }
-  std::string why = std::string(wrong->what()) + "; leave that operator outside of the compiled function";
+  std::string why =
+      std::string(wrong->what()) + "; leave that operator outside of the compiled function";
   settle(*entry, Tier::Eager, Verdict::Failed, why);
   // Eager cannot run after half of the changes were made.
   if (wrong->visible) throw Error(options.name + ": " + why);
   run_eager(call);
 }
 
-void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry, bool audit) {
+void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
+                       bool audit) {
   Turn turn(*entry);
   Tier tier = entry->tier.load(std::memory_order_acquire);
   if (!turn || tier != (audit ? Tier::Compiled : Tier::Proving)) return run_eager(call);
@@ -120,14 +132,17 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     return replace_stale(call, key, entry);
   }
   eager_calls.fetch_add(1, std::memory_order_relaxed);
-  Shadow shadow = runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(), entry->constants);
+  Shadow shadow =
+      runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(), entry->constants);
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit || ++entry->no_proofs < kShadowsWithoutProof) return;
     return settle(*entry, Tier::Eager, Verdict::Failed,
-                  "the plan gave up where eager did not" + (shadow.what.empty() ? "" : ": " + shadow.what) +
+                  "the plan gave up where eager did not" +
+                      (shadow.what.empty() ? "" : ": " + shadow.what) +
                       "; GRAFT_TRACE=dir shows the program");
   }
-  if (shadow.random_disturbed && shadow.outcome == Shadow::Outcome::Different && ++entry->no_proofs < kShadowsWithoutProof)
+  if (shadow.random_disturbed && shadow.outcome == Shadow::Outcome::Different &&
+      ++entry->no_proofs < kShadowsWithoutProof)
     return;
   {
     std::lock_guard lock(runtime_mutex());
@@ -136,11 +151,14 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     entry->max_abs = std::max(entry->max_abs, shadow.max_abs);
   }
   if (shadow.outcome == Shadow::Outcome::Different)
-    return settle(*entry, Tier::Eager, Verdict::Mismatch,
-                  shadow.what + "; a function whose control flow depends on data must stay eager, otherwise please "
-                                "report it with what GRAFT_TRACE=dir writes");
+    return settle(
+        *entry, Tier::Eager, Verdict::Mismatch,
+        shadow.what +
+            "; a function whose control flow depends on data must stay eager, otherwise please "
+            "report it with what GRAFT_TRACE=dir writes");
   if (audit) return;
-  if (options.race) return settle(*entry, Tier::Racing, Verdict::Proving, "proven equal; now raced against eager");
+  if (options.race)
+    return settle(*entry, Tier::Racing, Verdict::Proving, "proven equal; now raced against eager");
   settle(*entry, Tier::Compiled, Verdict::Faster, "proven equal; not raced (Options::race is off)");
 }
 
@@ -159,7 +177,9 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
       return after_serving(served, call, key, entry, wrong);
     }
   }
-  entry->race.add(side, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+  entry->race.add(
+      side,
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
   if (!entry->race.decided()) return;
   {
     std::lock_guard lock(runtime_mutex());
@@ -167,15 +187,16 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
     entry->compiled_us = entry->race.compiled_median();
   }
   bool faster = entry->race.compiled_wins();
-  settle(*entry, faster ? Tier::Compiled : Tier::Eager, faster ? Verdict::Faster : Verdict::NotFaster,
-         entry->race.text());
+  settle(*entry, faster ? Tier::Compiled : Tier::Eager,
+         faster ? Verdict::Faster : Verdict::NotFaster, entry->race.text());
   runtime::dump_report(runtime::trace_directory(), options.name, report().text());
 }
 
 /// Only functions that are audited come here for each call.
 void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
-  if (options.audit_every > 0 && entry->until_audit.fetch_add(1, std::memory_order_relaxed) % options.audit_every ==
-                                     options.audit_every - 1)
+  if (options.audit_every > 0 &&
+      entry->until_audit.fetch_add(1, std::memory_order_relaxed) % options.audit_every ==
+          options.audit_every - 1)
     return prove(call, key, entry, /*audit=*/true);
   std::optional<runtime::PlanError> wrong;
   Served served = serve(*entry, call, wrong);

@@ -54,7 +54,8 @@ inline bool same_words(std::span<const uint64_t> a, std::span<const uint64_t> b)
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-/// Mixed over four independent lanes, so that the multiplications overlap. Equality is decided by the words themselves.
+/// Mixed over four independent lanes, so that the multiplications overlap. Equality is decided by
+/// the words themselves.
 inline uint64_t hash_words(std::span<const uint64_t> words) {
   constexpr uint64_t kMul = 0x9e3779b97f4a7c15;
   auto mix = [](uint64_t a, uint64_t b) {

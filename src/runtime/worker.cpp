@@ -16,8 +16,8 @@ struct Worker::State {
   std::mutex mutex;
   std::condition_variable wake, ended;
   std::deque<Job> queue;
-  Job current;           ///< kept here while it runs, so that a forked child can run it again
-  bool alive = false;    ///< there is a thread
+  Job current;         ///< kept here while it runs, so that a forked child can run it again
+  bool alive = false;  ///< there is a thread
   std::atomic<bool> stopping{false};
   std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
 };
@@ -129,8 +129,12 @@ void Worker::ensure_running() {
   start_thread();
 }
 
-bool Worker::stopping() const { return state_.stopping.load(std::memory_order_relaxed); }
+bool Worker::stopping() const {
+  return state_.stopping.load(std::memory_order_relaxed);
+}
 
-void Worker::stop_before_unloading() { std::atexit(stop); }
+void Worker::stop_before_unloading() {
+  std::atexit(stop);
+}
 
 }  // namespace graft::runtime

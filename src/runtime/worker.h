@@ -1,7 +1,8 @@
 // The one background thread of the process that compiles.
 //
-// Lives until exit, which waits for the kernel under way and drops the rest. A forked child has no such thread: the next
-// call of ensure_running() starts one, which takes up the job that was under way again.
+// Lives until exit, which waits for the kernel under way and drops the rest. A forked child has no
+// such thread: the next call of ensure_running() starts one, which takes up the job that was under
+// way again.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +11,8 @@
 
 namespace graft::runtime {
 
-/// Guards what calls change rarely: plan tables, verdicts, reports. Short critical sections only; no ATen, no user code.
-/// One for the process, so that fork can hold it.
+/// Guards what calls change rarely: plan tables, verdicts, reports. Short critical sections only;
+/// no ATen, no user code. One for the process, so that fork can hold it.
 std::mutex& runtime_mutex();
 /// Notified when a compilation ends. Waited for under runtime_mutex().
 std::condition_variable& runtime_changed();
@@ -26,7 +27,8 @@ class Worker {
   void ensure_running();
   /// The process is exiting: a job should end soon.
   bool stopping() const;
-  /// Call once code was loaded that must outlive the thread (its exit handlers run before those of what was loaded earlier).
+  /// Call once code was loaded that must outlive the thread (its exit handlers run before those of
+  /// what was loaded earlier).
   void stop_before_unloading();
 
   struct State;

@@ -51,6 +51,26 @@ TEST(Routine, OfOneArgumentOnEveryKindOfNumber) {
     }
 }
 
+TEST(Routine, BitsOfEager) {
+  if (codegen::vector_lanes() == 4) GTEST_SKIP() << "ATen's baseline kernels call other routines";
+  using Eager = at::Tensor (*)(const at::Tensor&);
+  std::pair<Routine, Eager> pairs[] = {{Routine::VmlExp, &at::exp},   {Routine::VmlLog, &at::log},     {Routine::VmlSin, &at::sin},
+                                       {Routine::VmlCos, &at::cos},   {Routine::VmlTanh, &at::tanh},   {Routine::VmlErf, &at::erf},
+                                       {Routine::VmlTan, &at::tan},   {Routine::VmlAtan, &at::atan},   {Routine::VmlErfc, &at::erfc},
+                                       {Routine::SleefExpm1, &at::expm1}, {Routine::SleefLog1p, &at::log1p}};
+  for (auto [routine, eager] : pairs)
+    for (ScalarType type : {ScalarType::Float, ScalarType::Double}) {
+      int64_t n = 100000;
+      at::Tensor x = at::randn({n}, type) * 4, y = at::zeros({n}, type);
+      KernelMaker k;
+      StatementBuilder s({n});
+      Value value = ir::call(routine, s.load(k.storage(x)));
+      nest(k, s.store(k.storage(y), value), 0, 0);
+      run_compiled(k.kernel, k.tensors);
+      EXPECT_TRUE(at::equal(y.nan_to_num(7), eager(x).nan_to_num(7))) << ir::info(routine).name << " " << c10::toString(type);
+    }
+}
+
 TEST(Routine, ArraysInStrips) {
   // exp(tanh(x) + x * w) with a statement between that stores what a later one reads, and a sum of the results.
   for (int64_t n : {1, 15, 16, 511, 512, 513, 700, 2100}) {

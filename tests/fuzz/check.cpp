@@ -70,16 +70,16 @@ struct Side {
 std::string alias_text(const Tensors& results, const Tensors& inputs) {
   std::string text;
   auto relate = [&](const at::Tensor& a, const at::Tensor& b) {
-    if (!a.defined() || !b.defined() || a.storage().nbytes() == 0 || !a.is_alias_of(b)) return std::string("-");
+    // A tensor without elements has no address.
+    if (!a.defined() || !b.defined() || a.numel() == 0 || b.numel() == 0 || !a.is_alias_of(b)) return std::string("-");
     auto distance = static_cast<const char*>(a.const_data_ptr()) - static_cast<const char*>(b.const_data_ptr());
     return (a.is_same(b) ? "=" : "") + std::to_string(distance);
   };
   for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].defined() && results[i].numel() == 0) continue;
     text += " r" + std::to_string(i) + "(";
     for (const at::Tensor& input : inputs) text += relate(results[i], input) + " ";
     text += "|";
-    for (size_t j = 0; j < i; ++j) text += (results[j].numel() == 0 ? "0" : relate(results[i], results[j])) + " ";
+    for (size_t j = 0; j < i; ++j) text += relate(results[i], results[j]) + " ";
     text += ")";
   }
   return text;
@@ -173,8 +173,14 @@ Outcome check(const Program& program) {
   Options options;
   options.async = options.race = false;
   auto graft = compile(function_of(program, compiled.captured), options);
+  std::vector<bool> defined;
+  for (size_t p = 0; p < program.placements.size(); ++p) {
+    Tensors captured = make_captured(program);
+    defined.push_back(is_defined(program, Memory(program, static_cast<int>(p), 0, captured).inputs()));
+  }
   for (size_t k = 0; k < program.calls.size(); ++k) {
     int placement = program.calls[k], call = static_cast<int>(k);
+    if (!defined[static_cast<size_t>(placement)]) continue;
     Tensors captured_before;
     for (const at::Tensor& t : eager.captured) captured_before.push_back(t.defined() ? t.clone() : t);
     Memory left(program, placement, call, eager.captured), right(program, placement, call, compiled.captured);

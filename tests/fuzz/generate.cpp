@@ -219,11 +219,12 @@ bool Generator::fits_budget(const Tensors& made) const {
 bool Generator::keep(Step step) {
   std::optional<Saved> before;
   if (step.op.schema().is_mutable()) before.emplace(values_);
+  bool defined = is_defined(step, values_);
   Tensors made;
   bool wanted = false;
   try {
     step.inexact = !runs_exactly(step, values_, made);
-    wanted = fits_budget(made) && (allows_inexact_ || !step.inexact);
+    wanted = defined && fits_budget(made) && (allows_inexact_ || !step.inexact);
   } catch (const std::exception&) {
     wanted = ended_ = !program.steps.empty() && random.chance(0.03);
     made.clear();

@@ -76,16 +76,17 @@ Tensors execute(const Step& step, const Tensors& values) {
   return results;
 }
 
-Tensors execute(const Program& program, const Tensors& inputs, const StepHook& hook) {
+Tensors execute(const Program& program, const Tensors& inputs, const StepHook& after, const BeforeStep& before) {
   Tensors values(static_cast<size_t>(program.values));
   std::copy(inputs.begin(), inputs.end(), values.begin());
   std::vector<std::vector<int>> dead;
   if (program.frees) dead = last_uses(program);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
+    if (before) before(step, values);
     {
       Tensors made = execute(step, values);
-      if (hook) hook(step, made);
+      if (after) after(step, made);
       for (size_t k = 0; k < step.results.size() && k < made.size(); ++k)
         values[static_cast<size_t>(step.results[k])] = std::move(made[k]);
     }

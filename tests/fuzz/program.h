@@ -65,11 +65,19 @@ struct Program {
 /// Called after a step with its results, on the way through a run.
 using StepHook = std::function<void(const Step&, Tensors& results)>;
 
+/// Called before a step.
+using BeforeStep = std::function<void(const Step&, const Tensors& values)>;
+
 /// Runs the steps; `inputs` are the sources' tensors. Throws what an operator throws.
-Tensors execute(const Program& program, const Tensors& inputs, const StepHook& hook = {});
+Tensors execute(const Program& program, const Tensors& inputs, const StepHook& after = {}, const BeforeStep& before = {});
 
 /// One step on the values so far.
 Tensors execute(const Step& step, const Tensors& values);
+
+/// False where the result depends on the order of ATen's loops: what is written overlaps itself or, shifted, what is read.
+/// A program is run for it, so `inputs` are changed.
+bool is_defined(const Step& step, const Tensors& values);
+bool is_defined(const Program& program, const Tensors& inputs);
 
 /// The program without some steps and results. What needs a missing value takes what stands for it, or goes as well.
 Program without(const Program& program, const std::set<int>& steps, const std::set<int>& results);

@@ -113,6 +113,33 @@ TEST(Norm, GroupNorm) {
     }
 }
 
+TEST(Norm, GroupNormOfOtherLayouts) {
+  Tensor image = sample({3, 6, 4, 5}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
+  expect_as_eager([](Tensors& a) { return Tensors{at::group_norm(a[0], 3, a[1], a[1])}; },
+                  {image, sample({6}, at::kFloat)});
+  expect_as_eager([](Tensors& a) { return Tensors{at::group_norm(a[0], 3, a[1], a[1])}; },
+                  {sample({6, 3, 7}, at::kFloat).transpose(0, 1), sample({6}, at::kFloat)});
+  expect_as_eager([](Tensors& a) { return Tensors{at::group_norm(a[0], 2)}; },
+                  {sample({5, 6}, at::kFloat)});
+}
+
+/// Elements of a row that are all equal: nothing but the size of what cancels.
+TEST(Norm, ConstantRows) {
+  Tensor x = sample({6, 1}, at::kFloat).expand({6, 50}) * 1000;
+  expect_as_eager([](Tensors& a) { return Tensors{at::layer_norm(a[0], {50})}; }, {x});
+  expect_as_eager([](Tensors& a) { return Tensors{at::group_norm(a[0], 1)}; }, {x});
+  expect_as_eager([](Tensors& a) { return Tensors{a[0].softmax(1), a[0].var(1)}; }, {x});
+}
+
+TEST(Norm, InPlaceSoftmax) {
+  expect_as_eager(
+      [](Tensors& a) {
+        at::softmax_out(a[0], a[0], 1);
+        return Tensors{a[0]};
+      },
+      {sample({4, 30}, at::kFloat)});
+}
+
 TEST(Norm, BatchNormInInference) {
   for (c10::ScalarType type : kFloats) {
     Tensor x = sample({3, 6, 4, 5}, type), weight = sample({6}, type), mean = sample({6}, type);

@@ -117,6 +117,12 @@ TEST(Reduction, PlacesOfTies) {
   });
 }
 
+TEST(Reduction, PlaceAmongAll) {
+  expect_as_eager(
+      [](Tensors& a) { return Tensors{at::argmax(a[0], std::nullopt, true), at::argmin(a[0])}; },
+      {sample({4, 5, 6}, at::kFloat).permute({2, 0, 1})});
+}
+
 TEST(Reduction, NanWins) {
   for (c10::ScalarType type : kFloats) {
     Tensor x = sample({6, 40}, type);
@@ -266,14 +272,6 @@ TEST(Reduction, OutputOverInput) {
         return Tensors{out};
       },
       {sample({4, 9}, at::kDouble)}, Fates::AnyExtern);
-  // A running sum stored one place further on.
-  expect_as_eager(
-      [](Tensors& a) {
-        Tensor out = a[0].slice(0, 1);
-        at::cumsum_out(out, a[0].slice(0, 0, 20), 0);
-        return Tensors{};
-      },
-      {sample({21}, at::kLong)}, Fates::AnyExtern);
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ double ulps_between(T a, T b) {
   return std::abs(static_cast<double>(ordered_bits(a)) - static_cast<double>(ordered_bits(b)));
 }
 
-/// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN.
+/// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN. With `ulps`, nothing is asked of
+/// where eager left the finite numbers: another rounding overflows elsewhere.
 template <class T>
 bool agree(T a, T b, double ulps) {
   if (std::memcmp(&a, &b, sizeof(T)) == 0) return true;
@@ -51,7 +52,7 @@ bool agree(T a, T b, double ulps) {
     return false;
   } else {
     if (std::isnan(static_cast<double>(a)) && std::isnan(static_cast<double>(b))) return true;
-    return ulps > 0 && ulps_between(a, b) <= ulps;
+    return ulps > 0 && (!std::isfinite(static_cast<double>(a)) || ulps_between(a, b) <= ulps);
   }
 }
 

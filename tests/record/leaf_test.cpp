@@ -119,6 +119,7 @@ TEST_F(Leaf, CommonDtypeIsResultTypes) {
   EXPECT_EQ(common([&] { return i.add(1.5); }), at::kFloat);
   EXPECT_EQ(common([&] { return half * 2; }), at::kHalf);
   EXPECT_EQ(common([&] { return flag + flag; }), at::kBool);  // its alpha, 1, does not count
+  EXPECT_EQ(common([&] { return flag.add(true); }), at::kBool);
   EXPECT_EQ(common([&] { return i.clamp(1, 2.5); }), at::kFloat);
   EXPECT_EQ(common([&] { return at::add(i, half); }), at::kHalf);
   // out= gives the result's type, not the operator's.

@@ -105,10 +105,12 @@ TEST(Aliasing, CapturedTensorsAreReadAtEachCall) {
 
 TEST(Aliasing, CapturedTensorsAreWritten) {
   at::Tensor state = at::zeros({8});
-  auto f = compile([&](const at::Tensor& x) {
-    state.add_(x * 2);
-    return state + 1;
-  }, at_once());
+  auto f = compile(
+      [&](const at::Tensor& x) {
+        state.add_(x * 2);
+        return state + 1;
+      },
+      at_once());
   at::Tensor x = at::ones({8});
   auto version = state._version();
   for (int i = 1; i < 6; ++i) {
@@ -131,7 +133,8 @@ TEST(Aliasing, ACapturedTensorGivenAsArgumentLater) {
   EXPECT_EQ(f.report().records, 1);
   weight.fill_(1);
   EXPECT_TRUE(same(f(weight), at::full({8}, 4.f)));
-  EXPECT_EQ(f.report().records, 1) << "eager: recorded now, the captured tensor would be taken for the argument";
+  EXPECT_EQ(f.report().records, 1)
+      << "eager: recorded now, the captured tensor would be taken for the argument";
   at::Tensor fresh = at::ones({8});
   weight.fill_(1);
   EXPECT_TRUE(same(f(fresh), at::full({8}, 3.f)));
@@ -139,7 +142,8 @@ TEST(Aliasing, ACapturedTensorGivenAsArgumentLater) {
 
 TEST(Aliasing, PlansKeepNoModelAlive) {
   auto weight = std::make_shared<at::Tensor>(at::ones({8}));
-  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weak(weight->getIntrusivePtr());
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weak(
+      weight->getIntrusivePtr());
   auto f = compile([&](const at::Tensor& x) { return x * *weight + 1; }, at_once());
   at::Tensor x = at::randn({8});
   warm_up(f, x);
@@ -186,7 +190,8 @@ TEST(Aliasing, StoragesOverOneBuffer) {
   for (int i = 0; i < 4; ++i) {
     at::Tensor a = at::from_blob(buffer.data(), {20}), b = at::from_blob(buffer.data() + 10, {20});
     f(a, b);
-    at::Tensor c = at::from_blob(expected.data(), {20}), d = at::from_blob(expected.data() + 10, {20});
+    at::Tensor c = at::from_blob(expected.data(), {20}),
+               d = at::from_blob(expected.data() + 10, {20});
     body(c, d);
     EXPECT_EQ(buffer, expected);
   }

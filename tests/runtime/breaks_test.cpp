@@ -65,7 +65,8 @@ TEST(Breaks, OtherDevices) {
 TEST(Breaks, FullgraphThrowsWithTheReason) {
   Options options = at_once("whole");
   options.fullgraph = true;
-  auto f = compile([](const at::Tensor& x) { return x.sum().item<float>() > 0 ? x * 2 : x * 3; }, options);
+  auto f = compile([](const at::Tensor& x) { return x.sum().item<float>() > 0 ? x * 2 : x * 3; },
+                   options);
   for (int i = 0; i < 2; ++i) {
     try {
       f(at::ones({4}));
@@ -94,7 +95,8 @@ TEST(Breaks, StanceForceEager) {
 }
 
 TEST(Breaks, StanceFailOnRerecordNamesTheArgument) {
-  auto f = compile([](const at::Tensor& x, const at::Tensor& y) { return x * 2 + y; }, at_once("strict"));
+  auto f = compile([](const at::Tensor& x, const at::Tensor& y) { return x * 2 + y; },
+                   at_once("strict"));
   set_stance(Stance::FailOnRerecord);
   at::Tensor x = at::ones({4});
   warm_up(f, x, x);  // the first record is none again
@@ -103,7 +105,8 @@ TEST(Breaks, StanceFailOnRerecordNamesTheArgument) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "strict: no plan fits this call: argument 1: sizes [4] expected, [1] came; call it as before, or "
+                 "strict: no plan fits this call: argument 1: sizes [4] expected, [1] came; call "
+                 "it as before, or "
                  "set_stance(Stance::Default) to let it be recorded again");
   }
   EXPECT_TRUE(same(f(x, x), x * 3));
@@ -117,10 +120,15 @@ TEST(Breaks, ReportAndExplainCanBeRead) {
   at::Tensor x = at::randn({16});
   for (int i = 0; i < 3; ++i) f(x);
   std::string report = f.report().text(), explained = f.explain();
-  EXPECT_EQ(report.find("readable: compiled\n  why       proven equal; not raced (Options::race is off)\n"), 0u) << report;
-  for (const char* part : {"1 of them compiled", "1 record, 1 plan, 0 breaks", "aten::mul.Scalar", "fused"})
+  EXPECT_EQ(report.find(
+                "readable: compiled\n  why       proven equal; not raced (Options::race is off)\n"),
+            0u)
+      << report;
+  for (const char* part :
+       {"1 of them compiled", "1 record, 1 plan, 0 breaks", "aten::mul.Scalar", "fused"})
     EXPECT_NE(report.find(part), std::string::npos) << part << " in\n" << report;
-  for (const char* part : {"== trace ==", "== 00-lower ==", "fuse", "== pass-times ==", "== code generator =="})
+  for (const char* part :
+       {"== trace ==", "== 00-lower ==", "fuse", "== pass-times ==", "== code generator =="})
     EXPECT_NE(explained.find(part), std::string::npos) << part << " in\n" << explained;
 }
 

@@ -12,7 +12,9 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-Tolerance loose(c10::ScalarType coarsest = at::kFloat) { return {false, coarsest, 1}; }
+Tolerance loose(c10::ScalarType coarsest = at::kFloat) {
+  return {false, coarsest, 1};
+}
 
 TEST(Compare, ExactWantsTheBits) {
   at::Tensor x = at::tensor({1.f, -0.f, kNan, kInf});
@@ -37,14 +39,17 @@ TEST(Compare, AnyNanEqualsAnyNan) {
 }
 
 TEST(Compare, ToleranceFollowsDtypeAndScale) {
-  auto close = [](float a, float b, const Tolerance& t) { return compare(at::tensor({a, 1000.f}), at::tensor({b, 1000.f}), t).equal; };
+  auto close = [](float a, float b, const Tolerance& t) {
+    return compare(at::tensor({a, 1000.f}), at::tensor({b, 1000.f}), t).equal;
+  };
   EXPECT_TRUE(close(1000, 1000.005f, loose()));
   EXPECT_FALSE(close(1000, 1000.05f, loose()));
   EXPECT_TRUE(close(0, 0.001f, loose())) << "the tensor's largest value sets the scale";
   EXPECT_FALSE(close(0, 0.01f, loose()));
   EXPECT_TRUE(close(1000, 1010, loose(at::kBFloat16))) << "a float result of a bfloat16 chain";
   EXPECT_FALSE(close(1000, 1100, loose(at::kBFloat16)));
-  at::Tensor x = at::tensor({1.f}).to(at::kBFloat16), y = at::tensor({1.0078125f}).to(at::kBFloat16);
+  at::Tensor x = at::tensor({1.f}).to(at::kBFloat16),
+             y = at::tensor({1.0078125f}).to(at::kBFloat16);
   EXPECT_TRUE(compare(x, y, loose()).equal);
   EXPECT_FALSE(compare(x, y, loose()).bitwise);
   EXPECT_FALSE(compare(x, y, {}).equal);
@@ -53,11 +58,13 @@ TEST(Compare, ToleranceFollowsDtypeAndScale) {
 TEST(Compare, IntegersAndBoolsAreExactAlways) {
   EXPECT_FALSE(compare(at::tensor({1, 2}), at::tensor({1, 3}), loose()).equal);
   EXPECT_FALSE(compare(at::ones({1}, at::kBool), at::zeros({1}, at::kBool), loose()).equal);
-  EXPECT_EQ(compare(at::tensor({1, 2}), at::tensor({1, 3}), loose()).what, "at [1]: eager 2, compiled 3");
+  EXPECT_EQ(compare(at::tensor({1, 2}), at::tensor({1, 3}), loose()).what,
+            "at [1]: eager 2, compiled 3");
 }
 
 TEST(Compare, LayoutsMatter) {
-  EXPECT_EQ(compare(at::zeros({2, 3}), at::zeros({3, 2}).t(), {}).what, "strides: eager [3, 1], compiled [1, 2]");
+  EXPECT_EQ(compare(at::zeros({2, 3}), at::zeros({3, 2}).t(), {}).what,
+            "strides: eager [3, 1], compiled [1, 2]");
   EXPECT_FALSE(compare(at::zeros({2}), at::zeros({3}), {}).equal);
   EXPECT_FALSE(compare(at::zeros({2}), at::zeros({2}, at::kDouble), {}).equal);
   EXPECT_FALSE(compare(at::zeros({2}), at::Tensor(), {}).equal);
@@ -71,7 +78,8 @@ TEST(Compare, ComplexAndNarrowTypes) {
   at::Tensor c = at::complex(at::tensor({1.f, 2.f}), at::tensor({3.f, 4.f}));
   at::Tensor d = at::complex(at::tensor({1.f, 2.f}), at::tensor({3.f, 5.f}));
   EXPECT_EQ(compare(c, d, {}).what, "at [1]: eager 4, compiled 5");
-  at::Tensor e = at::tensor({1.f, 2.f}).to(at::kFloat8_e4m3fn), f = at::tensor({1.f, 3.f}).to(at::kFloat8_e4m3fn);
+  at::Tensor e = at::tensor({1.f, 2.f}).to(at::kFloat8_e4m3fn),
+             f = at::tensor({1.f, 3.f}).to(at::kFloat8_e4m3fn);
   EXPECT_FALSE(compare(e, f, {}).equal);
   EXPECT_TRUE(compare(e, e.clone(), {}).equal);
 }

@@ -31,10 +31,13 @@ std::string difference(const Made& a, const Made& b) {
   EXPECT_EQ(equal, text.empty()) << text;
   return text;
 }
-std::string difference(const Tensors& a, const Tensors& b) { return difference(*make(a), *make(b)); }
+std::string difference(const Tensors& a, const Tensors& b) {
+  return difference(*make(a), *make(b));
+}
 
 TEST(Key, EqualLayoutsAreEqual) {
-  EXPECT_EQ(difference({at::randn({2, 3}), at::randn({4})}, {at::zeros({2, 3}), at::zeros({4})}), "");
+  EXPECT_EQ(difference({at::randn({2, 3}), at::randn({4})}, {at::zeros({2, 3}), at::zeros({4})}),
+            "");
   EXPECT_EQ(difference({at::Tensor()}, {at::Tensor()}), "");
   EXPECT_EQ(difference(Tensors{}, Tensors{}), "");
 }
@@ -42,8 +45,10 @@ TEST(Key, EqualLayoutsAreEqual) {
 TEST(Key, EveryPropertyOfATensorMatters) {
   at::Tensor x = at::zeros({2, 3});
   EXPECT_EQ(difference({x}, {at::zeros({2, 4})}), "argument 0: sizes [2, 3] expected, [2, 4] came");
-  EXPECT_EQ(difference({x}, {at::zeros({3, 2}).t()}), "argument 0: strides [3, 1] expected, [1, 2] came");
-  EXPECT_EQ(difference({x}, {at::zeros({2, 3}, at::kDouble)}), "argument 0: dtype Float expected, Double came");
+  EXPECT_EQ(difference({x}, {at::zeros({3, 2}).t()}),
+            "argument 0: strides [3, 1] expected, [1, 2] came");
+  EXPECT_EQ(difference({x}, {at::zeros({2, 3}, at::kDouble)}),
+            "argument 0: dtype Float expected, Double came");
   EXPECT_EQ(difference({x}, {at::zeros({2, 3}).requires_grad_()}),
             "argument 0: requires_grad false expected, true came");
   EXPECT_EQ(difference({x}, {at::Tensor()}), "argument 0: defined true expected, false came");
@@ -57,7 +62,8 @@ TEST(Key, EveryPropertyOfATensorMatters) {
   EXPECT_NE(difference({x}, {inference}).find("argument 0: kind"), std::string::npos);
   at::Tensor wrapped = at::zeros({}), number = at::zeros({});
   number.unsafeGetTensorImpl()->set_wrapped_number(true);
-  EXPECT_EQ(difference({wrapped}, {number}), "argument 0: wrapped number false expected, true came");
+  EXPECT_EQ(difference({wrapped}, {number}),
+            "argument 0: wrapped number false expected, true came");
 }
 
 TEST(Key, StaticsMatter) {
@@ -106,9 +112,12 @@ TEST(Key, OverlapMatters) {
   auto same = make({slice(base, 0), slice(base, 0)});
   auto by_five = make({slice(base, 0), slice(base, 5)});
   auto by_six = make({slice(base, 0), slice(base, 6)});
-  EXPECT_EQ(difference(*disjoint, *same), "arguments: disjoint memory expected, some that share memory came");
-  EXPECT_EQ(difference(*same, *disjoint), "arguments: shared memory expected, disjoint memory came");
-  EXPECT_EQ(difference(*by_five, *by_six), "argument 1: overlaps the other arguments' memory differently than expected");
+  EXPECT_EQ(difference(*disjoint, *same),
+            "arguments: disjoint memory expected, some that share memory came");
+  EXPECT_EQ(difference(*same, *disjoint),
+            "arguments: shared memory expected, disjoint memory came");
+  EXPECT_EQ(difference(*by_five, *by_six),
+            "argument 1: overlaps the other arguments' memory differently than expected");
   // Where they lie together does not matter, only how far apart.
   EXPECT_EQ(difference(*by_five, *make({slice(other, 20), slice(other, 25)})), "");
   EXPECT_NE(difference(*by_five, *make({slice(base, 5), slice(base, 0)})), "");
@@ -132,7 +141,8 @@ TEST(Key, ManyTensors) {
   EXPECT_EQ(difference(many, moved), "");
   moved[148] = moved[3];
   moved[153] = moved[3];
-  EXPECT_EQ(difference(many, moved), "arguments: disjoint memory expected, some that share memory came");
+  EXPECT_EQ(difference(many, moved),
+            "arguments: disjoint memory expected, some that share memory came");
   moved[77] = at::zeros({3, 9});
   EXPECT_EQ(difference(many, moved), "argument 77: sizes [3, 3] expected, [3, 9] came");
 }
@@ -149,7 +159,8 @@ TEST(Key, WhatIsNoPlainCpuTensorIsRefusedWithTheNextStep) {
   EXPECT_NE(text(at::eye(3).to_sparse()).find("to_dense()"), std::string::npos);
   EXPECT_EQ(text(at::zeros({2}, at::kComplexFloat).conj()),
             "argument 0 is a lazy conjugate; pass x.resolve_conj()");
-  EXPECT_NE(text(at::imag(at::zeros({2}, at::kComplexFloat).conj())).find("resolve_neg"), std::string::npos);
+  EXPECT_NE(text(at::imag(at::zeros({2}, at::kComplexFloat).conj())).find("resolve_neg"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -28,9 +28,16 @@ class Program {
  public:
   explicit Program(const std::vector<at::Tensor>& arguments) {
     for (const at::Tensor& tensor : arguments) {
-      int storage = add({ir::Role::Argument, static_cast<int64_t>(tensor.nbytes()), static_cast<int>(trace.arguments.size())});
+      int storage = add({ir::Role::Argument, static_cast<int64_t>(tensor.nbytes()),
+                         static_cast<int>(trace.arguments.size())});
       trace.arguments.push_back(static_cast<int>(trace.tensors.size()));
-      trace.tensors.push_back({storage, tensor.scalar_type(), 0, tensor.sizes().vec(), tensor.strides().vec(), false, {}});
+      trace.tensors.push_back({storage,
+                               tensor.scalar_type(),
+                               0,
+                               tensor.sizes().vec(),
+                               tensor.strides().vec(),
+                               false,
+                               {}});
     }
   }
 
@@ -63,13 +70,19 @@ class Program {
     kernels.push_back(std::move(ready));
   }
   ir::Extern& call(const char* name, const char* overload, std::vector<ir::View> inputs) {
-    ir::Extern step{c10::Dispatcher::singleton().findSchemaOrThrow(name, overload), {}, std::move(inputs), {}, {}, -1};
+    ir::Extern step{c10::Dispatcher::singleton().findSchemaOrThrow(name, overload),
+                    {},
+                    std::move(inputs),
+                    {},
+                    {},
+                    -1};
     for (size_t i = 0; i < step.inputs.size(); ++i)
       step.slots.push_back({ir::Extern::Slot::Kind::Tensor, {}, {static_cast<int>(i)}});
     schedule.steps.emplace_back(std::move(step));
     return std::get<ir::Extern>(schedule.steps.back());
   }
-  ir::View extern_output(ir::Extern& step, std::vector<int64_t> sizes, ir::Role role = ir::Role::Temporary) {
+  ir::View extern_output(ir::Extern& step, std::vector<int64_t> sizes,
+                         ir::Role role = ir::Role::Temporary) {
     ir::Storage storage{role, ir::numel(sizes) * 4};
     storage.made_by_extern = true;
     ir::View made = view(add(storage), std::move(sizes));

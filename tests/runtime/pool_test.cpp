@@ -16,7 +16,9 @@
 namespace graft::runtime {
 namespace {
 
-bool aligned(const void* pointer, uintptr_t to) { return reinterpret_cast<uintptr_t>(pointer) % to == 0; }
+bool aligned(const void* pointer, uintptr_t to) {
+  return reinterpret_cast<uintptr_t>(pointer) % to == 0;
+}
 
 TEST(SizeClass, HoldsWhatWasAskedForAndLittleMore) {
   for (size_t bytes = 1; bytes < kMaxBytes; bytes += bytes / 17 + 1) {

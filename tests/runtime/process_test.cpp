@@ -13,7 +13,9 @@
 namespace graft::test {
 namespace {
 
-at::Tensor body(const at::Tensor& x) { return (x * 2 + 1).relu() - x; }
+at::Tensor body(const at::Tensor& x) {
+  return (x * 2 + 1).relu() - x;
+}
 
 /// Runs one test of this program in a process of its own, with stderr in the answer.
 struct Ran {
@@ -22,7 +24,8 @@ struct Ran {
 };
 Ran run_alone(const std::string& test, const std::string& environment) {
   std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::string command = environment + " timeout 120 " + self + " --gtest_also_run_disabled_tests --gtest_filter=" + test + " 2>&1";
+  std::string command = environment + " timeout 120 " + self +
+                        " --gtest_also_run_disabled_tests --gtest_filter=" + test + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Ran ran;
   char buffer[4096];
@@ -52,7 +55,8 @@ TEST(Process, DISABLED_OneThatExitsWhileCompiling) {
   std::exit(0);
 }
 TEST(Process, ExitWhileCompiling) {
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(run_alone("Process.DISABLED_OneThatExitsWhileCompiling", "").status, 0);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(run_alone("Process.DISABLED_OneThatExitsWhileCompiling", "").status, 0);
 }
 
 TEST(Process, AForkedChildUsesPlansAndMakesNewOnes) {
@@ -105,14 +109,17 @@ TEST(Process, DISABLED_OneThatCompiles) {
   at::Tensor x = at::randn({8}), y = at::randn({9});
   for (int i = 0; i < 4; ++i) f(x);
   f(y);
-  auto broken = compile([](const at::Tensor& t) { return t * t.sum().item<float>(); }, at_once("broken"));
+  auto broken =
+      compile([](const at::Tensor& t) { return t * t.sum().item<float>(); }, at_once("broken"));
   broken(x);
 }
 TEST(Process, LogsByTopic) {
-  Ran ran = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_LOGS=graph_breaks,recompiles,fusion,codegen,cache,typo");
+  Ran ran = run_alone("Process.DISABLED_OneThatCompiles",
+                      "GRAFT_LOGS=graph_breaks,recompiles,fusion,codegen,cache,typo");
   EXPECT_EQ(ran.status, 0);
   for (const char* part :
-       {"graft: warning: GRAFT_LOGS: no topic \"typo\"", "graft: graph_breaks: broken: aten::_local_scalar_dense",
+       {"graft: warning: GRAFT_LOGS: no topic \"typo\"",
+        "graft: graph_breaks: broken: aten::_local_scalar_dense",
         "graft: recompiles: my function: recorded again: argument 0: sizes [8] expected, [9] came",
         "graft: fusion: my function: 4 operators fused", "graft: codegen: my function: kernel ",
         "graft: cache: my function: kernel "})
@@ -128,8 +135,10 @@ TEST(Process, TraceDirectory) {
   EXPECT_EQ(ran.status, 0) << ran.output;
   EXPECT_EQ(fs::status(top).permissions() & fs::perms::mask, fs::perms::owner_all);
   std::string names;
-  for (const auto& entry : fs::recursive_directory_iterator(top)) names += entry.path().filename().string() + "\n";
-  for (const char* part : {"my_function-", "trace.txt", "00-lower.txt", "operators.txt", ".ll", ".s"})
+  for (const auto& entry : fs::recursive_directory_iterator(top))
+    names += entry.path().filename().string() + "\n";
+  for (const char* part :
+       {"my_function-", "trace.txt", "00-lower.txt", "operators.txt", ".ll", ".s"})
     EXPECT_NE(names.find(part), std::string::npos) << part << " in\n" << names;
   fs::remove_all(top);
   Ran bad = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_TRACE=/proc/nowhere");

@@ -7,7 +7,9 @@
 namespace graft::test {
 namespace {
 
-at::Tensor body(const at::Tensor& x, const at::Tensor& y) { return (x * y + 1).relu() - y; }
+at::Tensor body(const at::Tensor& x, const at::Tensor& y) {
+  return (x * y + 1).relu() - y;
+}
 
 template <class Work>
 void on_threads(int count, Work work) {
@@ -39,8 +41,12 @@ void many_threads(Options options) {
   EXPECT_EQ(f.report().calls, 8 * 60 + 40);
 }
 
-TEST(Threads, ColdSynchronous) { many_threads(at_once()); }
-TEST(Threads, ColdAsynchronousWithRace) { many_threads({}); }
+TEST(Threads, ColdSynchronous) {
+  many_threads(at_once());
+}
+TEST(Threads, ColdAsynchronousWithRace) {
+  many_threads({});
+}
 
 TEST(Threads, Warm) {
   auto f = compile(body, at_once());

@@ -6,7 +6,9 @@
 namespace graft::test {
 namespace {
 
-at::Tensor affine(const at::Tensor& x, const at::Tensor& y) { return x * y + x; }
+at::Tensor affine(const at::Tensor& x, const at::Tensor& y) {
+  return x * y + x;
+}
 
 TEST(Tiers, SynchronousFlow) {
   auto f = compile(affine, at_once("affine"));
@@ -98,14 +100,16 @@ TEST(Tiers, ArgumentsThatNeverRepeatStopTheRecording) {
 
 TEST(Tiers, HostCodeThatBranchesOnAGlobalIsCaught) {
   static bool flip = false;
-  auto f = compile([](const at::Tensor& x) { return flip ? x * 2 + 1 : x * 3 + 1; }, at_once("flips"));
+  auto f =
+      compile([](const at::Tensor& x) { return flip ? x * 2 + 1 : x * 3 + 1; }, at_once("flips"));
   at::Tensor x = at::ones({4});
   f(x);
   flip = true;
   EXPECT_TRUE(same(f(x), x * 3)) << "eager's result, whatever the plan says";
   Report report = f.report();
   EXPECT_EQ(report.verdict, Verdict::Mismatch);
-  EXPECT_EQ(report.reason.substr(0, 45), "result 0 at [0]: eager 3, compiled 4; a funct") << report.reason;
+  EXPECT_EQ(report.reason.substr(0, 45), "result 0 at [0]: eager 3, compiled 4; a funct")
+      << report.reason;
   EXPECT_FALSE(report.bitwise);
   EXPECT_TRUE(same(f(x), x * 3));
   EXPECT_EQ(report.plan_hits, 0);
@@ -113,7 +117,10 @@ TEST(Tiers, HostCodeThatBranchesOnAGlobalIsCaught) {
 
 TEST(Tiers, DataReadBehindTheObserverIsCaught) {
   auto f = compile(
-      [](const at::Tensor& x) { return x.const_data_ptr<float>()[0] > 0 ? at::relu(x) + 1 : x * 2 + 5; }, at_once());
+      [](const at::Tensor& x) {
+        return x.const_data_ptr<float>()[0] > 0 ? at::relu(x) + 1 : x * 2 + 5;
+      },
+      at_once());
   f(at::ones({4}));
   at::Tensor negative = -at::ones({4});
   EXPECT_TRUE(same(f(negative), negative * 2 + 5));
@@ -136,7 +143,8 @@ TEST(Tiers, AnAuditFindsALateChange) {
 
 TEST(Tiers, NumbersInTheResultMustStayTheSame) {
   static int count = 0;
-  auto f = compile([](const at::Tensor& x) { return std::make_pair(x * 2 + 1, ++count); }, at_once());
+  auto f =
+      compile([](const at::Tensor& x) { return std::make_pair(x * 2 + 1, ++count); }, at_once());
   at::Tensor x = at::ones({4});
   f(x);
   EXPECT_EQ(f(x).second, 2);
@@ -199,7 +207,8 @@ TEST(Tiers, NestedCompiledFunctionsAreOne) {
   warm_up(outer, x);
   EXPECT_TRUE(same(outer(x), (x * 2 + 1) * x));
   EXPECT_EQ(outer.report().kernels, 1);
-  EXPECT_EQ(inner.report().records, 1) << "the outer shadow run's eager side calls it outside of a record";
+  EXPECT_EQ(inner.report().records, 1)
+      << "the outer shadow run's eager side calls it outside of a record";
 }
 
 TEST(Tiers, DropoutDrawsEagersNumbers) {
@@ -215,6 +224,18 @@ TEST(Tiers, DropoutDrawsEagersNumbers) {
   EXPECT_TRUE(same(at::rand({3}), after));
   EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
   EXPECT_EQ(f.report().plan_hits, 4);
+}
+
+TEST(Tiers, AGeneratorOfTheUsersOwn) {
+  at::Generator generator = at::detail::createCPUGenerator(7);
+  auto noisy = [&](const at::Tensor& x) { return x * 2 + at::rand({64}, generator); };
+  at::Tensor x = at::randn({64});
+  std::vector<at::Tensor> expected;
+  for (int i = 0; i < 5; ++i) expected.push_back(noisy(x));
+  auto f = compile(noisy, at_once("noisy"));
+  generator.set_current_seed(7);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(same(f(x), expected[i])) << i;
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
 }
 
 TEST(Tiers, ScalarsAndContainersAreSeenThrough) {

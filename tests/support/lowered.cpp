@@ -69,10 +69,11 @@ void expect_near_as_eager(const at::Tensor& actual, const at::Tensor& eager,
     EXPECT_LE(ours.most, eager.scalar_type() == at::kDouble ? 1e-10 : 64 * rounding) << what;
     return;
   }
-  EXPECT_LE(ours.most, std::max(theirs.most, 1.001 * rounding)) << what;
-  // Where both err by roundings alone, few elements say little.
+  EXPECT_LE(ours.most, std::max(1.25 * theirs.most, 1.02 * rounding)) << what;
+  // The largest error is a matter of luck where both err by a few roundings; the sum over many is
+  // not.
   if (actual.numel() >= 100) {
-    EXPECT_LE(ours.sum, 1.1 * theirs.sum) << what;
+    EXPECT_LE(ours.sum, 1.05 * theirs.sum) << what;
   }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes unicode_tables.inc: what BERT's uncased tokenizer must know of Unicode, from Python's unicodedata.
+"""Writes unicode_tables.inc: what BERT's uncased tokenizer must know of Unicode.
 
 usage: make_unicode.py > unicode_tables.inc
 """
@@ -18,8 +18,8 @@ def fold(code):
 
 
 codes = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
-# Left out: Hangul, which is arithmetic; the compatibility ideographs, which the vocabulary does not have in either
-# form; and the few letters (of Indic scripts and musical notation) that become two.
+# Left out: Hangul, which is arithmetic; the compatibility ideographs, which the vocabulary does not
+# have in either form; and the few letters (of Indic scripts and music) that become two.
 folded = {
     c: ord(fold(c))
     for c in codes

@@ -16,10 +16,14 @@ llvm::Value* Emitter::stride(const Stride& s) {
 llvm::Value* Emitter::pointer(int access, int depth) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
   llvm::Type* element = mem(affine.dtype);
-  size_t f = 0;
-  while (frames_[f].depth != depth) ++f;
-  for (const auto& [known, made] : frames_[f].pointers)
-    if (known == access) return made;
+  // Of the loop's own frame; a guard's frame on top of it keeps what is made under the guard.
+  size_t f = frames_.size();
+  while (f > 0 && frames_[f - 1].depth >= depth) {
+    --f;
+    if (frames_[f].depth == depth)
+      for (const auto& [known, made] : frames_[f].pointers)
+        if (known == access) return made;
+  }
   llvm::Value* made;
   if (depth == 0) {
     if (affine.pointer >= 0) {
@@ -42,7 +46,7 @@ llvm::Value* Emitter::pointer(int access, int depth) {
       made = b_.CreateGEP(element, made, b_.CreateMul(frames_[f].index, stride(s)));
     }
   }
-  frames_[f].pointers.emplace_back(access, made);
+  frame_at(depth).pointers.emplace_back(access, made);
   return made;
 }
 

@@ -98,7 +98,7 @@ llvm::Value* Calls::sleef(ir::Routine routine, ScalarType type, llvm::Value* x, 
   std::string stem = name.substr(0, split), bound = split == std::string::npos ? "" : name.substr(split);
   // Without AVX2 ATen calls the C library, and its libtorch has no SLEEF of that width.
   if (!machine_.avx2) return libm(stem, x, y);
-  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_, type)) return inline_exp(b_, machine_, x);
+  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_)) return inline_exp(b_, machine_, x);
   unsigned native = static_cast<unsigned>(type == ScalarType::Float ? machine_.lanes : machine_.lanes / 2);
   name = "Sleef_" + stem + (type == ScalarType::Double ? "d" : "") + std::to_string(native) + bound;
   llvm::Type* t = FixedVectorType::get(x->getType()->getScalarType(), native);

@@ -13,6 +13,7 @@
 #include "codegen/llvm/calls.h"
 #include "codegen/llvm/memory.h"
 #include "codegen/llvm/plan.h"
+#include "codegen/llvm/strips.h"
 
 namespace graft::codegen {
 
@@ -61,6 +62,13 @@ class Emitter {
     Builder::InsertPoint saved_;
     int saved_depth_;
   };
+  struct Strips {
+    StripPlan plan;
+    std::vector<llvm::AllocaInst*> buffers;  ///< a value
+    llvm::BasicBlock* before = nullptr;      ///< the strips' loop
+    llvm::Value* start = nullptr;            ///< of the current strip
+    int phase = 0;
+  };
   using Body = std::function<void()>;
 
   // Shorthands.
@@ -101,6 +109,12 @@ class Emitter {
   size_t copies() const { return lanes_.empty() ? 1 : lanes_.size(); }
   bool in_lanes() const { return !lanes_.empty(); }
   llvm::Value* mask() const { return in_lanes() ? lanes_[copy_].mask : nullptr; }
+
+  // Strips: strip_loop.cpp
+  void strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan plan);
+  void strip_steps(const StripPhase& phase);
+  llvm::Value* strip_place(int v);
+  llvm::Value* kept(int v);  ///< from its buffer, or null
 
   // Values: values.cpp
   llvm::Value* get(int v);   ///< a scalar, or a vector if it varies
@@ -168,6 +182,7 @@ class Emitter {
   std::vector<Copy> lanes_;
   size_t copy_ = 0;
   int lanes_loop_ = -1;
+  std::optional<Strips> strips_;
   std::vector<Emitted> emitted_;
   std::vector<llvm::SmallVector<Accumulator, 4>> accumulators_;
   std::vector<llvm::AllocaInst*> counters_;  ///< a kernel variable of the range

@@ -40,15 +40,16 @@ class Exp {
   }
 
   llvm::Value* twice(llvm::Value* x) {
-    llvm::Value* d = clamp(x, -1000, 1000);
+    llvm::Value* d = clamp(x, -1000.5, 1000.5);
     llvm::Value* q = b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, b_.CreateFMul(d, k(1.442695040888963407359924681001892137426645954152985934135449406931)));
     llvm::Value* s = mla(q, k(-.69314718055966295651160180568695068359375), d);
     s = mla(q, k(-.28235290563031577122588448175013436025525412068e-12), s);
-    llvm::Value* u = k(0.2081276378237164457e-8);
-    for (double c : {0.2510210320463e-7, 0.2755762628169e-6, 0.2755723402025388e-5, 0.2480158687479686e-4, 0.1984126989855865e-3,
-                     0.1388888889014496e-2, 0.8333333333336382e-2, 0.4166666666665769e-1, 0.16666666666666577, 0.5})
-      u = mla(u, s, k(c));
-    u = b_.CreateFAdd(k(1.0), mla(b_.CreateFMul(s, s), u, s));
+    llvm::Value *s2 = b_.CreateFMul(s, s), *s4 = b_.CreateFMul(s2, s2), *s8 = b_.CreateFMul(s4, s4);
+    auto pair = [&](double high, double low) { return mla(s, k(high), k(low)); };
+    llvm::Value* low = mla(s2, pair(+0.1388888888914497797e-2, +0.8333333333314938210e-2), pair(+0.4166666666666602598e-1, +0.1666666666666669072e+0));
+    llvm::Value* middle = mla(s2, pair(+0.2755762628169491192e-6, +0.2755723402025388239e-5), pair(+0.2480158687479686264e-4, +0.1984126989855865850e-3));
+    llvm::Value* u = mla(s8, pair(+0.2081276378237164457e-8, +0.2511210703042288022e-7), mla(s4, middle, low));
+    for (double c : {0.5, 1.0, 1.0}) u = mla(u, s, k(c));
     return scale(u, q, 52, 1023, b_.getInt64Ty());
   }
 
@@ -96,6 +97,6 @@ class Exp {
 
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x) { return Exp(builder, machine, x->getType()).run(x); }
 
-bool inline_exp_is_sleef(const Machine& machine, ir::ScalarType type) { return machine.fma && type == ir::ScalarType::Float; }
+bool inline_exp_is_sleef(const Machine& machine) { return machine.fma; }
 
 }  // namespace graft::codegen

@@ -12,7 +12,8 @@ constexpr int64_t kCascadeSteps = 32;
 void Emitter::open(int l, llvm::BasicBlock* before, llvm::Value* index) {
   Frame frame;
   frame.loop = l;
-  frame.before = before;
+  // In strips, what is hoisted goes before all of them.
+  frame.before = strips_ && loop(l).vector ? strips_->before : before;
   frame.index = index;
   frame.depth = loop(l).depth;
   frames_.push_back(frame);
@@ -113,7 +114,13 @@ void Emitter::inner_loop(int l) {
   for (int p : started) start_reduction(p);
   if (loop(l).vector) {
     bool is_range = layout_.range == RangeKind::Elements && loop(l).parent == 0;
-    vector_loop(l, is_range ? begin_ : i64(0), is_range ? end_ : extent(loop(l).var), [&] { items(l); });
+    llvm::Value *from = is_range ? begin_ : i64(0), *to = is_range ? end_ : extent(loop(l).var);
+    StripPlan strips;
+    if (loop(l).strips) strips = plan_strips(layout_, plan_, l);
+    if (strips.phases.empty())
+      vector_loop(l, from, to, [&] { items(l); });
+    else
+      strip_loop(l, from, to, std::move(strips));
   } else {
     serial_loop(l);
   }

@@ -240,19 +240,19 @@ class Planner {
     auto self = static_cast<int>(&l - plan_.loops.data());
     int weight = 0;
     bool arrays = false;
+    auto source = [](const PlanValue& v) { return info(static_cast<ir::Routine>(v.payload)).source; };
+    for (const PlanValue& v : plan_.values)
+      arrays = arrays || (v.op == Op::Call && v.varying && v.home == self && source(v) == ir::RoutineSource::Vml);
+    l.strips = arrays && !l.nested;
     for (const PlanValue& v : plan_.values) {
       if (!v.varying || !plan_.encloses(self, v.home)) continue;
-      int64_t wide = c10::elementSize(v.type) == 8 ? 2 : 1;
-      int cost = 1;
-      if (v.op == Op::Call) {
-        ir::RoutineSource source = info(static_cast<ir::Routine>(v.payload)).source;
-        cost = source == ir::RoutineSource::Inline ? 12 : 24;
-        arrays = arrays || source == ir::RoutineSource::Vml;
-      }
-      weight += static_cast<int>(cost * wide);
+      int cost = c10::elementSize(v.type) == 8 ? 2 : 1;
+      if (v.op == Op::Call && source(v) == ir::RoutineSource::Inline) cost *= 12;
+      if (v.op == Op::Call && source(v) == ir::RoutineSource::Sleef) cost *= v.payload == static_cast<int64_t>(ir::Routine::SleefExp) ? 12 : 40;
+      if (v.op == Op::Call && (source(v) == ir::RoutineSource::Libm || (source(v) == ir::RoutineSource::Vml && !l.strips))) cost *= 80;
+      weight += cost;
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
-    l.strips = arrays && !l.nested;
   }
 
   const ir::Kernel& kernel_;

@@ -31,6 +31,7 @@ llvm::Value* Emitter::get(int v) {
   Emitted& known = emitted_[static_cast<size_t>(v)];
   if (known.value.size() > c && known.value[c]) return known.value[c];
   At at(*this, loop(plan.home).depth);
+  if (llvm::Value* there = kept(v)) return remember(v, there);
   return remember(v, compute(v));
 }
 
