@@ -37,17 +37,18 @@ struct RopeArguments {
   at::Tensor cos = at::randn({16, 64}), sin = at::randn({16, 64});
 };
 
-void key_of_four_tensors(benchmark::State& state) {
-  RopeArguments a;
+void key(benchmark::State& state) {
+  std::vector<at::Tensor> tensors;
+  for (int64_t i = 0; i < state.range(0); ++i) tensors.push_back(at::randn({4, 16, 64}));
   graft::detail::FlatArgs args;
-  for (const at::Tensor* tensor : {&a.q, &a.k, &a.cos, &a.sin}) args.tensors.push_back(tensor);
+  for (const at::Tensor& tensor : tensors) args.tensors.push_back(&tensor);
   graft::runtime::Key key;
   for (auto _ : state) {
     key.build(args);
     benchmark::DoNotOptimize(key.hash);
   }
 }
-BENCHMARK(key_of_four_tensors);
+BENCHMARK(key)->Name("key/tensors")->Arg(1)->Arg(4)->Arg(32)->Arg(600);
 
 void look_up_of_four_tensors(benchmark::State& state) {
   RopeArguments a;

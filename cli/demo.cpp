@@ -11,7 +11,6 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -116,9 +115,10 @@ void print_regions(const Results& results, bool color) {
   table.print(std::cout, color);
   const double saved_ms = eager_ms - lab::median(whole.compiled.ms);
   std::cout << "Compiling them all took " << number(compile_ms) << " ms, in the background";
-  if (whole.speedup.lo > 1)
+  if (whole.speedup.lo > 1) {
     std::cout << "; it has paid after " << std::ceil(compile_ms / saved_ms)
               << " encodings of this size";
+  }
   std::cout << ".\nA region alone is measured without the pool; its share is of eager's time for "
                "the whole model.\n\n";
 }
@@ -255,13 +255,20 @@ void add_demo(CLI::App& app) {
   add_compile_flags(*demo, options->compile);
   demo->add_option("--threads", options->threads, "Intra-op threads (default: ATen's choice)")
       ->check(CLI::Range(1, 4096));
-  demo->add_option("--cut", options->cut,
-                   "Compile the functions between the matmuls, or the matmuls with them")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Cut>{{"elementwise", Cut::Elementwise}, {"blocks", Cut::Blocks}}));
-  demo->add_option("--attention", options->attention, "Attention of the compiled side")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Attention>{
-          {"sdpa", Attention::Sdpa}, {"explicit", Attention::Explicit}}));
+  demo->add_option_function<std::string>(
+          "--cut",
+          [options](const std::string& name) {
+            options->cut = name == "blocks" ? Cut::Blocks : Cut::Elementwise;
+          },
+          "Compile what lies between the matmuls, or blocks with their matmuls (the default)")
+      ->check(CLI::IsMember({"elementwise", "blocks"}));
+  demo->add_option_function<std::string>(
+          "--attention",
+          [options](const std::string& name) {
+            options->attention = name == "explicit" ? Attention::Explicit : Attention::Sdpa;
+          },
+          "Attention of the compiled side: sdpa (the default), or its softmax as a region")
+      ->check(CLI::IsMember({"sdpa", "explicit"}));
   demo->callback([options] {
     if (const int code = run_demo(*options); code != 0) throw CLI::RuntimeError(code);
   });

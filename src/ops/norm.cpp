@@ -121,7 +121,8 @@ std::vector<Row> norm_rows() {
       {"aten::_log_softmax", log_softmax, "logarithm of the softmax"},
       {"aten::log_softmax", log_softmax, "logarithm of the softmax with out="},
   };
-  for (const Row& row : layer_rows()) rows.push_back(row);
+  for (const auto& family : {layer_rows(), norm_backward_rows()})
+    rows.insert(rows.end(), family.begin(), family.end());
   return rows;
 }
 

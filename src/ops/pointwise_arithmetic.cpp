@@ -88,13 +88,13 @@ Value divide_raises(Args& a) { return a.text("rounding_mode").empty() ? Value{} 
 
 Value remainder(Args& a) {
   Value x = a[0], y = a[1], zero = x.like(0);
-  Value mod = a.is_float() ? ir::call(Routine::SleefFmod, x, y) : x.op(Op::IRem, y);
+  Value mod = a.is_float() ? ir::call(Routine::LibmFmod, x, y) : x.op(Op::IRem, y);
   Value adjust = ir::ne(mod, zero) & (ir::lt(y, zero) ^ ir::lt(mod, zero));
   return ir::select(adjust, mod + y, mod);
 }
 
 Value fmod(Args& a) {
-  return a.is_float() ? ir::call(Routine::SleefFmod, a[0], a[1]) : a[0].op(Op::IRem, a[1]);
+  return a.is_float() ? ir::call(Routine::LibmFmod, a[0], a[1]) : a[0].op(Op::IRem, a[1]);
 }
 
 /// x to a constant integer power; integer products wrap, so their order is free.
@@ -153,8 +153,8 @@ std::vector<PointwiseRow> arithmetic_rows() {
       {"aten::mul", 2, Same, mul, Domain::Any, Bits, "a * b"},
       {"aten::div", 2, Divide, divide, Domain::Divisor, Bits, "a / b, or its trunc or floor", divide_raises},
       {"aten::floor_divide", 2, Same, floor_divide, Domain::Divisor, Bits, "floor(a / b)", zero_divisor},
-      {"aten::remainder", 2, Same, remainder, Domain::Divisor, Body, "remainder with the divisor's sign", zero_divisor},
-      {"aten::fmod", 2, Same, fmod, Domain::Divisor, Body, "remainder with the dividend's sign", zero_divisor},
+      {"aten::remainder", 2, Same, remainder, Domain::Divisor, Close, "remainder with the divisor's sign", zero_divisor},
+      {"aten::fmod", 2, Same, fmod, Domain::Divisor, Close, "remainder with the dividend's sign", zero_divisor},
       {"aten::pow", 2, Same, power, Domain::Power, Bits, "a to the power b; constant ±0.5, ±1, ±2, 3 without pow()"},
       {"aten::atan2", 2, Float, [](Args& a) { return ir::call(Routine::SleefAtan2, a[0], a[1]); }, Domain::Any, Body,
        "angle of (b, a)"},

@@ -101,9 +101,9 @@ std::vector<PointwiseRow> ternary_rows() {
   return {
       {"aten::maximum", 2, Same, bigger, Domain::Any, Bits, "the larger; NaN if either is"},
       {"aten::minimum", 2, Same, smaller, Domain::Any, Bits, "the smaller; NaN if either is"},
-      {"aten::fmax", 2, Same, fmax, Domain::Any, Bits, "the larger; the other where one is NaN"},
-      {"aten::fmin", 2, Same, fmin, Domain::Any, Bits, "the smaller; the other where one is NaN"},
-      {"aten::clamp", 3, Same, clamp, Domain::Any, Bits, "min(max(a, low), high)"},
+      {"aten::fmax", 2, Same, fmax, Domain::Any, Close, "the larger; the other where one is NaN"},
+      {"aten::fmin", 2, Same, fmin, Domain::Any, Close, "the smaller; the other where one is NaN"},
+      {"aten::clamp", 3, Same, clamp, Domain::Any, Close, "min(max(a, low), high)"},
       {"aten::clamp_min", 2, Same, clamp_min, Domain::Any, Bits, "max(a, low)"},
       {"aten::clamp_max", 2, Same, clamp_max, Domain::Any, Bits, "min(a, high)"},
       {"aten::where", 3, Same, [](Args& a) { return ir::select(a.truth(0), a[1], a[2]); }, Domain::Any, Bits,

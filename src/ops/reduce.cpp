@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -44,7 +45,7 @@ ir::View at_least_1d(ir::View view) {
 
 bool overlaps(const ir::View& in, const std::vector<ir::View>& outs, bool in_step) {
   return std::any_of(outs.begin(), outs.end(), [&](const ir::View& out) {
-    return ir::may_overlap(in, out) && !(in_step && in == out);
+    return overlap(in, out) && !(in_step && in == out);
   });
 }
 

@@ -129,6 +129,8 @@ int Storages::add_captured(const c10::TensorImpl& tensor, int capture) {
   if (storage < 0) {
     storage = add({.origin = StorageInfo::Origin::Captured, .first = capture}, State());
   }
+  // As for arguments: the base is found from the data of `first`.
+  if (states_[storage].range.empty()) infos_[storage].first = capture;
   states_[storage].range.cover(range);
   if (find(tensor) < 0) hold(tensor, storage);
   return storage;

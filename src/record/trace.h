@@ -13,10 +13,10 @@
 namespace graft::record {
 
 /// Memory seen during the run. Arguments whose memory overlaps are one storage (the caller's plan key holds their
-/// distances). base: the lowest data pointer of the arguments (captures) in it; offsets count from there.
+/// distances). base: the lowest data pointer of the arguments (captures) in it that have elements; offsets count from there.
 struct StorageInfo {
   enum class Origin : uint8_t { Argument, Captured, Made } origin = Origin::Made;
-  int first = -1;          ///< Argument: first tensor argument in it; Captured: index in Trace::captured
+  int first = -1;          ///< Argument: first tensor argument in it, with elements if any has; Captured: likewise a capture
   int64_t bytes = 0;
   int maker = -1;          ///< Made: index of the operator that allocated it
   bool escapes = false;    ///< Made: reachable from the result (or still alive elsewhere) after the run

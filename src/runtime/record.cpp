@@ -1,6 +1,7 @@
 // From the first call of an argument layout to its plan.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "record/trace.h"
@@ -78,8 +79,10 @@ void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& ent
                         "at::NoGradGuard or "
                         "c10::InferenceMode, or detach what it is given";
   }
+  if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, call.args);
+  // From here on their owner alone keeps them; a trace is kept for explain().
+  std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
-  entry->captured = runtime::CapturedSet(*trace, call.args);
   entry->prototype = call.result_prototype();
   entry->constants = call.result_words();
   start_compiling(entry, trace);
@@ -126,8 +129,6 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
   runtime::Built built = runtime::compile_trace(*trace, settings);
   if (std::string directory = runtime::trace_directory(); !directory.empty())
     runtime::dump_trace(directory, *trace, settings);
-  for (at::Tensor& tensor : trace->captured)
-    tensor = at::Tensor();  // from here on the owner alone keeps them
   {
     std::lock_guard lock(runtime_mutex());
     entry->operators = std::move(built.operators);

@@ -97,6 +97,8 @@ void Core::Impl::settle(Entry& entry, Tier tier, Verdict verdict, const std::str
     runtime::warn(options.name + " stays eager: " + to_string(verdict) + ": " + reason);
   else
     log(Topic::Codegen, options.name + ": " + to_string(verdict) + ": " + reason);
+  bool final_word = tier == Tier::Compiled || tier == Tier::Eager;
+  if (final_word) runtime::dump_report(runtime::trace_directory(), options.name, report().text());
 }
 
 void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
@@ -189,7 +191,6 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
   bool faster = entry->race.compiled_wins();
   settle(*entry, faster ? Tier::Compiled : Tier::Eager,
          faster ? Verdict::Faster : Verdict::NotFaster, entry->race.text());
-  runtime::dump_report(runtime::trace_directory(), options.name, report().text());
 }
 
 /// Only functions that are audited come here for each call.

@@ -140,6 +140,46 @@ TEST(Norm, InPlaceSoftmax) {
       {sample({4, 30}, at::kFloat)});
 }
 
+TEST(Norm, SoftmaxBackward) {
+  for (c10::ScalarType type : kFloats)
+    for (const Tensor& x : layouts(type))
+      for (int64_t dim = 0; dim < std::max<int64_t>(x.dim(), 1); ++dim) {
+        Tensor grad = sample(x.sizes(), type);
+        expect_as_eager(
+            [&](Tensors& a) {
+              return Tensors{at::_softmax_backward_data(a[0], a[1], dim, a[1].scalar_type())};
+            },
+            {grad, x.softmax(dim)});
+        expect_as_eager(
+            [&](Tensors& a) {
+              return Tensors{at::_log_softmax_backward_data(a[0], a[1], dim, a[1].scalar_type())};
+            },
+            {grad, x.log_softmax(dim)});
+      }
+}
+
+TEST(Norm, LayerNormBackward) {
+  for (c10::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (c10::ScalarType weight_type : {type, at::kFloat}) {
+      if (weight_type != type && type != at::kBFloat16) continue;
+      Tensor x = sample({4, 30, 24}, type), weight = sample({24}, weight_type);
+      auto [out, mean, rstd] = at::native_layer_norm(x, {24}, weight, weight, 1e-5);
+      auto backward = [](Tensors& a) {
+        auto [dx, dw, db] = at::native_layer_norm_backward(a[0], a[1], {24}, a[2], a[3], a[4], a[4],
+                                                           {true, true, true});
+        return Tensors{dx, dw, db};
+      };
+      expect_as_eager(backward, {sample({4, 30, 24}, type) + 0.5, x, mean, rstd, weight});
+      expect_as_eager(
+          [](Tensors& a) {
+            auto [dx, dw, db] = at::native_layer_norm_backward(a[0], a[1], {24}, a[2], a[3], {}, {},
+                                                               {true, false, false});
+            return Tensors{dx, dw, db};
+          },
+          {sample({4, 30, 24}, type) + 0.5, x, mean.to(type), rstd.to(type)});
+    }
+}
+
 TEST(Norm, BatchNormInInference) {
   for (c10::ScalarType type : kFloats) {
     Tensor x = sample({3, 6, 4, 5}, type), weight = sample({6}, type), mean = sample({6}, type);

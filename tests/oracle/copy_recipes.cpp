@@ -46,7 +46,11 @@ std::vector<Recipe> view_recipes() {
   add_view(r, "aten::unbind", matrix, [](const T& x) { return x.unbind(0)[3]; });
   add_view(r, "aten::flatten", cube, [](const T& x) { return x.flatten(0, 1); });
   add_view(r, "aten::movedim", cube, [](const T& x) { return x.movedim(0, 2); });
-  add_view(r, "aten::as_strided", cube, [](const T& x) { return x.as_strided({3, 5}, {20, 2}, x.storage_offset() + 1); });
+  add_view(r, "aten::alias", matrix, [](const T& x) { return at::alias(x); });
+  add_view(r, "aten::detach", matrix, [](const T& x) { return x.detach(); });
+  add_view(r, "aten::lift_fresh", matrix, [](const T& x) { return at::lift_fresh(x); });
+  add_view(r, "aten::_reshape_alias", matrix, [](const T& x) { return at::_reshape_alias(x, x.sizes(), x.strides()); });
+  add_view(r, "aten::as_strided", cube, [](const T& x) { return x.as_strided({3, 5}, {20, 2}); });
   add(r, "aten::expand", {values({6, 1, 17})}, [](const Tensors& t) { return at::add(t[0].expand({6, 4, 17}), 1); });
   add(r, "aten::unfold overlapping", {values({6, 34})}, [](const Tensors& t) { return at::add(t[0].unfold(1, 5, 2), 1); });
   add(r, "aten::view dtype", {values({6, 34})}, [](const Tensors& t) {
@@ -120,14 +124,26 @@ std::vector<Recipe> copy_recipes() {
   add(r, "aten::new_full", {values(matrix)}, [](const Tensors& t) { return t[0].new_full({5, 17}, 1); });
   add(r, "aten::scalar_tensor", {values(matrix)}, [](const Tensors& t) { return at::scalar_tensor(1, t[0].options()); });
   add(r, "aten::arange", {values(matrix)}, [](const Tensors& t) { return at::arange(1, 40, 3, t[0].options()); }, Recipe::Types::Numbers);
-  add(r, "aten::arange fractions", {values(matrix)}, [](const Tensors& t) { return at::arange(0, 1, 0.1, t[0].options()); }, Recipe::Types::Floating);
-  add(r, "aten::linspace", {values(matrix)}, [](const Tensors& t) { return at::linspace(0, 1, 37, t[0].options()); }, Recipe::Types::Floating);
+  r.push_back({"aten::arange fractions", {values(matrix)}, [](const Tensors& t) -> Tensors { return {at::arange(0, 1, 0.1, t[0].options())}; },
+               Recipe::Types::Floating, {"values that its dtype rounds"}});
   add(r, "aten::eye", {values(matrix)}, [](const Tensors& t) { return at::eye(5, 7, t[0].options()); });
-  add(r, "aten::contiguous", {values(matrix)}, [](const Tensors& t) { return t[0].t().contiguous(); });
-  add(r, "aten::reshape", {values(matrix)}, [](const Tensors& t) { return t[0].t().reshape({11, 21}); });
-  add(r, "aten::slice_scatter", {values(matrix), values({7, 10})}, [](const Tensors& t) { return at::slice_scatter(t[0], t[1], 1, 3, 13); });
-  add(r, "aten::select_scatter", {values(matrix), values({33})}, [](const Tensors& t) { return at::select_scatter(t[0], t[1], 0, 2); });
-  add(r, "aten::diag_embed", {values(matrix)}, [](const Tensors& t) { return at::diag_embed(t[0]); });
+  add(r, "aten::unsafe_split", {values(matrix)}, [](const Tensors& t) { return at::add(at::unsafe_split(t[0], 9, 1)[1], 1); });
+  add(r, "aten::unsafe_split_with_sizes", {values(matrix)}, [](const Tensors& t) { return at::add(at::unsafe_split_with_sizes(t[0], {20, 13}, 1)[1], 1); });
+  // Fresh memory is written before it is read: the values of what empty gives are nobody's.
+  add(r, "aten::empty", {values(matrix)}, [](const Tensors& t) { return at::empty({7, 33}, t[0].options()).copy_(t[0]); });
+  add(r, "aten::empty_like", {values(matrix)}, [](const Tensors& t) { return at::empty_like(t[0]).copy_(t[0]); });
+  add(r, "aten::empty_strided", {values(matrix)}, [](const Tensors& t) { return at::empty_strided({7, 33}, {1, 7}, t[0].options()).copy_(t[0]); });
+  add(r, "aten::empty_permuted", {values(matrix)}, [](const Tensors& t) { return at::empty_permuted({7, 33}, {1, 0}, t[0].options()).copy_(t[0]); });
+  add(r, "aten::new_empty", {values(matrix)}, [](const Tensors& t) { return t[0].new_empty({7, 33}).copy_(t[0]); });
+  add(r, "aten::new_empty_strided", {values(matrix)}, [](const Tensors& t) { return t[0].new_empty_strided({7, 33}, {1, 7}).copy_(t[0]); });
+  add(r, "aten::lift_fresh_copy", {values(matrix)}, [](const Tensors& t) { return at::lift_fresh_copy(t[0]); });
+  add(r, "aten::detach_copy", {values(matrix)}, [](const Tensors& t) { return at::detach_copy(t[0]); });
+  add(r, "aten::alias_copy", {values(matrix)}, [](const Tensors& t) { return at::alias_copy(t[0]); });
+  add(r, "aten::expand_copy", {values({1, 33})}, [](const Tensors& t) { return at::expand_copy(t[0], {7, 33}); });
+  add(r, "aten::slice_backward", {values({7, 10})}, [](const Tensors& t) { return at::slice_backward(t[0], {7, 33}, 1, 3, 23, 2); });
+  add(r, "aten::select_backward", {values({33})}, [](const Tensors& t) { return at::select_backward(t[0], {7, 33}, 0, 2); });
+  add(r, "aten::contiguous", {values(matrix)}, [](const Tensors& t) { return at::add(t[0].t().contiguous(), 1); });
+  add(r, "aten::reshape", {values(matrix)}, [](const Tensors& t) { return at::add(t[0].t().reshape({11, 21}), 1); });
   return r;
 }
 

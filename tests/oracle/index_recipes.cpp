@@ -37,7 +37,7 @@ std::vector<Recipe> index_recipes() {
   r.push_back({"aten::embedding", {values({33, 17}), indices({4, 5}, 33)},
                [](const Tensors& t) -> Tensors { return {at::embedding(t[0], t[1])}; }});
   r.push_back({"aten::take", {values({7, 33}), indices({40}, 231)},
-               [](const Tensors& t) -> Tensors { return {at::take(t[0], t[1])}; }});
+               [](const Tensors& t) -> Tensors { return {at::take(t[0], t[1])}; }, Recipe::Types::All, {"not contiguous"}});
   r.push_back({"aten::index one", {values({33, 7}), indices({20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1]}))}; }});
   r.push_back({"aten::index two", {values({33, 7}), indices({5, 4}, 33), indices({4}, 7)},

@@ -29,11 +29,11 @@ inline const char* name_of(Layout layout) {
 
 /// A tensor of random values, of `sizes` (or what broadcasts to them).
 inline at::Tensor lay_out(at::ScalarType type, ops::Domain domain, int k, std::vector<int64_t> sizes,
-                          Layout layout, Random& random) {
+                          Layout layout, Random& random, bool specials = true) {
   auto fresh = [&](const std::vector<int64_t>& shape) {
     int64_t count = 1;
     for (int64_t size : shape) count *= size;
-    return random_values(type, domain, k, count, random).reshape(shape);
+    return random_values(type, domain, k, count, random, specials).reshape(shape);
   };
   if (sizes.empty() || layout == Layout::ZeroDim) return fresh({});
   std::vector<int64_t> shape = sizes;
@@ -41,7 +41,7 @@ inline at::Tensor lay_out(at::ScalarType type, ops::Domain domain, int k, std::v
   switch (layout) {
     case Layout::Shifted: {
       int64_t count = at::empty(sizes, at::kMeta).numel();
-      return random_values(type, domain, k, count + 1, random).slice(0, 1).view(sizes);
+      return random_values(type, domain, k, count + 1, random, specials).slice(0, 1).view(sizes);
     }
     case Layout::Transposed: {
       std::vector<int64_t> order;

@@ -33,10 +33,10 @@ at::Tensor make_input(const Input& input, at::ScalarType type, Layout layout, bo
       return random_values(type, ops::Domain::Positive, 0, count, random, false).reshape(input.sizes);
     case Input::Kind::Values: break;
   }
-  // Special values come from their own sweep over layouts; sums of them are mostly NaN.
-  if (layout == Layout::Contiguous)
-    return random_values(type, ops::Domain::Any, 0, count, random, specials).reshape(input.sizes);
-  return lay_out(type, ops::Domain::Small, 0, input.sizes, layout, random);
+  at::Tensor made = lay_out(type, ops::Domain::Small, 0, input.sizes, layout, random, specials);
+  // A sum in which the largest number meets its opposite depends on its order, in double as well.
+  if (at::isFloatingType(type)) made.masked_fill_(made.abs().gt(3e4) & made.isfinite(), 0.75);
+  return made;
 }
 
 double ulp_of(double value, at::ScalarType type) {
@@ -52,28 +52,34 @@ std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at
   if (!at::isFloatingType(type)) return value_difference(eager, came);
   at::Tensor r = exact.to(at::kDouble).contiguous(), e = eager.to(at::kDouble).contiguous();
   at::Tensor c = came.to(at::kDouble).contiguous();
-  double eager_error = 0, came_error = 0;
+  double eager_worst = 0, came_worst = 0, eager_sum = 0, came_sum = 0;
+  int64_t count = 0;
   std::string worst;
   for (int64_t i = 0; i < r.numel(); ++i) {
     double x = r.data_ptr<double>()[i], y = e.data_ptr<double>()[i], z = c.data_ptr<double>()[i];
+    auto place = [&] {
+      return "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " + number_text(y) + ", compiled " + number_text(z);
+    };
     // What double says of an overflow or a NaN is what the type says of it, rounded.
-    if (std::isnan(x) || std::isnan(z) || std::isinf(x) || std::isinf(z)) {
+    if (!std::isfinite(x) || !std::isfinite(y) || !std::isfinite(z)) {
       double rounded = at::full({}, x, at::kDouble).to(type).item<double>();
       bool same = (std::isnan(z) && (std::isnan(rounded) || std::isnan(y))) || z == rounded || z == y;
-      if (!same) return "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " + number_text(y) + ", compiled " + number_text(z);
+      if (!same) return place();
       continue;
     }
     double unit = ulp_of(type == at::kDouble ? std::max(std::abs(x), largest) : x, type);
-    double ours = std::abs(z - x) / unit, theirs = std::isfinite(y) ? std::abs(y - x) / unit : 0;
-    eager_error = std::max(eager_error, theirs);
-    if (ours > came_error) {
-      came_error = ours;
-      worst = "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " + number_text(y) + ", compiled " + number_text(z);
-    }
+    double ours = std::abs(z - x) / unit, theirs = std::abs(y - x) / unit;
+    ++count;
+    eager_worst = std::max(eager_worst, theirs), eager_sum += theirs * theirs;
+    came_sum += ours * ours;
+    if (ours > came_worst) came_worst = ours, worst = place();
   }
-  double allowed = type == at::kDouble ? 64 : eager_error + 1;
-  if (came_error <= allowed) return {};
-  return "error of " + number_text(came_error) + " ulp where eager has " + number_text(eager_error) + "; " + worst;
+  if (count == 0) return {};
+  // No larger than eager's: on the whole, with half a unit of slack. A single worst element is a matter of luck.
+  double eager_rms = std::sqrt(eager_sum / static_cast<double>(count)), came_rms = std::sqrt(came_sum / static_cast<double>(count));
+  if (type == at::kDouble ? came_worst <= 64 : came_rms <= 1.1 * eager_rms + 0.5 && came_worst <= 2 * eager_worst + 1) return {};
+  return "error of " + number_text(came_rms) + " (worst " + number_text(came_worst) + ") ulp where eager has " +
+         number_text(eager_rms) + " (" + number_text(eager_worst) + "); " + worst;
 }
 
 }  // namespace
@@ -110,13 +116,14 @@ Check check_of(const Recipe& recipe, at::ScalarType type, Layout layout) {
   check.arguments = [recipe, type, layout](int call) {
     Random random(seed_of(recipe.label, static_cast<uint64_t>(call) * 31 + static_cast<uint64_t>(type)));
     Tensors made;
-    for (const Input& input : recipe.inputs) made.push_back(make_input(input, type, layout, call == 3, random));
+    // Special values in the first input only: what a weight of infinity does depends on how a formula is written.
+    for (const Input& input : recipe.inputs) made.push_back(make_input(input, type, layout, call == 3 && made.empty(), random));
     return made;
   };
   check.judge = [f = recipe.f](const Tensors& arguments, const Tensors& eager, const Tensors& came) {
     return judge_by_double(f, arguments, eager, came);
   };
-  check.ulps = 1;
+  check.ulps = 64;  // of arguments that are written: an out= tensor is a result too, and judged
   check.may_refuse = recipe.may_refuse;
   return check;
 }

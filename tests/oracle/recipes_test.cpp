@@ -99,6 +99,16 @@ TEST(Reductions, SameBitsAtEveryThreadCount) {
   }
 }
 
+/// Composite operators are never recorded: the operators that they call are.
+bool is_recorded(std::string_view name) {
+  for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames())
+    if (op.name == name)
+      if (auto handle = c10::Dispatcher::singleton().findSchema(op);
+          handle && !handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+        return true;
+  return false;
+}
+
 /// Every row of the tables is reached by a recipe: seen in a report as fused or as a view.
 TEST(Tables, EveryRowHasARecipe) {
   std::set<std::string> reached;
@@ -106,7 +116,7 @@ TEST(Tables, EveryRowHasARecipe) {
     for (const Recipe& recipe : family) {
       Check check = check_of(recipe, at::kFloat, Layout::Contiguous);
       Compiled<Function> compiled(recipe.f, in_order(recipe.label));
-      compiled(clone_arguments(check.arguments(0)));
+      attempt([&] { return compiled(clone_arguments(check.arguments(0))); });  // some recipes throw, in eager as well
       for (const OperatorReport& op : compiled.report().operators) {
         std::string name = op.name.substr(0, op.name.find('.'));
         if (name.size() > 2 && name.back() == '_' && name[name.size() - 2] != '_') name.pop_back();
@@ -115,7 +125,7 @@ TEST(Tables, EveryRowHasARecipe) {
     }
   for (const auto& family : {ops::view_rows(), ops::copy_rows(), ops::reduction_rows(), ops::norm_rows(), ops::index_rows()})
     for (const ops::Row& row : family)
-      EXPECT_TRUE(reached.contains(std::string(row.name))) << row.name << " has no recipe in tests/oracle";
+      if (is_recorded(row.name)) EXPECT_TRUE(reached.contains(std::string(row.name))) << row.name << " has no recipe in tests/oracle";
 }
 
 }  // namespace

@@ -126,15 +126,33 @@ std::vector<Recipe> norm_recipes() {
       r.push_back({"aten::_safe_softmax" + along, {values(sizes)}, one([=](const T& x) { return at::_safe_softmax(x, dim); }), Types::Floating});
     }
     r.push_back({"aten::native_layer_norm", {values(sizes), values({n}), values({n})},
-                 [n](const Tensors& t) -> Tensors { return {at::layer_norm(t[0], {n}, t[1], t[2])}; }, Types::Floating});
-    r.push_back({"aten::native_layer_norm statistics", {values(sizes)}, [n](const Tensors& t) -> Tensors {
-                   auto [y, mean, rstd] = at::native_layer_norm(t[0], {n}, {}, {}, 1e-5);
+                 [](const Tensors& t) -> Tensors { return {at::layer_norm(t[0], {t[0].size(-1)}, t[1], t[2])}; }, Types::Floating});
+    r.push_back({"aten::native_layer_norm statistics", {values(sizes)}, [](const Tensors& t) -> Tensors {
+                   auto [y, mean, rstd] = at::native_layer_norm(t[0], {t[0].size(-1)}, {}, {}, 1e-5);
                    return {y, mean, rstd};
                  }, Types::Floating});
     // Composite in part: which operators it becomes is ATen's affair, so nothing has to be fused.
     r.push_back({"aten::rms_norm", {values(sizes), values({n})},
-                 [n](const Tensors& t) -> Tensors { return {at::rms_norm(t[0], {n}, t[1], 1e-5)}; }, Types::Floating, {}, false});
+                 [](const Tensors& t) -> Tensors { return {at::rms_norm(t[0], {t[0].size(-1)}, t[1], 1e-5)}; }, Types::Floating, {}, false});
   }
+  for (bool logarithm : {false, true})
+    r.push_back({logarithm ? "aten::log_softmax out=" : "aten::softmax out=", {values({7, 33}), values({7, 33})},
+                 [logarithm](const Tensors& t) -> Tensors {
+                   T out = t[1];
+                   return {logarithm ? at::log_softmax_out(out, t[0], 1) : at::softmax_out(out, t[0], 1)};
+                 }, Types::Floating});
+  auto batch = [&](const char* row, auto f) {
+    r.push_back({row, {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
+                 [f](const Tensors& t) -> Tensors { return {std::get<0>(f(t))}; }, Types::Floating});
+  };
+  batch("aten::_native_batch_norm_legit", [](const Tensors& t) {
+    T mean = t[3], var = t[4];
+    return at::_native_batch_norm_legit(t[0], t[1], t[2], mean, var, false, 0.1, 1e-5);
+  });
+  batch("aten::_native_batch_norm_legit_no_training", [](const Tensors& t) {
+    return at::_native_batch_norm_legit_no_training(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5);
+  });
+  batch("aten::_batch_norm_no_update", [](const Tensors& t) { return at::_batch_norm_no_update(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5); });
   r.push_back({"aten::native_group_norm", {values({2, 6, 5, 7}), values({6}), values({6})},
                [](const Tensors& t) -> Tensors { return {at::group_norm(t[0], 3, t[1], t[2], 1e-5)}; }, Types::Floating});
   r.push_back({"aten::native_batch_norm", {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},

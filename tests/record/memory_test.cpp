@@ -198,6 +198,15 @@ TEST_F(Memory, AnArgumentWithoutElementsDoesNotMoveTheBase) {
   EXPECT_EQ(trace.tensors[trace.arguments[1]].byte_offset, 0);
 }
 
+TEST_F(Memory, ACaptureWithoutElementsDoesNotGiveTheBase) {
+  const at::Tensor none = x.slice(0, 0, 0), rest = x.slice(0, 1), y = at::randn({3, 8});
+  const Trace trace = trace_of({y}, [&] { return Tensors{at::cat({none, y}), rest + y}; });
+  expect_whole(trace);
+  ASSERT_EQ(trace.captured.size(), 2U);
+  EXPECT_EQ(trace.storages[1].first, 1);
+  EXPECT_EQ(trace.tensors[trace.captured_tensors[1]].byte_offset, 0);
+}
+
 TEST_F(Memory, AddressesOfFreedTemporariesDoNotMix) {
   // Without the weak hold, each temporary would have the address of the one before.
   const Trace trace = trace_of({x}, [&] {

@@ -150,6 +150,15 @@ TEST(Aliasing, PlansKeepNoModelAlive) {
   *weight = at::zeros({8});
   EXPECT_TRUE(weak.expired());
   EXPECT_TRUE(same(f(x), x * 0 + 1));
+
+  weight = std::make_shared<at::Tensor>(at::ones({8}));
+  weak = weight->getIntrusivePtr();
+  auto broken =
+      compile([&](const at::Tensor& t) { return t * weight->sum().item<float>(); }, at_once());
+  for (int i = 0; i < 3; ++i) broken(x);
+  EXPECT_EQ(broken.report().verdict, Verdict::Break);
+  weight = nullptr;
+  EXPECT_TRUE(weak.expired());
 }
 
 TEST(Aliasing, ReplacedAgainAndAgainStaysEager) {

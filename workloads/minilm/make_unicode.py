@@ -31,9 +31,10 @@ folded = {
 
 
 def letter(code):
-    """As it reads in the source; escaped where it would not read well, or would turn the line right to left."""
+    """As it reads in the source; escaped where it would read badly or turn the line around."""
     c = chr(code)
-    if c.isprintable() and c not in '"\\' and unicodedata.bidirectional(c) not in ("R", "AL", "NSM", "AN"):
+    turns = unicodedata.bidirectional(c) in ("R", "AL", "NSM", "AN")
+    if c.isprintable() and c not in '"\\' and not turns:
         return c
     return f"\\U{code:08X}"
 

@@ -69,7 +69,7 @@ class Planner {
     Cache cache(s.expr.nodes.size(), -1);
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
-      plan.cascade = s.reduction->op == ir::ReduceOp::Sum && ir::is_float(s.reduction->type) &&
+      plan.cascade = !s.reduction->scan && s.reduction->op == ir::ReduceOp::Sum && ir::is_float(s.reduction->type) &&
                      plan.accumulate != Accumulate::Array && needs_cascade(s);
       if (plan.scan || plan.reduce_loop < 0) finish(p);
       return;
