@@ -1,11 +1,12 @@
 // Graft: torch.compile for LibTorch programs, in C++.
 //
-//     auto rope = graft::compile(apply_rope);          // any callable on tensors, containers of tensors, scalars
-//     auto [q2, k2] = rope(q, k, cos, sin);            // call 1: eager, recorded; later calls: compiled once proven
-//     std::cout << rope.report();
+//     auto rope = graft::compile(apply_rope);          // any callable on tensors, containers of
+//     tensors, scalars auto [q2, k2] = rope(q, k, cos, sin);            // call 1: eager, recorded;
+//     later calls: compiled once proven std::cout << rope.report();
 //
-// Contract, as jax.jit's: control flow inside the function may depend on shapes, dtypes and scalar arguments, not on
-// tensor data. Reading data (`item()`) is seen and reported as a graph break; the function then stays eager.
+// Contract, as jax.jit's: control flow inside the function may depend on shapes, dtypes and scalar
+// arguments, not on tensor data. Reading data (`item()`) is seen and reported as a graph break; the
+// function then stays eager.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,12 +26,14 @@ namespace graft {
 
 /// A function that is watched, compiled and proven. Copies share one compiled core.
 /// Thread-safety: any number of threads may call one object at once, cold or warm.
-/// Errors: whatever the wrapped function throws; Graft's own failures never reach the caller, they turn into an eager
-/// call and a line in the report (except under Options::fullgraph and Stance::FailOnRerecord, which throw graft::Error).
+/// Errors: whatever the wrapped function throws; Graft's own failures never reach the caller, they
+/// turn into an eager call and a line in the report (except under Options::fullgraph and
+/// Stance::FailOnRerecord, which throw graft::Error).
 template <class F>
 class Compiled {
  public:
-  Compiled(F f, Options options) : state_(std::make_shared<State>(std::move(f), std::move(options))) {}
+  Compiled(F f, Options options)
+      : state_(std::make_shared<State>(std::move(f), std::move(options))) {}
 
   template <class... Args>
   auto operator()(Args&&... args) const {
@@ -44,7 +47,8 @@ class Compiled {
 
   /// What happened so far: graphs, breaks, operators, compile time, verdict and why. A snapshot.
   Report report() const { return state_->core.report(); }
-  /// The recorded operators, the loop program before and after each pass, the kernels and pass times, as text.
+  /// The recorded operators, the loop program before and after each pass, the kernels and pass
+  /// times, as text.
   std::string explain() const { return state_->core.explain(); }
   /// Blocks until no compilation of this function is under way.
   void wait() const { state_->core.wait(); }

@@ -8,7 +8,8 @@
 
 namespace graft {
 
-/// What Graft throws when asked to be strict. The text names what came, what was expected and the next step.
+/// What Graft throws when asked to be strict. The text names what came, what was expected and the
+/// next step.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,23 +27,26 @@ enum class Numerics {
 };
 
 struct Options {
-  std::string name;                     ///< shown in reports and logs; default: "fn<number>"
+  std::string name;  ///< shown in reports and logs; default: "fn<number>"
   Mode mode = Mode::Default;
   Numerics numerics = Numerics::Exact;
-  bool async = true;                    ///< compile on a background thread; calls meanwhile stay eager
-  bool race = true;                     ///< use the compiled plan only where it is measured faster than eager
-  bool fullgraph = false;               ///< throw graft::Error on a graph break instead of staying eager
-  bool dynamic = false;                 ///< reserved: sizes are always kernel arguments, so a new size is a re-record
-  int64_t audit_every = 0;              ///< after proof, compare one call in N with eager for good; 0 = never
-  int64_t max_plans = 64;               ///< argument layouts remembered; older ones are dropped
-  std::vector<std::string> skip_passes; ///< names of optional passes to leave out (see `graft explain`)
+  bool async = true;       ///< compile on a background thread; calls meanwhile stay eager
+  bool race = true;        ///< use the compiled plan only where it is measured faster than eager
+  bool fullgraph = false;  ///< throw graft::Error on a graph break instead of staying eager
+  bool dynamic =
+      false;  ///< reserved: sizes are always kernel arguments, so a new size is a re-record
+  int64_t audit_every = 0;  ///< after proof, compare one call in N with eager for good; 0 = never
+  int64_t max_plans = 64;   ///< argument layouts remembered; older ones are dropped
+  std::vector<std::string>
+      skip_passes;  ///< names of optional passes to leave out (see `graft explain`)
 };
 
 /// Process-wide switch, as torch.compiler.set_stance.
 enum class Stance {
   Default,
   ForceEager,      ///< every compiled function runs eagerly
-  FailOnRerecord,  ///< a call that no plan fits throws graft::Error, naming the argument that differs
+  FailOnRerecord,  ///< a call that no plan fits throws graft::Error, naming the argument that
+                   ///< differs
 };
 void set_stance(Stance stance);
 Stance stance();

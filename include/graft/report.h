@@ -10,14 +10,14 @@ namespace graft {
 
 /// Where the newest plan of a function stands.
 enum class Verdict {
-  NotCalled,   ///< no call yet
-  Break,       ///< cannot be compiled; stays eager (`reason` names the operator and the next step)
-  Compiling,   ///< recorded; compiling in the background, calls stay eager
-  Proving,     ///< compiled; shadow-checked and raced against eager
-  Faster,      ///< proven equal and faster: compiled code runs
-  NotFaster,   ///< proven equal, not faster: eager runs
-  Mismatch,    ///< results differed: retired, eager runs (`reason` holds both values)
-  Failed,      ///< compilation failed: eager runs (`reason`)
+  NotCalled,  ///< no call yet
+  Break,      ///< cannot be compiled; stays eager (`reason` names the operator and the next step)
+  Compiling,  ///< recorded; compiling in the background, calls stay eager
+  Proving,    ///< compiled; shadow-checked and raced against eager
+  Faster,     ///< proven equal and faster: compiled code runs
+  NotFaster,  ///< proven equal, not faster: eager runs
+  Mismatch,   ///< results differed: retired, eager runs (`reason` holds both values)
+  Failed,     ///< compilation failed: eager runs (`reason`)
 };
 const char* to_string(Verdict verdict);
 
@@ -32,21 +32,23 @@ struct OperatorReport {
 struct Report {
   std::string name;
   Verdict verdict = Verdict::NotCalled;
-  std::string reason;           ///< why the verdict is what it is
+  std::string reason;  ///< why the verdict is what it is
   int64_t calls = 0;
-  int64_t records = 0;          ///< runs recorded (one a new argument layout)
-  int64_t plans = 0;            ///< plans alive
-  int64_t plan_hits = 0;        ///< calls served by compiled code
+  int64_t records = 0;    ///< runs recorded (one a new argument layout)
+  int64_t plans = 0;      ///< plans alive
+  int64_t plan_hits = 0;  ///< calls served by compiled code
   int64_t breaks = 0;
-  int64_t kernels = 0;          ///< kernels in the newest plan
-  int64_t kernels_compiled = 0; ///< of all plans of this function, compiled rather than found in the process's cache
-  double record_ms = 0;         ///< overhead of recording and planning the newest plan beyond its eager run
-  double compile_ms = 0;        ///< time in code generation, newest plan
-  double eager_us = 0;          ///< medians of the race; 0 before it
+  int64_t kernels = 0;  ///< kernels in the newest plan
+  int64_t kernels_compiled =
+      0;  ///< of all plans of this function, compiled rather than found in the process's cache
+  double record_ms =
+      0;  ///< overhead of recording and planning the newest plan beyond its eager run
+  double compile_ms = 0;  ///< time in code generation, newest plan
+  double eager_us = 0;    ///< medians of the race; 0 before it
   double compiled_us = 0;
-  bool compared = false;        ///< a shadow run took place
-  bool bitwise = false;         ///< and every output and changed input had eager's bits
-  double max_abs_diff = 0;      ///< largest absolute difference seen in shadow and audit runs
+  bool compared = false;    ///< a shadow run took place
+  bool bitwise = false;     ///< and every output and changed input had eager's bits
+  double max_abs_diff = 0;  ///< largest absolute difference seen in shadow and audit runs
   std::vector<OperatorReport> operators;
 
   /// A table to read, a line a fact.

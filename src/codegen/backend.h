@@ -1,4 +1,5 @@
-// A backend turns kernels into functions. The LLVM one lives in a module of its own, loaded when first needed.
+// A backend turns kernels into functions. The LLVM one lives in a module of its own, loaded when
+// first needed.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,22 @@
 
 namespace graft::codegen {
 
-/// What a kernel gets at launch. `pointers`: one an access in KernelCode::accesses, base of the storage plus the access's
-/// offset. `integers`: sizes and strides in KernelCode::integers' order. `scalars`: bits, likewise.
+/// What a kernel gets at launch. `pointers`: one an access in KernelCode::accesses, base of the
+/// storage plus the access's offset. `integers`: sizes and strides in KernelCode::integers' order.
+/// `scalars`: bits, likewise.
 struct LaunchArgs {
   char* const* pointers;
   const int64_t* integers;
   const uint64_t* scalars;
 };
-/// Runs range iterations [begin, end). `scratch`: 64-byte aligned, Kernel::scratch_bytes long, of this thread.
+/// Runs range iterations [begin, end). `scratch`: 64-byte aligned, Kernel::scratch_bytes long, of
+/// this thread.
 using KernelFn = void (*)(const LaunchArgs* args, char* scratch, int64_t begin, int64_t end);
 
 /// How a kernel's arguments are laid out, and its structure: all that the machine code depends on.
 struct Binding {
   struct Pointer {
-    int storage;          ///< never a scratch one
+    int storage;  ///< never a scratch one
     int64_t byte_offset;
   };
   std::vector<Pointer> pointers;
@@ -32,9 +35,10 @@ struct Binding {
   int64_t range_extent = 0;  ///< range iterations in all
   int64_t grain = 1;
   int64_t scratch_bytes = 0;
-  std::string structure;     ///< equal structure, equal code
+  std::string structure;  ///< equal structure, equal code
 };
-/// Deterministic and cheap (microseconds): the same walk over the kernel that code generation makes.
+/// Deterministic and cheap (microseconds): the same walk over the kernel that code generation
+/// makes.
 Binding bind(const ir::Kernel& kernel);
 
 struct Compiled {
@@ -53,13 +57,15 @@ class Backend {
   virtual std::string describe() const = 0;  ///< "LLVM 19.1.7, znver5, 512-bit vectors"
 };
 
-/// The host's backend; loads libgraft_llvm.so on first use. Throws when it is missing, saying where it was looked for.
+/// The host's backend; loads libgraft_llvm.so on first use. Throws when it is missing, saying where
+/// it was looked for.
 Backend& host_backend();
 
 /// Compiled kernels of the process by structure. Thread-safe. `compiled` tells whether it was new.
 Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, bool& compiled);
 
-/// Lanes of 32 bits in the vectors that ATen's own kernels use on this machine now: 16 (AVX-512), 8 (AVX2), 4 (baseline).
+/// Lanes of 32 bits in the vectors that ATen's own kernels use on this machine now: 16 (AVX-512), 8
+/// (AVX2), 4 (baseline).
 int vector_lanes();
 
 }  // namespace graft::codegen

@@ -33,7 +33,8 @@ class Walk {
   }
 
  private:
-  /// Seven bits a byte, the usual small number in one; distinct sequences of numbers give distinct texts.
+  /// Seven bits a byte, the usual small number in one; distinct sequences of numbers give distinct
+  /// texts.
   void put(int64_t value) {
     auto bits = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
     for (; bits >= 128; bits >>= 7) binding_.structure.push_back(static_cast<char>(bits | 128));
@@ -69,8 +70,10 @@ class Walk {
   bool elements_are_range() const {
     if (kernel_.body.size() != 1 || !kernel_.body[0].loop) return false;
     int var = kernel_.body[0].loop->var;
-    if (kernel_.vars[static_cast<size_t>(var)].kind != LoopKind::Vector || extent(var) == 1) return false;
-    return std::none_of(kernel_.placed.begin(), kernel_.placed.end(), [&](const Placed& p) { return reduces_over(p, var); });
+    if (kernel_.vars[static_cast<size_t>(var)].kind != LoopKind::Vector || extent(var) == 1)
+      return false;
+    return std::none_of(kernel_.placed.begin(), kernel_.placed.end(),
+                        [&](const Placed& p) { return reduces_over(p, var); });
   }
 
   void tree(const std::vector<TreeNode>& body) {
@@ -87,7 +90,8 @@ class Walk {
     }
   }
 
-  /// Accumulators stay in registers unless a Vector loop that is not reduced runs inside a reduced one.
+  /// Accumulators stay in registers unless a Vector loop that is not reduced runs inside a reduced
+  /// one.
   void accumulators(size_t p) {
     const Placed& placed = kernel_.placed[p];
     if (!placed.statement.reduction) return;
@@ -95,9 +99,11 @@ class Walk {
     for (int v : path_) {
       if (reduces_over(placed, v)) {
         inside = true;
-      } else if (inside && kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Vector && extent(v) != 1) {
+      } else if (inside && kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Vector &&
+                 extent(v) != 1) {
         layout_.statements[p].array = integer(binding_.scratch_bytes);
-        // Values, and for ArgMax and ArgMin the indices after them; eight bytes each whatever the type.
+        // Values, and for ArgMax and ArgMin the indices after them; eight bytes each whatever the
+        // type.
         binding_.scratch_bytes += array_entries(extent(v)) * 16;
       }
     }
@@ -181,14 +187,16 @@ class Walk {
       key.pointer = static_cast<int>(binding_.pointers.size());
       binding_.pointers.push_back({access.storage, key.byte_offset});
     }
-    // An access is told by its number, and a new one by what it is too (likewise shapes): the text stays unambiguous.
+    // An access is told by its number, and a new one by what it is too (likewise shapes): the text
+    // stays unambiguous.
     put(static_cast<int64_t>(layout_.accesses.size()));
     put(key.storage);
     put(static_cast<int64_t>(key.dtype));
     put(key.pointer >= 0);
     put(key.shape);
     if (new_shape)
-      for (const Stride& stride : layout_.shapes.back().strides) put(static_cast<int64_t>(stride.kind));
+      for (const Stride& stride : layout_.shapes.back().strides)
+        put(static_cast<int64_t>(stride.kind));
     layout_.accesses.push_back(key);
     return static_cast<int>(layout_.accesses.size() - 1);
   }
@@ -225,7 +233,9 @@ bool reduces_over(const Placed& placed, int var) {
   return false;
 }
 
-Layout lay_out(const Kernel& kernel, Binding& binding) { return Walk(kernel, binding).run(); }
+Layout lay_out(const Kernel& kernel, Binding& binding) {
+  return Walk(kernel, binding).run();
+}
 
 Binding bind(const Kernel& kernel) {
   Binding binding;

@@ -27,7 +27,8 @@ struct Cache {
 /// Never destroyed: background threads may use it while the process exits.
 Cache& cache() {
   static Cache* made = [] {
-    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); }, [] { cache().mutex.unlock(); });
+    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); },
+                   [] { cache().mutex.unlock(); });
     return new Cache;
   }();
   return *made;

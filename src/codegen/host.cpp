@@ -17,7 +17,8 @@ using MakeBackend = Backend* (*)();
 MakeBackend load_module() {
   Dl_info self{};
   if (dladdr(reinterpret_cast<void*>(&load_module), &self) == 0 || !self.dli_fname)
-    throw std::runtime_error("graft: cannot tell where libgraft.so lies, so libgraft_llvm.so beside it cannot be found");
+    throw std::runtime_error(
+        "graft: cannot tell where libgraft.so lies, so libgraft_llvm.so beside it cannot be found");
   std::error_code ignored;
   auto folder = std::filesystem::canonical(self.dli_fname, ignored).parent_path();
   std::string path = (folder / "libgraft_llvm.so").string();
@@ -26,15 +27,17 @@ MakeBackend load_module() {
     throw std::runtime_error("graft: no code generator: looked for " + path + " (" + dlerror() +
                              "); build the target graft_llvm, or install it beside libgraft.so");
   void* made = dlsym(handle, "graft_make_backend");
-  if (!made) throw std::runtime_error("graft: " + path + " has no graft_make_backend: it is not of this version");
+  if (!made)
+    throw std::runtime_error("graft: " + path +
+                             " has no graft_make_backend: it is not of this version");
   return reinterpret_cast<MakeBackend>(made);
 }
 
 }  // namespace
 
 Backend& host_backend() {
-  // Never destroyed: a background thread may still compile while the process exits. A forked child makes its own, as
-  // another thread may have held the parent's locks.
+  // Never destroyed: a background thread may still compile while the process exits. A forked child
+  // makes its own, as another thread may have held the parent's locks.
   static std::mutex mutex;
   static Backend* backend = nullptr;
   static pid_t owner = 0;

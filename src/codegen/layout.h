@@ -1,8 +1,10 @@
-// What of a kernel is structure and what is a launch argument: the one walk behind bind() and code generation.
+// What of a kernel is structure and what is a launch argument: the one walk behind bind() and code
+// generation.
 //
-// Structural: the tree, every node with its type and constants, which accesses are equal, share a storage or share
-// their strides, and for each access and variable whether the stride is 0, 1, -1 or another. A variable of extent 1 is
-// structural too, and strides along it count as 0. All other extents, strides and scratch offsets are integers.
+// Structural: the tree, every node with its type and constants, which accesses are equal, share a
+// storage or share their strides, and for each access and variable whether the stride is 0, 1, -1
+// or another. A variable of extent 1 is structural too, and strides along it count as 0. All other
+// extents, strides and scratch offsets are integers.
 #pragma once
 
 #include <vector>
@@ -47,8 +49,9 @@ struct StatementLayout {
   AccessUse store;
   std::vector<AccessUse> loads;
   int first_scalar = 0;  ///< of its slots in Binding::scalars
-  /// A reduction whose accumulators are one a value of a Vector variable that runs inside its reduced loops: integer slot
-  /// of their byte offset in the scratch block; -1: they live in registers.
+  /// A reduction whose accumulators are one a value of a Vector variable that runs inside its
+  /// reduced loops: integer slot of their byte offset in the scratch block; -1: they live in
+  /// registers.
   int array = -1;
 };
 
@@ -67,8 +70,11 @@ struct Layout {
   RangeKind range = RangeKind::Once;
 };
 
-/// Entries of an accumulator array for `extent` values, with room for the last vector's unused lanes.
-inline int64_t array_entries(int64_t extent) { return (extent + 63) / 64 * 64 + 64; }
+/// Entries of an accumulator array for `extent` values, with room for the last vector's unused
+/// lanes.
+inline int64_t array_entries(int64_t extent) {
+  return (extent + 63) / 64 * 64 + 64;
+}
 
 Layout lay_out(const ir::Kernel& kernel, Binding& binding);
 

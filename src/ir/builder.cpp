@@ -7,64 +7,138 @@ namespace graft::ir {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw std::logic_error("loop program builder: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::logic_error("loop program builder: " + what);
+}
 
 Value binary(Op op, Value a, Value b) {
   if (a.type() != b.type())
-    fail(std::string("operands of ") + std::string(info(op).name) + " have types " + c10::toString(a.type()) + " and " +
-         c10::toString(b.type()) + "; cast one of them");
+    fail(std::string("operands of ") + std::string(info(op).name) + " have types " +
+         c10::toString(a.type()) + " and " + c10::toString(b.type()) + "; cast one of them");
   ScalarType type = is_compared(op) ? ScalarType::Bool : a.type();
   return {a.builder, a.builder->statement.expr.node(op, type, a.id, b.id)};
 }
 
 }  // namespace
 
-ScalarType Value::type() const { return builder->statement.expr.type(id); }
-Value Value::to(ScalarType type) const { return {builder, builder->statement.expr.cast(id, type)}; }
-Value Value::op(Op op) const { return {builder, builder->statement.expr.node(op, type(), id)}; }
-Value Value::op(Op op, Value b) const { return binary(op, *this, b); }
-Value Value::like(double constant) const { return builder->constant(constant, type()); }
-
-Value operator+(Value a, Value b) { return binary(Op::Add, a, b); }
-Value operator-(Value a, Value b) { return binary(Op::Sub, a, b); }
-Value operator*(Value a, Value b) { return binary(Op::Mul, a, b); }
-Value operator/(Value a, Value b) { return binary(Op::Div, a, b); }
-Value operator-(Value a) { return a.op(Op::Neg); }
-Value operator&(Value a, Value b) { return binary(Op::And, a, b); }
-Value operator|(Value a, Value b) { return binary(Op::Or, a, b); }
-Value operator^(Value a, Value b) { return binary(Op::Xor, a, b); }
-Value operator~(Value a) { return a.op(Op::Not); }
-Value operator+(Value a, double b) { return a + a.like(b); }
-Value operator-(Value a, double b) { return a - a.like(b); }
-Value operator*(Value a, double b) { return a * a.like(b); }
-Value operator/(Value a, double b) { return a / a.like(b); }
-Value operator+(double a, Value b) { return b.like(a) + b; }
-Value operator-(double a, Value b) { return b.like(a) - b; }
-Value operator*(double a, Value b) { return b.like(a) * b; }
-Value operator/(double a, Value b) { return b.like(a) / b; }
-Value eq(Value a, Value b) { return binary(Op::Eq, a, b); }
-Value ne(Value a, Value b) { return binary(Op::Ne, a, b); }
-Value lt(Value a, Value b) { return binary(Op::Lt, a, b); }
-Value le(Value a, Value b) { return binary(Op::Le, a, b); }
-Value gt(Value a, Value b) { return binary(Op::Gt, a, b); }
-Value ge(Value a, Value b) { return binary(Op::Ge, a, b); }
-Value select(Value condition, Value a, Value b) {
-  if (condition.type() != ScalarType::Bool || a.type() != b.type()) fail("select wants a Bool and two operands of one type");
-  return {a.builder, a.builder->statement.expr.node(Op::Select, a.type(), condition.id, a.id, b.id)};
+ScalarType Value::type() const {
+  return builder->statement.expr.type(id);
 }
-Value max(Value a, Value b) { return binary(Op::Max, a, b); }
-Value min(Value a, Value b) { return binary(Op::Min, a, b); }
+Value Value::to(ScalarType type) const {
+  return {builder, builder->statement.expr.cast(id, type)};
+}
+Value Value::op(Op op) const {
+  return {builder, builder->statement.expr.node(op, type(), id)};
+}
+Value Value::op(Op op, Value b) const {
+  return binary(op, *this, b);
+}
+Value Value::like(double constant) const {
+  return builder->constant(constant, type());
+}
+
+Value operator+(Value a, Value b) {
+  return binary(Op::Add, a, b);
+}
+Value operator-(Value a, Value b) {
+  return binary(Op::Sub, a, b);
+}
+Value operator*(Value a, Value b) {
+  return binary(Op::Mul, a, b);
+}
+Value operator/(Value a, Value b) {
+  return binary(Op::Div, a, b);
+}
+Value operator-(Value a) {
+  return a.op(Op::Neg);
+}
+Value operator&(Value a, Value b) {
+  return binary(Op::And, a, b);
+}
+Value operator|(Value a, Value b) {
+  return binary(Op::Or, a, b);
+}
+Value operator^(Value a, Value b) {
+  return binary(Op::Xor, a, b);
+}
+Value operator~(Value a) {
+  return a.op(Op::Not);
+}
+Value operator+(Value a, double b) {
+  return a + a.like(b);
+}
+Value operator-(Value a, double b) {
+  return a - a.like(b);
+}
+Value operator*(Value a, double b) {
+  return a * a.like(b);
+}
+Value operator/(Value a, double b) {
+  return a / a.like(b);
+}
+Value operator+(double a, Value b) {
+  return b.like(a) + b;
+}
+Value operator-(double a, Value b) {
+  return b.like(a) - b;
+}
+Value operator*(double a, Value b) {
+  return b.like(a) * b;
+}
+Value operator/(double a, Value b) {
+  return b.like(a) / b;
+}
+Value eq(Value a, Value b) {
+  return binary(Op::Eq, a, b);
+}
+Value ne(Value a, Value b) {
+  return binary(Op::Ne, a, b);
+}
+Value lt(Value a, Value b) {
+  return binary(Op::Lt, a, b);
+}
+Value le(Value a, Value b) {
+  return binary(Op::Le, a, b);
+}
+Value gt(Value a, Value b) {
+  return binary(Op::Gt, a, b);
+}
+Value ge(Value a, Value b) {
+  return binary(Op::Ge, a, b);
+}
+Value select(Value condition, Value a, Value b) {
+  if (condition.type() != ScalarType::Bool || a.type() != b.type())
+    fail("select wants a Bool and two operands of one type");
+  return {a.builder,
+          a.builder->statement.expr.node(Op::Select, a.type(), condition.id, a.id, b.id)};
+}
+Value max(Value a, Value b) {
+  return binary(Op::Max, a, b);
+}
+Value min(Value a, Value b) {
+  return binary(Op::Min, a, b);
+}
 Value fma(Value a, Value b, Value c) {
   if (a.type() != b.type() || a.type() != c.type()) fail("fma wants three operands of one type");
   return {a.builder, a.builder->statement.expr.node(Op::Fma, a.type(), a.id, b.id, c.id)};
 }
-Value call(Routine routine, Value a) { return {a.builder, a.builder->statement.expr.call(routine, a.id)}; }
-Value call(Routine routine, Value a, Value b) { return {a.builder, a.builder->statement.expr.call(routine, a.id, b.id)}; }
-Value isnan(Value a) { return ne(a, a); }
+Value call(Routine routine, Value a) {
+  return {a.builder, a.builder->statement.expr.call(routine, a.id)};
+}
+Value call(Routine routine, Value a, Value b) {
+  return {a.builder, a.builder->statement.expr.call(routine, a.id, b.id)};
+}
+Value isnan(Value a) {
+  return ne(a, a);
+}
 
-StatementBuilder::StatementBuilder(std::vector<int64_t> axes) { statement.axes = std::move(axes); }
+StatementBuilder::StatementBuilder(std::vector<int64_t> axes) {
+  statement.axes = std::move(axes);
+}
 
-Value StatementBuilder::load(const View& view) { return load(access_of(view, statement.axes)); }
+Value StatementBuilder::load(const View& view) {
+  return load(access_of(view, statement.axes));
+}
 
 Value StatementBuilder::load(Access access) {
   size_t index = 0;
@@ -74,8 +148,12 @@ Value StatementBuilder::load(Access access) {
   return {this, statement.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(index)})};
 }
 
-Value StatementBuilder::constant(double value, ScalarType type) { return {this, statement.expr.constant(value, type)}; }
-Value StatementBuilder::integer(int64_t value, ScalarType type) { return {this, statement.expr.integer(value, type)}; }
+Value StatementBuilder::constant(double value, ScalarType type) {
+  return {this, statement.expr.constant(value, type)};
+}
+Value StatementBuilder::integer(int64_t value, ScalarType type) {
+  return {this, statement.expr.integer(value, type)};
+}
 
 Value StatementBuilder::scalar(const c10::Scalar& value, ScalarType type) {
   uint64_t bits;
@@ -89,12 +167,18 @@ Value StatementBuilder::scalar(const c10::Scalar& value, ScalarType type) {
     bits = static_cast<uint64_t>(value.toLong());
   }
   statement.scalars.push_back(bits);
-  return {this, statement.expr.add({Op::Scalar, type, {-1, -1, -1}, static_cast<int64_t>(statement.scalars.size() - 1)})};
+  return {
+      this,
+      statement.expr.add(
+          {Op::Scalar, type, {-1, -1, -1}, static_cast<int64_t>(statement.scalars.size() - 1)})};
 }
 
-Value StatementBuilder::axis(int axis) { return {this, statement.expr.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, axis})}; }
+Value StatementBuilder::axis(int axis) {
+  return {this, statement.expr.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, axis})};
+}
 
-Value StatementBuilder::reduce(ReduceOp op, Value input, std::vector<bool> axes, ScalarType accumulate, bool scan) {
+Value StatementBuilder::reduce(ReduceOp op, Value input, std::vector<bool> axes,
+                               ScalarType accumulate, bool scan) {
   if (statement.reduction) fail("a statement has one reduction");
   bool index = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
   Value accumulated = index ? input : input.to(accumulate);
@@ -102,7 +186,9 @@ Value StatementBuilder::reduce(ReduceOp op, Value input, std::vector<bool> axes,
   return {this, statement.expr.add({Op::Reduced, accumulate, {-1, -1, -1}, 0})};
 }
 
-void StatementBuilder::guard(Value condition) { statement.guard = condition.id; }
+void StatementBuilder::guard(Value condition) {
+  statement.guard = condition.id;
+}
 
 Statement StatementBuilder::store(const View& view, Value value) {
   std::vector<int64_t> axes = statement.axes;
@@ -122,7 +208,8 @@ Statement StatementBuilder::store(const View& view, Value value) {
           target.sizes.push_back(axes[a]), target.strides.push_back(0);
         } else {
           if (next >= view.sizes.size()) fail("reduction's result has too few dimensions");
-          target.sizes.push_back(view.sizes[next]), target.strides.push_back(view.strides[next]), ++next;
+          target.sizes.push_back(view.sizes[next]), target.strides.push_back(view.strides[next]),
+              ++next;
         }
       }
     }
@@ -141,16 +228,19 @@ Access access_of(const View& view, const std::vector<int64_t>& axes) {
   access.storage = view.storage;
   access.dtype = view.dtype;
   auto size = static_cast<int64_t>(c10::elementSize(view.dtype));
-  if (view.byte_offset % size != 0) fail("a view's byte offset is not a multiple of its element size");
+  if (view.byte_offset % size != 0)
+    fail("a view's byte offset is not a multiple of its element size");
   access.offset = view.byte_offset / size;
   access.strides.assign(axes.size(), 0);
-  if (view.sizes.size() > axes.size()) fail("a view has more dimensions than the statement has axes");
+  if (view.sizes.size() > axes.size())
+    fail("a view has more dimensions than the statement has axes");
   size_t shift = axes.size() - view.sizes.size();
   for (size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d] == axes[shift + d])
       access.strides[shift + d] = axes[shift + d] == 1 ? 0 : view.strides[d];
     else if (view.sizes[d] != 1)
-      fail("size " + std::to_string(view.sizes[d]) + " does not broadcast to " + std::to_string(axes[shift + d]));
+      fail("size " + std::to_string(view.sizes[d]) + " does not broadcast to " +
+           std::to_string(axes[shift + d]));
   }
   return access;
 }

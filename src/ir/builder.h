@@ -13,8 +13,9 @@ namespace graft::ir {
 
 class StatementBuilder;
 
-/// A node under construction. Operators demand equal types on both sides (std::logic_error otherwise): casts are explicit.
-/// A plain number beside a Value becomes a structural constant of the Value's type.
+/// A node under construction. Operators demand equal types on both sides (std::logic_error
+/// otherwise): casts are explicit. A plain number beside a Value becomes a structural constant of
+/// the Value's type.
 struct Value {
   StatementBuilder* builder = nullptr;
   NodeId id = -1;
@@ -60,30 +61,34 @@ class StatementBuilder {
  public:
   explicit StatementBuilder(std::vector<int64_t> axes);
 
-  /// Loads element [axes] of a view whose sizes are broadcast to the axes (aligned at the last axis, as ATen's).
+  /// Loads element [axes] of a view whose sizes are broadcast to the axes (aligned at the last
+  /// axis, as ATen's).
   Value load(const View& view);
   /// Loads through an explicit access (strides one an axis).
   Value load(Access access);
   Value constant(double value, ScalarType type);
   Value integer(int64_t value, ScalarType type);
-  /// A kernel argument rather than part of the structure: for numbers that came with the recorded call.
+  /// A kernel argument rather than part of the structure: for numbers that came with the recorded
+  /// call.
   Value scalar(const c10::Scalar& value, ScalarType type);
   Value axis(int axis);  ///< its index, as Long
 
-  /// Declares the statement's reduction of `input` over `axes`; gives the accumulated value, of type `accumulate`.
-  Value reduce(ReduceOp op, Value input, std::vector<bool> axes, ScalarType accumulate, bool scan = false);
+  /// Declares the statement's reduction of `input` over `axes`; gives the accumulated value, of
+  /// type `accumulate`.
+  Value reduce(ReduceOp op, Value input, std::vector<bool> axes, ScalarType accumulate,
+               bool scan = false);
   void guard(Value condition);
 
-  /// Finishes. `view` has the axes' sizes (for a reduction: the reduced axes may be missing or 1; strides there count as 0,
-  /// except for a scan). `value` is cast to the view's dtype.
+  /// Finishes. `view` has the axes' sizes (for a reduction: the reduced axes may be missing or 1;
+  /// strides there count as 0, except for a scan). `value` is cast to the view's dtype.
   Statement store(const View& view, Value value);
   Statement store(Access access, Value value);
 
   Statement statement;
 };
 
-/// Access of a view under broadcasting to `axes`. Throws std::logic_error when the sizes do not broadcast or the byte
-/// offset is not a multiple of the element size.
+/// Access of a view under broadcasting to `axes`. Throws std::logic_error when the sizes do not
+/// broadcast or the byte offset is not a multiple of the element size.
 Access access_of(const View& view, const std::vector<int64_t>& axes);
 int64_t numel(const std::vector<int64_t>& sizes);
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes);

@@ -19,33 +19,45 @@ constexpr RoutineInfo kRoutines[] = {
 
 }  // namespace
 
-const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
-const RoutineInfo& info(Routine routine) { return kRoutines[static_cast<size_t>(routine)]; }
+const OpInfo& info(Op op) {
+  return kOps[static_cast<size_t>(op)];
+}
+const RoutineInfo& info(Routine routine) {
+  return kRoutines[static_cast<size_t>(routine)];
+}
 
 int arity(const Node& node) {
   return node.op == Op::Call ? info(static_cast<Routine>(node.payload)).arity : info(node.op).arity;
 }
 
 bool is_float(ScalarType type) {
-  return type == ScalarType::Float || type == ScalarType::Double || type == ScalarType::BFloat16 || type == ScalarType::Half;
+  return type == ScalarType::Float || type == ScalarType::Double || type == ScalarType::BFloat16 ||
+         type == ScalarType::Half;
 }
 bool is_integer(ScalarType type) {
-  return type == ScalarType::Byte || type == ScalarType::Char || type == ScalarType::Short || type == ScalarType::Int ||
-         type == ScalarType::Long;
+  return type == ScalarType::Byte || type == ScalarType::Char || type == ScalarType::Short ||
+         type == ScalarType::Int || type == ScalarType::Long;
 }
-bool is_compared(Op op) { return op >= Op::Eq && op <= Op::Ge; }
+bool is_compared(Op op) {
+  return op >= Op::Eq && op <= Op::Ge;
+}
 
 NodeId Expr::add(Node node) {
-  // Searching backwards finds the usual repeats (an operand just made) at once; expressions are short.
+  // Searching backwards finds the usual repeats (an operand just made) at once; expressions are
+  // short.
   for (size_t i = nodes.size(); i-- > 0;)
     if (nodes[i] == node) return static_cast<NodeId>(i);
   nodes.push_back(node);
   return static_cast<NodeId>(nodes.size() - 1);
 }
 
-NodeId Expr::node(Op op, ScalarType type, NodeId a, NodeId b, NodeId c) { return add({op, type, {a, b, c}, 0}); }
+NodeId Expr::node(Op op, ScalarType type, NodeId a, NodeId b, NodeId c) {
+  return add({op, type, {a, b, c}, 0});
+}
 
-NodeId Expr::cast(NodeId value, ScalarType to) { return type(value) == to ? value : node(Op::Cast, to, value); }
+NodeId Expr::cast(NodeId value, ScalarType to) {
+  return type(value) == to ? value : node(Op::Cast, to, value);
+}
 
 NodeId Expr::constant(double value, ScalarType type) {
   if (!is_float(type)) return integer(static_cast<int64_t>(value), type);
@@ -63,7 +75,8 @@ NodeId Expr::call(Routine routine, NodeId a, NodeId b) {
 }
 
 double constant_value(const Node& node) {
-  return is_float(node.type) ? std::bit_cast<double>(node.payload) : static_cast<double>(node.payload);
+  return is_float(node.type) ? std::bit_cast<double>(node.payload)
+                             : static_cast<double>(node.payload);
 }
 
 }  // namespace graft::ir

@@ -49,9 +49,9 @@ struct Node {
 };
 
 int arity(const Node& node);
-bool is_float(ScalarType type);     ///< BFloat16, Half, Float, Double
-bool is_integer(ScalarType type);   ///< Byte, Char, Short, Int, Long
-bool is_compared(Op op);            ///< Eq … Ge
+bool is_float(ScalarType type);    ///< BFloat16, Half, Float, Double
+bool is_integer(ScalarType type);  ///< Byte, Char, Short, Int, Long
+bool is_compared(Op op);           ///< Eq … Ge
 
 /// Nodes in topological order: operands come before their users. Appending merges equal pure nodes.
 class Expr {
@@ -61,7 +61,8 @@ class Expr {
   NodeId add(Node node);
   NodeId node(Op op, ScalarType type, NodeId a = -1, NodeId b = -1, NodeId c = -1);
   NodeId cast(NodeId value, ScalarType to);  ///< the value itself when it has that type already
-  /// Bits in payload: integers and Bool as int64, floating types as the bits of the double nearest to the value.
+  /// Bits in payload: integers and Bool as int64, floating types as the bits of the double nearest
+  /// to the value.
   NodeId constant(double value, ScalarType type);
   NodeId integer(int64_t value, ScalarType type);
   NodeId call(Routine routine, NodeId a, NodeId b = -1);

@@ -9,16 +9,17 @@
 
 namespace graft::ir {
 
-/// A loop of a kernel. `Range` variables are the outermost ones, flattened (last fastest) and handed out to threads;
-/// `Vector` steps by the vector width, its iterations are lanes; `Serial` runs in order.
+/// A loop of a kernel. `Range` variables are the outermost ones, flattened (last fastest) and
+/// handed out to threads; `Vector` steps by the vector width, its iterations are lanes; `Serial`
+/// runs in order.
 enum class LoopKind : uint8_t { Range, Serial, Vector };
 struct Variable {
   int64_t extent;
   LoopKind kind;
 };
 
-/// A statement inside a kernel: axis a of the statement runs with variable axis_var[a]. The statement's axes are
-/// exactly the variables of the loops around it (each once). Extents agree.
+/// A statement inside a kernel: axis a of the statement runs with variable axis_var[a]. The
+/// statement's axes are exactly the variables of the loops around it (each once). Extents agree.
 struct Placed {
   Statement statement;
   std::vector<int> axis_var;
@@ -29,16 +30,18 @@ struct TreeNode {
   std::unique_ptr<Loop> loop;  ///< either a loop
   int placed = -1;             ///< or Kernel::placed[placed]
 };
-/// Runs `body` in order for each value of the variable. Statements directly in one Vector loop's body run iteration
-/// by iteration together. A reduction is finished (its value stored) when the outermost loop of its reduced
-/// variables ends: its reduced variables are the innermost loops around it, except that one Vector variable that
-/// is not reduced may lie outside or inside of them. A statement may read what an earlier one in the same iteration stored.
+/// Runs `body` in order for each value of the variable. Statements directly in one Vector loop's
+/// body run iteration by iteration together. A reduction is finished (its value stored) when the
+/// outermost loop of its reduced variables ends: its reduced variables are the innermost loops
+/// around it, except that one Vector variable that is not reduced may lie outside or inside of
+/// them. A statement may read what an earlier one in the same iteration stored.
 struct Loop {
   int var;
   std::vector<TreeNode> body;
 };
 
-/// Memory of one tile (one Range iteration): thread-local scratch. Accesses to it have stride 0 along Range variables.
+/// Memory of one tile (one Range iteration): thread-local scratch. Accesses to it have stride 0
+/// along Range variables.
 struct Scratch {
   int storage;     ///< the Temporary it stands for
   int64_t offset;  ///< bytes in the kernel's scratch block, 64-aligned
@@ -47,14 +50,16 @@ struct Scratch {
 
 struct Kernel {
   std::vector<Variable> vars;
-  std::vector<int> range;          ///< Range variables, outermost first. Empty: the one top-level Vector loop of
-                                   ///< `body` is the range, handed out in elements, or there is one iteration
+  std::vector<int>
+      range;  ///< Range variables, outermost first. Empty: the one top-level Vector loop of
+              ///< `body` is the range, handed out in elements, or there is one iteration
   std::vector<TreeNode> body;
   std::vector<Placed> placed;
   std::vector<Scratch> scratch;
   int64_t scratch_bytes = 0;
-  std::string name;                ///< from its operators: "mul_neg_add"
-  int64_t grain = 1;               ///< range iterations (elements, if the range is a Vector loop) a task gets at least
+  std::string name;  ///< from its operators: "mul_neg_add"
+  int64_t grain =
+      1;  ///< range iterations (elements, if the range is a Vector loop) a task gets at least
 };
 
 using Step = std::variant<Kernel, Extern, Abort>;
@@ -64,7 +69,8 @@ struct Schedule {
   std::vector<Storage> storages;
   std::vector<Step> steps;
   std::vector<Result> results;
-  std::vector<int64_t> arena_offset;  ///< a storage: byte offset in the plan's arena, or -1 (not in the arena)
+  std::vector<int64_t>
+      arena_offset;  ///< a storage: byte offset in the plan's arena, or -1 (not in the arena)
   int64_t arena_bytes = 0;
 };
 

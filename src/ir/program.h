@@ -1,10 +1,10 @@
 // The loop program: an eager program as loops over buffers, in the order it ran.
 //
-// Semantics. Items run in order. A Statement is a loop nest over `axes` (in any order that respects its reduction)
-// that stores one scalar a point. Reads see every store of earlier items to the same bytes, through whatever dtype or
-// view. Within a statement no point reads what another point stores. Storages are distinct memory: arguments that
-// overlap are one storage. Everything is a plain number here; code generation turns sizes, strides and offsets into
-// kernel arguments again.
+// Semantics. Items run in order. A Statement is a loop nest over `axes` (in any order that respects
+// its reduction) that stores one scalar a point. Reads see every store of earlier items to the same
+// bytes, through whatever dtype or view. Within a statement no point reads what another point
+// stores. Storages are distinct memory: arguments that overlap are one storage. Everything is a
+// plain number here; code generation turns sizes, strides and offsets into kernel arguments again.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -29,9 +29,11 @@ enum class Role : uint8_t {
 
 struct Storage {
   Role role = Role::Temporary;
-  int64_t bytes = 0;     ///< from its base; for Argument and Captured the bytes its tensors reach
-  int source = -1;       ///< Argument: index of the first tensor argument in it; Captured: index of the capture
-  bool made_by_extern = false;  ///< its memory comes from the extern call that makes it, not from the plan
+  int64_t bytes = 0;  ///< from its base; for Argument and Captured the bytes its tensors reach
+  int source =
+      -1;  ///< Argument: index of the first tensor argument in it; Captured: index of the capture
+  bool made_by_extern =
+      false;  ///< its memory comes from the extern call that makes it, not from the plan
 };
 
 /// Part of an address that comes from data: value(index) * stride.
@@ -41,7 +43,8 @@ struct Indirect {
   bool operator==(const Indirect&) const = default;
 };
 
-/// Where a statement loads or stores: element offset + sum of axis * stride (+ indirect parts), in elements of dtype.
+/// Where a statement loads or stores: element offset + sum of axis * stride (+ indirect parts), in
+/// elements of dtype.
 struct Access {
   int storage = -1;
   ScalarType dtype = ScalarType::Float;
@@ -53,26 +56,30 @@ struct Access {
 
 enum class ReduceOp : uint8_t { Sum, Prod, Max, Min, And, Or, ArgMax, ArgMin };
 
-/// Accumulates `input` over the axes marked in `axes`. Max and Min propagate NaN; ArgMax and ArgMin give the first place
-/// (the first NaN if there is one) as the row-major index over the reduced axes in statement order.
+/// Accumulates `input` over the axes marked in `axes`. Max and Min propagate NaN; ArgMax and ArgMin
+/// give the first place (the first NaN if there is one) as the row-major index over the reduced
+/// axes in statement order.
 struct Reduction {
   ReduceOp op;
-  ScalarType type;         ///< of the accumulated value: Double for floating sums and products; Long for indices
+  ScalarType
+      type;  ///< of the accumulated value: Double for floating sums and products; Long for indices
   NodeId input;            ///< what is accumulated (of type `type`, except ArgMax/ArgMin: any)
   std::vector<bool> axes;  ///< one an axis
   bool scan = false;       ///< store at every step along the one reduced axis (cumsum), not once
 };
 
 struct Statement {
-  std::vector<int64_t> axes;      ///< extents, each >= 1 (a statement with an empty axis is never built)
+  std::vector<int64_t>
+      axes;  ///< extents, each >= 1 (a statement with an empty axis is never built)
   Access store;
   std::vector<Access> loads;
-  std::vector<uint64_t> scalars;  ///< bits as Const's payload: slots that do not belong to the structure
+  std::vector<uint64_t>
+      scalars;  ///< bits as Const's payload: slots that do not belong to the structure
   Expr expr;
-  NodeId value = -1;              ///< what is stored; of type store.dtype
-  NodeId guard = -1;              ///< Bool: store only where true (no reduction then)
+  NodeId value = -1;  ///< what is stored; of type store.dtype
+  NodeId guard = -1;  ///< Bool: store only where true (no reduction then)
   std::optional<Reduction> reduction;
-  int record = -1;                ///< the recorded operator it came from
+  int record = -1;  ///< the recorded operator it came from
 };
 
 /// A tensor over a storage.
@@ -85,23 +92,30 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-/// An ATen operator called as it is. Tensors in `stack` are absent: input k of kind tensor is filled from `inputs`.
+/// An ATen operator called as it is. Tensors in `stack` are absent: input k of kind tensor is
+/// filled from `inputs`.
 struct Extern {
   c10::OperatorHandle op;
   struct Slot {
-    enum class Kind : uint8_t { Constant, Tensor, TensorList, OptionalTensorList } kind = Kind::Constant;
-    c10::IValue constant;      ///< Kind::Constant
-    std::vector<int> views;    ///< indices into `inputs`; -1 = None / undefined
+    enum class Kind : uint8_t {
+      Constant,
+      Tensor,
+      TensorList,
+      OptionalTensorList
+    } kind = Kind::Constant;
+    c10::IValue constant;    ///< Kind::Constant
+    std::vector<int> views;  ///< indices into `inputs`; -1 = None / undefined
   };
-  std::vector<Slot> slots;     ///< one an argument of the schema
+  std::vector<Slot> slots;  ///< one an argument of the schema
   std::vector<View> inputs;
-  std::vector<View> outputs;   ///< tensors it returns, flattened; a storage that is made_by_extern is bound from here
-  std::vector<int> written;    ///< storages it writes (new ones and mutated inputs)
+  std::vector<View> outputs;  ///< tensors it returns, flattened; a storage that is made_by_extern
+                              ///< is bound from here
+  std::vector<int> written;   ///< storages it writes (new ones and mutated inputs)
   int record = -1;
 };
 
-/// If the Bool at element 0 of `flag` is set, the run is given up before anything visible was written; the caller runs
-/// eagerly and gets eager's own error.
+/// If the Bool at element 0 of `flag` is set, the run is given up before anything visible was
+/// written; the caller runs eagerly and gets eager's own error.
 struct Abort {
   int flag = -1;  ///< a storage
   int record = -1;
@@ -114,8 +128,8 @@ struct Result {
   int argument = -1;  ///< >= 0: that argument's own tensor is returned
   int captured = -1;  ///< >= 0: that captured tensor
   bool defined = true;
-  View view;          ///< otherwise: a tensor over this storage
-  int same_as = -1;   ///< >= 0: the very tensor of that earlier result
+  View view;         ///< otherwise: a tensor over this storage
+  int same_as = -1;  ///< >= 0: the very tensor of that earlier result
 };
 
 struct Program {
@@ -124,7 +138,8 @@ struct Program {
   std::vector<Result> results;
 };
 
-/// One line a statement, the text that golden tests hold: `%3[r:4096,c:2048] bf16 = cast.bf16(...)`.
+/// One line a statement, the text that golden tests hold: `%3[r:4096,c:2048] bf16 =
+/// cast.bf16(...)`.
 std::string print(const Program& program);
 std::string print(const Statement& statement);
 std::string print_expr(const Statement& statement, NodeId node);
@@ -133,7 +148,8 @@ std::string print_expr(const Statement& statement, NodeId node);
 std::string verify(const Program& program);
 std::string verify(const Statement& statement, const Program& program);
 
-/// Elements from the lowest to the highest address an access can touch: [first, last], in elements, without indirects.
+/// Elements from the lowest to the highest address an access can touch: [first, last], in elements,
+/// without indirects.
 struct Span {
   int64_t first, last;
 };

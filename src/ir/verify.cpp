@@ -11,61 +11,100 @@ namespace {
 std::string check_types(const Statement& s, NodeId id) {
   const Node& node = s.expr.nodes[static_cast<size_t>(id)];
   auto type = [&](size_t k) { return s.expr.type(node.in[k]); };
-  auto wrong = [&](const std::string& what) { return "node " + std::to_string(id) + " (" + std::string(info(node.op).name) + "): " + what; };
+  auto wrong = [&](const std::string& what) {
+    return "node " + std::to_string(id) + " (" + std::string(info(node.op).name) + "): " + what;
+  };
   int count = arity(node);
   for (int k = 0; k < 3; ++k) {
     NodeId in = node.in[static_cast<size_t>(k)];
-    if (k < count ? in < 0 || in >= id : in != -1) return wrong("operand " + std::to_string(k) + " is not an earlier node");
+    if (k < count ? in < 0 || in >= id : in != -1)
+      return wrong("operand " + std::to_string(k) + " is not an earlier node");
   }
   bool arithmetic_float = node.type == ScalarType::Float || node.type == ScalarType::Double;
   switch (node.op) {
     case Op::Load:
-      if (node.payload < 0 || node.payload >= static_cast<int64_t>(s.loads.size())) return wrong("no such load");
-      if (s.loads[static_cast<size_t>(node.payload)].dtype != node.type) return wrong("type differs from its access");
+      if (node.payload < 0 || node.payload >= static_cast<int64_t>(s.loads.size()))
+        return wrong("no such load");
+      if (s.loads[static_cast<size_t>(node.payload)].dtype != node.type)
+        return wrong("type differs from its access");
       return "";
     case Op::Scalar:
-      return node.payload < 0 || node.payload >= static_cast<int64_t>(s.scalars.size()) ? wrong("no such scalar") : "";
+      return node.payload < 0 || node.payload >= static_cast<int64_t>(s.scalars.size())
+                 ? wrong("no such scalar")
+                 : "";
     case Op::Axis:
-      if (node.payload < 0 || node.payload >= static_cast<int64_t>(s.axes.size())) return wrong("no such axis");
+      if (node.payload < 0 || node.payload >= static_cast<int64_t>(s.axes.size()))
+        return wrong("no such axis");
       return node.type == ScalarType::Long ? "" : wrong("an axis is a Long");
     case Op::Reduced:
       if (!s.reduction) return wrong("the statement has no reduction");
       return node.type == s.reduction->type ? "" : wrong("type differs from the reduction's");
-    case Op::Const: return "";
-    case Op::Cast: return "";
-    case Op::Bitcast: return c10::elementSize(node.type) == c10::elementSize(type(0)) ? "" : wrong("widths differ");
+    case Op::Const:
+      return "";
+    case Op::Cast:
+      return "";
+    case Op::Bitcast:
+      return c10::elementSize(node.type) == c10::elementSize(type(0)) ? "" : wrong("widths differ");
     case Op::Select:
       if (type(0) != ScalarType::Bool) return wrong("condition is not Bool");
       return type(1) == node.type && type(2) == node.type ? "" : wrong("branches differ in type");
-    case Op::Call: return arithmetic_float ? "" : wrong("a routine computes in Float or Double");
-    default: break;
+    case Op::Call:
+      return arithmetic_float ? "" : wrong("a routine computes in Float or Double");
+    default:
+      break;
   }
   for (size_t k = 1; k < static_cast<size_t>(count); ++k)
     if (type(k) != type(0)) return wrong("operands differ in type");
-  if (is_compared(node.op)) return node.type == ScalarType::Bool ? "" : wrong("a comparison is Bool");
+  if (is_compared(node.op))
+    return node.type == ScalarType::Bool ? "" : wrong("a comparison is Bool");
   if (type(0) != node.type) return wrong("operands are not of its type");
   switch (node.op) {
-    case Op::And: case Op::Or: case Op::Xor: case Op::Not:
-      return node.type == ScalarType::Bool || is_integer(node.type) ? "" : wrong("wants Bool or integers");
-    case Op::IDiv: case Op::IRem: case Op::Shl: case Op::Shr: return is_integer(node.type) ? "" : wrong("wants integers");
-    case Op::Div: case Op::Fma: case Op::Sqrt: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::RoundEven: case Op::CopySign:
+    case Op::And:
+    case Op::Or:
+    case Op::Xor:
+    case Op::Not:
+      return node.type == ScalarType::Bool || is_integer(node.type)
+                 ? ""
+                 : wrong("wants Bool or integers");
+    case Op::IDiv:
+    case Op::IRem:
+    case Op::Shl:
+    case Op::Shr:
+      return is_integer(node.type) ? "" : wrong("wants integers");
+    case Op::Div:
+    case Op::Fma:
+    case Op::Sqrt:
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Trunc:
+    case Op::RoundEven:
+    case Op::CopySign:
       return arithmetic_float ? "" : wrong("wants Float or Double");
-    default: return arithmetic_float || is_integer(node.type) ? "" : wrong("arithmetic wants Float, Double or integers");
+    default:
+      return arithmetic_float || is_integer(node.type)
+                 ? ""
+                 : wrong("arithmetic wants Float, Double or integers");
   }
 }
 
-std::string check_access(const Statement& s, const Access& a, const std::vector<Storage>& storages, const char* what) {
-  if (a.storage < 0 || a.storage >= static_cast<int>(storages.size())) return std::string(what) + ": no such storage";
-  if (a.strides.size() != s.axes.size()) return std::string(what) + ": " + std::to_string(a.strides.size()) + " strides for " + std::to_string(s.axes.size()) + " axes";
+std::string check_access(const Statement& s, const Access& a, const std::vector<Storage>& storages,
+                         const char* what) {
+  if (a.storage < 0 || a.storage >= static_cast<int>(storages.size()))
+    return std::string(what) + ": no such storage";
+  if (a.strides.size() != s.axes.size())
+    return std::string(what) + ": " + std::to_string(a.strides.size()) + " strides for " +
+           std::to_string(s.axes.size()) + " axes";
   for (const Indirect& i : a.indirect)
-    if (i.index < 0 || i.index >= static_cast<NodeId>(s.expr.nodes.size()) || s.expr.type(i.index) != ScalarType::Long)
+    if (i.index < 0 || i.index >= static_cast<NodeId>(s.expr.nodes.size()) ||
+        s.expr.type(i.index) != ScalarType::Long)
       return std::string(what) + ": an index is not a Long node";
   Span reach = span(a, s.axes);
   auto size = static_cast<int64_t>(c10::elementSize(a.dtype));
   const Storage& storage = storages[static_cast<size_t>(a.storage)];
   if (reach.first < 0 || (reach.last + 1) * size > storage.bytes)
-    return std::string(what) + ": reaches bytes " + std::to_string(reach.first * size) + " to " + std::to_string((reach.last + 1) * size) +
-           " of storage %" + std::to_string(a.storage) + ", which has " + std::to_string(storage.bytes);
+    return std::string(what) + ": reaches bytes " + std::to_string(reach.first * size) + " to " +
+           std::to_string((reach.last + 1) * size) + " of storage %" + std::to_string(a.storage) +
+           ", which has " + std::to_string(storage.bytes);
   return "";
 }
 
@@ -80,43 +119,53 @@ std::string check_statement(const Statement& s, const std::vector<Storage>& stor
   if (auto wrong = check_access(s, s.store, storages, "store"); !wrong.empty()) return wrong;
   if (!valid(s.value)) return "no value";
   if (s.expr.type(s.value) != s.store.dtype) return "the value's type differs from the store's";
-  if (s.guard >= 0 && (!valid(s.guard) || s.expr.type(s.guard) != ScalarType::Bool)) return "the guard is not a Bool node";
+  if (s.guard >= 0 && (!valid(s.guard) || s.expr.type(s.guard) != ScalarType::Bool))
+    return "the guard is not a Bool node";
   if (s.guard >= 0 && s.reduction) return "a reduction has no guard";
   std::vector<bool> along(s.axes.size());
   if (s.reduction) {
-    if (s.reduction->axes.size() != s.axes.size()) return "the reduction's axes do not match the statement's";
+    if (s.reduction->axes.size() != s.axes.size())
+      return "the reduction's axes do not match the statement's";
     if (!valid(s.reduction->input)) return "the reduction has no input";
     along = s.reduction->axes;
-    if (s.reduction->scan && std::count(along.begin(), along.end(), true) != 1) return "a scan runs along one axis";
+    if (s.reduction->scan && std::count(along.begin(), along.end(), true) != 1)
+      return "a scan runs along one axis";
   }
   for (size_t a = 0; a < s.axes.size(); ++a) {
     bool accumulated = along[a] && !s.reduction->scan;
-    if (accumulated && s.store.strides[a] != 0) return "a reduction's store moves along a reduced axis";
-    if (!accumulated && s.axes[a] > 1 && s.store.strides[a] == 0 && s.store.indirect.empty()) return "two points store the same place (axis " + std::to_string(a) + ")";
+    if (accumulated && s.store.strides[a] != 0)
+      return "a reduction's store moves along a reduced axis";
+    if (!accumulated && s.axes[a] > 1 && s.store.strides[a] == 0 && s.store.indirect.empty())
+      return "two points store the same place (axis " + std::to_string(a) + ")";
   }
   return "";
 }
 
 /// Every placed statement occurs once, under loops for exactly its variables.
-std::string check_tree(const Kernel& k, const std::vector<TreeNode>& body, std::vector<int>& open, std::vector<int>& seen) {
+std::string check_tree(const Kernel& k, const std::vector<TreeNode>& body, std::vector<int>& open,
+                       std::vector<int>& seen) {
   for (const TreeNode& node : body) {
     if (node.loop) {
       int var = node.loop->var;
       if (var < 0 || var >= static_cast<int>(k.vars.size())) return "no such variable";
-      if (k.vars[static_cast<size_t>(var)].kind == LoopKind::Range) return "a Range variable has a loop in the body";
+      if (k.vars[static_cast<size_t>(var)].kind == LoopKind::Range)
+        return "a Range variable has a loop in the body";
       if (std::count(open.begin(), open.end(), var)) return "variable nested in itself";
       open.push_back(var);
       if (auto wrong = check_tree(k, node.loop->body, open, seen); !wrong.empty()) return wrong;
       open.pop_back();
       continue;
     }
-    if (node.placed < 0 || node.placed >= static_cast<int>(k.placed.size())) return "no such statement";
+    if (node.placed < 0 || node.placed >= static_cast<int>(k.placed.size()))
+      return "no such statement";
     ++seen[static_cast<size_t>(node.placed)];
     const Placed& p = k.placed[static_cast<size_t>(node.placed)];
     if (p.axis_var.size() != p.statement.axes.size()) return "axes and variables differ in number";
     for (size_t a = 0; a < p.axis_var.size(); ++a) {
-      if (!std::count(open.begin(), open.end(), p.axis_var[a])) return "an axis's variable has no loop around the statement";
-      if (k.vars[static_cast<size_t>(p.axis_var[a])].extent != p.statement.axes[a]) return "an axis and its variable differ in extent";
+      if (!std::count(open.begin(), open.end(), p.axis_var[a]))
+        return "an axis's variable has no loop around the statement";
+      if (k.vars[static_cast<size_t>(p.axis_var[a])].extent != p.statement.axes[a])
+        return "an axis and its variable differ in extent";
     }
   }
   return "";
@@ -133,7 +182,9 @@ Span span(const Access& access, const std::vector<int64_t>& axes) {
   return reach;
 }
 
-std::string verify(const Statement& statement, const Program& program) { return check_statement(statement, program.storages); }
+std::string verify(const Statement& statement, const Program& program) {
+  return check_statement(statement, program.storages);
+}
 
 std::string verify(const Program& program) {
   for (size_t i = 0; i < program.items.size(); ++i) {
@@ -142,7 +193,8 @@ std::string verify(const Program& program) {
       wrong = check_statement(*s, program.storages);
       if (!wrong.empty()) wrong += "\n  " + print(*s);
     } else if (const auto* a = std::get_if<Abort>(&program.items[i])) {
-      if (a->flag < 0 || a->flag >= static_cast<int>(program.storages.size())) wrong = "abort without a flag";
+      if (a->flag < 0 || a->flag >= static_cast<int>(program.storages.size()))
+        wrong = "abort without a flag";
     }
     if (!wrong.empty()) return "item " + std::to_string(i) + ": " + wrong;
   }
@@ -156,16 +208,21 @@ std::string verify(const Program& program) {
 std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
   std::vector<int> open = kernel.range, seen(kernel.placed.size(), 0);
   for (int v : kernel.range)
-    if (kernel.vars[static_cast<size_t>(v)].kind != LoopKind::Range) return "kernel " + kernel.name + ": a range variable is not a Range";
+    if (kernel.vars[static_cast<size_t>(v)].kind != LoopKind::Range)
+      return "kernel " + kernel.name + ": a range variable is not a Range";
   std::string wrong = check_tree(kernel, kernel.body, open, seen);
-  if (wrong.empty() && std::any_of(seen.begin(), seen.end(), [](int n) { return n != 1; })) wrong = "a statement is not placed once";
+  if (wrong.empty() && std::any_of(seen.begin(), seen.end(), [](int n) { return n != 1; }))
+    wrong = "a statement is not placed once";
   std::vector<Storage> local = storages;
   for (const Scratch& s : kernel.scratch) local[static_cast<size_t>(s.storage)].bytes = s.bytes;
   for (const Placed& p : kernel.placed) {
     if (!wrong.empty()) break;
-    bool scratch = std::any_of(kernel.scratch.begin(), kernel.scratch.end(), [&](const Scratch& s) { return s.storage == p.statement.store.storage; });
+    bool scratch = std::any_of(kernel.scratch.begin(), kernel.scratch.end(), [&](const Scratch& s) {
+      return s.storage == p.statement.store.storage;
+    });
     wrong = check_statement(p.statement, local);
-    if (scratch && wrong.starts_with("two points")) wrong.clear();  // a tile's memory is used again by the next tile
+    if (scratch && wrong.starts_with("two points"))
+      wrong.clear();  // a tile's memory is used again by the next tile
     if (!wrong.empty()) wrong += "\n  " + print(p.statement);
   }
   return wrong.empty() ? "" : "kernel " + kernel.name + ": " + wrong;

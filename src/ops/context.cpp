@@ -33,7 +33,8 @@ ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType d
   ir::Storage storage;
   storage.bytes = ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(dtype));
   program.storages.push_back(storage);
-  return {static_cast<int>(program.storages.size()) - 1, dtype, 0, sizes, ir::contiguous_strides(sizes)};
+  return {static_cast<int>(program.storages.size()) - 1, dtype, 0, sizes,
+          ir::contiguous_strides(sizes)};
 }
 
 void Context::emit(ir::Statement statement) {
@@ -44,7 +45,8 @@ void Context::emit(ir::Statement statement) {
 
 void Context::copy(const ir::View& from, const ir::View& to) {
   ir::View source = from;
-  // A point may not read what another point of the same statement stores: overlapping copies go through fresh memory.
+  // A point may not read what another point of the same statement stores: overlapping copies go
+  // through fresh memory.
   if (clash(to, from)) {
     source = temporary(from.sizes, from.dtype);
     copy(from, source);
@@ -69,7 +71,8 @@ bool Context::check(const std::vector<int64_t>& axes,
   if (axes.empty()) {
     emit(s.store(flag, any));
   } else {
-    any = s.reduce(ir::ReduceOp::Or, any, std::vector<bool>(axes.size(), true), c10::ScalarType::Bool);
+    any = s.reduce(ir::ReduceOp::Or, any, std::vector<bool>(axes.size(), true),
+                   c10::ScalarType::Bool);
     emit(s.store(flag, any));
   }
   program.items.emplace_back(ir::Abort{flag.storage, record});
@@ -85,7 +88,8 @@ bool Context::visible_written() const {
     if (const auto* statement = std::get_if<ir::Statement>(&item)) {
       if (visible(statement->store.storage)) return true;
     } else if (const auto* call = std::get_if<ir::Extern>(&item)) {
-      // The random generator's state is as visible as memory: a run given up after it would draw again.
+      // The random generator's state is as visible as memory: a run given up after it would draw
+      // again.
       if (call->op.hasTag(at::Tag::nondeterministic_seeded)) return true;
       for (int storage : call->written)
         if (visible(storage)) return true;

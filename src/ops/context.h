@@ -23,13 +23,15 @@ struct Fate {
 
 class Context {
  public:
-  Context(const record::Trace& trace, ir::Program& program, bool fast) : trace(trace), program(program), fast(fast) {}
+  Context(const record::Trace& trace, ir::Program& program, bool fast)
+      : trace(trace), program(program), fast(fast) {}
 
   const record::Trace& trace;
   ir::Program& program;
-  const bool fast;     ///< Numerics::Fast
-  bool exact = true;   ///< cleared by a lowering whose bits may differ from eager's (reductions in floating point, …)
-  int record = -1;     ///< index of the operator being lowered
+  const bool fast;    ///< Numerics::Fast
+  bool exact = true;  ///< cleared by a lowering whose bits may differ from eager's (reductions in
+                      ///< floating point, …)
+  int record = -1;    ///< index of the operator being lowered
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
@@ -38,15 +40,18 @@ class Context {
 
   /// A new temporary, contiguous.
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);
-  /// Appends a statement. Statements over empty axes are dropped (a reduction over nothing must be handled before).
+  /// Appends a statement. Statements over empty axes are dropped (a reduction over nothing must be
+  /// handled before).
   void emit(ir::Statement statement);
   /// to[...] = cast(from[...]), `from` broadcast to `to`.
   void copy(const ir::View& from, const ir::View& to);
   void fill(const ir::View& to, const c10::Scalar& value);
-  /// Emits a check made before anything visible is written: `bad(builder)` gives a Bool over `axes`; if it is true anywhere,
-  /// the run is given up and eager raises its own error. False when something visible was written already: then
-  /// the operator must stay extern. Call before emitting stores of this operator.
-  bool check(const std::vector<int64_t>& axes, const std::function<ir::Value(ir::StatementBuilder&)>& bad);
+  /// Emits a check made before anything visible is written: `bad(builder)` gives a Bool over
+  /// `axes`; if it is true anywhere, the run is given up and eager raises its own error. False when
+  /// something visible was written already: then the operator must stay extern. Call before
+  /// emitting stores of this operator.
+  bool check(const std::vector<int64_t>& axes,
+             const std::function<ir::Value(ir::StatementBuilder&)>& bad);
   /// Has an argument's or captured tensor's memory been written by an earlier operator?
   bool visible_written() const;
 };
@@ -54,18 +59,19 @@ class Context {
 /// Lowers one recorded operator, or says why not (then nothing was emitted).
 using LowerFn = Fate (*)(Context&, const record::OperatorRecord&);
 
-/// A row of the operator table other than the pointwise ones: an operator's base name without overload, in-place
-/// underscore or out (the recorded schema tells those), and its lowering.
+/// A row of the operator table other than the pointwise ones: an operator's base name without
+/// overload, in-place underscore or out (the recorded schema tells those), and its lowering.
 struct Row {
   std::string_view name;  ///< "aten::native_layer_norm"
   LowerFn lower;
   std::string_view what;  ///< one line for the documentation
 };
-std::vector<Row> view_rows();        // views.cpp: recorded as views; emit nothing
-std::vector<Row> pointwise_rows();   // from pointwise.def's table
-std::vector<Row> copy_rows();        // copy.cpp: copy_, clone, cat, stack, fills, arange, tril, …
-std::vector<Row> reduction_rows();   // reduction.cpp: sum, mean, amax, argmax, cumsum, var, norm, …
-std::vector<Row> norm_rows();        // norm.cpp: softmax, log_softmax, layer_norm, rms_norm
-std::vector<Row> index_rows();       // index.cpp: gather, index_select, embedding, index, scatter, index_put
+std::vector<Row> view_rows();       // views.cpp: recorded as views; emit nothing
+std::vector<Row> pointwise_rows();  // from pointwise.def's table
+std::vector<Row> copy_rows();       // copy.cpp: copy_, clone, cat, stack, fills, arange, tril, …
+std::vector<Row> reduction_rows();  // reduction.cpp: sum, mean, amax, argmax, cumsum, var, norm, …
+std::vector<Row> norm_rows();       // norm.cpp: softmax, log_softmax, layer_norm, rms_norm
+std::vector<Row>
+index_rows();  // index.cpp: gather, index_select, embedding, index, scatter, index_put
 
 }  // namespace graft::ops

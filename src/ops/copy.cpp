@@ -1,5 +1,5 @@
-// Operators that move elements without computing with them: copies, joins, pads, rolls, flips, triangles. One statement a
-// part. Fills and ranges are in fill.cpp.
+// Operators that move elements without computing with them: copies, joins, pads, rolls, flips,
+// triangles. One statement a part. Fills and ranges are in fill.cpp.
 #include <algorithm>
 
 #include "ops/context.h"
@@ -20,7 +20,8 @@ using record::TensorInfo;
 /// Elements [from, from + count) of an axis.
 View narrow(View view, size_t axis, int64_t from, int64_t count) {
   if (count > 0)
-    view.byte_offset += from * view.strides[axis] * static_cast<int64_t>(c10::elementSize(view.dtype));
+    view.byte_offset +=
+        from * view.strides[axis] * static_cast<int64_t>(c10::elementSize(view.dtype));
   view.sizes[axis] = count;
   return view;
 }
@@ -58,10 +59,12 @@ Fate lower_clone(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Where the parts are read in pieces, an output that shares their memory must not be written in between.
+/// Where the parts are read in pieces, an output that shares their memory must not be written in
+/// between.
 bool shares_memory(const Context& context, const OperatorRecord& op, const View& out) {
   for (int tensor : op.inputs[0].tensors)
-    if (overlap(Context::view(context.trace.tensors[static_cast<size_t>(tensor)]), out)) return true;
+    if (overlap(Context::view(context.trace.tensors[static_cast<size_t>(tensor)]), out))
+      return true;
   return false;
 }
 
@@ -90,8 +93,8 @@ Fate lower_stack(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// The inside is a copy, the border is filled as disjoint boxes, so that nothing is stored twice and a reader of the
-/// inside finds one producer. Negative padding cuts the input.
+/// The inside is a copy, the border is filled as disjoint boxes, so that nothing is stored twice
+/// and a reader of the inside finds one producer. Negative padding cuts the input.
 Fate lower_pad(Context& context, const OperatorRecord& op) {
   View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
   std::vector<int64_t> pad = integers(op, "pad");
@@ -111,7 +114,8 @@ Fate lower_pad(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Each axis of the output splits into (repetition, element); the input is broadcast along the repetitions.
+/// Each axis of the output splits into (repetition, element); the input is broadcast along the
+/// repetitions.
 Fate lower_repeat(Context& context, const OperatorRecord& op) {
   View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
   std::vector<int64_t> repeats = integers(op, "repeats");
@@ -137,9 +141,11 @@ void roll(Context& context, const View& in, const View& out, const std::vector<i
   size_t axis = axes[next];
   int64_t n = in.sizes[axis];
   int64_t shift = n == 0 ? 0 : (shifts[next] % n + n) % n;
-  roll(context, narrow(in, axis, 0, n - shift), narrow(out, axis, shift, n - shift), shifts, axes, next + 1);
+  roll(context, narrow(in, axis, 0, n - shift), narrow(out, axis, shift, n - shift), shifts, axes,
+       next + 1);
   if (shift > 0)
-    roll(context, narrow(in, axis, n - shift, shift), narrow(out, axis, 0, shift), shifts, axes, next + 1);
+    roll(context, narrow(in, axis, n - shift, shift), narrow(out, axis, 0, shift), shifts, axes,
+         next + 1);
 }
 
 Fate lower_roll(Context& context, const OperatorRecord& op) {
@@ -148,7 +154,8 @@ Fate lower_roll(Context& context, const OperatorRecord& op) {
   std::vector<size_t> axes;
   for (int64_t dim : integers(op, "dims")) axes.push_back(wrapped(dim, in.sizes.size()));
   if (axes.empty() && !in.sizes.empty()) {  // rolls the flattened tensor
-    if (out.strides != ir::contiguous_strides(out.sizes)) return Fate::external("result is not contiguous");
+    if (out.strides != ir::contiguous_strides(out.sizes))
+      return Fate::external("result is not contiguous");
     if (in.strides != ir::contiguous_strides(in.sizes)) {
       View flat = context.temporary(in.sizes, in.dtype);
       context.copy(in, flat);
@@ -202,7 +209,8 @@ Fate lower_placed(Context& context, const OperatorRecord& op) {
   int64_t n = out.sizes[axis], start = integer(op, one_index ? "index" : "start", 0);
   start = std::clamp<int64_t>(start < 0 ? start + n : start, 0, n);
   const TensorInfo& gradient = context.tensor(op, 0);
-  View place = one_index ? select(out, axis, start) : narrow(out, axis, start, gradient.sizes[axis]);
+  View place =
+      one_index ? select(out, axis, start) : narrow(out, axis, start, gradient.sizes[axis]);
   if (!one_index) place.strides[axis] *= integer(op, "step", 1);
   context.fill(out, 0);
   put(context, gradient, place);
@@ -213,8 +221,10 @@ Fate lower_placed(Context& context, const OperatorRecord& op) {
 
 std::vector<Row> copy_rows() {
   std::vector<Row> rows = {
-      {"aten::copy", lower_copy_in_place, "stores another tensor's elements, converted and broadcast"},
-      {"aten::clone", lower_clone, "a copy, perhaps in another memory format (contiguous, reshape)"},
+      {"aten::copy", lower_copy_in_place,
+       "stores another tensor's elements, converted and broadcast"},
+      {"aten::clone", lower_clone,
+       "a copy, perhaps in another memory format (contiguous, reshape)"},
       {"aten::_to_copy", lower_clone, "a copy in another dtype"},
       {"aten::lift_fresh_copy", lower_clone, "a copy"},
       {"aten::detach_copy", lower_clone, "a copy"},

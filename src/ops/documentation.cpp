@@ -10,16 +10,22 @@ namespace graft::ops {
 namespace {
 
 void table(std::string& text, const char* title, const char* intro, const std::vector<Row>& rows) {
-  text += "\n## " + std::string(title) + "\n\n" + intro + "\n\n| operator | what it becomes |\n|---|---|\n";
-  for (const Row& row : rows) text += "| `" + std::string(row.name) + "` | " + std::string(row.what) + " |\n";
+  text += "\n## " + std::string(title) + "\n\n" + intro +
+          "\n\n| operator | what it becomes |\n|---|---|\n";
+  for (const Row& row : rows)
+    text += "| `" + std::string(row.name) + "` | " + std::string(row.what) + " |\n";
 }
 
 const char* name(Promotion promotion) {
   switch (promotion) {
-    case Promotion::Same: return "operands'";
-    case Promotion::Float: return "floating";
-    case Promotion::Divide: return "floating, or operands'";
-    case Promotion::Compare: return "Bool";
+    case Promotion::Same:
+      return "operands'";
+    case Promotion::Float:
+      return "floating";
+    case Promotion::Divide:
+      return "floating, or operands'";
+    case Promotion::Compare:
+      return "Bool";
   }
   return "";
 }
@@ -34,25 +40,39 @@ std::string cell(std::string_view what) {
 }  // namespace
 
 std::string operator_documentation() {
-  std::string text =
-      "# Operators\n\n"
-      "Printed from the tables in `src/ops` (`graft operators`); the same rows make the lowering and the tests. A row stands\n"
-      "for all overloads of its operator, in-place and `out=` forms included. An operator that is not listed, or is called\n"
-      "with complex, quantised or 8-bit floating tensors, runs as ATen's own kernel between the fused ones. Random\n"
-      "operators always do.\n"
-      "\n## Pointwise\n\n"
-      "a, b, c are the operands in the schema's order, numbers included. Bits: *bits* is eager's bits whatever the layout;\n"
-      "*body* is those of ATen's vectorised loop, whose scalar tails and strided loops call another function, about one unit\n"
-      "in the last place off. Integers are exact everywhere.\n\n"
-      "| operator | a, b, c ↦ | result's dtype | bits |\n|---|---|---|---|\n";
+  std::string text = R"(# Operators
+
+Printed from the tables in `src/ops`, whose rows also make the lowering and the tests. A row stands for all overloads of
+its operator, in-place and `out=` forms included. An operator that is not listed, or that is called with complex,
+quantised or 8-bit floating tensors, runs as ATen's own kernel between the fused ones. Random operators always do.
+
+## Pointwise
+
+a, b, c are the operands in the schema's order, numbers included. Bits of floating results:
+
+- *bits*: eager's, whatever the layout.
+- *body*: those of ATen's vectorised loop. Its scalar tails and its loops over strided tensors call another function, or
+  round differently, by about one unit in the last place.
+- *close*: eager calls oneDNN for Float and BFloat16, which has a polynomial of its own; no further from the exact value.
+
+Integers are exact everywhere.
+
+| operator | a, b, c ↦ | result's dtype | bits |
+|---|---|---|---|
+)";
   for (const PointwiseRow& row : pointwise_table())
-    text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) + " | " +
-            (row.exactness == Exactness::Bits ? "bits" : row.exactness == Exactness::Body ? "body" : "close") + " |\n";
+    text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) +
+            " | " +
+            (row.exactness == Exactness::Bits   ? "bits"
+             : row.exactness == Exactness::Body ? "body"
+                                                : "close") +
+            " |\n";
   table(text, "Views", "They cost nothing: later accesses carry their layout.", view_rows());
   table(text, "Copies, fills and ranges", "One loop nest a part.", copy_rows());
   table(text, "Reductions", "Bits never depend on the number of threads.", reduction_rows());
   table(text, "Softmax and norms", "", norm_rows());
-  table(text, "Indexing", "Bounds are checked as eager checks them, before anything is written.", index_rows());
+  table(text, "Indexing", "Bounds are checked as eager checks them, before anything is written.",
+        index_rows());
   return text;
 }
 

@@ -43,15 +43,16 @@ Fate lower_fill(Context& context, const OperatorRecord& op) {
   return Fate::external("no number to fill with");
 }
 
-/// Every value of the range fits `type` without rounding, so that it does not matter in which steps it is computed
-/// (ATen's vector loop rounds each vector's first value).
+/// Every value of the range fits `type` without rounding, so that it does not matter in which steps
+/// it is computed (ATen's vector loop rounds each vector's first value).
 bool is_exact_range(double start, double step, int64_t count, ScalarType type) {
   double limit = type == ScalarType::Half       ? 2048
                  : type == ScalarType::BFloat16 ? 256
                  : type == ScalarType::Float    ? 16777216
                                                 : 9007199254740992;
   double last = start + step * static_cast<double>(count);
-  return start == std::trunc(start) && step == std::trunc(step) && std::abs(start) <= limit && std::abs(last) <= limit;
+  return start == std::trunc(start) && step == std::trunc(step) && std::abs(start) <= limit &&
+         std::abs(last) <= limit;
 }
 
 Fate lower_arange(Context& context, const OperatorRecord& op) {
@@ -60,7 +61,8 @@ Fate lower_arange(Context& context, const OperatorRecord& op) {
   c10::Scalar start = number(op, "start").value_or(0), step = number(op, "step").value_or(1);
   ScalarType held = ir::is_float(out.dtype) ? ScalarType::Double : ScalarType::Long;
   start = converted(start, held), step = converted(step, held);
-  if (held == ScalarType::Double && !is_exact_range(start.toDouble(), step.toDouble(), out.sizes[0], out.dtype))
+  if (held == ScalarType::Double &&
+      !is_exact_range(start.toDouble(), step.toDouble(), out.sizes[0], out.dtype))
     return Fate::external("values that its dtype rounds");
   StatementBuilder s(out.sizes);
   Value at = s.axis(0).to(held);

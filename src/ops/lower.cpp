@@ -20,7 +20,8 @@ using record::TensorInfo;
 const std::unordered_map<std::string_view, LowerFn>& rows() {
   static const auto* map = [] {
     auto* all = new std::unordered_map<std::string_view, LowerFn>;
-    for (const auto& family : {view_rows(), pointwise_rows(), copy_rows(), reduction_rows(), norm_rows(), index_rows()})
+    for (const auto& family :
+         {view_rows(), pointwise_rows(), copy_rows(), reduction_rows(), norm_rows(), index_rows()})
       for (const Row& row : family) all->emplace(row.name, row.lower);
     return all;
   }();
@@ -29,7 +30,8 @@ const std::unordered_map<std::string_view, LowerFn>& rows() {
 
 class Lowering {
  public:
-  Lowering(const record::Trace& trace, bool fast) : trace_(trace), context_(trace, lowered_.program, fast) {}
+  Lowering(const record::Trace& trace, bool fast)
+      : trace_(trace), context_(trace, lowered_.program, fast) {}
 
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
@@ -42,10 +44,12 @@ class Lowering {
       Fate fate = lower_one(op);
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
-        // A lowering that gives up has emitted nothing; checks it made already are harmless, half-made stores are not.
+        // A lowering that gives up has emitted nothing; checks it made already are harmless,
+        // half-made stores are not.
         lowered_.program.items.resize(items);
         context_.exact = exact;
-        if (std::string why = make_extern(op); !why.empty()) return broken(full_name(op) + ": " + why);
+        if (std::string why = make_extern(op); !why.empty())
+          return broken(full_name(op) + ": " + why);
       }
       report(op, fate);
     }
@@ -68,9 +72,15 @@ class Lowering {
       ir::Storage storage;
       storage.bytes = info.bytes;
       switch (info.origin) {
-        case StorageInfo::Origin::Argument: storage.role = ir::Role::Argument, storage.source = info.first; break;
-        case StorageInfo::Origin::Captured: storage.role = ir::Role::Captured, storage.source = info.first; break;
-        case StorageInfo::Origin::Made: storage.role = info.escapes ? ir::Role::Output : ir::Role::Temporary; break;
+        case StorageInfo::Origin::Argument:
+          storage.role = ir::Role::Argument, storage.source = info.first;
+          break;
+        case StorageInfo::Origin::Captured:
+          storage.role = ir::Role::Captured, storage.source = info.first;
+          break;
+        case StorageInfo::Origin::Made:
+          storage.role = info.escapes ? ir::Role::Output : ir::Role::Temporary;
+          break;
       }
       lowered_.program.storages.push_back(storage);
     }
@@ -98,12 +108,15 @@ class Lowering {
     return storage.origin == StorageInfo::Origin::Made && storage.maker == context_.record;
   }
 
-  /// Every output lies in memory that was there before, and nothing is written: whatever the operator is called, it
-  /// only made views (contiguous() of a contiguous tensor, to() of the same dtype, dropout in evaluation, …).
+  /// Every output lies in memory that was there before, and nothing is written: whatever the
+  /// operator is called, it only made views (contiguous() of a contiguous tensor, to() of the same
+  /// dtype, dropout in evaluation, …).
   bool only_views(const OperatorRecord& op) const {
     if (!op.mutated.empty()) return false;
     bool any = false, all = true;
-    each_tensor(op.outputs, [&](const TensorInfo& t) { any = true, all = all && t.storage >= 0 && !is_new(t); });
+    each_tensor(op.outputs, [&](const TensorInfo& t) {
+      any = true, all = all && t.storage >= 0 && !is_new(t);
+    });
     return any && all;
   }
 
@@ -114,14 +127,16 @@ class Lowering {
       if (t.dtype == c10::ScalarType::Undefined && t.storage < 0 && !t.constant) return;
       if (!is_supported(t.dtype))
         why = std::string("dtype ") + c10::toString(t.dtype);
-      else if (t.storage >= 0 && t.byte_offset % static_cast<int64_t>(c10::elementSize(t.dtype)) != 0)
+      else if (t.storage >= 0 &&
+               t.byte_offset % static_cast<int64_t>(c10::elementSize(t.dtype)) != 0)
         why = "a tensor is not aligned to its element size";
     };
     each_tensor(op.inputs, look);
     each_tensor(op.outputs, look);
     if (!why.empty()) return why;
     each_tensor(op.outputs, [&](const TensorInfo& t) {
-      if (t.storage >= 0 && !is_non_overlapping(Context::view(t))) why = "elements of the output share memory";
+      if (t.storage >= 0 && !is_non_overlapping(Context::view(t)))
+        why = "elements of the output share memory";
     });
     return why;
   }
@@ -130,7 +145,8 @@ class Lowering {
     if (only_views(op)) return Fate::view();
     auto row = rows().find(base_name(op));
     if (row == rows().end()) return Fate::external("no lowering");
-    if (op.op.hasTag(at::Tag::nondeterministic_seeded)) return Fate::external("random numbers come from ATen's generator");
+    if (op.op.hasTag(at::Tag::nondeterministic_seeded))
+      return Fate::external("random numbers come from ATen's generator");
     if (std::string why = unfit(op); !why.empty()) return Fate::external(why);
     return row->second(context_, op);
   }
@@ -206,6 +222,8 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const record::Trace& trace, bool fast_numerics) { return Lowering(trace, fast_numerics).run(); }
+Lowered lower(const record::Trace& trace, bool fast_numerics) {
+  return Lowering(trace, fast_numerics).run();
+}
 
 }  // namespace graft::ops

@@ -1,4 +1,5 @@
-// Turns a trace into a loop program: views vanish into accesses, fused operators become statements, the rest externs.
+// Turns a trace into a loop program: views vanish into accesses, fused operators become statements,
+// the rest externs.
 #pragma once
 
 #include "graft/report.h"
@@ -10,8 +11,8 @@ namespace graft::ops {
 struct Lowered {
   ir::Program program;
   std::vector<OperatorReport> operators;  ///< what became of each operator, counted
-  bool exact = true;                      ///< every fused operator has eager's bits: results must be bitwise equal
-  std::optional<std::string> broken;      ///< cannot be compiled: why, and the next step
+  bool exact = true;  ///< every fused operator has eager's bits: results must be bitwise equal
+  std::optional<std::string> broken;  ///< cannot be compiled: why, and the next step
 };
 
 Lowered lower(const record::Trace& trace, bool fast_numerics);

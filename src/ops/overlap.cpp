@@ -15,10 +15,11 @@ struct Term {
   int64_t stride, low, high;
 };
 
-/// Is there a sum of the terms from `next` on (one multiple each) within [low, high]? Terms come with falling strides;
-/// reach[k] bounds what the terms from k on can add up to. True when the search grows long.
-bool reaches(const std::vector<Term>& terms, const std::vector<std::pair<int64_t, int64_t>>& reach, size_t next,
-             int64_t low, int64_t high, int& budget) {
+/// Is there a sum of the terms from `next` on (one multiple each) within [low, high]? Terms come
+/// with falling strides; reach[k] bounds what the terms from k on can add up to. True when the
+/// search grows long.
+bool reaches(const std::vector<Term>& terms, const std::vector<std::pair<int64_t, int64_t>>& reach,
+             size_t next, int64_t low, int64_t high, int& budget) {
   if (low > reach[next].second || high < reach[next].first) return false;
   if (next == terms.size() || --budget < 0) return true;
   const Term& term = terms[next];
@@ -28,7 +29,8 @@ bool reaches(const std::vector<Term>& terms, const std::vector<std::pair<int64_t
   int64_t first = std::max(term.low, -floor_div(most - low, term.stride));
   int64_t last = std::min(term.high, floor_div(high - least, term.stride));
   for (int64_t m = first; m <= last; ++m)
-    if (reaches(terms, reach, next + 1, low - m * term.stride, high - m * term.stride, budget)) return true;
+    if (reaches(terms, reach, next + 1, low - m * term.stride, high - m * term.stride, budget))
+      return true;
   return false;
 }
 
@@ -36,9 +38,10 @@ bool reaches(const std::vector<Term>& terms, const std::vector<std::pair<int64_t
 
 bool overlap(const ir::View& a, const ir::View& b) {
   if (!ir::may_overlap(a, b)) return false;
-  auto a_size = static_cast<int64_t>(c10::elementSize(a.dtype)), b_size = static_cast<int64_t>(c10::elementSize(b.dtype));
-  // Bytes of an element of a and one of b meet when (b's address) − (a's address) lies within (−b_size, a_size).
-  // Axes with one stride are one term: differences of their indices.
+  auto a_size = static_cast<int64_t>(c10::elementSize(a.dtype)),
+       b_size = static_cast<int64_t>(c10::elementSize(b.dtype));
+  // Bytes of an element of a and one of b meet when (b's address) − (a's address) lies within
+  // (−b_size, a_size). Axes with one stride are one term: differences of their indices.
   std::map<int64_t, Term, std::greater<>> by_stride;
   auto add = [&](const ir::View& view, int64_t size, int64_t sign) {
     for (size_t d = 0; d < view.sizes.size(); ++d) {
@@ -54,7 +57,8 @@ bool overlap(const ir::View& a, const ir::View& b) {
   for (const auto& entry : by_stride) terms.push_back(entry.second);
   std::vector<std::pair<int64_t, int64_t>> reach(terms.size() + 1, {0, 0});
   for (size_t k = terms.size(); k-- > 0;)
-    reach[k] = {reach[k + 1].first + terms[k].low * terms[k].stride, reach[k + 1].second + terms[k].high * terms[k].stride};
+    reach[k] = {reach[k + 1].first + terms[k].low * terms[k].stride,
+                reach[k + 1].second + terms[k].high * terms[k].stride};
   int64_t distance = b.byte_offset - a.byte_offset;
   int budget = 4096;
   return reaches(terms, reach, 0, -b_size + 1 - distance, a_size - 1 - distance, budget);
@@ -62,7 +66,8 @@ bool overlap(const ir::View& a, const ir::View& b) {
 
 bool clash(const ir::View& out, const ir::View& in) {
   if (!overlap(out, in)) return false;
-  return out.dtype != in.dtype || out.byte_offset != in.byte_offset || in.sizes.size() > out.sizes.size() ||
+  return out.dtype != in.dtype || out.byte_offset != in.byte_offset ||
+         in.sizes.size() > out.sizes.size() ||
          ir::access_of(out, out.sizes).strides != ir::access_of(in, out.sizes).strides;
 }
 

@@ -16,9 +16,11 @@ using record::Operand;
 using record::OperatorRecord;
 using record::TensorInfo;
 
-// --- Args -------------------------------------------------------------------------------------------
+// --- Args
+// -------------------------------------------------------------------------------------------
 
-Args::Args(Context& context, const OperatorRecord& op, ir::StatementBuilder& builder, ScalarType common)
+Args::Args(Context& context, const OperatorRecord& op, ir::StatementBuilder& builder,
+           ScalarType common)
     : builder(builder), common(common), compute(opmath(common)), context_(context), op_(op) {}
 
 const Operand* Args::operand(int k) const {
@@ -35,13 +37,18 @@ bool Args::has(int k) const {
 std::optional<c10::Scalar> Args::constant(int k) const {
   const Operand* o = operand(k);
   if (o == nullptr) return std::nullopt;
-  if (o->kind == Operand::Kind::Tensor) return context_.tensor(op_, static_cast<size_t>(k)).constant;
+  if (o->kind == Operand::Kind::Tensor)
+    return context_.tensor(op_, static_cast<size_t>(k)).constant;
   if (o->constant.isScalar() || o->constant.isBool()) return o->constant.toScalar();
   return std::nullopt;
 }
 
-bool Args::is_tensor(int k) const { return operand(k) != nullptr && operand(k)->kind == Operand::Kind::Tensor; }
-bool Args::is_number(int k) const { return constant(k).has_value(); }
+bool Args::is_tensor(int k) const {
+  return operand(k) != nullptr && operand(k)->kind == Operand::Kind::Tensor;
+}
+bool Args::is_number(int k) const {
+  return constant(k).has_value();
+}
 
 bool Args::is_zero_dim(int k) const {
   return is_number(k) || context_.tensor(op_, static_cast<size_t>(k)).sizes.empty();
@@ -53,37 +60,62 @@ Value Args::number_value(const c10::Scalar& value, bool round) {
 
 Value Args::operator[](int k) {
   if (auto number = constant(k)) return number_value(*number, true);
-  return convert(convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))), common), compute);
+  return convert(
+      convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))), common),
+      compute);
 }
 
 Value Args::unrounded(int k) {
   if (!is_zero_dim(k)) return (*this)[k];
   if (auto number = constant(k)) return number_value(*number, false);
-  return convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))), compute);
+  return convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))),
+                 compute);
 }
 
 Value Args::truth(int k) {
-  if (auto number = constant(k)) return builder.integer(converted(*number, ScalarType::Bool).toLong(), ScalarType::Bool);
-  return builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))).to(ScalarType::Bool);
+  if (auto number = constant(k))
+    return builder.integer(converted(*number, ScalarType::Bool).toLong(), ScalarType::Bool);
+  return builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k))))
+      .to(ScalarType::Bool);
 }
 
-std::optional<c10::Scalar> Args::constant(std::string_view name) const { return ops::number(op_, name); }
-std::string Args::text(std::string_view name) const { return ops::text(op_, name, {}); }
+std::optional<c10::Scalar> Args::constant(std::string_view name) const {
+  return ops::number(op_, name);
+}
+std::string Args::text(std::string_view name) const {
+  return ops::text(op_, name, {});
+}
 
-Value Args::rounded(std::string_view name) { return number_value(constant(name).value_or(1), true); }
-Value Args::number(std::string_view name) { return number_value(constant(name).value_or(1), false); }
-Value Args::scalar(double value) { return builder.scalar(converted(value, compute), compute); }
+Value Args::rounded(std::string_view name) {
+  return number_value(constant(name).value_or(1), true);
+}
+Value Args::number(std::string_view name) {
+  return number_value(constant(name).value_or(1), false);
+}
+Value Args::scalar(double value) {
+  return builder.scalar(converted(value, compute), compute);
+}
 
-Value Args::round(Value v) const { return v.to(common).to(compute); }
+Value Args::round(Value v) const {
+  return v.to(common).to(compute);
+}
 
 Value Args::routine(Routine exact, Routine vector, Value x) const {
   return ir::call(is_reduced() || context_.fast ? vector : exact, x);
 }
 
-bool Args::is_fast() const { return context_.fast; }
-bool Args::is_float() const { return ir::is_float(common); }
-bool Args::is_reduced() const { return common == ScalarType::Half || common == ScalarType::BFloat16; }
-bool Args::is_bool() const { return common == ScalarType::Bool; }
+bool Args::is_fast() const {
+  return context_.fast;
+}
+bool Args::is_float() const {
+  return ir::is_float(common);
+}
+bool Args::is_reduced() const {
+  return common == ScalarType::Half || common == ScalarType::BFloat16;
+}
+bool Args::is_bool() const {
+  return common == ScalarType::Bool;
+}
 
 bool Args::is_contiguous(int k) const {
   const TensorInfo& t = context_.tensor(op_, static_cast<size_t>(k));
@@ -100,12 +132,14 @@ Value Args::refuse(std::string why) {
   return {};
 }
 
-// --- Lowering ---------------------------------------------------------------------------------------
+// --- Lowering
+// ---------------------------------------------------------------------------------------
 
 const std::vector<PointwiseRow>& pointwise_table() {
   static const std::vector<PointwiseRow> table = [] {
     std::vector<PointwiseRow> all;
-    for (const auto& family : {arithmetic_rows(), comparison_rows(), unary_rows(), activation_rows(), ternary_rows()})
+    for (const auto& family :
+         {arithmetic_rows(), comparison_rows(), unary_rows(), activation_rows(), ternary_rows()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();
@@ -128,9 +162,11 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k) {
     if ((row.promoted >> k & 1) == 0) continue;
     const Operand& operand = op.inputs[k];
-    if (operand.kind == Operand::Kind::Tensor && !operand.tensors.empty() && operand.tensors[0] >= 0)
+    if (operand.kind == Operand::Kind::Tensor && !operand.tensors.empty() &&
+        operand.tensors[0] >= 0)
       state.add(context.tensor(op, k));
-    else if (operand.kind == Operand::Kind::Constant && (operand.constant.isScalar() || operand.constant.isBool()))
+    else if (operand.kind == Operand::Kind::Constant &&
+             (operand.constant.isScalar() || operand.constant.isBool()))
       state.add(operand.constant.toScalar());
   }
   ScalarType common = state.result();
@@ -139,17 +175,21 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   return to_float && !ir::is_float(common) ? c10::get_default_dtype_as_scalartype() : common;
 }
 
-bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRow& row, const ir::View& out) {
+bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRow& row,
+             const ir::View& out) {
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k)
     for (int tensor : op.inputs[k].tensors)
-      if (tensor >= 0 && clash(out, Context::view(context.trace.tensors[static_cast<size_t>(tensor)]))) return true;
+      if (tensor >= 0 &&
+          clash(out, Context::view(context.trace.tensors[static_cast<size_t>(tensor)])))
+        return true;
   return false;
 }
 
 Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   const PointwiseRow& row = row_of(op);
   ScalarType common = common_dtype(context, op, row);
-  if (!is_supported(common)) return Fate::external(std::string("common dtype ") + c10::toString(common));
+  if (!is_supported(common))
+    return Fate::external(std::string("common dtype ") + c10::toString(common));
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 
   std::vector<Formula> formulas = {row.formula};
@@ -159,7 +199,8 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   for (size_t k = 0; k < formulas.size(); ++k) {
     ir::View out = Context::view(context.output(op, k));
     // Eager's result then depends on the order in which its loop runs.
-    if (clashes(context, op, row, out)) return Fate::external("the output overlaps an operand elsewhere");
+    if (clashes(context, op, row, out))
+      return Fate::external("the output overlaps an operand elsewhere");
     ir::StatementBuilder builder(sizes);
     Args args(context, op, builder, common);
     Value value = formulas[k](args);
@@ -189,7 +230,8 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
 
 std::vector<Row> pointwise_rows() {
   std::vector<Row> rows;
-  for (const PointwiseRow& row : pointwise_table()) rows.push_back({row.name, lower_pointwise, row.what});
+  for (const PointwiseRow& row : pointwise_table())
+    rows.push_back({row.name, lower_pointwise, row.what});
   return rows;
 }
 

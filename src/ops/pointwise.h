@@ -1,8 +1,10 @@
-// The table of pointwise operators: one row an operator, from which its lowering, its documentation and its tests come.
+// The table of pointwise operators: one row an operator, from which its lowering, its documentation
+// and its tests come.
 //
-// A row's formula computes one element, written with the operands in the compute type: the common dtype of the operands,
-// or Float where that is Half or BFloat16 (ATen's opmath type). What the formula gives is rounded to the common dtype once,
-// and then cast to the output's. Formulas follow ATen's *vectorised* CPU kernels operation by operation.
+// A row's formula computes one element, written with the operands in the compute type: the common
+// dtype of the operands, or Float where that is Half or BFloat16 (ATen's opmath type). What the
+// formula gives is rounded to the common dtype once, and then cast to the output's. Formulas follow
+// ATen's *vectorised* CPU kernels operation by operation.
 #pragma once
 
 #include <optional>
@@ -37,44 +39,50 @@ enum class Domain : uint8_t {
 };
 
 enum class Exactness : uint8_t {
-  Bits,  ///< eager's bits, whatever the layout
-  Body,  ///< the bits of ATen's vectorised loop; its scalar tails (and strided loops) call another function, or round
-         ///< differently, by about one unit in the last place
-  Close, ///< eager calls another library (oneDNN) with a polynomial of its own: no further from the exact value than eager
+  Bits,   ///< eager's bits, whatever the layout
+  Body,   ///< the bits of ATen's vectorised loop; its scalar tails (and strided loops) call another
+          ///< function, or round differently, by about one unit in the last place
+  Close,  ///< eager calls another library (oneDNN) with a polynomial of its own: no further from
+          ///< the exact value than eager
 };
 
 /// Operands and arguments of one recorded call, for its row's formula.
 class Args {
  public:
-  Args(Context& context, const record::OperatorRecord& op, ir::StatementBuilder& builder, c10::ScalarType common);
+  Args(Context& context, const record::OperatorRecord& op, ir::StatementBuilder& builder,
+       c10::ScalarType common);
 
-  /// Operand k (schema argument k, a tensor or a Scalar), rounded to the common dtype, in the compute type.
+  /// Operand k (schema argument k, a tensor or a Scalar), rounded to the common dtype, in the
+  /// compute type.
   ir::Value operator[](int k);
-  /// Likewise without rounding to the common dtype: how some kernels read a scalar operand of a bf16 tensor.
+  /// Likewise without rounding to the common dtype: how some kernels read a scalar operand of a
+  /// bf16 tensor.
   ir::Value unrounded(int k);
   /// Operand k as a truth value.
   ir::Value truth(int k);
-  bool has(int k) const;               ///< false for None
-  bool is_tensor(int k) const;         ///< a tensor, perhaps one that wraps a number
-  bool is_number(int k) const;         ///< a Scalar, or a tensor that wraps one
-  bool is_zero_dim(int k) const;       ///< a Scalar or a tensor without dimensions
+  bool has(int k) const;                             ///< false for None
+  bool is_tensor(int k) const;                       ///< a tensor, perhaps one that wraps a number
+  bool is_number(int k) const;                       ///< a Scalar, or a tensor that wraps one
+  bool is_zero_dim(int k) const;                     ///< a Scalar or a tensor without dimensions
   std::optional<c10::Scalar> constant(int k) const;  ///< the number's value
 
-  /// A Scalar argument as a kernel argument in the compute type: rounded to the common dtype, or only to the compute type.
+  /// A Scalar argument as a kernel argument in the compute type: rounded to the common dtype, or
+  /// only to the compute type.
   ir::Value rounded(std::string_view name);
   ir::Value number(std::string_view name);
-  ir::Value scalar(double value);      ///< a number computed from arguments
+  ir::Value scalar(double value);  ///< a number computed from arguments
   std::optional<c10::Scalar> constant(std::string_view name) const;
   std::string text(std::string_view name) const;
 
   /// v rounded to the common dtype and back: where ATen's kernel keeps an intermediate in bf16.
   ir::Value round(ir::Value v) const;
-  /// `exact` for Float and Double, `vector` for Half and BFloat16 (and always under Numerics::Fast).
+  /// `exact` for Float and Double, `vector` for Half and BFloat16 (and always under
+  /// Numerics::Fast).
   ir::Value routine(ir::Routine exact, ir::Routine vector, ir::Value x) const;
 
-  bool is_fast() const;                ///< Numerics::Fast
-  bool is_float() const;               ///< of the common dtype
-  bool is_reduced() const;             ///< Half or BFloat16
+  bool is_fast() const;     ///< Numerics::Fast
+  bool is_float() const;    ///< of the common dtype
+  bool is_reduced() const;  ///< Half or BFloat16
   bool is_bool() const;
   bool is_contiguous(int k) const;
 
@@ -102,14 +110,15 @@ class Args {
 using Formula = ir::Value (*)(Args&);
 
 struct PointwiseRow {
-  std::string_view name;    ///< "aten::add": all its overloads, in-place and out= forms
-  int operands;             ///< leading arguments of the schema that are operands (tensors or Scalars)
+  std::string_view name;  ///< "aten::add": all its overloads, in-place and out= forms
+  int operands;  ///< leading arguments of the schema that are operands (tensors or Scalars)
   Promotion promotion;
   Formula formula;
   Domain domain;
   Exactness exactness;
-  std::string_view what;    ///< the formula, for the documentation
-  Formula raises = nullptr;  ///< gives a Bool: where eager throws (integer division by zero); an empty Value = nowhere
+  std::string_view what;     ///< the formula, for the documentation
+  Formula raises = nullptr;  ///< gives a Bool: where eager throws (integer division by zero); an
+                             ///< empty Value = nowhere
   unsigned promoted = ~0u;   ///< bit k: operand k takes part in promotion
   Formula second = nullptr;  ///< the second result's formula
 };
@@ -117,19 +126,21 @@ struct PointwiseRow {
 /// Every row, families in order.
 const std::vector<PointwiseRow>& pointwise_table();
 
-std::vector<PointwiseRow> arithmetic_rows();   // pointwise_arithmetic.cpp
-std::vector<PointwiseRow> comparison_rows();   // pointwise_comparison.cpp
-std::vector<PointwiseRow> unary_rows();        // pointwise_unary.cpp
-std::vector<PointwiseRow> activation_rows();   // pointwise_activation.cpp
-std::vector<PointwiseRow> ternary_rows();      // pointwise_ternary.cpp
+std::vector<PointwiseRow> arithmetic_rows();  // pointwise_arithmetic.cpp
+std::vector<PointwiseRow> comparison_rows();  // pointwise_comparison.cpp
+std::vector<PointwiseRow> unary_rows();       // pointwise_unary.cpp
+std::vector<PointwiseRow> activation_rows();  // pointwise_activation.cpp
+std::vector<PointwiseRow> ternary_rows();     // pointwise_ternary.cpp
 
-// What several families write: selections in the order of ATen's vector instructions, so that NaN and −0 come out alike.
-ir::Value vector_erf(ir::Value x);               ///< what ATen's float kernels use inside other functions
-ir::Value library_root(Args& a, ir::Value x);    ///< ATen's sqrt operator
+// What several families write: selections in the order of ATen's vector instructions, so that NaN
+// and −0 come out alike.
+ir::Value vector_erf(ir::Value x);  ///< what ATen's float kernels use inside other functions
+ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
-bool kernels_have_fma();                         ///< false: ATen runs its baseline kernels (ATEN_CPU_CAPABILITY)
-ir::Value contracted(ir::Value a, ir::Value b, ir::Value c);  ///< a * b + c, fused where ATen's kernels have FMA
-ir::Value maximum(ir::Value a, ir::Value b);    ///< NaN if either is; b on ties
+bool kernels_have_fma();  ///< false: ATen runs its baseline kernels (ATEN_CPU_CAPABILITY)
+ir::Value contracted(ir::Value a, ir::Value b,
+                     ir::Value c);            ///< a * b + c, fused where ATen's kernels have FMA
+ir::Value maximum(ir::Value a, ir::Value b);  ///< NaN if either is; b on ties
 ir::Value minimum(ir::Value a, ir::Value b);
 ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties
 ir::Value at_most(ir::Value a, ir::Value high);

@@ -1,4 +1,5 @@
-// Activations, from ATen's Activation.cpp, Elu.h and Gelu.h. Their vector bodies use SLEEF, their scalar tails libm.
+// Activations, from ATen's Activation.cpp, Elu.h and Gelu.h. Their vector bodies use SLEEF, their
+// scalar tails libm.
 #include "ops/pointwise.h"
 
 #include <cmath>
@@ -11,8 +12,11 @@ using ir::Op;
 using ir::Routine;
 using ir::Value;
 
-/// 1 / (1 + exp(−a)); for Float and Double the kernel subtracts from 0, which differs in nothing but −0.
-Value sigmoid(Args& a) { return 1 / (1 + ir::call(Routine::SleefExp, -a[0])); }
+/// 1 / (1 + exp(−a)); for Float and Double the kernel subtracts from 0, which differs in nothing
+/// but −0.
+Value sigmoid(Args& a) {
+  return 1 / (1 + ir::call(Routine::SleefExp, -a[0]));
+}
 
 Value silu(Args& a) {
   Value x = a[0];
@@ -37,12 +41,18 @@ Value gelu(Args& a) {
   return x * 0.5 * (1 + (one_dnn ? ir::call(Routine::SleefErf, scaled) : vector_erf(scaled)));
 }
 
-Value relu(Args& a) { return a.is_bool() ? a.refuse("relu of Bool") : at_least(a[0], a[0].like(0)); }
+Value relu(Args& a) {
+  return a.is_bool() ? a.refuse("relu of Bool") : at_least(a[0], a[0].like(0));
+}
 
-Value hardtanh(Args& a) { return at_most(at_least(a[0], a.rounded("min_val")), a.rounded("max_val")); }
+Value hardtanh(Args& a) {
+  return at_most(at_least(a[0], a.rounded("min_val")), a.rounded("max_val"));
+}
 
 /// min(max(a + 3, 0), 6)
-Value clamped_to_six(Value x) { return minimum(maximum(x + 3, x.like(0)), x.like(6)); }
+Value clamped_to_six(Value x) {
+  return minimum(maximum(x + 3, x.like(0)), x.like(6));
+}
 
 Value leaky_relu(Args& a) {
   Value x = a[0];
@@ -61,7 +71,8 @@ double host(Args& a, std::string_view name) {
 
 /// a * b rounded to the compute type.
 double product(Args& a, double x, double y) {
-  return a.compute == c10::ScalarType::Double ? x * y : static_cast<float>(x) * static_cast<float>(y);
+  return a.compute == c10::ScalarType::Double ? x * y
+                                              : static_cast<float>(x) * static_cast<float>(y);
 }
 
 Value elu(Args& a) {
@@ -80,14 +91,20 @@ Value softplus(Args& a) {
   return ir::select(ir::gt(scaled, a.number("threshold")), x, soft);
 }
 
-Value threshold(Args& a) { return ir::select(ir::le(a[0], a.number("threshold")), a.number("value"), a[0]); }
+Value threshold(Args& a) {
+  return ir::select(ir::le(a[0], a.number("threshold")), a.number("value"), a[0]);
+}
 
 /// exp(−|a|), which log_sigmoid keeps for its backward.
-Value log_sigmoid_buffer(Args& a) { return ir::call(Routine::SleefExp, -a[0].op(Op::Abs)); }
+Value log_sigmoid_buffer(Args& a) {
+  return ir::call(Routine::SleefExp, -a[0].op(Op::Abs));
+}
 
 Value log_sigmoid(Args& a) {
-  // What the AVX2 kernels leave in the buffer of half-precision inputs is not what the AVX-512 ones do.
-  if (a.is_reduced()) return a.refuse("ATen's half-precision kernels do not agree on its second result");
+  // What the AVX2 kernels leave in the buffer of half-precision inputs is not what the AVX-512 ones
+  // do.
+  if (a.is_reduced())
+    return a.refuse("ATen's half-precision kernels do not agree on its second result");
   Value x = a[0];
   return minimum(x, x.like(0)) - ir::call(Routine::SleefLog1p, log_sigmoid_buffer(a));
 }
@@ -103,17 +120,21 @@ std::vector<PointwiseRow> activation_rows() {
       {"aten::gelu", 1, Same, gelu, Domain::Small, Close, "a Φ(a), by erf or tanh"},
       {"aten::mish", 1, Same, mish, Domain::Small, Body, "a tanh(log(1 + exp(a)))"},
       {"aten::relu", 1, Same, relu, Domain::Any, Bits, "0 where a < 0"},
-      {"aten::leaky_relu", 1, Same, leaky_relu, Domain::Any, Bits, "a, times negative_slope where not above 0"},
+      {"aten::leaky_relu", 1, Same, leaky_relu, Domain::Any, Bits,
+       "a, times negative_slope where not above 0"},
       {"aten::hardtanh", 1, Same, hardtanh, Domain::Any, Bits, "a clamped to [min_val, max_val]"},
-      {"aten::hardsigmoid", 1, Same, [](Args& a) { return clamped_to_six(a[0]) / 6; }, Domain::Any, Bits,
-       "min(max(a + 3, 0), 6) / 6"},
-      {"aten::hardswish", 1, Same, [](Args& a) { return a[0] * clamped_to_six(a[0]) / 6; }, Domain::Any, Bits,
-       "a min(max(a + 3, 0), 6) / 6"},
-      {"aten::elu", 1, Same, elu, Domain::Small, Body, "scale a, or scale alpha expm1(input_scale a) below 0"},
+      {"aten::hardsigmoid", 1, Same, [](Args& a) { return clamped_to_six(a[0]) / 6; }, Domain::Any,
+       Bits, "min(max(a + 3, 0), 6) / 6"},
+      {"aten::hardswish", 1, Same, [](Args& a) { return a[0] * clamped_to_six(a[0]) / 6; },
+       Domain::Any, Bits, "a min(max(a + 3, 0), 6) / 6"},
+      {"aten::elu", 1, Same, elu, Domain::Small, Body,
+       "scale a, or scale alpha expm1(input_scale a) below 0"},
       {"aten::celu", 1, Same, celu, Domain::Small, Body, "a, or alpha expm1(a / alpha) below 0"},
-      {"aten::softplus", 1, Same, softplus, Domain::Small, Body, "log(1 + exp(beta a)) / beta, a above threshold"},
+      {"aten::softplus", 1, Same, softplus, Domain::Small, Body,
+       "log(1 + exp(beta a)) / beta, a above threshold"},
       {"aten::threshold", 1, Same, threshold, Domain::Any, Bits, "value where a <= threshold"},
-      {"aten::log_sigmoid_forward", 1, Same, log_sigmoid, Domain::Small, Bits, "min(a, 0) − log(1 + exp(−|a|))"},
+      {"aten::log_sigmoid_forward", 1, Same, log_sigmoid, Domain::Small, Bits,
+       "min(a, 0) − log(1 + exp(−|a|))"},
   };
   rows.back().second = log_sigmoid_buffer;
   return rows;

@@ -13,10 +13,13 @@ bool is_one(const std::optional<c10::Scalar>& number) {
   return !number || (number->isFloatingPoint() ? number->toDouble() == 1 : number->toLong() == 1);
 }
 
-/// x + sign * alpha * y, one fused multiply-add in ATen (on bf16 its scalar tail rounds twice). sign: -1 subtracts.
+/// x + sign * alpha * y, one fused multiply-add in ATen (on bf16 its scalar tail rounds twice).
+/// sign: -1 subtracts.
 Value plus(Args& a, Value x, Value y, double sign) {
   bool unit = is_one(a.constant("alpha"));
-  if (a.is_bool()) return converted(a.constant("alpha").value_or(1), c10::ScalarType::Bool).toLong() != 0 ? x | y : x;
+  if (a.is_bool())
+    return converted(a.constant("alpha").value_or(1), c10::ScalarType::Bool).toLong() != 0 ? x | y
+                                                                                           : x;
   if (unit) return sign > 0 ? x + y : x - y;
   Value alpha = a.rounded("alpha");
   if (sign < 0) alpha = -alpha;
@@ -38,8 +41,8 @@ Value zero_divisor(Args& a) {
   return ir::eq(divisor, divisor.like(0));
 }
 
-/// Python's floor division of floats, as ATen's div_floor_floating_vec has it. `r` rounds where a kernel on bf16 tensors
-/// keeps each step in bf16.
+/// Python's floor division of floats, as ATen's div_floor_floating_vec has it. `r` rounds where a
+/// kernel on bf16 tensors keeps each step in bf16.
 template <class Round>
 Value floor_quotient(Value a, Value b, Round r) {
   Value zero = a.like(0), one = a.like(1);
@@ -63,7 +66,8 @@ Value floor_divide(Args& a) {
     if (a.common == c10::ScalarType::Byte) return quotient;
     Value zero = x.like(0);
     Value inexact = ir::ne(x.op(Op::IRem, y), zero);
-    return ir::select((ir::lt(x, zero) ^ ir::lt(y, zero)) & inexact, quotient - x.like(1), quotient);
+    return ir::select((ir::lt(x, zero) ^ ir::lt(y, zero)) & inexact, quotient - x.like(1),
+                      quotient);
   }
   bool stepwise = a.is_reduced() && !a.is_zero_dim(1);
   return floor_quotient(x, a.unrounded(1), [&](Value v) { return stepwise ? a.round(v) : v; });
@@ -84,7 +88,9 @@ Value divide(Args& a) {
   return a[0] / a.unrounded(1);
 }
 
-Value divide_raises(Args& a) { return a.text("rounding_mode").empty() ? Value{} : zero_divisor(a); }
+Value divide_raises(Args& a) {
+  return a.text("rounding_mode").empty() ? Value{} : zero_divisor(a);
+}
 
 Value remainder(Args& a) {
   Value x = a[0], y = a[1], zero = x.like(0);
@@ -132,7 +138,8 @@ Value power_of_constant(Args& a, const c10::Scalar& number) {
 
 Value power(Args& a) {
   if (!a.has(1)) return a.refuse("power without exponent");
-  // A tensor that wraps a number is a tensor to ATen here: only the Scalar overload has the special cases.
+  // A tensor that wraps a number is a tensor to ATen here: only the Scalar overload has the special
+  // cases.
   if (auto number = a.constant(1); number && !a.is_tensor(1)) return power_of_constant(a, *number);
   if (auto base = a.constant(0); base && !a.is_tensor(0) && is_one(base)) return a[1].like(1);
   if (!a.is_float()) return a.refuse("integer power with a tensor exponent");
@@ -148,20 +155,27 @@ std::vector<PointwiseRow> arithmetic_rows() {
   return {
       {"aten::add", 2, Same, [](Args& a) { return plus(a, a[0], a[1], 1); }, Domain::Any, Bits,
        "a + alpha * b (one rounding when alpha is not 1)"},
-      {"aten::sub", 2, Same, [](Args& a) { return plus(a, a[0], a[1], -1); }, Domain::Any, Bits, "a - alpha * b"},
-      {"aten::rsub", 2, Same, [](Args& a) { return plus(a, a[1], a[0], -1); }, Domain::Any, Bits, "b - alpha * a"},
+      {"aten::sub", 2, Same, [](Args& a) { return plus(a, a[0], a[1], -1); }, Domain::Any, Bits,
+       "a - alpha * b"},
+      {"aten::rsub", 2, Same, [](Args& a) { return plus(a, a[1], a[0], -1); }, Domain::Any, Bits,
+       "b - alpha * a"},
       {"aten::mul", 2, Same, mul, Domain::Any, Bits, "a * b"},
-      {"aten::div", 2, Divide, divide, Domain::Divisor, Bits, "a / b, or its trunc or floor", divide_raises},
-      {"aten::floor_divide", 2, Same, floor_divide, Domain::Divisor, Bits, "floor(a / b)", zero_divisor},
-      {"aten::remainder", 2, Same, remainder, Domain::Divisor, Close, "remainder with the divisor's sign", zero_divisor},
-      {"aten::fmod", 2, Same, fmod, Domain::Divisor, Close, "remainder with the dividend's sign", zero_divisor},
-      {"aten::pow", 2, Same, power, Domain::Power, Bits, "a to the power b; constant ±0.5, ±1, ±2, 3 without pow()"},
-      {"aten::atan2", 2, Float, [](Args& a) { return ir::call(Routine::SleefAtan2, a[0], a[1]); }, Domain::Any, Body,
-       "angle of (b, a)"},
-      {"aten::hypot", 2, Same, [](Args& a) { return ir::call(Routine::SleefHypot, a[0], a[1]); }, Domain::Any, Body,
-       "sqrt(a² + b²)"},
-      {"aten::copysign", 2, Float, [](Args& a) { return a[0].op(Op::CopySign, a[1]); }, Domain::Any, Bits,
-       "a with b's sign"},
+      {"aten::div", 2, Divide, divide, Domain::Divisor, Bits, "a / b, or its trunc or floor",
+       divide_raises},
+      {"aten::floor_divide", 2, Same, floor_divide, Domain::Divisor, Bits, "floor(a / b)",
+       zero_divisor},
+      {"aten::remainder", 2, Same, remainder, Domain::Divisor, Close,
+       "remainder with the divisor's sign", zero_divisor},
+      {"aten::fmod", 2, Same, fmod, Domain::Divisor, Close, "remainder with the dividend's sign",
+       zero_divisor},
+      {"aten::pow", 2, Same, power, Domain::Power, Bits,
+       "a to the power b; constant ±0.5, ±1, ±2, 3 without pow()"},
+      {"aten::atan2", 2, Float, [](Args& a) { return ir::call(Routine::SleefAtan2, a[0], a[1]); },
+       Domain::Any, Body, "angle of (b, a)"},
+      {"aten::hypot", 2, Same, [](Args& a) { return ir::call(Routine::SleefHypot, a[0], a[1]); },
+       Domain::Any, Body, "sqrt(a² + b²)"},
+      {"aten::copysign", 2, Float, [](Args& a) { return a[0].op(Op::CopySign, a[1]); }, Domain::Any,
+       Bits, "a with b's sign"},
       {"aten::xlogy", 2, Float,
        [](Args& a) {
          Value x = a[0], y = a[1];
@@ -169,10 +183,12 @@ std::vector<PointwiseRow> arithmetic_rows() {
          return ir::select(ir::isnan(y), y, ir::select(ir::eq(x, x.like(0)), x.like(0), product));
        },
        Domain::Positive, Bits, "a * log(b), 0 where a is 0"},
-      {"aten::deg2rad", 1, Float, [](Args& a) { return a[0] * a.scalar(0.017453292519943295769236907684886); },
-       Domain::Any, Bits, "a * π / 180"},
-      {"aten::rad2deg", 1, Float, [](Args& a) { return a[0] * a.scalar(57.295779513082320876798154814105); },
-       Domain::Any, Bits, "a * 180 / π"},
+      {"aten::deg2rad", 1, Float,
+       [](Args& a) { return a[0] * a.scalar(0.017453292519943295769236907684886); }, Domain::Any,
+       Bits, "a * π / 180"},
+      {"aten::rad2deg", 1, Float,
+       [](Args& a) { return a[0] * a.scalar(57.295779513082320876798154814105); }, Domain::Any,
+       Bits, "a * 180 / π"},
   };
 }
 

@@ -12,7 +12,9 @@ using ir::Op;
 using ir::Value;
 
 /// Operand k for an ordering: Bool orders as 0 < 1.
-Value ordered(Args& a, int k) { return a.is_bool() ? a[k].to(ScalarType::Byte) : a[k]; }
+Value ordered(Args& a, int k) {
+  return a.is_bool() ? a[k].to(ScalarType::Byte) : a[k];
+}
 
 template <Value compare(Value, Value)>
 Value comparison(Args& a) {
@@ -21,7 +23,9 @@ Value comparison(Args& a) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Value never(Args& a) { return ir::ne(a[0], a[0]); }
+Value never(Args& a) {
+  return ir::ne(a[0], a[0]);
+}
 
 /// Half and BFloat16 have no bitwise operators in ATen either; such a call never got recorded.
 template <Op op>
@@ -49,11 +53,11 @@ std::vector<PointwiseRow> comparison_rows() {
        },
        Domain::Any, Bits, "a is ±∞"},
       {"aten::isposinf", 1, Compare,
-       [](Args& a) { return a.is_float() ? ir::eq(a[0], a[0].like(kInfinity)) : never(a); }, Domain::Any, Bits,
-       "a is +∞"},
+       [](Args& a) { return a.is_float() ? ir::eq(a[0], a[0].like(kInfinity)) : never(a); },
+       Domain::Any, Bits, "a is +∞"},
       {"aten::isneginf", 1, Compare,
-       [](Args& a) { return a.is_float() ? ir::eq(a[0], a[0].like(-kInfinity)) : never(a); }, Domain::Any, Bits,
-       "a is −∞"},
+       [](Args& a) { return a.is_float() ? ir::eq(a[0], a[0].like(-kInfinity)) : never(a); },
+       Domain::Any, Bits, "a is −∞"},
       {"aten::signbit", 1, Compare,
        [](Args& a) {
          if (a.is_bool()) return never(a);
@@ -62,18 +66,20 @@ std::vector<PointwiseRow> comparison_rows() {
          return ir::lt(x.like(1).op(Op::CopySign, x), x.like(0));
        },
        Domain::Any, Bits, "a's sign bit (true for −0)"},
-      {"aten::logical_and", 2, Compare, [](Args& a) { return a.truth(0) & a.truth(1); }, Domain::Any, Bits,
-       "a and b are not zero"},
-      {"aten::logical_or", 2, Compare, [](Args& a) { return a.truth(0) | a.truth(1); }, Domain::Any, Bits,
-       "a or b is not zero"},
-      {"aten::logical_xor", 2, Compare, [](Args& a) { return a.truth(0) ^ a.truth(1); }, Domain::Any, Bits,
-       "just one of a and b is not zero"},
-      {"aten::logical_not", 1, Compare, [](Args& a) { return ~a.truth(0); }, Domain::Any, Bits, "a is zero"},
+      {"aten::logical_and", 2, Compare, [](Args& a) { return a.truth(0) & a.truth(1); },
+       Domain::Any, Bits, "a and b are not zero"},
+      {"aten::logical_or", 2, Compare, [](Args& a) { return a.truth(0) | a.truth(1); }, Domain::Any,
+       Bits, "a or b is not zero"},
+      {"aten::logical_xor", 2, Compare, [](Args& a) { return a.truth(0) ^ a.truth(1); },
+       Domain::Any, Bits, "just one of a and b is not zero"},
+      {"aten::logical_not", 1, Compare, [](Args& a) { return ~a.truth(0); }, Domain::Any, Bits,
+       "a is zero"},
       {"aten::bitwise_and", 2, Same, bitwise<Op::And>, Domain::Any, Bits, "a & b"},
       {"aten::bitwise_or", 2, Same, bitwise<Op::Or>, Domain::Any, Bits, "a | b"},
       {"aten::bitwise_xor", 2, Same, bitwise<Op::Xor>, Domain::Any, Bits, "a ^ b"},
       {"aten::bitwise_not", 1, Same, [](Args& a) { return ~a[0]; }, Domain::Any, Bits, "~a"},
-      {"aten::bitwise_left_shift", 2, Same, bitwise<Op::Shl>, Domain::ShiftCount, Bits, "a << b, 0 out of range"},
+      {"aten::bitwise_left_shift", 2, Same, bitwise<Op::Shl>, Domain::ShiftCount, Bits,
+       "a << b, 0 out of range"},
       {"aten::bitwise_right_shift", 2, Same, bitwise<Op::Shr>, Domain::ShiftCount, Bits,
        "a >> b, arithmetic; the sign out of range"},
       {"aten::__lshift__", 2, Same, bitwise<Op::Shl>, Domain::ShiftCount, Bits, "a << b"},

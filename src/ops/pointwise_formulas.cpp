@@ -10,11 +10,16 @@ using ir::Op;
 using ir::Routine;
 using ir::Value;
 
-bool kernels_have_fma() { return at::get_cpu_capability() != "DEFAULT"; }
+bool kernels_have_fma() {
+  return at::get_cpu_capability() != "DEFAULT";
+}
 
-Value contracted(Value a, Value b, Value c) { return kernels_have_fma() ? ir::fma(a, b, c) : a * b + c; }
+Value contracted(Value a, Value b, Value c) {
+  return kernels_have_fma() ? ir::fma(a, b, c) : a * b + c;
+}
 
-// VML's root of Float and Double is not always the nearest one; the instruction's, which the others take, is.
+// VML's root of Float and Double is not always the nearest one; the instruction's, which the others
+// take, is.
 Value library_root(Args& a, Value x) {
   return a.is_reduced() || a.is_fast() ? x.op(Op::Sqrt) : ir::call(Routine::VmlSqrt, x);
 }
@@ -35,11 +40,16 @@ Value minimum(Value a, Value b) {
   if (!ir::is_float(a.type())) return ir::min(a, b);
   return ir::select(ir::lt(a, b) | ir::isnan(a), a, b);
 }
-Value at_least(Value a, Value low) { return ir::select(ir::lt(a, low), low, a); }
-Value at_most(Value a, Value high) { return ir::select(ir::gt(a, high), high, a); }
+Value at_least(Value a, Value low) {
+  return ir::select(ir::lt(a, low), low, a);
+}
+Value at_most(Value a, Value high) {
+  return ir::select(ir::gt(a, high), high, a);
+}
 
-// Vectorized<float>::erf: the polynomial 7.1.26 of Abramowitz and Stegun with fused multiply-adds, which ATen's float
-// kernels use inside other functions (its own erf operator is VML's). Vectorized<double>::erf is SLEEF's.
+// Vectorized<float>::erf: the polynomial 7.1.26 of Abramowitz and Stegun with fused multiply-adds,
+// which ATen's float kernels use inside other functions (its own erf operator is VML's).
+// Vectorized<double>::erf is SLEEF's.
 Value vector_erf(Value x) {
   if (x.type() == ScalarType::Double || !kernels_have_fma()) return ir::call(Routine::SleefErf, x);
   auto k = [&](float c) { return x.like(c); };

@@ -1,5 +1,6 @@
-// Elementary functions of one operand. Where ATen's kernel is MKL's VML for Float and Double (UnaryOpsKernel.cpp's
-// IMPLEMENT_*_KERNEL), Half and BFloat16 go through SLEEF; `Args::routine` chooses.
+// Elementary functions of one operand. Where ATen's kernel is MKL's VML for Float and Double
+// (UnaryOpsKernel.cpp's IMPLEMENT_*_KERNEL), Half and BFloat16 go through SLEEF; `Args::routine`
+// chooses.
 #include "ops/pointwise.h"
 
 #include <cmath>
@@ -17,7 +18,8 @@ using ir::Op;
 using ir::Routine;
 using ir::Value;
 
-/// A function that ATen computes with VML (Float, Double) and SLEEF (Half, BFloat16), tails and strided loops included.
+/// A function that ATen computes with VML (Float, Double) and SLEEF (Half, BFloat16), tails and
+/// strided loops included.
 template <Routine vml, Routine sleef>
 Value library(Args& a) {
   return a.routine(vml, sleef, a[0]);
@@ -34,7 +36,9 @@ Value rounding(Args& a) {
   return a.is_float() ? a[0].op(op) : a[0];
 }
 
-Value negate(Args& a) { return a.is_bool() ? a.refuse("negation of Bool") : -a[0]; }
+Value negate(Args& a) {
+  return a.is_bool() ? a.refuse("negation of Bool") : -a[0];
+}
 
 Value absolute(Args& a) {
   return a.is_bool() || a.common == ScalarType::Byte ? a[0] : a[0].op(Op::Abs);
@@ -61,15 +65,20 @@ Value round_decimals(Args& a) {
 
 double largest(ScalarType type) {
   switch (type) {
-    case ScalarType::BFloat16: return std::numeric_limits<c10::BFloat16>::max();
-    case ScalarType::Half: return std::numeric_limits<c10::Half>::max();
-    case ScalarType::Float: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
+    case ScalarType::BFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    case ScalarType::Half:
+      return std::numeric_limits<c10::Half>::max();
+    case ScalarType::Float:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
   }
 }
 
 Value erf(Args& a) {
-  return a.is_reduced() && !a.is_fast() ? vector_erf(a[0]) : library<Routine::VmlErf, Routine::SleefErf>(a);
+  return a.is_reduced() && !a.is_fast() ? vector_erf(a[0])
+                                        : library<Routine::VmlErf, Routine::SleefErf>(a);
 }
 
 Value nan_to_num(Args& a) {
@@ -110,14 +119,19 @@ std::vector<PointwiseRow> unary_rows() {
       {"aten::sign", 1, Same, sign, Domain::Any, Bits, "(0 < a) − (a < 0)"},
       {"aten::sgn", 1, Same, sign, Domain::Any, Bits, "(0 < a) − (a < 0)"},
       {"aten::reciprocal", 1, Float, [](Args& a) { return 1 / a[0]; }, Domain::Any, Bits, "1 / a"},
-      {"aten::sqrt", 1, Float, [](Args& a) { return library_root(a, a[0]); }, Domain::Positive, Bits, "√a"},
-      {"aten::rsqrt", 1, Float, [](Args& a) { return reciprocal_of_root(a, a[0]); }, Domain::Positive, Bits, "1 / √a"},
+      {"aten::sqrt", 1, Float, [](Args& a) { return library_root(a, a[0]); }, Domain::Positive,
+       Bits, "√a"},
+      {"aten::rsqrt", 1, Float, [](Args& a) { return reciprocal_of_root(a, a[0]); },
+       Domain::Positive, Bits, "1 / √a"},
       {"aten::exp", 1, Float, library<VmlExp, SleefExp>, Domain::Small, Bits, "e to the a"},
       {"aten::exp2", 1, Float, one_call<SleefExp2>, Domain::Small, Body, "2 to the a"},
       {"aten::expm1", 1, Float, one_call<SleefExpm1>, Domain::Small, Bits, "e to the a, less 1"},
-      {"aten::log", 1, Float, library<VmlLog, SleefLog>, Domain::Positive, Bits, "natural logarithm"},
-      {"aten::log2", 1, Float, library<VmlLog2, SleefLog2>, Domain::Positive, Bits, "logarithm to base 2"},
-      {"aten::log10", 1, Float, library<VmlLog10, SleefLog10>, Domain::Positive, Bits, "logarithm to base 10"},
+      {"aten::log", 1, Float, library<VmlLog, SleefLog>, Domain::Positive, Bits,
+       "natural logarithm"},
+      {"aten::log2", 1, Float, library<VmlLog2, SleefLog2>, Domain::Positive, Bits,
+       "logarithm to base 2"},
+      {"aten::log10", 1, Float, library<VmlLog10, SleefLog10>, Domain::Positive, Bits,
+       "logarithm to base 10"},
       {"aten::log1p", 1, Float, one_call<SleefLog1p>, Domain::Positive, Bits, "log(1 + a)"},
       {"aten::sin", 1, Float, library<VmlSin, SleefSin>, Domain::Any, Bits, "sine"},
       {"aten::cos", 1, Float, library<VmlCos, SleefCos>, Domain::Any, Bits, "cosine"},
@@ -127,18 +141,24 @@ std::vector<PointwiseRow> unary_rows() {
       {"aten::atan", 1, Float, library<VmlAtan, SleefAtan>, Domain::Any, Bits, "inverse tangent"},
       {"aten::sinh", 1, Float, one_call<SleefSinh>, Domain::Small, Close, "hyperbolic sine"},
       {"aten::cosh", 1, Float, one_call<SleefCosh>, Domain::Small, Close, "hyperbolic cosine"},
-      {"aten::tanh", 1, Float, library<VmlTanh, SleefTanh>, Domain::Small, Bits, "hyperbolic tangent"},
+      {"aten::tanh", 1, Float, library<VmlTanh, SleefTanh>, Domain::Small, Bits,
+       "hyperbolic tangent"},
       {"aten::asinh", 1, Float, one_call<LibmAsinh>, Domain::Any, Bits, "inverse hyperbolic sine"},
-      {"aten::acosh", 1, Float, one_call<LibmAcosh>, Domain::AboveOne, Bits, "inverse hyperbolic cosine"},
-      {"aten::atanh", 1, Float, one_call<SleefAtanh>, Domain::Unit, Close, "inverse hyperbolic tangent"},
+      {"aten::acosh", 1, Float, one_call<LibmAcosh>, Domain::AboveOne, Bits,
+       "inverse hyperbolic cosine"},
+      {"aten::atanh", 1, Float, one_call<SleefAtanh>, Domain::Unit, Close,
+       "inverse hyperbolic tangent"},
       {"aten::erf", 1, Float, erf, Domain::Small, Bits, "error function"},
       {"aten::erfc", 1, Float, library<VmlErfc, SleefErfc>, Domain::Small, Bits, "1 − erf(a)"},
-      {"aten::erfinv", 1, Float, library<VmlErfinv, VmlErfinv>, Domain::Unit, Bits, "inverse error function"},
+      {"aten::erfinv", 1, Float, library<VmlErfinv, VmlErfinv>, Domain::Unit, Bits,
+       "inverse error function"},
       {"aten::floor", 1, Same, rounding<Op::Floor>, Domain::Any, Bits, "⌊a⌋"},
       {"aten::ceil", 1, Same, rounding<Op::Ceil>, Domain::Any, Bits, "⌈a⌉"},
       {"aten::trunc", 1, Same, rounding<Op::Trunc>, Domain::Any, Bits, "a without its fraction"},
-      {"aten::round", 1, Same, round_decimals, Domain::Any, Bits, "nearest, halves to even; or to `decimals` digits"},
-      {"aten::frac", 1, Same, [](Args& a) { return a[0] - a[0].op(Op::Trunc); }, Domain::Any, Bits, "a − trunc(a)"},
+      {"aten::round", 1, Same, round_decimals, Domain::Any, Bits,
+       "nearest, halves to even; or to `decimals` digits"},
+      {"aten::frac", 1, Same, [](Args& a) { return a[0] - a[0].op(Op::Trunc); }, Domain::Any, Bits,
+       "a − trunc(a)"},
       {"aten::nan_to_num", 1, Same, nan_to_num, Domain::Any, Bits, "NaN and ±∞ replaced"},
       {"aten::logit", 1, Float, logit, Domain::OpenUnit, Bits, "log(a / (1 − a))"},
   };

@@ -89,15 +89,22 @@ c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
   if (!ir::is_float(type)) {
     int64_t value = floating ? static_cast<int64_t>(number.toDouble()) : number.toLong();
     switch (type) {
-      case ScalarType::Byte: return static_cast<int64_t>(static_cast<uint8_t>(value));
-      case ScalarType::Char: return static_cast<int64_t>(static_cast<int8_t>(value));
-      case ScalarType::Short: return static_cast<int64_t>(static_cast<int16_t>(value));
-      case ScalarType::Int: return static_cast<int64_t>(static_cast<int32_t>(value));
-      default: return value;
+      case ScalarType::Byte:
+        return static_cast<int64_t>(static_cast<uint8_t>(value));
+      case ScalarType::Char:
+        return static_cast<int64_t>(static_cast<int8_t>(value));
+      case ScalarType::Short:
+        return static_cast<int64_t>(static_cast<int16_t>(value));
+      case ScalarType::Int:
+        return static_cast<int64_t>(static_cast<int32_t>(value));
+      default:
+        return value;
     }
   }
-  if (type == ScalarType::Double) return floating ? number.toDouble() : static_cast<double>(number.toLong());
-  float value = floating ? static_cast<float>(number.toDouble()) : static_cast<float>(number.toLong());
+  if (type == ScalarType::Double)
+    return floating ? number.toDouble() : static_cast<double>(number.toLong());
+  float value =
+      floating ? static_cast<float>(number.toDouble()) : static_cast<float>(number.toLong());
   if (type == ScalarType::BFloat16) value = static_cast<float>(c10::BFloat16(value));
   if (type == ScalarType::Half) value = static_cast<float>(c10::Half(value));
   return static_cast<double>(value);
@@ -115,15 +122,15 @@ ScalarType promote_skip_undefined(ScalarType a, ScalarType b) {
 ScalarType combine_categories(ScalarType higher, ScalarType lower) {
   if (c10::isComplexType(higher)) return higher;
   if (c10::isFloatingType(higher))
-    return c10::isComplexType(lower)
-               ? c10::toComplexType(higher)
-               : higher;
+    return c10::isComplexType(lower) ? c10::toComplexType(higher) : higher;
   if (higher == ScalarType::Bool || c10::isFloatingType(lower) || c10::isComplexType(lower))
     return promote_skip_undefined(higher, lower);
   return higher != ScalarType::Undefined ? higher : lower;
 }
 
-ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
+ScalarType default_dtype() {
+  return c10::get_default_dtype_as_scalartype();
+}
 
 }  // namespace
 

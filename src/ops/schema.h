@@ -26,7 +26,8 @@ std::optional<c10::Scalar> number(const record::OperatorRecord& op, std::string_
 int64_t integer(const record::OperatorRecord& op, std::string_view name, int64_t otherwise);
 bool boolean(const record::OperatorRecord& op, std::string_view name, bool otherwise);
 std::string text(const record::OperatorRecord& op, std::string_view name, std::string otherwise);
-/// A list of integers (int[], SymInt[], or a single int expanded by the schema); empty when absent or None.
+/// A list of integers (int[], SymInt[], or a single int expanded by the schema); empty when absent
+/// or None.
 std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view name);
 
 /// Loops exist for this dtype: Bool, the integers of 8 to 64 bits, Half, BFloat16, Float, Double.
@@ -36,11 +37,12 @@ c10::ScalarType opmath(c10::ScalarType type);
 
 /// `value` as ATen converts it (c10::convert): to Half and BFloat16 through Float.
 ir::Value convert(ir::Value value, c10::ScalarType to);
-/// `number` converted to `type`, as the double of that value (floating types) or the wrapped integer.
+/// `number` converted to `type`, as the double of that value (floating types) or the wrapped
+/// integer.
 c10::Scalar converted(const c10::Scalar& number, c10::ScalarType type);
 
-/// ATen's result_type over a chosen set of operands: dimensioned tensors outrank 0-dim ones, which outrank numbers, within
-/// a category (bool, integer, floating).
+/// ATen's result_type over a chosen set of operands: dimensioned tensors outrank 0-dim ones, which
+/// outrank numbers, within a category (bool, integer, floating).
 class DtypePromotion {
  public:
   void add(const record::TensorInfo& tensor);

@@ -20,7 +20,8 @@ using ir::TreeNode;
 
 namespace {
 
-constexpr int64_t kFewTiles = 8;       ///< tiles below which a wrapped vector loop is cut into more of them
+constexpr int64_t kFewTiles =
+    8;  ///< tiles below which a wrapped vector loop is cut into more of them
 constexpr double kTaskNanoseconds = 20000;
 
 int axis_of(const Placed& p, int var) {
@@ -35,8 +36,9 @@ bool all_accesses(const Statement& s, Fn fn) {
 }
 
 bool uses_axis(const Statement& s, int axis) {
-  return std::any_of(s.expr.nodes.begin(), s.expr.nodes.end(),
-                     [&](const ir::Node& node) { return node.op == ir::Op::Axis && node.payload == axis; });
+  return std::any_of(s.expr.nodes.begin(), s.expr.nodes.end(), [&](const ir::Node& node) {
+    return node.op == ir::Op::Axis && node.payload == axis;
+  });
 }
 
 /// May variable u (outer) and v (inner) become one loop?
@@ -51,10 +53,12 @@ bool mergeable(const Kernel& kernel, int u, int v) {
     if (uses_axis(s, a) || uses_axis(s, b)) return false;
     if (s.reduction) {
       if (s.reduction->axes[ua] != s.reduction->axes[ub] || s.reduction->scan) return false;
-      bool index = s.reduction->op == ir::ReduceOp::ArgMax || s.reduction->op == ir::ReduceOp::ArgMin;
+      bool index =
+          s.reduction->op == ir::ReduceOp::ArgMax || s.reduction->op == ir::ReduceOp::ArgMin;
       if (index && s.reduction->axes[ua] && b != a + 1) return false;
     }
-    return all_accesses(s, [&](const Access& x) { return x.strides[ua] == x.strides[ub] * extent; });
+    return all_accesses(s,
+                        [&](const Access& x) { return x.strides[ua] == x.strides[ub] * extent; });
   });
 }
 
@@ -106,7 +110,8 @@ void coalesce_tree(Kernel& kernel, std::vector<TreeNode>& body) {
   }
 }
 
-/// How well the variable suits as the vector loop: unit strides count for it, larger ones (gathers) against it.
+/// How well the variable suits as the vector loop: unit strides count for it, larger ones (gathers)
+/// against it.
 double vector_score(const Kernel& kernel, int var) {
   double score = 0;
   for (const Placed& p : kernel.placed) {
@@ -138,14 +143,16 @@ int best_of(const Kernel& kernel, const std::vector<int>& vars, double& best) {
 std::vector<int> nest_of(const Loop& loop) {
   std::vector<int> vars{loop.var};
   const Loop* at = &loop;
-  while (at->body.size() == 1 && at->body[0].loop) vars.push_back((at = at->body[0].loop.get())->var);
+  while (at->body.size() == 1 && at->body[0].loop)
+    vars.push_back((at = at->body[0].loop.get())->var);
   return vars;
 }
 
 bool is_reduced(const Kernel& kernel, int var, bool scan_only = false) {
   return std::any_of(kernel.placed.begin(), kernel.placed.end(), [&](const Placed& p) {
     int a = axis_of(p, var);
-    return a >= 0 && p.statement.reduction && p.statement.reduction->axes[static_cast<size_t>(a)] && (!scan_only || p.statement.reduction->scan);
+    return a >= 0 && p.statement.reduction && p.statement.reduction->axes[static_cast<size_t>(a)] &&
+           (!scan_only || p.statement.reduction->scan);
   });
 }
 
@@ -179,7 +186,8 @@ void vectorize_nests(Kernel& kernel) {
   }
 }
 
-/// Cuts the wrapped vector variable in two when the other tiles are too few to share between threads.
+/// Cuts the wrapped vector variable in two when the other tiles are too few to share between
+/// threads.
 void split_wrapped(Kernel& kernel, int var) {
   int64_t tiles = 1, extent = kernel.vars[static_cast<size_t>(var)].extent;
   for (int v : kernel.range) tiles *= kernel.vars[static_cast<size_t>(v)].extent;
@@ -223,8 +231,10 @@ void choose_vector(Kernel& kernel) {
     double score = 0;
     if (best_of(kernel, candidates, score) >= 0) inner_score += score;
   }
-  if (outer >= 0 && (!loops || outer_score > inner_score)) wrap(kernel, outer);
-  else vectorize_nests(kernel);
+  if (outer >= 0 && (!loops || outer_score > inner_score))
+    wrap(kernel, outer);
+  else
+    vectorize_nests(kernel);
 }
 
 void sort_range(Kernel& kernel) {
@@ -258,7 +268,8 @@ void compact_vars(Kernel& kernel) {
     for (int& v : p.axis_var) v = to[static_cast<size_t>(v)];
   std::function<void(std::vector<TreeNode>&)> rename = [&](std::vector<TreeNode>& body) {
     for (TreeNode& node : body)
-      if (node.loop) node.loop->var = to[static_cast<size_t>(node.loop->var)], rename(node.loop->body);
+      if (node.loop)
+        node.loop->var = to[static_cast<size_t>(node.loop->var)], rename(node.loop->body);
   };
   rename(kernel.body);
 }
@@ -267,8 +278,11 @@ void compact_vars(Kernel& kernel) {
 void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) {
   std::set<int> candidates;
   for (const Placed& p : kernel.placed)
-    if (local[static_cast<size_t>(p.statement.store.storage)]) candidates.insert(p.statement.store.storage);
-  auto is_range = [&](int var) { return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range; };
+    if (local[static_cast<size_t>(p.statement.store.storage)])
+      candidates.insert(p.statement.store.storage);
+  auto is_range = [&](int var) {
+    return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range;
+  };
   for (int storage : candidates) {
     std::vector<std::pair<Access*, const Placed*>> accesses;
     for (Placed& p : kernel.placed) {
@@ -291,11 +305,13 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
         }
       }
       if (common.empty()) common = strides;
-      fits = fits && strides == common && x->indirect.empty() && x->dtype == accesses[0].first->dtype;
+      fits =
+          fits && strides == common && x->indirect.empty() && x->dtype == accesses[0].first->dtype;
       first = std::min(first, low);
       last = std::max(last, high);
     }
-    int64_t bytes = (last - first + 1) * static_cast<int64_t>(c10::elementSize(accesses[0].first->dtype));
+    int64_t bytes =
+        (last - first + 1) * static_cast<int64_t>(c10::elementSize(accesses[0].first->dtype));
     int64_t aligned = (bytes + 63) / 64 * 64;
     if (!fits || kernel.scratch_bytes + aligned > budget) continue;
     for (auto [x, p] : accesses) {
@@ -310,20 +326,26 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
 
 void set_grain(Kernel& kernel) {
   double iterations = 1;
-  for (int v : kernel.range) iterations *= static_cast<double>(kernel.vars[static_cast<size_t>(v)].extent);
+  for (int v : kernel.range)
+    iterations *= static_cast<double>(kernel.vars[static_cast<size_t>(v)].extent);
   if (kernel.range.empty() && kernel.body.size() == 1 && kernel.body[0].loop)
-    iterations = static_cast<double>(kernel.vars[static_cast<size_t>(kernel.body[0].loop->var)].extent);
+    iterations =
+        static_cast<double>(kernel.vars[static_cast<size_t>(kernel.body[0].loop->var)].extent);
   double nanoseconds = 0;
   for (const Placed& p : kernel.placed)
-    nanoseconds += static_cast<double>(points(p.statement)) * (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) * 0.05;
-  kernel.grain = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kTaskNanoseconds / std::max(nanoseconds / iterations, 0.01))));
+    nanoseconds += static_cast<double>(points(p.statement)) *
+                   (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) * 0.05;
+  kernel.grain = std::max<int64_t>(
+      1,
+      static_cast<int64_t>(std::ceil(kTaskNanoseconds / std::max(nanoseconds / iterations, 0.01))));
 }
 
 void set_name(Kernel& kernel) {
   constexpr const char* kNames[] = {"sum", "prod", "max", "min", "and", "or", "argmax", "argmin"};
   std::string last;
   for (const Placed& p : kernel.placed) {
-    std::string part = p.statement.reduction ? kNames[static_cast<size_t>(p.statement.reduction->op)] : "map";
+    std::string part =
+        p.statement.reduction ? kNames[static_cast<size_t>(p.statement.reduction->op)] : "map";
     if (part != last) kernel.name += (kernel.name.empty() ? "" : "_") + part;
     last = part;
   }
@@ -331,7 +353,8 @@ void set_name(Kernel& kernel) {
 
 }  // namespace
 
-void arrange(Kernel& kernel, const std::vector<ir::Storage>&, const std::vector<bool>& local_temporary, const Settings& settings) {
+void arrange(Kernel& kernel, const std::vector<ir::Storage>&,
+             const std::vector<bool>& local_temporary, const Settings& settings) {
   coalesce_range(kernel);
   coalesce_tree(kernel, kernel.body);
   choose_vector(kernel);

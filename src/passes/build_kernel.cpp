@@ -31,12 +31,13 @@ std::map<int, int64_t> by_variable(const Access& access, const Placed& p) {
   return strides;
 }
 bool same_place(const Access& x, const Placed& px, const Access& y, const Placed& py) {
-  return x.storage == y.storage && x.dtype == y.dtype && x.offset == y.offset && x.indirect.empty() && y.indirect.empty() &&
-         by_variable(x, px) == by_variable(y, py);
+  return x.storage == y.storage && x.dtype == y.dtype && x.offset == y.offset &&
+         x.indirect.empty() && y.indirect.empty() && by_variable(x, px) == by_variable(y, py);
 }
 
 bool meet(const Access& store, const Statement& s, const Access& access, const Statement& t) {
-  return may_touch(store, s.axes, access, t.axes) && relate(store, s.axes, access, t.axes).relation != Relation::Disjoint;
+  return may_touch(store, s.axes, access, t.axes) &&
+         relate(store, s.axes, access, t.axes).relation != Relation::Disjoint;
 }
 
 class Builder {
@@ -59,7 +60,8 @@ class Builder {
   void place(size_t m) {
     const Statement& t = group_.members[m];
     Placed placed{t, std::vector<int>(t.axes.size(), -1)};
-    for (size_t o = 0; o < group_.outer.size(); ++o) placed.axis_var[group_.outer_axis[m][o]] = kernel_.range[o];
+    for (size_t o = 0; o < group_.outer.size(); ++o)
+      placed.axis_var[group_.outer_axis[m][o]] = kernel_.range[o];
     std::vector<size_t> inner;
     for (size_t a = 0; a < t.axes.size(); ++a)
       if (placed.axis_var[a] < 0) inner.push_back(a);
@@ -76,7 +78,8 @@ class Builder {
     kernel_.placed.push_back(std::move(placed));
   }
 
-  /// Can `t` run in the run's loops, iteration by iteration? Then its inner axes get the run's variables.
+  /// Can `t` run in the run's loops, iteration by iteration? Then its inner axes get the run's
+  /// variables.
   bool match(const Run& run, const Statement& t, const std::vector<size_t>& inner, Placed& placed) {
     if (run.vars.size() != inner.size()) return false;
     std::vector<int> axis_var = placed.axis_var;
@@ -106,7 +109,8 @@ class Builder {
     if (!t.reduction) return true;
     return std::all_of(run.placed.begin(), run.placed.end(), [&](int k) {
       const Placed& p = kernel_.placed[static_cast<size_t>(k)];
-      return !p.statement.reduction || reduced_vars(p.statement, p.axis_var) == reduced_vars(t, axis_var);
+      return !p.statement.reduction ||
+             reduced_vars(p.statement, p.axis_var) == reduced_vars(t, axis_var);
     });
   }
 
@@ -115,28 +119,34 @@ class Builder {
     for (int k : run.placed) {
       const Placed& p = kernel_.placed[static_cast<size_t>(k)];
       const Statement& s = p.statement;
-      size_t own = static_cast<size_t>(std::find(p.axis_var.begin(), p.axis_var.end(), var) - p.axis_var.begin());
-      auto apart = [&](const Access& x, const Access& y) { return same_digit(x, s.axes, own, y, t.axes, axis); };
-      // A scan's running store and a reduction both need the loop's order, which merging keeps; what may not be merged is
-      // a reader of another iteration's result.
+      size_t own = static_cast<size_t>(std::find(p.axis_var.begin(), p.axis_var.end(), var) -
+                                       p.axis_var.begin());
+      auto apart = [&](const Access& x, const Access& y) {
+        return same_digit(x, s.axes, own, y, t.axes, axis);
+      };
+      // A scan's running store and a reduction both need the loop's order, which merging keeps;
+      // what may not be merged is a reader of another iteration's result.
       if (meet(s.store, s, t.store, t) && !apart(s.store, t.store)) return false;
       for (const Access& load : t.loads)
         if (meet(s.store, s, load, t) && !apart(s.store, load)) return false;
       for (const Access& load : s.loads)
         if (meet(t.store, t, load, s) && !apart(load, t.store)) return false;
-      bool s_reduces = s.reduction && s.reduction->axes[own], t_reduces = t.reduction && t.reduction->axes[axis];
+      bool s_reduces = s.reduction && s.reduction->axes[own],
+           t_reduces = t.reduction && t.reduction->axes[axis];
       if ((s_reduces && s.reduction->scan) != (t_reduces && t.reduction->scan)) return false;
     }
     return true;
   }
 
-  /// Lets later statements of the run compute with the value itself where a temporary only passed it on; code generation
-  /// computes equal expressions of one loop once.
+  /// Lets later statements of the run compute with the value itself where a temporary only passed
+  /// it on; code generation computes equal expressions of one loop once.
   void forward(Run& run) {
     for (size_t k = 0; k < run.placed.size(); ++k) {
       Placed& producer = kernel_.placed[static_cast<size_t>(run.placed[k])];
       const Access store = producer.statement.store;
-      if (!local_[static_cast<size_t>(store.storage)] || producer.statement.reduction || producer.statement.guard >= 0) continue;
+      if (!local_[static_cast<size_t>(store.storage)] || producer.statement.reduction ||
+          producer.statement.guard >= 0)
+        continue;
       if (!only_readers_follow(run, k, store)) continue;
       for (size_t j = k + 1; j < run.placed.size(); ++j) {
         Placed& reader = kernel_.placed[static_cast<size_t>(run.placed[j])];
@@ -153,8 +163,8 @@ class Builder {
     }
   }
 
-  /// Every other access of the storage in the kernel is a load at the same place, later in this run, and nothing in
-  /// between writes what the producer reads.
+  /// Every other access of the storage in the kernel is a load at the same place, later in this
+  /// run, and nothing in between writes what the producer reads.
   bool only_readers_follow(const Run& run, size_t k, const Access& store) {
     const Placed& producer = kernel_.placed[static_cast<size_t>(run.placed[k])];
     for (size_t q = 0; q < kernel_.placed.size(); ++q) {
@@ -162,13 +172,18 @@ class Builder {
       const Placed& other = kernel_.placed[q];
       if (other.statement.store.storage == store.storage) return false;
       auto position = std::find(run.placed.begin(), run.placed.end(), static_cast<int>(q));
-      bool later = position != run.placed.end() && position - run.placed.begin() > static_cast<std::ptrdiff_t>(k);
+      bool later = position != run.placed.end() &&
+                   position - run.placed.begin() > static_cast<std::ptrdiff_t>(k);
       for (const Access& load : other.statement.loads)
-        if (load.storage == store.storage && (!later || !same_place(store, producer, load, other))) return false;
+        if (load.storage == store.storage && (!later || !same_place(store, producer, load, other)))
+          return false;
       if (later)
         for (const Access& input : producer.statement.loads)
-          if (may_touch(other.statement.store, other.statement.axes, input, producer.statement.axes)) return false;
-      if (later && other.statement.expr.nodes.size() + producer.statement.expr.nodes.size() > 400) return false;
+          if (may_touch(other.statement.store, other.statement.axes, input,
+                        producer.statement.axes))
+            return false;
+      if (later && other.statement.expr.nodes.size() + producer.statement.expr.nodes.size() > 400)
+        return false;
     }
     for (const Access& input : producer.statement.loads)
       if (input.storage == store.storage) return false;
@@ -178,14 +193,17 @@ class Builder {
   static PointMap identity(const Placed& producer, const Placed& reader) {
     PointMap map;
     map.constant.assign(producer.axis_var.size(), 0);
-    map.coefficient.assign(producer.axis_var.size(), std::vector<int64_t>(reader.axis_var.size(), 0));
+    map.coefficient.assign(producer.axis_var.size(),
+                           std::vector<int64_t>(reader.axis_var.size(), 0));
     for (size_t p = 0; p < producer.axis_var.size(); ++p)
       for (size_t a = 0; a < reader.axis_var.size(); ++a)
         if (producer.axis_var[p] == reader.axis_var[a]) map.coefficient[p][a] = 1;
     return map;
   }
 
-  bool is_removed(int placed) const { return std::find(removed_.begin(), removed_.end(), placed) != removed_.end(); }
+  bool is_removed(int placed) const {
+    return std::find(removed_.begin(), removed_.end(), placed) != removed_.end();
+  }
 
   void drop_removed() {
     std::vector<int> to(kernel_.placed.size(), -1);
@@ -205,7 +223,8 @@ class Builder {
     std::erase_if(runs_, [](const Run& run) { return run.placed.empty(); });
   }
 
-  /// Kept variables outside, reduced ones inside: a reduction is then finished where its outermost reduced loop ends.
+  /// Kept variables outside, reduced ones inside: a reduction is then finished where its outermost
+  /// reduced loop ends.
   void emit(const Run& run) {
     auto reduced = [&](int var) {
       return std::any_of(run.placed.begin(), run.placed.end(), [&](int k) {
@@ -236,6 +255,8 @@ class Builder {
 
 }  // namespace
 
-Kernel build_kernel(const Group& group, const std::vector<bool>& local_temporary) { return Builder(group, local_temporary).build(); }
+Kernel build_kernel(const Group& group, const std::vector<bool>& local_temporary) {
+  return Builder(group, local_temporary).build();
+}
 
 }  // namespace graft::passes

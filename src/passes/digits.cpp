@@ -9,59 +9,73 @@ using ir::Access;
 
 namespace {
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
 
 struct Digit {
   size_t axis;
   int64_t stride, extent, capacity;
 };
 
-/// The store's axes as digits, most significant first; empty optional-like flag when they do not nest.
+/// The store's axes as digits, most significant first; empty optional-like flag when they do not
+/// nest.
 bool digits_of(const Access& store, const std::vector<int64_t>& axes, std::vector<Digit>& digits) {
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a] == 1) continue;
     if (store.strides[a] <= 0) return false;
     digits.push_back({a, store.strides[a], axes[a], 0});
   }
-  std::sort(digits.begin(), digits.end(), [](const Digit& x, const Digit& y) { return x.stride > y.stride; });
+  std::sort(digits.begin(), digits.end(),
+            [](const Digit& x, const Digit& y) { return x.stride > y.stride; });
   for (size_t p = 0; p < digits.size(); ++p) {
-    digits[p].capacity = p == 0 ? std::numeric_limits<int64_t>::max() : digits[p - 1].stride / digits[p].stride;
-    if (p > 0 && (digits[p - 1].stride % digits[p].stride != 0 || digits[p].capacity < digits[p].extent)) return false;
+    digits[p].capacity =
+        p == 0 ? std::numeric_limits<int64_t>::max() : digits[p - 1].stride / digits[p].stride;
+    if (p > 0 &&
+        (digits[p - 1].stride % digits[p].stride != 0 || digits[p].capacity < digits[p].extent))
+      return false;
   }
   return true;
 }
 
 }  // namespace
 
-bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y, const std::vector<int64_t>& y_axes) {
+bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y,
+               const std::vector<int64_t>& y_axes) {
   if (x.storage != y.storage) return false;
   if (!x.indirect.empty() || !y.indirect.empty()) return true;
   ir::Span a = span(x, x_axes), b = span(y, y_axes);
-  auto xs = static_cast<int64_t>(c10::elementSize(x.dtype)), ys = static_cast<int64_t>(c10::elementSize(y.dtype));
+  auto xs = static_cast<int64_t>(c10::elementSize(x.dtype)),
+       ys = static_cast<int64_t>(c10::elementSize(y.dtype));
   return a.first * xs < (b.last + 1) * ys && b.first * ys < (a.last + 1) * xs;
 }
 
-Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access, const std::vector<int64_t>& axes) {
+Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
+               const std::vector<int64_t>& axes) {
   Overlap out;
   if (!may_touch(store, store_axes, access, axes)) {
     out.relation = Relation::Disjoint;
     return out;
   }
   std::vector<Digit> digits;
-  if (store.dtype != access.dtype || !store.indirect.empty() || !access.indirect.empty() || !digits_of(store, store_axes, digits)) return out;
+  if (store.dtype != access.dtype || !store.indirect.empty() || !access.indirect.empty() ||
+      !digits_of(store, store_axes, digits))
+    return out;
 
   size_t count = digits.size();
   int64_t rest = access.offset, store_rest = store.offset;
   for (size_t a = 0; a < axes.size(); ++a)
     if (access.strides[a] < 0) rest += access.strides[a] * (axes[a] - 1);  // the lowest corner
-  // Digits of both places counted from the storage's base; `first` is where the store's own range of a digit begins.
+  // Digits of both places counted from the storage's base; `first` is where the store's own range
+  // of a digit begins.
   std::vector<int64_t> low(count), high(count), first(count);
   for (size_t p = 0; p < count; ++p) {
     low[p] = high[p] = floor_div(rest, digits[p].stride);
     rest -= low[p] * digits[p].stride;
     first[p] = floor_div(store_rest, digits[p].stride);
     store_rest -= first[p] * digits[p].stride;
-    if (p > 0 && first[p] + digits[p].extent > digits[p].capacity) return out;  // the store itself carries
+    if (p > 0 && first[p] + digits[p].extent > digits[p].capacity)
+      return out;  // the store itself carries
   }
   std::vector<std::vector<int64_t>> coefficient(count, std::vector<int64_t>(axes.size(), 0));
   for (size_t a = 0; a < axes.size(); ++a) {
@@ -137,11 +151,13 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   return out;
 }
 
-bool same_digit(const Access& x, const std::vector<int64_t>& x_axes, size_t a, const Access& y, const std::vector<int64_t>& y_axes, size_t b) {
+bool same_digit(const Access& x, const std::vector<int64_t>& x_axes, size_t a, const Access& y,
+                const std::vector<int64_t>& y_axes, size_t b) {
   if (x.dtype != y.dtype || !x.indirect.empty() || !y.indirect.empty()) return false;
   int64_t stride = x.strides[a], extent = x_axes[a];
   if (stride <= 0 || y.strides[b] != stride || y_axes[b] != extent) return false;
-  auto window = [&](const Access& access, const std::vector<int64_t>& axes, size_t own, int64_t& place) {
+  auto window = [&](const Access& access, const std::vector<int64_t>& axes, size_t own,
+                    int64_t& place) {
     int64_t low = access.offset, reach = 0;
     for (size_t k = 0; k < axes.size(); ++k) {
       if (k == own || axes[k] == 1 || access.strides[k] == 0) continue;

@@ -1,8 +1,10 @@
-// Addresses as mixed-radix numbers: the one dependence test of Graft (docs/architecture.md, "the digit test").
+// Addresses as mixed-radix numbers: the one dependence test of Graft (docs/architecture.md, "the
+// digit test").
 //
-// A dense store has nested strides, so each of its axes is a digit of the address. Reading another access in those digits
-// tells exactly which point of the store made what the access sees. No solver, and exact for what eager programs do;
-// overlapping or irregular strides come out as Unknown, which every caller treats as "may meet".
+// A dense store has nested strides, so each of its axes is a digit of the address. Reading another
+// access in those digits tells exactly which point of the store made what the access sees. No
+// solver, and exact for what eager programs do; overlapping or irregular strides come out as
+// Unknown, which every caller treats as "may meet".
 #pragma once
 
 #include <vector>
@@ -12,14 +14,16 @@
 namespace graft::passes {
 
 enum class Relation : uint8_t {
-  Disjoint,  ///< never touch a common element
-  Covered,   ///< every element the access touches was written by the store, at the point in `map`
-  Partial,   ///< only a range of the access's axis `axis` (border at `at`) is covered
-  NeedSplit, ///< the access's axis `axis` runs over several digits: split it into (extent / at, at) and ask again
+  Disjoint,   ///< never touch a common element
+  Covered,    ///< every element the access touches was written by the store, at the point in `map`
+  Partial,    ///< only a range of the access's axis `axis` (border at `at`) is covered
+  NeedSplit,  ///< the access's axis `axis` runs over several digits: split it into (extent / at,
+              ///< at) and ask again
   Unknown,
 };
 
-/// A point of the store as a function of the access's point: index p = constant[p] + sum_a coefficient[p][a] * a.
+/// A point of the store as a function of the access's point: index p = constant[p] + sum_a
+/// coefficient[p][a] * a.
 struct PointMap {
   std::vector<int64_t> constant;
   std::vector<std::vector<int64_t>> coefficient;
@@ -27,20 +31,24 @@ struct PointMap {
 
 struct Overlap {
   Relation relation = Relation::Unknown;
-  PointMap map;       ///< Covered
-  int axis = -1;      ///< Partial, NeedSplit
+  PointMap map;   ///< Covered
+  int axis = -1;  ///< Partial, NeedSplit
   int64_t at = 0;
 };
 
-/// What `access` (over `axes`) sees of `store` (over `store_axes`, which must write each element once).
-Overlap relate(const ir::Access& store, const std::vector<int64_t>& store_axes, const ir::Access& access,
-               const std::vector<int64_t>& axes);
+/// What `access` (over `axes`) sees of `store` (over `store_axes`, which must write each element
+/// once).
+Overlap relate(const ir::Access& store, const std::vector<int64_t>& store_axes,
+               const ir::Access& access, const std::vector<int64_t>& axes);
 
-/// True when iteration t of axis `a` of x never meets iteration t' != t of axis `b` of y, so that both may run in one loop.
-bool same_digit(const ir::Access& x, const std::vector<int64_t>& x_axes, size_t a, const ir::Access& y,
-                const std::vector<int64_t>& y_axes, size_t b);
+/// True when iteration t of axis `a` of x never meets iteration t' != t of axis `b` of y, so that
+/// both may run in one loop.
+bool same_digit(const ir::Access& x, const std::vector<int64_t>& x_axes, size_t a,
+                const ir::Access& y, const std::vector<int64_t>& y_axes, size_t b);
 
-/// Bounding byte ranges of two accesses of one storage intersect (indirect accesses touch everything).
-bool may_touch(const ir::Access& x, const std::vector<int64_t>& x_axes, const ir::Access& y, const std::vector<int64_t>& y_axes);
+/// Bounding byte ranges of two accesses of one storage intersect (indirect accesses touch
+/// everything).
+bool may_touch(const ir::Access& x, const std::vector<int64_t>& x_axes, const ir::Access& y,
+               const std::vector<int64_t>& y_axes);
 
 }  // namespace graft::passes

@@ -16,8 +16,9 @@ using ir::Statement;
 namespace {
 
 constexpr size_t kMaxMembers = 40;
-constexpr int64_t kSmall = 1 << 15;  ///< points below which one thread does it all and parallel axes do not matter
-constexpr int64_t kEnough = 16;      ///< tiles that keep the threads of a small machine busy
+constexpr int64_t kSmall =
+    1 << 15;  ///< points below which one thread does it all and parallel axes do not matter
+constexpr int64_t kEnough = 16;  ///< tiles that keep the threads of a small machine busy
 
 /// Two accesses that may meet, one of them a store.
 struct Conflict {
@@ -26,7 +27,8 @@ struct Conflict {
 };
 
 bool meet(const Access& store, const Statement& s, const Access& access, const Statement& t) {
-  return may_touch(store, s.axes, access, t.axes) && relate(store, s.axes, access, t.axes).relation != Relation::Disjoint;
+  return may_touch(store, s.axes, access, t.axes) &&
+         relate(store, s.axes, access, t.axes).relation != Relation::Disjoint;
 }
 
 void conflicts(const Statement& s, const Statement& t, std::vector<Conflict>& out) {
@@ -37,7 +39,9 @@ void conflicts(const Statement& s, const Statement& t, std::vector<Conflict>& ou
     if (meet(t.store, t, load, s)) out.push_back({&load, &t.store});
 }
 
-bool parallel(const Statement& s, size_t axis) { return !s.reduction || !s.reduction->axes[axis]; }
+bool parallel(const Statement& s, size_t axis) {
+  return !s.reduction || !s.reduction->axes[axis];
+}
 
 int64_t footprint(const Access& access, const Statement& s) {
   int64_t n = static_cast<int64_t>(c10::elementSize(access.dtype));
@@ -46,14 +50,17 @@ int64_t footprint(const Access& access, const Statement& s) {
   return n;
 }
 
-/// The slowest-moving axis of the statement's largest access: a tile loop that leaves it inside would stride memory.
+/// The slowest-moving axis of the statement's largest access: a tile loop that leaves it inside
+/// would stride memory.
 std::optional<size_t> slowest_axis(const Statement& s) {
   const Access* largest = &s.store;
   for (const Access& load : s.loads)
     if (footprint(load, s) > footprint(*largest, s)) largest = &load;
   std::optional<size_t> slowest;
   for (size_t a = 0; a < s.axes.size(); ++a)
-    if (largest->strides[a] != 0 && (!slowest || std::abs(largest->strides[a]) > std::abs(largest->strides[*slowest]))) slowest = a;
+    if (largest->strides[a] != 0 &&
+        (!slowest || std::abs(largest->strides[a]) > std::abs(largest->strides[*slowest])))
+      slowest = a;
   return slowest;
 }
 
@@ -89,14 +96,19 @@ class Grouper {
       }
       return false;
     }
-    if (const auto* abort = std::get_if<ir::Abort>(&earlier)) return visible(t.store.storage) || t.store.storage == abort->flag;
+    if (const auto* abort = std::get_if<ir::Abort>(&earlier))
+      return visible(t.store.storage) || t.store.storage == abort->flag;
     const auto& e = std::get<ir::Extern>(earlier);
-    if (visible(t.store.storage)) return true;  // the extern may throw, and eager would not have stored yet
-    auto in = [](const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); };
+    if (visible(t.store.storage))
+      return true;  // the extern may throw, and eager would not have stored yet
+    auto in = [](const std::vector<int>& list, int x) {
+      return std::find(list.begin(), list.end(), x) != list.end();
+    };
     if (in(e.written, t.store.storage)) return true;
     for (const ir::View& v : e.inputs)
       if (v.storage == t.store.storage) return true;
-    return std::any_of(t.loads.begin(), t.loads.end(), [&](const Access& load) { return in(e.written, load.storage); });
+    return std::any_of(t.loads.begin(), t.loads.end(),
+                       [&](const Access& load) { return in(e.written, load.storage); });
   }
 
   void place(Statement s) {
@@ -153,7 +165,8 @@ class Grouper {
         bool safe = true;
         for (size_t m = 0; m < met.size() && safe; ++m)
           for (const Conflict& c : met[m])
-            if (!same_digit(*c.member, trial.members[m].axes, trial.outer_axis[m][o], *c.incoming, candidate.axes, b)) {
+            if (!same_digit(*c.member, trial.members[m].axes, trial.outer_axis[m][o], *c.incoming,
+                            candidate.axes, b)) {
               safe = false;
               break;
             }
@@ -168,8 +181,10 @@ class Grouper {
     for (const Statement& s : trial.members) total += points(s);
     if (vertical) {
       if (total > kSmall && after < std::min(before, kEnough)) return false;
-      if (total > kSmall && after < before && !keeps_slowest(trial, candidate, kept, axes)) return false;
-    } else if (kept.size() != trial.outer.size() || ir::numel(candidate.axes) / std::max<int64_t>(after, 1) != inner_points(trial)) {
+      if (total > kSmall && after < before && !keeps_slowest(trial, candidate, kept, axes))
+        return false;
+    } else if (kept.size() != trial.outer.size() ||
+               ir::numel(candidate.axes) / std::max<int64_t>(after, 1) != inner_points(trial)) {
       return false;
     }
     shrink(trial, kept);
@@ -181,31 +196,40 @@ class Grouper {
 
   static int64_t inner_points(const Group& group) {
     int64_t outer = ir::numel(group.outer), most = 1;
-    for (const Statement& s : group.members) most = std::max(most, points(s) / std::max<int64_t>(outer, 1));
+    for (const Statement& s : group.members)
+      most = std::max(most, points(s) / std::max<int64_t>(outer, 1));
     return most;
   }
 
-  /// Statements without a dependence share a loop when they read much of the same memory, or are too small to matter.
+  /// Statements without a dependence share a loop when they read much of the same memory, or are
+  /// too small to matter.
   static bool shares_reads(const Group& group, const Statement& t, int64_t total) {
     if (total <= kSmall) return true;
     int64_t shared = 0, all = footprint(t.store, t);
     for (const Access& load : t.loads) {
       int64_t bytes = footprint(load, t);
       all += bytes;
-      bool common = std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
-        return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& other) { return may_touch(other, s.axes, load, t.axes); });
-      });
+      bool common =
+          std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
+            return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& other) {
+              return may_touch(other, s.axes, load, t.axes);
+            });
+          });
       if (common) shared += bytes;
     }
     return shared * 8 >= all;
   }
 
-  static bool keeps_slowest(const Group& group, const Statement& t, const std::vector<size_t>& kept, const std::vector<size_t>& axes) {
-    if (auto slow = slowest_axis(t); slow && std::find(axes.begin(), axes.end(), *slow) == axes.end()) return false;
+  static bool keeps_slowest(const Group& group, const Statement& t, const std::vector<size_t>& kept,
+                            const std::vector<size_t>& axes) {
+    if (auto slow = slowest_axis(t);
+        slow && std::find(axes.begin(), axes.end(), *slow) == axes.end())
+      return false;
     for (size_t m = 0; m < group.members.size(); ++m) {
       auto slow = slowest_axis(group.members[m]);
       if (!slow) continue;
-      bool stays = std::any_of(kept.begin(), kept.end(), [&](size_t o) { return group.outer_axis[m][o] == *slow; });
+      bool stays = std::any_of(kept.begin(), kept.end(),
+                               [&](size_t o) { return group.outer_axis[m][o] == *slow; });
       if (!stays) return false;
     }
     return true;
@@ -221,7 +245,8 @@ class Grouper {
     for (auto& axes : group.outer_axis) pick(axes);
   }
 
-  /// Splits axes where one side walks in one axis what the other walks in several ([B*S, D] beside [B, S, D]).
+  /// Splits axes where one side walks in one axis what the other walks in several ([B*S, D] beside
+  /// [B, S, D]).
   static void align(Group& group, Statement& t) {
     for (int round = 0; round < 6; ++round)
       if (!align_once(group, t)) return;
@@ -239,7 +264,8 @@ class Grouper {
           for (size_t b = 0; b < t.axes.size(); ++b) {
             int64_t own = c.incoming->strides[b];
             if (own <= 0 || (t.reduction && (t.reduction->scan || t.reduction->axes[b]))) continue;
-            if (own < stride && stride % own == 0 && t.axes[b] > stride / own && t.axes[b] % (stride / own) == 0) {
+            if (own < stride && stride % own == 0 && t.axes[b] > stride / own &&
+                t.axes[b] % (stride / own) == 0) {
               split_axis(t, b, stride / own);
               return true;
             }
@@ -247,7 +273,9 @@ class Grouper {
               split_axis(t, b, extent);
               return true;
             }
-            if (own == stride && t.axes[b] < extent && extent % t.axes[b] == 0 && split_outer(group, o, t.axes[b])) return true;
+            if (own == stride && t.axes[b] < extent && extent % t.axes[b] == 0 &&
+                split_outer(group, o, t.axes[b]))
+              return true;
           }
         }
       }
@@ -262,7 +290,8 @@ class Grouper {
       split_axis(group.members[m], axis, inner);
       for (size_t& a : group.outer_axis[m])
         if (a > axis) ++a;
-      group.outer_axis[m].insert(group.outer_axis[m].begin() + static_cast<std::ptrdiff_t>(o) + 1, axis + 1);
+      group.outer_axis[m].insert(group.outer_axis[m].begin() + static_cast<std::ptrdiff_t>(o) + 1,
+                                 axis + 1);
     }
     group.outer[o] /= inner;
     group.outer.insert(group.outer.begin() + static_cast<std::ptrdiff_t>(o) + 1, inner);
@@ -276,6 +305,8 @@ class Grouper {
 
 }  // namespace
 
-std::vector<GroupOrItem> group(Program& program, bool fuse) { return Grouper(program, fuse).run(); }
+std::vector<GroupOrItem> group(Program& program, bool fuse) {
+  return Grouper(program, fuse).run();
+}
 
 }  // namespace graft::passes

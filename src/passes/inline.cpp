@@ -25,16 +25,19 @@ constexpr size_t kMaxPieces = 16;
 /// Does the item touch `access` (over `axes`) by writing / reading?
 bool extern_touches(const Extern& e, int storage, bool writes) {
   if (writes) return std::count(e.written.begin(), e.written.end(), storage) > 0;
-  return std::any_of(e.inputs.begin(), e.inputs.end(), [&](const View& v) { return v.storage == storage; });
+  return std::any_of(e.inputs.begin(), e.inputs.end(),
+                     [&](const View& v) { return v.storage == storage; });
 }
 bool writes(const Item& item, const Access& access, const std::vector<int64_t>& axes) {
   if (const auto* s = std::get_if<Statement>(&item))
-    return may_touch(s->store, s->axes, access, axes) && relate(s->store, s->axes, access, axes).relation != Relation::Disjoint;
+    return may_touch(s->store, s->axes, access, axes) &&
+           relate(s->store, s->axes, access, axes).relation != Relation::Disjoint;
   if (const auto* e = std::get_if<Extern>(&item)) return extern_touches(*e, access.storage, true);
   return false;
 }
 
-/// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and results count too.
+/// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and results
+/// count too.
 int count_readers(const Program& program, size_t at, const Statement& producer) {
   int readers = 0;
   for (size_t i = at + 1; i < program.items.size(); ++i) {
@@ -43,7 +46,8 @@ int count_readers(const Program& program, size_t at, const Statement& producer) 
         if (may_touch(producer.store, producer.axes, load, s->axes) &&
             relate(producer.store, producer.axes, load, s->axes).relation != Relation::Disjoint)
           ++readers;
-      if (may_touch(s->store, s->axes, producer.store, producer.axes) && s->guard < 0 && !s->reduction &&
+      if (may_touch(s->store, s->axes, producer.store, producer.axes) && s->guard < 0 &&
+          !s->reduction &&
           relate(s->store, s->axes, producer.store, producer.axes).relation == Relation::Covered)
         return readers;  // overwritten as a whole
     } else if (const auto* e = std::get_if<Extern>(&program.items[i])) {
@@ -70,7 +74,9 @@ class Inliner {
         append(old_.items[i], -1);
         continue;
       }
-      int readers = old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary ? count_readers(old_, i, *s) : 0;
+      int readers = old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary
+                        ? count_readers(old_, i, *s)
+                        : 0;
       for (Statement& piece : resolve(*s)) append(std::move(piece), readers);
     }
     return std::move(out_);
@@ -94,7 +100,8 @@ class Inliner {
           } else if (split.relation == Relation::NeedSplit && !(s.reduction && s.reduction->scan)) {
             split_axis(s, static_cast<size_t>(split.axis), split.at);
             changed = true;
-          } else if (split.relation == Relation::Partial && can_take_range(s, split) && done.size() + todo.size() < kMaxPieces) {
+          } else if (split.relation == Relation::Partial && can_take_range(s, split) &&
+                     done.size() + todo.size() < kMaxPieces) {
             Statement rest = s;
             auto axis = static_cast<size_t>(split.axis);
             take_range(rest, axis, split.at, s.axes[axis]);
@@ -117,7 +124,8 @@ class Inliner {
   bool try_inline(Statement& s, size_t l, Overlap& split) {
     const Access load = s.loads[l];
     const ir::Storage& storage = out_.storages[static_cast<size_t>(load.storage)];
-    if (storage.role != Role::Temporary || storage.made_by_extern || !load.indirect.empty()) return false;
+    if (storage.role != Role::Temporary || storage.made_by_extern || !load.indirect.empty())
+      return false;
     const std::vector<size_t>& writers = touched_[static_cast<size_t>(load.storage)];
     for (size_t k = writers.size(); k-- > 0;) {
       size_t at = writers[k];
@@ -125,14 +133,18 @@ class Inliner {
       if (!producer) return false;
       Overlap overlap = relate(producer->store, producer->axes, load, s.axes);
       if (overlap.relation == Relation::Disjoint) continue;
-      if (overlap.relation == Relation::Unknown || !worth_it(s, *producer, readers_[at]) || !inputs_unchanged(*producer, at)) return false;
+      if (overlap.relation == Relation::Unknown || !worth_it(s, *producer, readers_[at]) ||
+          !inputs_unchanged(*producer, at))
+        return false;
       if (overlap.relation != Relation::Covered) {
         split = overlap;
         return false;
       }
       Statement merged = s;
       substitute(merged, l, *producer, overlap.map);
-      if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads || !point_safe(merged)) return false;
+      if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads ||
+          !point_safe(merged))
+        return false;
       s = std::move(merged);
       return true;
     }
@@ -181,15 +193,18 @@ class Inliner {
   Program old_;
   Program out_;
   std::vector<std::vector<size_t>> touched_;  ///< a storage: items of out_ that write it
-  std::vector<int> readers_;                  ///< an item of out_: readers of its statement as recorded
+  std::vector<int> readers_;  ///< an item of out_: readers of its statement as recorded
 };
 
 }  // namespace
 
-Program inline_producers(Program program) { return Inliner(std::move(program)).run(); }
+Program inline_producers(Program program) {
+  return Inliner(std::move(program)).run();
+}
 
 Program remove_dead_stores(Program program) {
-  std::vector<std::vector<size_t>> touching(program.storages.size());  // items that read or write a storage
+  std::vector<std::vector<size_t>> touching(
+      program.storages.size());  // items that read or write a storage
   for (size_t i = 0; i < program.items.size(); ++i) {
     auto touch = [&](int storage) {
       if (storage < 0) return;
@@ -220,7 +235,8 @@ Program remove_dead_stores(Program program) {
         break;
       }
       bool reads = std::any_of(later->loads.begin(), later->loads.end(), [&](const Access& load) {
-        return may_touch(s->store, s->axes, load, later->axes) && relate(s->store, s->axes, load, later->axes).relation != Relation::Disjoint;
+        return may_touch(s->store, s->axes, load, later->axes) &&
+               relate(s->store, s->axes, load, later->axes).relation != Relation::Disjoint;
       });
       if (reads) {
         live = true;

@@ -5,8 +5,8 @@
 // becomes
 //     [a:4,b:8] %2[a*8+b] f32 = ((%0[a*8+b] * %1[b]) + 1)
 //
-// A reader of something stored in parts (cat, pad, slices written in place) is first split at the parts' borders, so
-// that each piece has one producer.
+// A reader of something stored in parts (cat, pad, slices written in place) is first split at the
+// parts' borders, so that each piece has one producer.
 #pragma once
 
 #include "ir/program.h"
@@ -15,7 +15,8 @@ namespace graft::passes {
 
 ir::Program inline_producers(ir::Program program);
 
-/// Removes statements whose stores nobody reads: into temporaries without readers, and those overwritten unread.
+/// Removes statements whose stores nobody reads: into temporaries without readers, and those
+/// overwritten unread.
 ir::Program remove_dead_stores(ir::Program program);
 
 }  // namespace graft::passes

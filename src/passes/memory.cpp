@@ -17,7 +17,8 @@ void plan_memory(ir::Schedule& schedule) {
     int step = static_cast<int>(k);
     if (const auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k])) {
       auto in_scratch = [&](int storage) {
-        return std::any_of(kernel->scratch.begin(), kernel->scratch.end(), [&](const ir::Scratch& s) { return s.storage == storage; });
+        return std::any_of(kernel->scratch.begin(), kernel->scratch.end(),
+                           [&](const ir::Scratch& s) { return s.storage == storage; });
       };
       for (const ir::Placed& p : kernel->placed) {
         if (!in_scratch(p.statement.store.storage)) use(p.statement.store.storage, step);
@@ -34,16 +35,21 @@ void plan_memory(ir::Schedule& schedule) {
   schedule.arena_offset.assign(count, -1);
   std::vector<size_t> order;
   for (size_t s = 0; s < count; ++s)
-    if (schedule.storages[s].role == ir::Role::Temporary && !schedule.storages[s].made_by_extern && first[s] >= 0) order.push_back(s);
+    if (schedule.storages[s].role == ir::Role::Temporary && !schedule.storages[s].made_by_extern &&
+        first[s] >= 0)
+      order.push_back(s);
   // Large ones first, each at the lowest place that no storage alive at the same time holds.
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return schedule.storages[a].bytes > schedule.storages[b].bytes; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return schedule.storages[a].bytes > schedule.storages[b].bytes;
+  });
   auto aligned = [](int64_t bytes) { return (std::max<int64_t>(bytes, 1) + 63) / 64 * 64; };
   std::vector<size_t> placed;
   for (size_t s : order) {
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (size_t other : placed)
       if (first[other] <= last[s] && first[s] <= last[other])
-        taken.emplace_back(schedule.arena_offset[other], schedule.arena_offset[other] + aligned(schedule.storages[other].bytes));
+        taken.emplace_back(schedule.arena_offset[other],
+                           schedule.arena_offset[other] + aligned(schedule.storages[other].bytes));
     std::sort(taken.begin(), taken.end());
     int64_t offset = 0;
     for (auto [from, to] : taken) {
@@ -51,7 +57,8 @@ void plan_memory(ir::Schedule& schedule) {
       offset = std::max(offset, to);
     }
     schedule.arena_offset[s] = offset;
-    schedule.arena_bytes = std::max(schedule.arena_bytes, offset + aligned(schedule.storages[s].bytes));
+    schedule.arena_bytes =
+        std::max(schedule.arena_bytes, offset + aligned(schedule.storages[s].bytes));
     placed.push_back(s);
   }
 }

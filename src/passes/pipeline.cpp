@@ -25,18 +25,23 @@ struct ProgramPass {
 
 constexpr ProgramPass kProgramPasses[] = {
     {{"simplify", true, "rewrites expressions by rules that hold bit for bit"}, simplify},
-    {{"inline", true, "readers compute what cheap or single-use producers would have stored"}, inline_producers},
+    {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
+     inline_producers},
     {{"simplify-inlined", true, "the same rules over what inlining put together"}, simplify},
-    {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"}, keep_wide, true},
+    {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"},
+     keep_wide,
+     true},
     {{"dead-stores", true, "removes statements nobody reads"}, remove_dead_stores},
     {{"split-reduce", true, "cuts long reductions with few results into parts"}, split_reductions},
 };
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
-constexpr PassName kArrange{"arrange", false, "merges loops, chooses vector loop and tile-local scratch"};
+constexpr PassName kArrange{"arrange", false,
+                            "merges loops, chooses vector loop and tile-local scratch"};
 constexpr PassName kMemory{"memory", false, "packs temporaries into one arena by lifetime"};
 
 bool skipped(const Settings& settings, const PassName& pass) {
-  return pass.optional && std::find(settings.skip.begin(), settings.skip.end(), pass.name) != settings.skip.end();
+  return pass.optional &&
+         std::find(settings.skip.begin(), settings.skip.end(), pass.name) != settings.skip.end();
 }
 
 /// Times and checks the steps, and keeps their text when asked to.
@@ -47,8 +52,11 @@ class Log {
   void step(const PassName& pass, Fn fn, Text text) {
     auto start = std::chrono::steady_clock::now();
     std::string wrong = fn();
-    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (!wrong.empty()) throw std::logic_error("pass " + std::string(pass.name) + " left a malformed program: " + wrong);
+    double ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (!wrong.empty())
+      throw std::logic_error("pass " + std::string(pass.name) +
+                             " left a malformed program: " + wrong);
     if (records_) records_->push_back({pass.name, ms, keep_ ? text() : ""});
   }
 
@@ -58,7 +66,8 @@ class Log {
 };
 
 /// Temporaries that one group alone touches.
-std::vector<std::vector<bool>> local_temporaries(const Program& program, const std::vector<GroupOrItem>& groups) {
+std::vector<std::vector<bool>> local_temporaries(const Program& program,
+                                                 const std::vector<GroupOrItem>& groups) {
   std::vector<int> owner(program.storages.size(), -1);
   auto touch = [&](int storage, int who) {
     if (storage < 0) return;
@@ -78,9 +87,11 @@ std::vector<std::vector<bool>> local_temporaries(const Program& program, const s
       touch(std::get<ir::Abort>(groups[g]).flag, -2);
     }
   }
-  std::vector<std::vector<bool>> local(groups.size(), std::vector<bool>(program.storages.size(), false));
+  std::vector<std::vector<bool>> local(groups.size(),
+                                       std::vector<bool>(program.storages.size(), false));
   for (size_t s = 0; s < owner.size(); ++s)
-    if (owner[s] >= 0 && program.storages[s].role == ir::Role::Temporary && !program.storages[s].made_by_extern)
+    if (owner[s] >= 0 && program.storages[s].role == ir::Role::Temporary &&
+        !program.storages[s].made_by_extern)
       local[static_cast<size_t>(owner[s])][s] = true;
   return local;
 }
@@ -89,7 +100,9 @@ std::vector<std::vector<bool>> local_temporaries(const Program& program, const s
 
 Schedule run(Program program, const Settings& settings, std::vector<PassRecord>* records) {
   Log log(records, settings.keep_text);
-  log.step({"lower", false, ""}, [&] { return ir::verify(program); }, [&] { return ir::print(program); });
+  log.step(
+      {"lower", false, ""}, [&] { return ir::verify(program); },
+      [&] { return ir::print(program); });
   for (const ProgramPass& pass : kProgramPasses) {
     if (skipped(settings, pass.name) || (pass.fast_only && !settings.fast)) continue;
     log.step(
@@ -119,9 +132,12 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
         schedule.results = program.results;
         schedule.arena_offset.assign(program.storages.size(), -1);
         for (size_t g = 0; g < groups.size(); ++g) {
-          if (const auto* members = std::get_if<Group>(&groups[g])) schedule.steps.emplace_back(build_kernel(*members, local[g]));
-          else if (auto* e = std::get_if<ir::Extern>(&groups[g])) schedule.steps.emplace_back(std::move(*e));
-          else schedule.steps.emplace_back(std::get<ir::Abort>(groups[g]));
+          if (const auto* members = std::get_if<Group>(&groups[g]))
+            schedule.steps.emplace_back(build_kernel(*members, local[g]));
+          else if (auto* e = std::get_if<ir::Extern>(&groups[g]))
+            schedule.steps.emplace_back(std::move(*e));
+          else
+            schedule.steps.emplace_back(std::get<ir::Abort>(groups[g]));
         }
         return check();
       },
@@ -130,7 +146,8 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
       kArrange,
       [&] {
         for (size_t k = 0; k < schedule.steps.size(); ++k)
-          if (auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k])) arrange(*kernel, schedule.storages, local[k], settings);
+          if (auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k]))
+            arrange(*kernel, schedule.storages, local[k], settings);
         return check();
       },
       text);

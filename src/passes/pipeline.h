@@ -1,4 +1,5 @@
-// The ordered, named, timed list of passes from a loop program to a schedule, verified between passes.
+// The ordered, named, timed list of passes from a loop program to a schedule, verified between
+// passes.
 #pragma once
 
 #include <functional>
@@ -18,15 +19,16 @@ struct PassRecord {
 
 struct Settings {
   int threads = 1;
-  int lanes = 16;                  ///< 32-bit lanes of a vector
+  int lanes = 16;  ///< 32-bit lanes of a vector
   int64_t l2_bytes = 1 << 20;
-  bool fast = false;               ///< Numerics::Fast: run `keep-wide`
-  std::vector<std::string> skip;   ///< optional passes left out
+  bool fast = false;              ///< Numerics::Fast: run `keep-wide`
+  std::vector<std::string> skip;  ///< optional passes left out
   bool keep_text = false;
 };
 
 /// Throws std::logic_error naming the pass after which the program is malformed.
-ir::Schedule run(ir::Program program, const Settings& settings, std::vector<PassRecord>* records = nullptr);
+ir::Schedule run(ir::Program program, const Settings& settings,
+                 std::vector<PassRecord>* records = nullptr);
 
 struct PassName {
   const char* name;

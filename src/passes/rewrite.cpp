@@ -60,7 +60,8 @@ void split_axis(Statement& s, size_t axis, int64_t inner) {
     a.strides[axis] = stride * inner;
     a.strides.insert(a.strides.begin() + at + 1, stride);
   });
-  if (s.reduction) s.reduction->axes.insert(s.reduction->axes.begin() + at, s.reduction->axes[axis]);
+  if (s.reduction)
+    s.reduction->axes.insert(s.reduction->axes.begin() + at, s.reduction->axes[axis]);
   rebuild(s, [&](Expr& out, Node node) {
     if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
     if (node.payload > static_cast<int64_t>(axis)) {
@@ -93,7 +94,8 @@ void permute_axes(Statement& s, const std::vector<size_t>& order) {
     s.axes[k] = old.axes[order[k]];
     place[order[k]] = static_cast<int64_t>(k);
     s.store.strides[k] = old.store.strides[order[k]];
-    for (size_t l = 0; l < s.loads.size(); ++l) s.loads[l].strides[k] = old.loads[l].strides[order[k]];
+    for (size_t l = 0; l < s.loads.size(); ++l)
+      s.loads[l].strides[k] = old.loads[l].strides[order[k]];
     if (s.reduction) s.reduction->axes[k] = old.reduction->axes[order[k]];
   }
   rebuild(s, [&](Expr& out, Node node) {
@@ -106,7 +108,9 @@ void drop_unit_axes(Statement& s) {
   for (size_t axis = s.axes.size(); axis-- > 0;) {
     if (s.axes[axis] != 1) continue;
     // The one axis of a scan, or the last reduced axis, still says that there is a reduction.
-    if (s.reduction && s.reduction->axes[axis] && std::count(s.reduction->axes.begin(), s.reduction->axes.end(), true) == 1) continue;
+    if (s.reduction && s.reduction->axes[axis] &&
+        std::count(s.reduction->axes.begin(), s.reduction->axes.end(), true) == 1)
+      continue;
     auto at = static_cast<std::ptrdiff_t>(axis);
     s.axes.erase(s.axes.begin() + at);
     each_access(s, [&](Access& a) { a.strides.erase(a.strides.begin() + at); });
@@ -124,7 +128,8 @@ void compact(Statement& s) {
   std::vector<bool> live(s.expr.nodes.size(), false);
   std::vector<NodeId> todo;
   auto need = [&](NodeId id) {
-    if (id >= 0 && !live[static_cast<size_t>(id)]) live[static_cast<size_t>(id)] = true, todo.push_back(id);
+    if (id >= 0 && !live[static_cast<size_t>(id)])
+      live[static_cast<size_t>(id)] = true, todo.push_back(id);
   };
   need(s.value);
   need(s.guard);
@@ -135,7 +140,8 @@ void compact(Statement& s) {
     todo.pop_back();
     for (NodeId in : node.in) need(in);
     if (node.op == Op::Load)
-      for (const ir::Indirect& i : s.loads[static_cast<size_t>(node.payload)].indirect) need(i.index);
+      for (const ir::Indirect& i : s.loads[static_cast<size_t>(node.payload)].indirect)
+        need(i.index);
   }
   std::vector<int64_t> load_to(s.loads.size(), -1), scalar_to(s.scalars.size(), -1);
   std::vector<Access> loads;
@@ -187,7 +193,8 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
       int64_t k = map.coefficient[p][a];
       if (k == 0) continue;
       NodeId term = out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(a)});
-      if (k != 1) term = out.node(Op::Mul, ScalarType::Long, term, out.integer(k, ScalarType::Long));
+      if (k != 1)
+        term = out.node(Op::Mul, ScalarType::Long, term, out.integer(k, ScalarType::Long));
       sum = sum < 0 ? term : out.node(Op::Add, ScalarType::Long, sum, term);
     }
     if (sum < 0) return out.integer(map.constant[p], ScalarType::Long);
@@ -211,7 +218,8 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
     access.strides.assign(reader.axes.size(), 0);
     for (size_t p = 0; p < producer.axes.size(); ++p) {
       access.offset += old.strides[p] * map.constant[p];
-      for (size_t a = 0; a < reader.axes.size(); ++a) access.strides[a] += old.strides[p] * map.coefficient[p][a];
+      for (size_t a = 0; a < reader.axes.size(); ++a)
+        access.strides[a] += old.strides[p] * map.coefficient[p][a];
     }
     for (size_t a = 0; a < reader.axes.size(); ++a)
       if (reader.axes[a] == 1) access.strides[a] = 0;
@@ -225,11 +233,13 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
     Node node = reader.expr.nodes[id];
     for (NodeId& in : node.in)
       if (in >= 0) in = to[static_cast<size_t>(in)];
-    to[id] = node.op == Op::Load && node.payload == static_cast<int64_t>(load) ? value : out.add(node);
+    to[id] =
+        node.op == Op::Load && node.payload == static_cast<int64_t>(load) ? value : out.add(node);
   }
   reader.expr = std::move(out);
   // Only the reader's own accesses still hold its old ids.
-  std::vector<Access> added(reader.loads.begin() + static_cast<std::ptrdiff_t>(first_load), reader.loads.end());
+  std::vector<Access> added(reader.loads.begin() + static_cast<std::ptrdiff_t>(first_load),
+                            reader.loads.end());
   reader.loads.resize(first_load);
   remap_ids(reader, to);
   reader.loads.insert(reader.loads.end(), added.begin(), added.end());
@@ -240,15 +250,32 @@ int work(const Statement& s) {
   int total = 0;
   for (const Node& node : s.expr.nodes) {
     switch (node.op) {
-      case Op::Load: case Op::Const: case Op::Scalar: case Op::Axis: case Op::Reduced: case Op::Cast: case Op::Bitcast: break;
-      case Op::Div: case Op::Sqrt: case Op::IDiv: case Op::IRem: total += 4; break;
-      case Op::Call: total += 8; break;
-      default: total += 1;
+      case Op::Load:
+      case Op::Const:
+      case Op::Scalar:
+      case Op::Axis:
+      case Op::Reduced:
+      case Op::Cast:
+      case Op::Bitcast:
+        break;
+      case Op::Div:
+      case Op::Sqrt:
+      case Op::IDiv:
+      case Op::IRem:
+        total += 4;
+        break;
+      case Op::Call:
+        total += 8;
+        break;
+      default:
+        total += 1;
     }
   }
   return total;
 }
 
-int64_t points(const Statement& s) { return ir::numel(s.axes); }
+int64_t points(const Statement& s) {
+  return ir::numel(s.axes);
+}
 
 }  // namespace graft::passes

@@ -12,13 +12,16 @@ void split_axis(ir::Statement& s, size_t axis, int64_t inner);
 void take_range(ir::Statement& s, size_t axis, int64_t first, int64_t last);
 /// Removes axes of extent 1.
 void drop_unit_axes(ir::Statement& s);
-/// Exchanges axes: new axis k is old axis order[k]. Not for statements with ArgMax/ArgMin over several axes.
+/// Exchanges axes: new axis k is old axis order[k]. Not for statements with ArgMax/ArgMin over
+/// several axes.
 void permute_axes(ir::Statement& s, const std::vector<size_t>& order);
 /// Removes nodes, loads and scalars that nothing uses.
 void compact(ir::Statement& s);
 /// Replaces load `load` of `reader` by the value `producer` stores at the mapped point.
-void substitute(ir::Statement& reader, size_t load, const ir::Statement& producer, const PointMap& map);
-/// Arithmetic in an expression, weighted by cost: loads, casts and constants 0, add 1, division 4, a routine 8.
+void substitute(ir::Statement& reader, size_t load, const ir::Statement& producer,
+                const PointMap& map);
+/// Arithmetic in an expression, weighted by cost: loads, casts and constants 0, add 1, division 4,
+/// a routine 8.
 int work(const ir::Statement& s);
 int64_t points(const ir::Statement& s);  ///< number of points of its domain
 

@@ -17,19 +17,25 @@ namespace {
 
 bool is_constant(const Expr& e, NodeId id, double value) {
   const Node& node = e.nodes[static_cast<size_t>(id)];
-  return node.op == Op::Const && ir::constant_value(node) == value && !(value == 0 && ir::is_float(node.type) && node.payload != 0);
+  return node.op == Op::Const && ir::constant_value(node) == value &&
+         !(value == 0 && ir::is_float(node.type) && node.payload != 0);
 }
-const Node& at(const Expr& e, NodeId id) { return e.nodes[static_cast<size_t>(id)]; }
+const Node& at(const Expr& e, NodeId id) {
+  return e.nodes[static_cast<size_t>(id)];
+}
 
 /// Does every value of `narrow` survive a trip through `wide` and back?
 bool widens(ScalarType narrow, ScalarType wide) {
-  if (narrow == ScalarType::BFloat16 || narrow == ScalarType::Half) return wide == ScalarType::Float || wide == ScalarType::Double;
+  if (narrow == ScalarType::BFloat16 || narrow == ScalarType::Half)
+    return wide == ScalarType::Float || wide == ScalarType::Double;
   if (narrow == ScalarType::Float) return wide == ScalarType::Double;
-  if (ir::is_integer(narrow) && ir::is_integer(wide)) return c10::elementSize(wide) > c10::elementSize(narrow);
+  if (ir::is_integer(narrow) && ir::is_integer(wide))
+    return c10::elementSize(wide) > c10::elementSize(narrow);
   return false;
 }
 
-/// A rule sees a node whose operands are already simplified and gives the node that replaces it, or nothing.
+/// A rule sees a node whose operands are already simplified and gives the node that replaces it, or
+/// nothing.
 using Rule = std::optional<NodeId> (*)(Expr&, const Node&);
 struct Row {
   const char* what;
@@ -37,41 +43,51 @@ struct Row {
 };
 
 constexpr Row kExactRules[] = {
-    {"x * 1 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+    {"x * 1 = x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op == Op::Mul && is_constant(e, n.in[1], 1)) return n.in[0];
        if (n.op == Op::Mul && is_constant(e, n.in[0], 1)) return n.in[1];
        return {};
      }},
-    {"x / 1 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+    {"x / 1 = x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op == Op::Div && is_constant(e, n.in[1], 1)) return n.in[0];
        return {};
      }},
-    {"integer x + 0 = x, x - 0 = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+    {"integer x + 0 = x, x - 0 = x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (!ir::is_integer(n.type) || (n.op != Op::Add && n.op != Op::Sub)) return {};
        if (is_constant(e, n.in[1], 0)) return n.in[0];
        if (n.op == Op::Add && is_constant(e, n.in[0], 0)) return n.in[1];
        return {};
      }},
-    {"- - x = x, ~ ~ x = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if ((n.op == Op::Neg || n.op == Op::Not) && at(e, n.in[0]).op == n.op) return at(e, n.in[0]).in[0];
+    {"- - x = x, ~ ~ x = x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if ((n.op == Op::Neg || n.op == Op::Not) && at(e, n.in[0]).op == n.op)
+         return at(e, n.in[0]).in[0];
        return {};
      }},
-    {"select(constant, a, b)", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+    {"select(constant, a, b)",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op != Op::Select || at(e, n.in[0]).op != Op::Const) return {};
        return at(e, n.in[0]).payload ? n.in[1] : n.in[2];
      }},
-    {"select(c, a, a) = a", [](Expr&, const Node& n) -> std::optional<NodeId> {
+    {"select(c, a, a) = a",
+     [](Expr&, const Node& n) -> std::optional<NodeId> {
        if (n.op == Op::Select && n.in[1] == n.in[2]) return n.in[1];
        return {};
      }},
-    {"narrow(wide(x)) = x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
+    {"narrow(wide(x)) = x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op != Op::Cast || at(e, n.in[0]).op != Op::Cast) return {};
        NodeId inner = at(e, n.in[0]).in[0];
        if (e.type(inner) == n.type && widens(n.type, e.type(n.in[0]))) return inner;
        return {};
      }},
-    {"double(float(x)) = double(x) for bf16 and f16 x", [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Cast || n.type != ScalarType::Double || at(e, n.in[0]).op != Op::Cast) return {};
+    {"double(float(x)) = double(x) for bf16 and f16 x",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Cast || n.type != ScalarType::Double || at(e, n.in[0]).op != Op::Cast)
+         return {};
        NodeId inner = at(e, n.in[0]).in[0];
        bool half = e.type(inner) == ScalarType::BFloat16 || e.type(inner) == ScalarType::Half;
        if (half && e.type(n.in[0]) == ScalarType::Float) return e.cast(inner, ScalarType::Double);
@@ -82,7 +98,8 @@ constexpr Row kExactRules[] = {
 constexpr Row kFastRules[] = {
     {"float(half(x)) = x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast) return {};
+       if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast)
+         return {};
        ScalarType middle = e.type(n.in[0]);
        NodeId inner = at(e, n.in[0]).in[0];
        bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
@@ -130,7 +147,11 @@ ir::Program rewrite(ir::Program program, std::span<const Row> rules) {
 
 }  // namespace
 
-ir::Program simplify(ir::Program program) { return rewrite(std::move(program), kExactRules); }
-ir::Program keep_wide(ir::Program program) { return rewrite(std::move(program), kFastRules); }
+ir::Program simplify(ir::Program program) {
+  return rewrite(std::move(program), kExactRules);
+}
+ir::Program keep_wide(ir::Program program) {
+  return rewrite(std::move(program), kFastRules);
+}
 
 }  // namespace graft::passes

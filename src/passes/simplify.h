@@ -1,4 +1,5 @@
-// Simplify: rewrites of expressions that hold bit for bit, for NaN, infinities, signed zeros and wrapping integers too.
+// Simplify: rewrites of expressions that hold bit for bit, for NaN, infinities, signed zeros and
+// wrapping integers too.
 #pragma once
 
 #include "ir/program.h"
@@ -7,9 +8,11 @@ namespace graft::passes {
 
 ir::Program simplify(ir::Program program);
 
-/// Numerics::Fast only: drops the rounding of bf16 and fp16 values that stay inside one statement, and computes exp inline.
+/// Numerics::Fast only: drops the rounding of bf16 and fp16 values that stay inside one statement,
+/// and computes exp inline.
 ///
-///     bf16((f32(bf16((f32(%0[a]) * f32(%1[a])))) + f32(%2[a])))  becomes  bf16(((f32(%0[a]) * f32(%1[a])) + f32(%2[a])))
+///     bf16((f32(bf16((f32(%0[a]) * f32(%1[a])))) + f32(%2[a])))  becomes  bf16(((f32(%0[a]) *
+///     f32(%1[a])) + f32(%2[a])))
 ir::Program keep_wide(ir::Program program);
 
 }  // namespace graft::passes

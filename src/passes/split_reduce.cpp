@@ -14,9 +14,9 @@ using ir::Statement;
 
 namespace {
 
-constexpr int64_t kLong = 1 << 16;       ///< reduced points from which splitting pays
-constexpr int64_t kFewResults = 32;      ///< parallel points below which it is needed
-constexpr int64_t kPart = 8192;          ///< wanted points of a part
+constexpr int64_t kLong = 1 << 16;   ///< reduced points from which splitting pays
+constexpr int64_t kFewResults = 32;  ///< parallel points below which it is needed
+constexpr int64_t kPart = 8192;      ///< wanted points of a part
 
 bool splittable(const Statement& s) {
   if (!s.reduction || s.reduction->scan) return false;
@@ -72,7 +72,9 @@ void split(const Statement& original, Program& out) {
   std::vector<int64_t> strides = ir::contiguous_strides(sizes);
   int storage = static_cast<int>(out.storages.size());
   c10::ScalarType type = s.reduction->type;
-  out.storages.push_back({ir::Role::Temporary, ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(type)), -1, false});
+  out.storages.push_back({ir::Role::Temporary,
+                          ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(type)), -1,
+                          false});
 
   auto partial = [&](Statement p, bool is_tail) {
     Access store;
@@ -83,8 +85,10 @@ void split(const Statement& original, Program& out) {
     if (!is_tail) p.reduction->axes[outer] = false;
     size_t next = 0;
     for (size_t a = 0; a < p.axes.size(); ++a) {
-      if (!is_tail && a == outer) store.strides[a] = strides.back();
-      else if (!p.reduction->axes[a]) store.strides[a] = strides[next++];
+      if (!is_tail && a == outer)
+        store.strides[a] = strides.back();
+      else if (!p.reduction->axes[a])
+        store.strides[a] = strides[next++];
     }
     p.store = std::move(store);
     p.value = p.expr.add({Op::Reduced, type, {-1, -1, -1}, 0});
@@ -119,7 +123,8 @@ void split(const Statement& original, Program& out) {
   last.loads.push_back(load);
   last.reduction->axes.assign(last.axes.size(), false);
   last.reduction->axes.back() = true;
-  last.reduction->input = last.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(last.loads.size() - 1)});
+  last.reduction->input =
+      last.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(last.loads.size() - 1)});
   compact(last);
   out.items.emplace_back(std::move(last));
 }
@@ -132,8 +137,10 @@ Program split_reductions(Program program) {
   out.results = std::move(program.results);
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<Statement>(&item);
-    if (s && splittable(*s)) split(*s, out);
-    else out.items.push_back(std::move(item));
+    if (s && splittable(*s))
+      split(*s, out);
+    else
+      out.items.push_back(std::move(item));
   }
   return out;
 }

@@ -12,48 +12,59 @@
 
 namespace graft::record {
 
-/// Memory seen during the run. Arguments whose memory overlaps are one storage (the caller's plan key holds their
-/// distances). base: the lowest data pointer of the arguments (captures) in it that have elements; offsets count from there.
+/// Memory seen during the run. Arguments whose memory overlaps are one storage (the caller's plan
+/// key holds their distances). base: the lowest data pointer of the arguments (captures) in it that
+/// have elements; offsets count from there.
 struct StorageInfo {
   enum class Origin : uint8_t { Argument, Captured, Made } origin = Origin::Made;
-  int first = -1;          ///< Argument: first tensor argument in it, with elements if any has; Captured: likewise a capture
+  int first = -1;  ///< Argument: first tensor argument in it, with elements if any has; Captured:
+                   ///< likewise a capture
   int64_t bytes = 0;
-  int maker = -1;          ///< Made: index of the operator that allocated it
-  bool escapes = false;    ///< Made: reachable from the result (or still alive elsewhere) after the run
+  int maker = -1;  ///< Made: index of the operator that allocated it
+  bool escapes =
+      false;  ///< Made: reachable from the result (or still alive elsewhere) after the run
 };
 
-/// A tensor as an operator saw it (layout at the start of the operator for inputs, at its end for outputs).
+/// A tensor as an operator saw it (layout at the start of the operator for inputs, at its end for
+/// outputs).
 struct TensorInfo {
-  int storage = -1;        ///< -1: undefined tensor
+  int storage = -1;  ///< -1: undefined tensor
   c10::ScalarType dtype = c10::ScalarType::Undefined;
-  int64_t byte_offset = 0; ///< from the storage's base
+  int64_t byte_offset = 0;  ///< from the storage's base
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  bool wrapped_number = false;          ///< a Scalar in a tensor's clothes: `constant` holds its value
+  bool wrapped_number = false;  ///< a Scalar in a tensor's clothes: `constant` holds its value
   std::optional<c10::Scalar> constant;  ///< then storage is -1
 };
 
 /// An argument or result of an operator.
 struct Operand {
-  enum class Kind : uint8_t { Constant, Tensor, TensorList, OptionalTensorList } kind = Kind::Constant;
-  c10::IValue constant;          ///< Kind::Constant: numbers, lists of numbers, strings, devices, None, generators
-  std::vector<int> tensors;      ///< indices into Trace::tensors; -1 = None
+  enum class Kind : uint8_t {
+    Constant,
+    Tensor,
+    TensorList,
+    OptionalTensorList
+  } kind = Kind::Constant;
+  c10::IValue
+      constant;  ///< Kind::Constant: numbers, lists of numbers, strings, devices, None, generators
+  std::vector<int> tensors;  ///< indices into Trace::tensors; -1 = None
 };
 
 struct OperatorRecord {
   c10::OperatorHandle op;
   std::vector<Operand> inputs;   ///< one an argument of the schema
   std::vector<Operand> outputs;  ///< one a return
-  c10::ScalarType common_dtype = c10::ScalarType::Undefined;  ///< ATen's result_type of its tensor and Scalar inputs
-  std::vector<int> mutated;      ///< storages written through input tensors (schema alias annotations)
+  c10::ScalarType common_dtype =
+      c10::ScalarType::Undefined;  ///< ATen's result_type of its tensor and Scalar inputs
+  std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
 };
 
 /// A tensor of the function's result.
 struct ResultInfo {
-  int tensor = -1;      ///< index into Trace::tensors
-  int argument = -1;    ///< >= 0: it is that argument's own TensorImpl
-  int captured = -1;    ///< likewise
-  int same_as = -1;     ///< >= 0: the same TensorImpl as that earlier result
+  int tensor = -1;    ///< index into Trace::tensors
+  int argument = -1;  ///< >= 0: it is that argument's own TensorImpl
+  int captured = -1;  ///< likewise
+  int same_as = -1;   ///< >= 0: the same TensorImpl as that earlier result
   bool defined = true;
 };
 
@@ -61,22 +72,25 @@ struct Trace {
   std::vector<StorageInfo> storages;
   std::vector<TensorInfo> tensors;
   std::vector<OperatorRecord> ops;
-  std::vector<int> arguments;           ///< index into tensors, one a tensor argument
-  std::vector<at::Tensor> captured;     ///< tensors that were neither arguments nor made in the run
-  std::vector<int> captured_tensors;    ///< index into tensors, one a capture
+  std::vector<int> arguments;         ///< index into tensors, one a tensor argument
+  std::vector<at::Tensor> captured;   ///< tensors that were neither arguments nor made in the run
+  std::vector<int> captured_tensors;  ///< index into tensors, one a capture
   std::vector<ResultInfo> results;
-  std::vector<int> bumped;              ///< arguments whose version counter the run raised (one a distinct counter)
+  std::vector<int>
+      bumped;  ///< arguments whose version counter the run raised (one a distinct counter)
   std::vector<int> bumped_captured;
-  std::optional<std::string> broken;    ///< why the function must stay eager: operator, cause, next step
+  std::optional<std::string>
+      broken;  ///< why the function must stay eager: operator, cause, next step
 };
 
-/// Runs `fn` and watches it on this thread. `args` are the caller's tensor arguments, in order; after fn,
-/// `results()` gives the tensors of its result. Exceptions of fn pass through, and no trace is left.
-/// Thread-safe: other threads may run or record at the same time, and are not seen.
+/// Runs `fn` and watches it on this thread. `args` are the caller's tensor arguments, in order;
+/// after fn, `results()` gives the tensors of its result. Exceptions of fn pass through, and no
+/// trace is left. Thread-safe: other threads may run or record at the same time, and are not seen.
 Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
              const std::function<std::vector<at::Tensor>()>& results);
 
-/// Is a run being recorded on this thread? A compiled function called inside one runs eagerly and is seen through.
+/// Is a run being recorded on this thread? A compiled function called inside one runs eagerly and
+/// is seen through.
 bool recording();
 
 /// Text of a trace, one operator a line.

@@ -5,6 +5,8 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 namespace graft::runtime {
@@ -62,6 +64,16 @@ void log(Topic topic, const std::string& text) {
 
 void warn(const std::string& text) {
   write_line("warning: " + text);
+}
+
+void warn_once(const std::string& who, const std::string& why) {
+  static auto* mutex = new std::mutex;
+  static auto* said = new std::set<std::string>;
+  {
+    std::lock_guard lock(*mutex);
+    if (said->size() > 1000 || !said->insert(why).second) return;
+  }
+  warn(who + why);
 }
 
 void reload_logs() {

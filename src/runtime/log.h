@@ -14,6 +14,8 @@ bool logs(Topic topic);
 void log(Topic topic, const std::string& text);
 /// Whatever the topics.
 void warn(const std::string& text);
+/// `why` is said of the first `who` only: a missing code generator fails every function alike.
+void warn_once(const std::string& who, const std::string& why);
 
 /// Reads GRAFT_LOGS again, as tests do after setenv. Unknown topics are named in a warning.
 void reload_logs();

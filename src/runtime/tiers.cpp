@@ -94,7 +94,8 @@ void Core::Impl::settle(Entry& entry, Tier tier, Verdict verdict, const std::str
   }
   entry.tier.store(tier, std::memory_order_release);
   if (verdict == Verdict::Failed || verdict == Verdict::Mismatch)
-    runtime::warn(options.name + " stays eager: " + to_string(verdict) + ": " + reason);
+    runtime::warn_once(options.name + " stays eager: ",
+                       std::string(to_string(verdict)) + ": " + reason);
   else
     log(Topic::Codegen, options.name + ": " + to_string(verdict) + ": " + reason);
   bool final_word = tier == Tier::Compiled || tier == Tier::Eager;

@@ -17,7 +17,8 @@ TEST(Capability, OtherWidthsPassToo) {
   for (auto [name, lanes] : {std::pair{"avx2", 8}, std::pair{"default", 4}}) {
     if (lanes >= own) continue;
     std::string self = std::filesystem::canonical("/proc/self/exe").string();
-    std::string command = std::string("ATEN_CPU_CAPABILITY=") + name + " '" + self + "' --gtest_brief=1 1>&2";
+    std::string command =
+        std::string("ATEN_CPU_CAPABILITY=") + name + " '" + self + "' --gtest_brief=1 1>&2";
     EXPECT_EQ(std::system(command.c_str()), 0) << name;
   }
 }
@@ -25,7 +26,8 @@ TEST(Capability, OtherWidthsPassToo) {
 TEST(Capability, BackendSaysWhatItIs) {
   std::string text = codegen::host_backend().describe();
   EXPECT_NE(text.find("LLVM"), std::string::npos) << text;
-  EXPECT_NE(text.find(std::to_string(codegen::vector_lanes() * 32) + "-bit"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::to_string(codegen::vector_lanes() * 32) + "-bit"), std::string::npos)
+      << text;
 }
 
 }  // namespace

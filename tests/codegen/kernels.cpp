@@ -61,7 +61,9 @@ int64_t reach_bytes(const at::Tensor& t) {
 
 struct Buffer {
   explicit Buffer(int64_t bytes) : memory(static_cast<size_t>(bytes) + 64, '\xff') {}
-  char* data() { return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64); }
+  char* data() {
+    return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+  }
   std::vector<char> memory;
 };
 
@@ -92,7 +94,8 @@ void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tenso
   codegen::Compiled compiled = codegen::get_or_compile(kernel, binding, fresh);
   std::vector<char*> pointers;
   for (const auto& p : binding.pointers)
-    pointers.push_back(static_cast<char*>(tensors[static_cast<size_t>(p.storage)].data_ptr()) + p.byte_offset);
+    pointers.push_back(static_cast<char*>(tensors[static_cast<size_t>(p.storage)].data_ptr()) +
+                       p.byte_offset);
   codegen::LaunchArgs args{pointers.data(), binding.integers.data(), binding.scalars.data()};
   for (int64_t k = 0; k < parts; ++k) {
     Buffer scratch(binding.scratch_bytes);
@@ -107,9 +110,11 @@ std::string difference(const KernelMaker& made, double tolerance) {
   for (const at::Tensor& t : made.tensors) {
     compiled.push_back(clone_memory(t));
     interpreted.push_back(clone_memory(t));
-    schedule.storages.push_back({ir::Role::Argument, reach_bytes(t), static_cast<int>(schedule.storages.size()), false});
+    schedule.storages.push_back(
+        {ir::Role::Argument, reach_bytes(t), static_cast<int>(schedule.storages.size()), false});
   }
-  for (const ir::Scratch& s : made.kernel.scratch) schedule.storages[static_cast<size_t>(s.storage)].role = ir::Role::Temporary;
+  for (const ir::Scratch& s : made.kernel.scratch)
+    schedule.storages[static_cast<size_t>(s.storage)].role = ir::Role::Temporary;
   ir::Kernel copy;
   // Kernels own their trees: the schedule gets the kernel for a moment.
   auto& kernel = const_cast<ir::Kernel&>(made.kernel);
@@ -127,8 +132,12 @@ std::string difference(const KernelMaker& made, double tolerance) {
   for (size_t k = 0; k < compiled.size(); ++k) {
     bool scratch = schedule.storages[k].role == ir::Role::Temporary;
     if (scratch) continue;
-    wrong = with_type(compiled[k].scalar_type(), [&](auto zero) { return compare<decltype(zero)>(compiled[k], interpreted[k], tolerance); });
-    if (!wrong.empty()) return "storage " + std::to_string(k) + ": " + wrong + "\n" + ir::print(kernel, schedule.storages);
+    wrong = with_type(compiled[k].scalar_type(), [&](auto zero) {
+      return compare<decltype(zero)>(compiled[k], interpreted[k], tolerance);
+    });
+    if (!wrong.empty())
+      return "storage " + std::to_string(k) + ": " + wrong + "\n" +
+             ir::print(kernel, schedule.storages);
   }
   return {};
 }
@@ -144,31 +153,48 @@ uint64_t scramble(uint64_t z) {
 template <class T>
 T draw(uint64_t bits, bool tame) {
   double uniform = static_cast<double>(bits >> 40) * 0x1p-24;
-  if constexpr (std::is_same_v<T, bool>) return bits & 1;
+  if constexpr (std::is_same_v<T, bool>)
+    return bits & 1;
   else if constexpr (std::is_integral_v<T>) {
     using L = std::numeric_limits<T>;
     if (tame) return static_cast<T>(bits % 100);
     switch (bits % 8) {
-      case 0: return L::min();
-      case 1: return L::max();
-      case 2: return 0;
-      case 3: return static_cast<T>(-1);
-      case 4: return static_cast<T>(bits >> 8);
-      default: return static_cast<T>(static_cast<int64_t>((bits >> 8) % 50) - 20);
+      case 0:
+        return L::min();
+      case 1:
+        return L::max();
+      case 2:
+        return 0;
+      case 3:
+        return static_cast<T>(-1);
+      case 4:
+        return static_cast<T>(bits >> 8);
+      default:
+        return static_cast<T>(static_cast<int64_t>((bits >> 8) % 50) - 20);
     }
   } else {
     if (tame) return static_cast<T>(static_cast<float>(uniform * 4 - 2));
     switch (bits % 16) {
-      case 0: return static_cast<T>(-0.0f);
-      case 1: return static_cast<T>(std::numeric_limits<float>::infinity());
-      case 2: return static_cast<T>(-std::numeric_limits<float>::infinity());
-      case 3: return static_cast<T>(std::numeric_limits<float>::quiet_NaN());
-      case 4: return static_cast<T>(static_cast<float>(uniform * 1e-40));
-      case 5: return static_cast<T>(static_cast<float>((uniform - 0.5) * 1e38));
-      case 6: return static_cast<T>(static_cast<float>((uniform - 0.5) * 1e11));
-      case 7: return static_cast<T>(static_cast<float>((uniform - 0.5) * 600));
-      case 8: return static_cast<T>(static_cast<float>(static_cast<int>(uniform * 20) - 10) / 2);
-      default: return static_cast<T>(static_cast<float>(uniform * 4 - 2));
+      case 0:
+        return static_cast<T>(-0.0f);
+      case 1:
+        return static_cast<T>(std::numeric_limits<float>::infinity());
+      case 2:
+        return static_cast<T>(-std::numeric_limits<float>::infinity());
+      case 3:
+        return static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+      case 4:
+        return static_cast<T>(static_cast<float>(uniform * 1e-40));
+      case 5:
+        return static_cast<T>(static_cast<float>((uniform - 0.5) * 1e38));
+      case 6:
+        return static_cast<T>(static_cast<float>((uniform - 0.5) * 1e11));
+      case 7:
+        return static_cast<T>(static_cast<float>((uniform - 0.5) * 600));
+      case 8:
+        return static_cast<T>(static_cast<float>(static_cast<int>(uniform * 20) - 10) / 2);
+      default:
+        return static_cast<T>(static_cast<float>(uniform * 4 - 2));
     }
   }
 }
@@ -178,7 +204,8 @@ at::Tensor fill(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed
   with_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* data = static_cast<T*>(t.data_ptr());
-    for (int64_t i = 0; i < t.numel(); ++i) data[i] = draw<T>(scramble(seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(i)), tame);
+    for (int64_t i = 0; i < t.numel(); ++i)
+      data[i] = draw<T>(scramble(seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(i)), tame);
     return 0;
   });
   return t;
@@ -186,10 +213,15 @@ at::Tensor fill(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed
 
 }  // namespace
 
-at::Tensor sample(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed) { return fill(std::move(sizes), dtype, seed, false); }
-at::Tensor tame(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed) { return fill(std::move(sizes), dtype, seed, true); }
+at::Tensor sample(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed) {
+  return fill(std::move(sizes), dtype, seed, false);
+}
+at::Tensor tame(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed) {
+  return fill(std::move(sizes), dtype, seed, true);
+}
 
-void nest(KernelMaker& made, ir::Statement statement, int ranges, int vector, std::vector<int> order) {
+void nest(KernelMaker& made, ir::Statement statement, int ranges, int vector,
+          std::vector<int> order) {
   size_t count = statement.axes.size();
   if (order.empty()) {
     order.resize(count);
@@ -202,10 +234,12 @@ void nest(KernelMaker& made, ir::Statement statement, int ranges, int vector, st
     if (static_cast<int>(k) < ranges)
       vars[axis] = made.range(extent);
     else
-      vars[axis] = made.variable(extent, order[k] == vector ? ir::LoopKind::Vector : ir::LoopKind::Serial);
+      vars[axis] =
+          made.variable(extent, order[k] == vector ? ir::LoopKind::Vector : ir::LoopKind::Serial);
   }
   ir::TreeNode node = made.place(std::move(statement), vars);
-  for (size_t k = count; k-- > static_cast<size_t>(ranges);) node = KernelMaker::loop(vars[static_cast<size_t>(order[k])], std::move(node));
+  for (size_t k = count; k-- > static_cast<size_t>(ranges);)
+    node = KernelMaker::loop(vars[static_cast<size_t>(order[k])], std::move(node));
   made.body(std::move(node));
 }
 

@@ -20,7 +20,8 @@ class KernelMaker {
 
   /// A storage, and the view of it that `tensor` is. The kernel may write it.
   ir::View storage(const at::Tensor& tensor);
-  /// Memory of one tile, contiguous. Give its number of range variables first as sizes 1 (or stride 0).
+  /// Memory of one tile, contiguous. Give its number of range variables first as sizes 1 (or stride
+  /// 0).
   ir::View scratch(std::vector<int64_t> sizes, c10::ScalarType dtype);
 
   int range(int64_t extent);
@@ -43,17 +44,20 @@ class KernelMaker {
 /// Runs the kernel compiled, in `parts` pieces of its range, on the tensors' own memory.
 void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors, int parts = 3);
 
-/// Runs compiled and interpreted on copies of the tensors. Empty if all memory then agrees bit for bit (all NaN are one),
-/// or within `tolerance` relative to 1 + the largest value.
+/// Runs compiled and interpreted on copies of the tensors. Empty if all memory then agrees bit for
+/// bit (all NaN are one), or within `tolerance` relative to 1 + the largest value.
 std::string difference(const KernelMaker& made, double tolerance = 0);
 
-/// Numbers of every kind: small and large, zeros of both signs, infinities, NaN, denormals, the type's limits.
+/// Numbers of every kind: small and large, zeros of both signs, infinities, NaN, denormals, the
+/// type's limits.
 at::Tensor sample(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed = 1);
 /// Ordinary numbers only.
 at::Tensor tame(std::vector<int64_t> sizes, c10::ScalarType dtype, uint64_t seed = 1);
 
-/// One statement in a nest of its own axes: the outermost `ranges` are range variables, the one at `vector` is the
-/// Vector loop (-1: none), the rest Serial, outermost first in the given order of axes.
-void nest(KernelMaker& made, ir::Statement statement, int ranges, int vector, std::vector<int> order = {});
+/// One statement in a nest of its own axes: the outermost `ranges` are range variables, the one at
+/// `vector` is the Vector loop (-1: none), the rest Serial, outermost first in the given order of
+/// axes.
+void nest(KernelMaker& made, ir::Statement statement, int ranges, int vector,
+          std::vector<int> order = {});
 
 }  // namespace graft::test

@@ -11,9 +11,12 @@ using ir::Op;
 using ir::StatementBuilder;
 using ir::Value;
 
-constexpr ScalarType kIntegers[] = {ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long};
-constexpr ScalarType kAll[] = {ScalarType::Bool, ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
-                               ScalarType::Half, ScalarType::BFloat16, ScalarType::Float, ScalarType::Double};
+constexpr ScalarType kIntegers[] = {ScalarType::Byte, ScalarType::Char, ScalarType::Short,
+                                    ScalarType::Int, ScalarType::Long};
+constexpr ScalarType kAll[] = {ScalarType::Bool,  ScalarType::Byte,     ScalarType::Char,
+                               ScalarType::Short, ScalarType::Int,      ScalarType::Long,
+                               ScalarType::Half,  ScalarType::BFloat16, ScalarType::Float,
+                               ScalarType::Double};
 
 /// out[i] = op(x[i], y[i], z[i]) over 203 elements, as lanes and then as scalars.
 void check_node(Op op, ScalarType type) {
@@ -21,30 +24,35 @@ void check_node(Op op, ScalarType type) {
     KernelMaker k;
     StatementBuilder s({203});
     std::vector<Value> in;
-    for (int a = 0; a < ir::info(op).arity; ++a) in.push_back(s.load(k.storage(sample({203}, type, static_cast<uint64_t>(a + 3)))));
+    for (int a = 0; a < ir::info(op).arity; ++a)
+      in.push_back(s.load(k.storage(sample({203}, type, static_cast<uint64_t>(a + 3)))));
     ir::NodeId id[3] = {-1, -1, -1};
     for (size_t a = 0; a < in.size(); ++a) id[a] = in[a].id;
     ScalarType result = ir::is_compared(op) ? ScalarType::Bool : type;
     Value value{&s, s.statement.expr.node(op, result, id[0], id[1], id[2])};
     nest(k, s.store(k.storage(at::zeros({203}, result)), value), 0, vector ? 0 : -1);
-    EXPECT_EQ(difference(k), "") << ir::info(op).name << " " << c10::toString(type) << " vector " << vector;
+    EXPECT_EQ(difference(k), "") << ir::info(op).name << " " << c10::toString(type) << " vector "
+                                 << vector;
   }
 }
 
 TEST(Pointwise, RealNodes) {
-  for (Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::Abs, Op::Fma, Op::Sqrt, Op::Floor, Op::Ceil, Op::Trunc, Op::RoundEven,
-                Op::CopySign, Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Gt, Op::Ge})
+  for (Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::Abs, Op::Fma, Op::Sqrt, Op::Floor,
+                Op::Ceil, Op::Trunc, Op::RoundEven, Op::CopySign, Op::Eq, Op::Ne, Op::Lt, Op::Le,
+                Op::Gt, Op::Ge})
     for (ScalarType type : {ScalarType::Float, ScalarType::Double}) check_node(op, type);
 }
 
 TEST(Pointwise, IntegerNodes) {
-  for (Op op : {Op::Add, Op::Sub, Op::Mul, Op::Neg, Op::Abs, Op::Max, Op::Min, Op::IDiv, Op::IRem, Op::Shl, Op::Shr, Op::And, Op::Or, Op::Xor,
-                Op::Not, Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Gt, Op::Ge})
+  for (Op op : {Op::Add,  Op::Sub,  Op::Mul, Op::Neg, Op::Abs, Op::Max, Op::Min,
+                Op::IDiv, Op::IRem, Op::Shl, Op::Shr, Op::And, Op::Or,  Op::Xor,
+                Op::Not,  Op::Eq,   Op::Ne,  Op::Lt,  Op::Le,  Op::Gt,  Op::Ge})
     for (ScalarType type : kIntegers) check_node(op, type);
 }
 
 TEST(Pointwise, LogicNodes) {
-  for (Op op : {Op::And, Op::Or, Op::Xor, Op::Not, Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Gt, Op::Ge}) check_node(op, ScalarType::Bool);
+  for (Op op : {Op::And, Op::Or, Op::Xor, Op::Not, Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Gt, Op::Ge})
+    check_node(op, ScalarType::Bool);
 }
 
 TEST(Pointwise, MaxAndMinLetNaNWin) {
@@ -53,7 +61,8 @@ TEST(Pointwise, MaxAndMinLetNaNWin) {
     for (Op op : {Op::Max, Op::Min}) {
       KernelMaker k;
       StatementBuilder s({203});
-      Value x = s.load(k.storage(sample({203}, type, 4))), y = s.load(k.storage(sample({203}, type, 5)));
+      Value x = s.load(k.storage(sample({203}, type, 4))),
+            y = s.load(k.storage(sample({203}, type, 5)));
       Value value = op == Op::Max ? ir::max(x, y) : ir::min(x, y);
       nest(k, s.store(k.storage(at::zeros({203}, type)), value + 0.0), 0, 0);
       EXPECT_EQ(difference(k), "");
@@ -69,7 +78,8 @@ TEST(Pointwise, Casts) {
         StatementBuilder s({203});
         Value x = s.load(k.storage(sample({203}, from, 7)));
         nest(k, s.store(k.storage(at::zeros({203}, to)), x.to(to)), 0, vector ? 0 : -1);
-        EXPECT_EQ(difference(k), "") << c10::toString(from) << " to " << c10::toString(to) << " vector " << vector;
+        EXPECT_EQ(difference(k), "")
+            << c10::toString(from) << " to " << c10::toString(to) << " vector " << vector;
       }
 }
 
@@ -86,7 +96,8 @@ TEST(Pointwise, CastsAsEager) {
       at::Tensor eager = x.to(to);
       EXPECT_TRUE(at::equal(y.nan_to_num(7), eager.nan_to_num(7)))
           << c10::toString(from) << " to " << c10::toString(to) << "\n"
-          << at::stack({x.to(at::kDouble), y.to(at::kDouble), eager.to(at::kDouble)}, 1).index({y.ne(eager).logical_or(y.isnan() != eager.isnan())});
+          << at::stack({x.to(at::kDouble), y.to(at::kDouble), eager.to(at::kDouble)}, 1)
+                 .index({y.ne(eager).logical_or(y.isnan() != eager.isnan())});
     }
 }
 
@@ -95,12 +106,15 @@ TEST(Pointwise, SelectAndBitcast) {
     KernelMaker k;
     StatementBuilder s({203});
     Value c = s.load(k.storage(sample({203}, ScalarType::Bool, 1)));
-    Value x = s.load(k.storage(sample({203}, type, 2))), y = s.load(k.storage(sample({203}, type, 3)));
+    Value x = s.load(k.storage(sample({203}, type, 2))),
+          y = s.load(k.storage(sample({203}, type, 3)));
     nest(k, s.store(k.storage(at::zeros({203}, type)), ir::select(c, x, y)), 0, 0);
     EXPECT_EQ(difference(k), "") << c10::toString(type);
   }
-  std::pair<ScalarType, ScalarType> same[] = {{ScalarType::Float, ScalarType::Int}, {ScalarType::Double, ScalarType::Long},
-                                              {ScalarType::BFloat16, ScalarType::Short}, {ScalarType::Half, ScalarType::Short}};
+  std::pair<ScalarType, ScalarType> same[] = {{ScalarType::Float, ScalarType::Int},
+                                              {ScalarType::Double, ScalarType::Long},
+                                              {ScalarType::BFloat16, ScalarType::Short},
+                                              {ScalarType::Half, ScalarType::Short}};
   for (auto [a, b] : same)
     for (auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
       KernelMaker k;
@@ -131,16 +145,22 @@ TEST(Pointwise, ConstantsScalarsAndAxes) {
     Value x = s.load(k.storage(sample({3, 77}, type, 2)));
     Value constant = type == ScalarType::Bool ? s.integer(1, type) : s.constant(-3, type);
     Value scalar = s.scalar(type == ScalarType::Bool ? c10::Scalar(false) : c10::Scalar(5), type);
-    Value odd = ir::ne((s.axis(1) + s.axis(0)) & s.integer(1, ScalarType::Long), s.integer(0, ScalarType::Long));
+    Value odd = ir::ne((s.axis(1) + s.axis(0)) & s.integer(1, ScalarType::Long),
+                       s.integer(0, ScalarType::Long));
     Value third = ir::eq(s.axis(1) - s.integer(3, ScalarType::Long), s.axis(0));
-    nest(k, s.store(k.storage(at::zeros({3, 77}, type)), ir::select(odd, x, ir::select(third, constant, scalar))), 1, 1);
+    nest(k,
+         s.store(k.storage(at::zeros({3, 77}, type)),
+                 ir::select(odd, x, ir::select(third, constant, scalar))),
+         1, 1);
     EXPECT_EQ(difference(k), "") << c10::toString(type);
   }
 }
 
 TEST(Pointwise, Extents) {
-  for (ScalarType type : {ScalarType::Float, ScalarType::BFloat16, ScalarType::Char, ScalarType::Double, ScalarType::Bool})
-    for (int64_t n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 66, 127, 128, 129, 1000}) {
+  for (ScalarType type : {ScalarType::Float, ScalarType::BFloat16, ScalarType::Char,
+                          ScalarType::Double, ScalarType::Bool})
+    for (int64_t n :
+         {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 66, 127, 128, 129, 1000}) {
       KernelMaker k;
       StatementBuilder s({n});
       Value x = s.load(k.storage(sample({n}, type, 2)));

@@ -1,4 +1,5 @@
-// Random kernels of several loops and statements: what hoisting, sharing, forwarding and strips could get wrong.
+// Random kernels of several loops and statements: what hoisting, sharing, forwarding and strips
+// could get wrong.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,8 +13,9 @@ using c10::ScalarType;
 using ir::StatementBuilder;
 using ir::Value;
 
-/// Storages are indexed by row r, column v and step s, or by some of them. Each written one has one index everywhere, so
-/// that rows and columns stay independent of one another; the others are read at any index.
+/// Storages are indexed by row r, column v and step s, or by some of them. Each written one has one
+/// index everywhere, so that rows and columns stay independent of one another; the others are read
+/// at any index.
 class RandomKernel {
  public:
   explicit RandomKernel(uint32_t seed) : random_(seed) {
@@ -36,10 +38,13 @@ class RandomKernel {
   };
 
   int below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
-  int64_t pick(std::vector<int64_t> from) { return from[static_cast<size_t>(below(static_cast<int>(from.size())))]; }
+  int64_t pick(std::vector<int64_t> from) {
+    return from[static_cast<size_t>(below(static_cast<int>(from.size())))];
+  }
 
   void add(int64_t kind, bool written) {
-    ScalarType type = std::vector{at::kFloat, at::kFloat, at::kBFloat16, at::kDouble}[static_cast<size_t>(below(4))];
+    ScalarType type = std::vector{at::kFloat, at::kFloat, at::kBFloat16,
+                                  at::kDouble}[static_cast<size_t>(below(4))];
     std::vector<int64_t> sizes = {rows_};
     if (kind != 1) sizes.push_back(columns_);
     if (kind == 2) sizes.push_back(steps_);
@@ -90,29 +95,42 @@ class RandomKernel {
     return !is_open(place) && (place.kind == 1 || (n.has('v') && (place.kind == 0 || n.has('s'))));
   }
   /// Waits for a reduction's result, which comes at the end of its loops.
-  bool is_open(const Place& place) const { return std::count(open_.begin(), open_.end(), &place - places_.data()) > 0; }
+  bool is_open(const Place& place) const {
+    return std::count(open_.begin(), open_.end(), &place - places_.data()) > 0;
+  }
 
   Value leaf(StatementBuilder& s, const Nest& n) {
     for (int tries = 0; tries < 8; ++tries) {
       const Place& place = places_[static_cast<size_t>(below(static_cast<int>(places_.size())))];
-      bool ready = std::count(unfilled_.begin(), unfilled_.end(), static_cast<int>(&place - places_.data())) == 0;
+      bool ready = std::count(unfilled_.begin(), unfilled_.end(),
+                              static_cast<int>(&place - places_.data())) == 0;
       if (ready && reachable(place, n)) return s.load(access(place, n)).to(at::kFloat);
     }
     if (below(2) == 0) return s.scalar(0.25 * below(9), at::kFloat);
-    return (s.axis(below(static_cast<int>(n.axes.size()))) & s.integer(7, at::kLong)).to(at::kFloat) * 0.125;
+    return (s.axis(below(static_cast<int>(n.axes.size()))) & s.integer(7, at::kLong))
+               .to(at::kFloat) *
+           0.125;
   }
 
   Value expression(StatementBuilder& s, const Nest& n, int depth) {
     if (depth == 0) return leaf(s, n);
     Value a = expression(s, n, depth - 1);
     switch (below(9)) {
-      case 0: return ir::call(ir::Routine::VmlTanh, a);
-      case 1: return ir::call(below(2) ? ir::Routine::VmlSin : ir::Routine::SleefExpm1, ir::max(ir::min(a, a.like(2)), a.like(-2)));
-      case 2: return a.to(at::kBFloat16).to(at::kFloat);
-      case 3: return ir::max(a, expression(s, n, depth - 1));
-      case 4: return ir::select(ir::lt(a, expression(s, n, depth - 1)), a * 0.5, leaf(s, n));
-      case 5: return a - expression(s, n, depth - 1) * 0.5;
-      default: return (a + expression(s, n, depth - 1)) * 0.5;
+      case 0:
+        return ir::call(ir::Routine::VmlTanh, a);
+      case 1:
+        return ir::call(below(2) ? ir::Routine::VmlSin : ir::Routine::SleefExpm1,
+                        ir::max(ir::min(a, a.like(2)), a.like(-2)));
+      case 2:
+        return a.to(at::kBFloat16).to(at::kFloat);
+      case 3:
+        return ir::max(a, expression(s, n, depth - 1));
+      case 4:
+        return ir::select(ir::lt(a, expression(s, n, depth - 1)), a * 0.5, leaf(s, n));
+      case 5:
+        return a - expression(s, n, depth - 1) * 0.5;
+      default:
+        return (a + expression(s, n, depth - 1)) * 0.5;
     }
   }
 
@@ -120,13 +138,16 @@ class RandomKernel {
   Place* target(std::vector<int> kinds) {
     for (int tries = 0; tries < 12; ++tries) {
       Place& place = places_[static_cast<size_t>(below(static_cast<int>(places_.size())))];
-      if (place.written && !is_open(place) && std::count(kinds.begin(), kinds.end(), place.kind) > 0) return &place;
+      if (place.written && !is_open(place) &&
+          std::count(kinds.begin(), kinds.end(), place.kind) > 0)
+        return &place;
     }
     return nullptr;
   }
 
   void statement(std::vector<ir::TreeNode>& body, const Nest& n) {
-    // A plain store has the index of its nest; a place without s inside a loop over s would be stored to again and again.
+    // A plain store has the index of its nest; a place without s inside a loop over s would be
+    // stored to again and again.
     int kind = !n.has('v') ? 1 : n.has('s') ? 2 : 0;
     StatementBuilder s(n.sizes);
     Value value = expression(s, n, 1 + below(3));
@@ -139,9 +160,17 @@ class RandomKernel {
       if (!to || is_scratch(*to)) return;
       Value reduced;
       switch (below(3)) {
-        case 0: reduced = s.reduce(ir::ReduceOp::Max, value, axes, at::kFloat) * 0.5; break;
-        case 1: reduced = s.reduce(ir::ReduceOp::Sum, (value * 64.0).to(at::kLong), axes, at::kLong).to(at::kFloat) * 0.001; break;
-        default: reduced = s.reduce(ir::ReduceOp::ArgMin, value, axes, at::kLong).to(at::kFloat) * 0.01; break;
+        case 0:
+          reduced = s.reduce(ir::ReduceOp::Max, value, axes, at::kFloat) * 0.5;
+          break;
+        case 1:
+          reduced = s.reduce(ir::ReduceOp::Sum, (value * 64.0).to(at::kLong), axes, at::kLong)
+                        .to(at::kFloat) *
+                    0.001;
+          break;
+        default:
+          reduced = s.reduce(ir::ReduceOp::ArgMin, value, axes, at::kLong).to(at::kFloat) * 0.01;
+          break;
       }
       ir::Access place = access(*to, n);
       open_.push_back(to - places_.data());
@@ -157,7 +186,8 @@ class RandomKernel {
     if (fresh) std::erase(unfilled_, id);
   }
   bool is_scratch(const Place& place) const {
-    return std::any_of(made.kernel.scratch.begin(), made.kernel.scratch.end(), [&](const ir::Scratch& s) { return s.storage == place.view.storage; });
+    return std::any_of(made.kernel.scratch.begin(), made.kernel.scratch.end(),
+                       [&](const ir::Scratch& s) { return s.storage == place.view.storage; });
   }
 
   ir::TreeNode loop(int var, std::vector<ir::TreeNode> body) {
@@ -195,7 +225,8 @@ class RandomKernel {
         statements(body, nest({{'v', v}}), 2);
         statements(inner, nest({{'v', v}, {'s', s}}), 3);
         push(body, s, std::move(inner));
-        std::erase_if(open_, [&](std::ptrdiff_t p) { return places_[static_cast<size_t>(p)].kind == 0; });
+        std::erase_if(open_,
+                      [&](std::ptrdiff_t p) { return places_[static_cast<size_t>(p)].kind == 0; });
         statements(body, nest({{'v', v}}), 2);
         push(top, v, std::move(body));
         break;

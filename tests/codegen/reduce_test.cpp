@@ -20,9 +20,12 @@ struct Form {
 };
 // Of a statement with axes (rows, columns).
 const Form kForms[] = {
-    {"row a range iteration, columns as lanes", 1, 1, {0, 1}}, {"rows as lanes, columns serial", 0, 0, {0, 1}},
-    {"columns serial, rows as lanes", 0, 0, {1, 0}},           {"rows serial, columns as lanes", 0, 1, {0, 1}},
-    {"all serial", 0, -1, {0, 1}},                             {"columns a range, rows as lanes", 1, 0, {1, 0}},
+    {"row a range iteration, columns as lanes", 1, 1, {0, 1}},
+    {"rows as lanes, columns serial", 0, 0, {0, 1}},
+    {"columns serial, rows as lanes", 0, 0, {1, 0}},
+    {"rows serial, columns as lanes", 0, 1, {0, 1}},
+    {"all serial", 0, -1, {0, 1}},
+    {"columns a range, rows as lanes", 1, 0, {1, 0}},
 };
 
 bool reduces_range(const Form& form, const std::vector<bool>& axes) {
@@ -32,28 +35,35 @@ bool reduces_range(const Form& form, const std::vector<bool>& axes) {
 }
 /// A reduced loop around a kept one: only a Vector loop may be kept inside.
 bool malformed(const Form& form, const std::vector<bool>& axes) {
-  return !axes[static_cast<size_t>(form.order[1])] && axes[static_cast<size_t>(form.order[0])] && form.vector != form.order[1];
+  return !axes[static_cast<size_t>(form.order[1])] && axes[static_cast<size_t>(form.order[0])] &&
+         form.vector != form.order[1];
 }
 
 void check(ReduceOp op, ScalarType from, ScalarType type, bool tame_data, double tolerance) {
   for (const Form& form : kForms)
     for (std::vector<bool> axes : {std::vector<bool>{false, true}, {true, false}, {true, true}})
-      for (auto [rows, columns] : {std::pair<int64_t, int64_t>{5, 131}, {70, 9}, {1, 40}, {33, 1}}) {
+      for (auto [rows, columns] :
+           {std::pair<int64_t, int64_t>{5, 131}, {70, 9}, {1, 40}, {33, 1}}) {
         if (reduces_range(form, axes) || malformed(form, axes)) continue;
         KernelMaker k;
         StatementBuilder s({rows, columns});
-        at::Tensor data = tame_data ? tame({rows, columns}, from, 5) : sample({rows, columns}, from, 5);
+        at::Tensor data =
+            tame_data ? tame({rows, columns}, from, 5) : sample({rows, columns}, from, 5);
         Value reduced = s.reduce(op, s.load(k.storage(data)), axes, type);
         std::vector<int64_t> sizes = {axes[0] ? 1 : rows, axes[1] ? 1 : columns};
         Value value = reduced;
-        if (type == ScalarType::Double && op == ReduceOp::Sum) value = reduced / s.constant(3, type) + s.load(k.storage(tame(sizes, at::kDouble, 8)));
-        nest(k, s.store(k.storage(at::zeros(sizes, type)), value), form.ranges, form.vector, form.order);
-        EXPECT_EQ(difference(k, tolerance), "") << form.name << ", op " << static_cast<int>(op) << " of " << c10::toString(from);
+        if (type == ScalarType::Double && op == ReduceOp::Sum)
+          value = reduced / s.constant(3, type) + s.load(k.storage(tame(sizes, at::kDouble, 8)));
+        nest(k, s.store(k.storage(at::zeros(sizes, type)), value), form.ranges, form.vector,
+             form.order);
+        EXPECT_EQ(difference(k, tolerance), "")
+            << form.name << ", op " << static_cast<int>(op) << " of " << c10::toString(from);
       }
 }
 
 TEST(Reduce, SumsAndProducts) {
-  for (ScalarType from : {ScalarType::Float, ScalarType::BFloat16, ScalarType::Half, ScalarType::Double})
+  for (ScalarType from :
+       {ScalarType::Float, ScalarType::BFloat16, ScalarType::Half, ScalarType::Double})
     check(ReduceOp::Sum, from, ScalarType::Double, true, 1e-12);
   check(ReduceOp::Sum, ScalarType::Float, ScalarType::Float, true, 1e-4);
   check(ReduceOp::Prod, ScalarType::Float, ScalarType::Double, true, 1e-12);
@@ -65,9 +75,11 @@ TEST(Reduce, SumsAndProducts) {
 
 TEST(Reduce, Extremes) {
   for (ReduceOp op : {ReduceOp::Max, ReduceOp::Min}) {
-    for (ScalarType type : {ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long, ScalarType::Bool})
+    for (ScalarType type : {ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int,
+                            ScalarType::Long, ScalarType::Bool})
       check(op, type, type, false, 0);
-    for (ScalarType type : {ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Half}) {
+    for (ScalarType type :
+         {ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Half}) {
       check(op, type, type, false, 1e-300);
       check(op, type, type, true, 0);
     }
@@ -75,12 +87,15 @@ TEST(Reduce, Extremes) {
 }
 
 TEST(Reduce, Logic) {
-  for (ReduceOp op : {ReduceOp::And, ReduceOp::Or}) check(op, ScalarType::Bool, ScalarType::Bool, false, 0);
+  for (ReduceOp op : {ReduceOp::And, ReduceOp::Or})
+    check(op, ScalarType::Bool, ScalarType::Bool, false, 0);
 }
 
 TEST(Reduce, Places) {
   for (ReduceOp op : {ReduceOp::ArgMax, ReduceOp::ArgMin})
-    for (ScalarType type : {ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Byte, ScalarType::Int, ScalarType::Long, ScalarType::Bool}) {
+    for (ScalarType type :
+         {ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Byte,
+          ScalarType::Int, ScalarType::Long, ScalarType::Bool}) {
       check(op, type, ScalarType::Long, false, 0);
       check(op, type, ScalarType::Long, true, 0);
     }
@@ -91,7 +106,8 @@ TEST(Reduce, PlacesOfEqualExtremesAreTheFirst) {
     for (int64_t n : {1, 16, 100, 300}) {
       KernelMaker k;
       StatementBuilder s({n});
-      Value place = s.reduce(ReduceOp::ArgMax, s.load(k.storage(at::full({n}, fill, at::kFloat))), {true}, at::kLong);
+      Value place = s.reduce(ReduceOp::ArgMax, s.load(k.storage(at::full({n}, fill, at::kFloat))),
+                             {true}, at::kLong);
       nest(k, s.store(k.storage(at::full({1}, -1, at::kLong)), place), 0, 0);
       EXPECT_EQ(difference(k), "") << fill << " " << n;
     }
@@ -112,7 +128,8 @@ TEST(Reduce, NaNWinsWhereverItIs) {
 }
 
 TEST(Reduce, ThreeAxes) {
-  for (std::vector<bool> axes : {std::vector<bool>{false, true, true}, {false, false, true}, {false, true, false}})
+  for (std::vector<bool> axes :
+       {std::vector<bool>{false, true, true}, {false, false, true}, {false, true, false}})
     for (int vector : {1, 2}) {
       if (!axes[static_cast<size_t>(vector)] && vector == 2 && !axes[1]) continue;
       std::vector<int> order = {0, 1, 2};
@@ -120,20 +137,27 @@ TEST(Reduce, ThreeAxes) {
       for (ReduceOp op : {ReduceOp::Sum, ReduceOp::ArgMax}) {
         KernelMaker k;
         StatementBuilder s({4, 6, 37});
-        Value value = s.reduce(op, s.load(k.storage(tame({4, 6, 37}, at::kFloat))), axes, op == ReduceOp::Sum ? at::kDouble : at::kLong);
+        Value value = s.reduce(op, s.load(k.storage(tame({4, 6, 37}, at::kFloat))), axes,
+                               op == ReduceOp::Sum ? at::kDouble : at::kLong);
         std::vector<int64_t> sizes = {4, axes[1] ? 1 : 6, axes[2] ? 1 : 37};
-        nest(k, s.store(k.storage(at::zeros(sizes, op == ReduceOp::Sum ? at::kDouble : at::kLong)), value), 1, vector, order);
+        nest(k,
+             s.store(k.storage(at::zeros(sizes, op == ReduceOp::Sum ? at::kDouble : at::kLong)),
+                     value),
+             1, vector, order);
         EXPECT_EQ(difference(k, 1e-12), "");
       }
     }
 }
 
 TEST(Reduce, SeveralInOneLoop) {
-  // Mean and variance's sums and the maximum, and a store, in one pass over a row; then a pass that uses them.
+  // Mean and variance's sums and the maximum, and a store, in one pass over a row; then a pass that
+  // uses them.
   for (int64_t n : {3, 64, 200}) {
     KernelMaker k;
-    ir::View x = k.storage(tame({5, n}, at::kFloat)), y = k.storage(at::zeros({5, n})), z = k.storage(at::zeros({5, n}));
-    ir::View sum = k.scratch({1, 1}, at::kDouble), squares = k.scratch({1, 1}, at::kDouble), top = k.scratch({1, 1}, at::kFloat);
+    ir::View x = k.storage(tame({5, n}, at::kFloat)), y = k.storage(at::zeros({5, n})),
+             z = k.storage(at::zeros({5, n}));
+    ir::View sum = k.scratch({1, 1}, at::kDouble), squares = k.scratch({1, 1}, at::kDouble),
+             top = k.scratch({1, 1}, at::kFloat);
     int r = k.range(5), v = k.vector(n), w = k.vector(n);
     auto reduce = [&](ReduceOp op, const ir::View& to, ScalarType type, auto input) {
       StatementBuilder s({5, n});
@@ -147,8 +171,12 @@ TEST(Reduce, SeveralInOneLoop) {
     ir::TreeNode d = k.place(copy.store(y, copy.load(x) + 1.0), {r, v});
     k.body(KernelMaker::loop(v, std::move(a), std::move(b), std::move(c), std::move(d)));
     StatementBuilder use({5, n});
-    auto scalar = [&](const ir::View& from, ScalarType type) { return use.load(ir::Access{from.storage, type, 0, {0, 0}, {}}); };
-    Value mixed = (scalar(sum, at::kDouble) * scalar(squares, at::kDouble)).to(at::kFloat) * use.load(y) - scalar(top, at::kFloat);
+    auto scalar = [&](const ir::View& from, ScalarType type) {
+      return use.load(ir::Access{from.storage, type, 0, {0, 0}, {}});
+    };
+    Value mixed =
+        (scalar(sum, at::kDouble) * scalar(squares, at::kDouble)).to(at::kFloat) * use.load(y) -
+        scalar(top, at::kFloat);
     k.body(KernelMaker::loop(w, k.place(use.store(z, mixed), {r, w})));
     EXPECT_EQ(difference(k, 1e-6), "") << n;
   }
@@ -162,10 +190,12 @@ TEST(Reduce, LongSumsKeepTheirPrecision) {
       KernelMaker k;
       StatementBuilder s({n});
       at::Tensor out = at::zeros({1}, type);
-      Value sum = s.reduce(ReduceOp::Sum, s.load(k.storage(at::full({n}, 0.1, type))), {true}, type);
+      Value sum =
+          s.reduce(ReduceOp::Sum, s.load(k.storage(at::full({n}, 0.1, type))), {true}, type);
       nest(k, s.store(k.storage(out), sum), 0, vector);
       run_compiled(k.kernel, k.tensors, 1);
-      double exact = (type == ScalarType::Float ? static_cast<double>(0.1f) : 0.1) * static_cast<double>(n);
+      double exact =
+          (type == ScalarType::Float ? static_cast<double>(0.1f) : 0.1) * static_cast<double>(n);
       double error = std::abs(out.item<double>() - exact) / exact;
       EXPECT_LT(error, type == ScalarType::Double ? 2e-15 : 1e-6) << c10::toString(type) << vector;
     }
@@ -179,8 +209,10 @@ TEST(Scan, AlongAndAcrossLanes) {
         if (reduces_range(form, axes) || malformed(form, axes)) continue;
         KernelMaker k;
         StatementBuilder s({37, 50});
-        Value sum = s.reduce(ReduceOp::Sum, s.load(k.storage(tame({37, 50}, type))), axes, type, true);
-        nest(k, s.store(k.storage(at::zeros({37, 50}, type)), sum), form.ranges, form.vector, form.order);
+        Value sum =
+            s.reduce(ReduceOp::Sum, s.load(k.storage(tame({37, 50}, type))), axes, type, true);
+        nest(k, s.store(k.storage(at::zeros({37, 50}, type)), sum), form.ranges, form.vector,
+             form.order);
         EXPECT_EQ(difference(k, type == ScalarType::Long ? 0 : 1e-12), "") << form.name;
       }
 }
@@ -188,7 +220,8 @@ TEST(Scan, AlongAndAcrossLanes) {
 TEST(Scan, CumulativeMaximum) {
   KernelMaker k;
   StatementBuilder s({37, 50});
-  Value most = s.reduce(ReduceOp::Max, s.load(k.storage(tame({37, 50}, at::kFloat))), {true, false}, at::kFloat, true);
+  Value most = s.reduce(ReduceOp::Max, s.load(k.storage(tame({37, 50}, at::kFloat))), {true, false},
+                        at::kFloat, true);
   nest(k, s.store(k.storage(at::zeros({37, 50})), most), 0, 1);
   EXPECT_EQ(difference(k), "");
 }

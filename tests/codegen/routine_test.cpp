@@ -28,12 +28,17 @@ TEST(Routine, OnLanesAndOnScalars) {
         if (!exists(routine)) continue;
         KernelMaker k;
         StatementBuilder s({n});
-        // Ordinary numbers: SLEEF's trigonometry looks at all lanes when one is huge, so results depend on neighbours.
+        // Ordinary numbers: SLEEF's trigonometry looks at all lanes when one is huge, so results
+        // depend on neighbours.
         Value x = s.load(k.storage(tame({n}, type, 3)));
-        Value value = ir::info(routine).arity == 2 ? ir::call(routine, x, s.load(k.storage(tame({n}, type, 4)))) : ir::call(routine, x);
+        Value value = ir::info(routine).arity == 2
+                          ? ir::call(routine, x, s.load(k.storage(tame({n}, type, 4))))
+                          : ir::call(routine, x);
         nest(k, s.store(k.storage(at::zeros({n}, type)), value), 0, n == 3 ? -1 : 0);
-        double tolerance = routine == Routine::InlineExp ? (type == ScalarType::Float ? 1.2e-7 : 2.3e-16) : 0;
-        EXPECT_EQ(difference(k, tolerance), "") << ir::info(routine).name << " " << c10::toString(type) << " " << n;
+        double tolerance =
+            routine == Routine::InlineExp ? (type == ScalarType::Float ? 1.2e-7 : 2.3e-16) : 0;
+        EXPECT_EQ(difference(k, tolerance), "")
+            << ir::info(routine).name << " " << c10::toString(type) << " " << n;
       }
 }
 
@@ -47,17 +52,21 @@ TEST(Routine, OfOneArgumentOnEveryKindOfNumber) {
       StatementBuilder s({700});
       Value value = ir::call(routine, s.load(k.storage(sample({700}, type, 3))));
       nest(k, s.store(k.storage(at::zeros({700}, type)), value), 0, 0);
-      EXPECT_EQ(difference(k, routine == Routine::InlineExp ? 2e-7 : 0), "") << name << " " << c10::toString(type);
+      EXPECT_EQ(difference(k, routine == Routine::InlineExp ? 2e-7 : 0), "")
+          << name << " " << c10::toString(type);
     }
 }
 
 TEST(Routine, BitsOfEager) {
   if (codegen::vector_lanes() == 4) GTEST_SKIP() << "ATen's baseline kernels call other routines";
   using Eager = at::Tensor (*)(const at::Tensor&);
-  std::pair<Routine, Eager> pairs[] = {{Routine::VmlExp, &at::exp},   {Routine::VmlLog, &at::log},     {Routine::VmlSin, &at::sin},
-                                       {Routine::VmlCos, &at::cos},   {Routine::VmlTanh, &at::tanh},   {Routine::VmlErf, &at::erf},
-                                       {Routine::VmlTan, &at::tan},   {Routine::VmlAtan, &at::atan},   {Routine::VmlErfc, &at::erfc},
-                                       {Routine::SleefExpm1, &at::expm1}, {Routine::SleefLog1p, &at::log1p}};
+  std::pair<Routine, Eager> pairs[] = {
+      {Routine::VmlExp, &at::exp},      {Routine::VmlLog, &at::log},
+      {Routine::VmlSin, &at::sin},      {Routine::VmlCos, &at::cos},
+      {Routine::VmlTanh, &at::tanh},    {Routine::VmlErf, &at::erf},
+      {Routine::VmlTan, &at::tan},      {Routine::VmlAtan, &at::atan},
+      {Routine::VmlErfc, &at::erfc},    {Routine::SleefExpm1, &at::expm1},
+      {Routine::SleefLog1p, &at::log1p}};
   for (auto [routine, eager] : pairs)
     for (ScalarType type : {ScalarType::Float, ScalarType::Double}) {
       int64_t n = 100000;
@@ -67,28 +76,35 @@ TEST(Routine, BitsOfEager) {
       Value value = ir::call(routine, s.load(k.storage(x)));
       nest(k, s.store(k.storage(y), value), 0, 0);
       run_compiled(k.kernel, k.tensors);
-      EXPECT_TRUE(at::equal(y.nan_to_num(7), eager(x).nan_to_num(7))) << ir::info(routine).name << " " << c10::toString(type);
+      EXPECT_TRUE(at::equal(y.nan_to_num(7), eager(x).nan_to_num(7)))
+          << ir::info(routine).name << " " << c10::toString(type);
     }
 }
 
 TEST(Routine, ArraysInStrips) {
-  // exp(tanh(x) + x * w) with a statement between that stores what a later one reads, and a sum of the results.
+  // exp(tanh(x) + x * w) with a statement between that stores what a later one reads, and a sum of
+  // the results.
   for (int64_t n : {1, 15, 16, 511, 512, 513, 700, 2100}) {
     KernelMaker k;
     ir::View x = k.storage(tame({3, n}, at::kFloat, 1)), w = k.storage(tame({n}, at::kFloat, 2));
-    ir::View y = k.storage(at::zeros({3, n})), z = k.storage(at::zeros({3, n}, at::kBFloat16)), total = k.storage(at::zeros({3, 1}, at::kDouble));
+    ir::View y = k.storage(at::zeros({3, n})), z = k.storage(at::zeros({3, n}, at::kBFloat16)),
+             total = k.storage(at::zeros({3, 1}, at::kDouble));
     int r = k.range(3), v = k.vector(n);
     StatementBuilder a({3, n});
     Value t = ir::call(Routine::VmlTanh, a.load(x));
-    ir::TreeNode first = k.place(a.store(y, ir::call(Routine::VmlExp, t + a.load(x) * a.load(w)) * t), {r, v});
+    ir::TreeNode first =
+        k.place(a.store(y, ir::call(Routine::VmlExp, t + a.load(x) * a.load(w)) * t), {r, v});
     StatementBuilder b({3, n});
-    ir::TreeNode second = k.place(b.store(z, ir::call(Routine::VmlLog, b.load(y) * b.load(y) + 1.0)), {r, v});
+    ir::TreeNode second =
+        k.place(b.store(z, ir::call(Routine::VmlLog, b.load(y) * b.load(y) + 1.0)), {r, v});
     StatementBuilder c({3, n});
     ir::TreeNode third = k.place(c.store(x, c.load(x) + c.load(z).to(at::kFloat)), {r, v});
     StatementBuilder d({3, n});
-    Value sum = d.reduce(ir::ReduceOp::Sum, ir::call(Routine::VmlExp, d.load(x)), {false, true}, at::kDouble);
+    Value sum = d.reduce(ir::ReduceOp::Sum, ir::call(Routine::VmlExp, d.load(x)), {false, true},
+                         at::kDouble);
     ir::TreeNode fourth = k.place(d.store(total, sum), {r, v});
-    k.body(KernelMaker::loop(v, std::move(first), std::move(second), std::move(third), std::move(fourth)));
+    k.body(KernelMaker::loop(v, std::move(first), std::move(second), std::move(third),
+                             std::move(fourth)));
     EXPECT_EQ(difference(k, 1e-13), "") << n;
   }
 }

@@ -66,13 +66,16 @@ struct Side {
   Function f;
 };
 
-/// Where a tensor starts, counted in the other tensors' storages: equal on both sides when they alias alike.
+/// Where a tensor starts, counted in the other tensors' storages: equal on both sides when they
+/// alias alike.
 std::string alias_text(const Tensors& results, const Tensors& inputs) {
   std::string text;
   auto relate = [&](const at::Tensor& a, const at::Tensor& b) {
     // A tensor without elements has no address.
-    if (!a.defined() || !b.defined() || a.numel() == 0 || b.numel() == 0 || !a.is_alias_of(b)) return std::string("-");
-    auto distance = static_cast<const char*>(a.const_data_ptr()) - static_cast<const char*>(b.const_data_ptr());
+    if (!a.defined() || !b.defined() || a.numel() == 0 || b.numel() == 0 || !a.is_alias_of(b))
+      return std::string("-");
+    auto distance =
+        static_cast<const char*>(a.const_data_ptr()) - static_cast<const char*>(b.const_data_ptr());
     return (a.is_same(b) ? "=" : "") + std::to_string(distance);
   };
   for (size_t i = 0; i < results.size(); ++i) {
@@ -90,16 +93,19 @@ class Comparison {
   Comparison(const Program& program, bool exact, const runtime::Tolerance& tolerance)
       : program_(program), exact_(exact), tolerance_(tolerance) {}
 
-  std::string operator()(int placement, int call, const Tensors& captured_before, const Attempt& eager, const Attempt& came,
-                         const Tensors& eager_inputs, const Tensors& inputs, const Memory& eager_memory,
+  std::string operator()(int placement, int call, const Tensors& captured_before,
+                         const Attempt& eager, const Attempt& came, const Tensors& eager_inputs,
+                         const Tensors& inputs, const Memory& eager_memory,
                          const Memory& memory) const {
-    if (eager.error != came.error) return "eager threw \"" + eager.error + "\", compiled threw \"" + came.error + "\"";
+    if (eager.error != came.error)
+      return "eager threw \"" + eager.error + "\", compiled threw \"" + came.error + "\"";
     if (eager.error.empty()) {
       if (eager.results.size() != came.results.size()) return "another number of results";
       for (size_t i = 0; i < eager.results.size(); ++i)
         if (std::string d = test::layout_difference(eager.results[i], came.results[i]); !d.empty())
           return "result " + std::to_string(i) + " " + d;
-      std::string expected = alias_text(eager.results, eager_inputs), is = alias_text(came.results, inputs);
+      std::string expected = alias_text(eager.results, eager_inputs),
+                  is = alias_text(came.results, inputs);
       if (expected != is) return "aliasing: eager" + expected + ", compiled" + is;
     }
     Tensors left = eager.results, right = came.results;
@@ -116,7 +122,8 @@ class Comparison {
     add(captured_of(eager_inputs), captured_of(inputs), "captured input v");
     std::string why = values(left, right, names);
     if (why.empty() || exact_ || !eager.error.empty()) return why;
-    std::string rounding = explained_by_rounding(program_, placement, call, captured_before, left, right);
+    std::string rounding =
+        explained_by_rounding(program_, placement, call, captured_before, left, right);
     return rounding.empty() ? "" : why + "; beyond rounding: " + rounding;
   }
 
@@ -128,11 +135,13 @@ class Comparison {
     return out;
   }
 
-  std::string values(const Tensors& left, const Tensors& right, const std::vector<std::string>& names) const {
+  std::string values(const Tensors& left, const Tensors& right,
+                     const std::vector<std::string>& names) const {
     for (size_t i = 0; i < left.size(); ++i) {
       std::string d = test::value_difference(left[i], right[i]);
       if (d.empty()) continue;
-      if (exact_ || !runtime::compare(left[i], right[i], tolerance_).equal) return names[i] + " " + d;
+      if (exact_ || !runtime::compare(left[i], right[i], tolerance_).equal)
+        return names[i] + " " + d;
     }
     return {};
   }
@@ -143,13 +152,15 @@ class Comparison {
 };
 
 /// What the lowering promises for this program, by its own account.
-bool read_exactness(const Program& program, const Function& f, const Tensors& arguments, runtime::Tolerance& tolerance) {
+bool read_exactness(const Program& program, const Function& f, const Tensors& arguments,
+                    runtime::Tolerance& tolerance) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
   ops::Lowered lowered = ops::lower(trace, false);
   tolerance.exact = lowered.broken || lowered.exact;
   tolerance.slack = runtime::Tolerance::slack_for(program.steps.size());
-  for (const auto& tensor : trace.tensors) tolerance.coarsest = runtime::coarser(tolerance.coarsest, tensor.dtype);
+  for (const auto& tensor : trace.tensors)
+    tolerance.coarsest = runtime::coarser(tolerance.coarsest, tensor.dtype);
   return tolerance.exact;
 }
 
@@ -163,7 +174,8 @@ Outcome check(const Program& program) {
     Tensors captured = make_captured(program);
     Memory sample(program, 0, 0, captured);
     attempt([&] {
-      out.exact = read_exactness(program, function_of(program, captured), arguments_of(program, sample.inputs()), tolerance);
+      out.exact = read_exactness(program, function_of(program, captured),
+                                 arguments_of(program, sample.inputs()), tolerance);
       return Tensors{};
     });
   }
@@ -176,35 +188,41 @@ Outcome check(const Program& program) {
   std::vector<bool> defined;
   for (size_t p = 0; p < program.placements.size(); ++p) {
     Tensors captured = make_captured(program);
-    defined.push_back(is_defined(program, Memory(program, static_cast<int>(p), 0, captured).inputs()));
+    defined.push_back(
+        is_defined(program, Memory(program, static_cast<int>(p), 0, captured).inputs()));
   }
   for (size_t k = 0; k < program.calls.size(); ++k) {
     int placement = program.calls[k], call = static_cast<int>(k);
     if (!defined[static_cast<size_t>(placement)]) continue;
     Tensors captured_before;
-    for (const at::Tensor& t : eager.captured) captured_before.push_back(t.defined() ? t.clone() : t);
-    Memory left(program, placement, call, eager.captured), right(program, placement, call, compiled.captured);
+    for (const at::Tensor& t : eager.captured)
+      captured_before.push_back(t.defined() ? t.clone() : t);
+    Memory left(program, placement, call, eager.captured),
+        right(program, placement, call, compiled.captured);
     at::manual_seed(program.seed + k);
     Attempt expected = attempt([&] { return eager.f(arguments_of(program, left.inputs())); });
     at::manual_seed(program.seed + k);
     Attempt came = attempt([&] { return graft(arguments_of(program, right.inputs())); });
     out.threw = out.threw || !expected.error.empty();
-    std::string why = compare(placement, call, captured_before, expected, came, left.inputs(), right.inputs(), left, right);
+    std::string why = compare(placement, call, captured_before, expected, came, left.inputs(),
+                              right.inputs(), left, right);
     Report report = graft.report();
-    if (why.empty() && report.verdict == Verdict::Mismatch && out.exact) why = "the shadow run differed: " + report.reason;
-    if (why.empty() && report.verdict == Verdict::Failed) why = "compilation failed: " + report.reason;
+    if (why.empty() && report.verdict == Verdict::Mismatch && out.exact)
+      why = "the shadow run differed: " + report.reason;
+    if (why.empty() && report.verdict == Verdict::Failed)
+      why = "compilation failed: " + report.reason;
     out.plan_hits = report.plan_hits;
     out.verdict = std::string(to_string(report.verdict)) + ": " + report.reason;
     if (!why.empty()) {
-      out.failure = "call " + std::to_string(k + 1) + ", memory " + std::to_string(placement) + ", " +
-                    to_string(report.verdict) + ": " + why;
+      out.failure = "call " + std::to_string(k + 1) + ", memory " + std::to_string(placement) +
+                    ", " + to_string(report.verdict) + ": " + why;
       return out;
     }
     // Rounding may differ; the next call starts from the same numbers again.
     for (size_t i = 0; i < eager.captured.size(); ++i)
       if (eager.captured[i].defined() && !out.exact)
-        std::memcpy(compiled.captured[i].storage().mutable_data(), eager.captured[i].storage().data(),
-                    eager.captured[i].storage().nbytes());
+        std::memcpy(compiled.captured[i].storage().mutable_data(),
+                    eager.captured[i].storage().data(), eager.captured[i].storage().nbytes());
   }
   return out;
 }

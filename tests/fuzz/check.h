@@ -8,22 +8,25 @@
 namespace graft::fuzz {
 
 struct Outcome {
-  std::string failure;      ///< empty: both sides agree
-  bool exact = true;        ///< the whole program was promised eager's bits
-  bool threw = false;       ///< eager threw
+  std::string failure;  ///< empty: both sides agree
+  bool exact = true;    ///< the whole program was promised eager's bits
+  bool threw = false;   ///< eager threw
   int64_t plan_hits = 0;
-  std::string verdict;      ///< at the end, with the reason
+  std::string verdict;  ///< at the end, with the reason
 };
 
-/// All calls of the program, on fresh data each: the record, the shadow and the plan, then other ways to alias.
+/// All calls of the program, on fresh data each: the record, the shadow and the plan, then other
+/// ways to alias.
 Outcome check(const Program& program);
 
 /// What happened to the program, told by Graft: the trace and the schedule, for a failure's report.
 std::string explain(const Program& program);
 
-/// How far results can move when every inexact step is off by a few roundings: for each result and input, is `came` as near
-/// to eager's as such programs are to one another? Empty, or the first place where it is not.
-std::string explained_by_rounding(const Program& program, int placement, int call, const Tensors& captured,
-                                  const Tensors& eager, const Tensors& came);
+/// How far results can move when every inexact step is off by a few roundings: for each result and
+/// input, is `came` as near to eager's as such programs are to one another? Empty, or the first
+/// place where it is not.
+std::string explained_by_rounding(const Program& program, int placement, int call,
+                                  const Tensors& captured, const Tensors& eager,
+                                  const Tensors& came);
 
 }  // namespace graft::fuzz

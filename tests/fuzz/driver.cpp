@@ -73,8 +73,10 @@ class Driver {
       if (last <= next) break;
       next = batch(next, last);
     }
-    for (auto& [kind, count] : kinds_) std::printf("%s %lld, ", kind.c_str(), static_cast<long long>(count));
-    std::printf("in %.0f s\n%lld passed, %lld failed\n", seconds(), static_cast<long long>(passed_), static_cast<long long>(failed_));
+    for (auto& [kind, count] : kinds_)
+      std::printf("%s %lld, ", kind.c_str(), static_cast<long long>(count));
+    std::printf("in %.0f s\n%lld passed, %lld failed\n", seconds(), static_cast<long long>(passed_),
+                static_cast<long long>(failed_));
     return failed_ == 0 ? 0 : 1;
   }
 
@@ -87,7 +89,8 @@ class Driver {
 
   /// Gives the seed to go on with.
   uint64_t batch(uint64_t first, uint64_t last) {
-    Child child = start({"--worker", std::to_string(first), std::to_string(last)}, config_of(first));
+    Child child =
+        start({"--worker", std::to_string(first), std::to_string(last)}, config_of(first));
     bool running = false, killed = false;
     uint64_t seed = first;
     std::string buffer;
@@ -119,7 +122,8 @@ class Driver {
     int status = 0;
     waitpid(child.pid, &status, 0);
     if (!running) return killed || status == 0 ? seed + 1 : broken(seed, status);
-    finished(seed, "! " + (killed ? "hung for " + std::to_string(kSecondsPerProgram) + " s" : ending(status)));
+    finished(seed, "! " + (killed ? "hung for " + std::to_string(kSecondsPerProgram) + " s"
+                                  : ending(status)));
     return seed + 1;
   }
 
@@ -134,14 +138,18 @@ class Driver {
       ++passed_;
       std::string kind = line.substr(2, line.find(' ', 2) - 2);
       ++kinds_[kind];
-      if (settings_.verbose) std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), line.c_str() + 2);
+      if (settings_.verbose)
+        std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), line.c_str() + 2);
       return;
     }
     ++failed_;
     Config config = config_of(seed);
-    std::printf("\nFAILED seed %llu (ATEN_CPU_CAPABILITY=%s, %d thread%s): %s\n  graft_fuzz --programs 1 --seed %llu\n",
-                static_cast<unsigned long long>(seed), config.capability.empty() ? "best" : config.capability.c_str(), config.threads,
-                config.threads > 1 ? "s" : "", line.c_str() + 2, static_cast<unsigned long long>(seed));
+    std::printf(
+        "\nFAILED seed %llu (ATEN_CPU_CAPABILITY=%s, %d thread%s): %s\n  graft_fuzz --programs 1 "
+        "--seed %llu\n",
+        static_cast<unsigned long long>(seed),
+        config.capability.empty() ? "best" : config.capability.c_str(), config.threads,
+        config.threads > 1 ? "s" : "", line.c_str() + 2, static_cast<unsigned long long>(seed));
     if (settings_.reduce || failed_ <= kReducedAnyway) show_reduced(seed);
     std::fflush(stdout);
   }
@@ -150,11 +158,13 @@ class Driver {
     Child child = start({"--reduce-seed", std::to_string(seed)}, config_of(seed));
     std::string text;
     char bytes[4096];
-    for (ssize_t n; (n = read(child.out, bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<size_t>(n));
+    for (ssize_t n; (n = read(child.out, bytes, sizeof bytes)) > 0;)
+      text.append(bytes, static_cast<size_t>(n));
     close(child.out);
     int status = 0;
     waitpid(child.pid, &status, 0);
-    std::printf("reduced: %s%s", text.c_str(), WIFSIGNALED(status) ? ("reducing " + ending(status) + "\n").c_str() : "");
+    std::printf("reduced: %s%s", text.c_str(),
+                WIFSIGNALED(status) ? ("reducing " + ending(status) + "\n").c_str() : "");
   }
 
   const Settings& settings_;
@@ -165,6 +175,8 @@ class Driver {
 
 }  // namespace
 
-int run_driver(const Settings& settings) { return Driver(settings).run(); }
+int run_driver(const Settings& settings) {
+  return Driver(settings).run();
+}
 
 }  // namespace graft::fuzz

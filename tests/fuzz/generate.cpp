@@ -13,23 +13,32 @@ namespace {
 
 constexpr int64_t kMostElements = 20000;
 
-const std::vector<at::ScalarType> kFloats = {at::kFloat, at::kFloat, at::kFloat, at::kBFloat16, at::kDouble, at::kHalf};
-const std::vector<at::ScalarType> kIntegers = {at::kLong, at::kInt, at::kByte, at::kBool, at::kShort, at::kChar};
+const std::vector<at::ScalarType> kFloats = {at::kFloat,    at::kFloat,  at::kFloat,
+                                             at::kBFloat16, at::kDouble, at::kHalf};
+const std::vector<at::ScalarType> kIntegers = {at::kLong, at::kInt,   at::kByte,
+                                               at::kBool, at::kShort, at::kChar};
 
 std::vector<int64_t> random_sizes(Random& random) {
   static const std::vector<int64_t> dims = {1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 65};
   switch (random.below(12)) {
-    case 0: return {};
-    case 1: return {random.pick<int64_t>({1, 15, 16, 17, 63, 64, 65, 128, 1000})};
-    case 2: return {random.pick(dims), 0};
+    case 0:
+      return {};
+    case 1:
+      return {random.pick<int64_t>({1, 15, 16, 17, 63, 64, 65, 128, 1000})};
+    case 2:
+      return {random.pick(dims), 0};
     case 3:
-    case 4: return {random.between(1, 4), random.between(1, 6), random.pick(dims)};
-    case 5: return {random.between(1, 3), random.between(1, 4), random.between(1, 5), random.pick(dims)};
-    default: return {random.pick(dims), random.pick(dims)};
+    case 4:
+      return {random.between(1, 4), random.between(1, 6), random.pick(dims)};
+    case 5:
+      return {random.between(1, 3), random.between(1, 4), random.between(1, 5), random.pick(dims)};
+    default:
+      return {random.pick(dims), random.pick(dims)};
   }
 }
 
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes, const std::vector<int64_t>& order) {
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes,
+                                   const std::vector<int64_t>& order) {
   std::vector<int64_t> strides(sizes.size());
   int64_t next = 1;
   for (size_t i = order.size(); i-- > 0;) {
@@ -48,7 +57,8 @@ std::vector<int64_t> random_strides(const std::vector<int64_t>& sizes, Random& r
   strides = dense_strides(padded, order);
   if (random.chance(0.1))
     for (int64_t& stride : strides) stride *= 2;
-  if (!strides.empty() && random.chance(0.07)) strides[static_cast<size_t>(random.below(static_cast<int64_t>(strides.size())))] = 0;
+  if (!strides.empty() && random.chance(0.07))
+    strides[static_cast<size_t>(random.below(static_cast<int64_t>(strides.size())))] = 0;
   return strides;
 }
 
@@ -73,7 +83,8 @@ class Saved {
   }
   void restore() const {
     for (const auto& [tensor, copy] : copies_)
-      std::memcpy(tensor.storage().mutable_data(), copy.const_data_ptr(), tensor.storage().nbytes());
+      std::memcpy(tensor.storage().mutable_data(), copy.const_data_ptr(),
+                  tensor.storage().nbytes());
   }
 
  private:
@@ -90,12 +101,14 @@ Generator::Generator(uint64_t seed) : random(seed * 0x9e3779b97f4a7c15 + 1) {
   alias_arguments_ = random.chance(0.4);
   // Rounding errors of sums of infinities tell nothing.
   if (allows_inexact_) program.special_values = random.chance(0.15);
-  if (random.chance(0.15)) program.guard = random.chance(0.5) ? Program::Guard::NoGrad : Program::Guard::Inference;
+  if (random.chance(0.15))
+    program.guard = random.chance(0.5) ? Program::Guard::NoGrad : Program::Guard::Inference;
   make_sources();
 }
 
 int Generator::source(Source source, Placement& placement) {
-  // A new base, or a place in one of the same dtype: the very same memory, overlapping or beside what is there.
+  // A new base, or a place in one of the same dtype: the very same memory, overlapping or beside
+  // what is there.
   int base = -1;
   int64_t offset = 0;
   if (alias_arguments_ && source.index_bound == 0 && !source.captured && random.chance(0.7))
@@ -125,10 +138,12 @@ void Generator::make_sources() {
   for (int64_t i = 0; i < wanted; ++i) {
     Source s;
     s.dtype = dtype;
-    if (random.chance(0.25)) s.dtype = random.chance(0.5) ? random.pick(kFloats) : random.pick(kIntegers);
+    if (random.chance(0.25))
+      s.dtype = random.chance(0.5) ? random.pick(kFloats) : random.pick(kIntegers);
     s.sizes = sizes;
     if (i > 0 && random.chance(0.3)) s.sizes = random_sizes(random);
-    if (i > 0 && !s.sizes.empty() && random.chance(0.25)) s.sizes[static_cast<size_t>(random.below(static_cast<int64_t>(s.sizes.size())))] = 1;
+    if (i > 0 && !s.sizes.empty() && random.chance(0.25))
+      s.sizes[static_cast<size_t>(random.below(static_cast<int64_t>(s.sizes.size())))] = 1;
     if (i > 0 && !s.sizes.empty() && random.chance(0.15)) s.sizes.erase(s.sizes.begin());
     s.strides = random_strides(s.sizes, random);
     s.captured = i > 0 && random.chance(0.2);
@@ -145,7 +160,8 @@ void Generator::make_sources() {
 int Generator::index_source(std::vector<int64_t> sizes, int64_t bound) {
   if (bound <= 0) return -1;
   for (size_t i = 0; i < program.sources.size(); ++i)
-    if (program.sources[i].index_bound == bound && program.sources[i].sizes == sizes) return static_cast<int>(i);
+    if (program.sources[i].index_bound == bound && program.sources[i].sizes == sizes)
+      return static_cast<int>(i);
   // Sources come first in the numbering, so a new one is possible only before the first step.
   if (!program.steps.empty()) return -1;
   Source s;
@@ -180,7 +196,9 @@ int Generator::pick_beside(int like, double same) {
     return true;
   };
   if (random.chance(same)) {
-    int number = pick([&](const at::Tensor& t) { return t.scalar_type() == tensor(like).scalar_type() && broadcasts(t); });
+    int number = pick([&](const at::Tensor& t) {
+      return t.scalar_type() == tensor(like).scalar_type() && broadcasts(t);
+    });
     if (number >= 0) return number;
   }
   return pick(broadcasts);
@@ -237,7 +255,8 @@ bool Generator::keep(Step step) {
     int substitute = -1;
     for (const Operand& operand : step.operands)
       for (int number : operand.values)
-        if (substitute < 0 && number >= 0 && tensor(number).sizes() == t.sizes() && tensor(number).scalar_type() == t.scalar_type())
+        if (substitute < 0 && number >= 0 && tensor(number).sizes() == t.sizes() &&
+            tensor(number).scalar_type() == t.scalar_type())
           substitute = number;
     step.stands_for.push_back(substitute);
     step.results.push_back(program.values++);
@@ -251,7 +270,9 @@ bool Generator::place_in_captured(size_t i, Placement& placement) {
   for (size_t c = 0; c < program.sources.size(); ++c) {
     const Source& held = program.sources[c];
     const Source& mine = program.sources[i];
-    if (!held.captured || held.dtype != mine.dtype || held.extent() < mine.extent() || mine.index_bound > 0) continue;
+    if (!held.captured || held.dtype != mine.dtype || held.extent() < mine.extent() ||
+        mine.index_bound > 0)
+      continue;
     placement.base[i] = -1 - static_cast<int>(c);
     placement.offset[i] = random.between(0, held.extent() - mine.extent());
     return true;
@@ -273,7 +294,9 @@ void Generator::add_placements() {
     other.offset[i] = 0;
     for (size_t j = 0; j < i; ++j) {
       const Source& a = program.sources[j];
-      if (a.captured || a.index_bound > 0 || a.dtype != program.sources[i].dtype || other.base[j] < 0) continue;
+      if (a.captured || a.index_bound > 0 || a.dtype != program.sources[i].dtype ||
+          other.base[j] < 0)
+        continue;
       if (!random.chance(0.6)) continue;
       other.base[i] = other.base[j];
       other.offset[i] = other.offset[j] + (random.chance(0.5) ? 0 : random.below(a.extent() + 1));
@@ -287,8 +310,10 @@ Program Generator::finish() {
   // Results: what came last, and a few others; now and then an input, or one value twice.
   int64_t wanted = random.between(1, 4);
   for (int64_t i = 0; i < wanted; ++i) {
-    int number = random.chance(0.1) ? static_cast<int>(random.below(static_cast<int64_t>(program.sources.size())))
-                                    : program.values - 1 - static_cast<int>(random.below(std::min(program.values, 8)));
+    int number =
+        random.chance(0.1)
+            ? static_cast<int>(random.below(static_cast<int64_t>(program.sources.size())))
+            : program.values - 1 - static_cast<int>(random.below(std::min(program.values, 8)));
     program.results.push_back(number);
   }
   add_placements();
@@ -304,14 +329,16 @@ Program generate(uint64_t seed) {
     Family add;
     int weight;
   };
-  static constexpr Weighted kFamilies[] = {{add_pointwise, 40}, {add_view, 18}, {add_join, 8},   {add_copy, 10}, {add_reduction, 8},
-                                           {add_norm, 3},       {add_index, 6}, {add_extern, 3}, {add_loop, 4}};
+  static constexpr Weighted kFamilies[] = {{add_pointwise, 40}, {add_view, 18},     {add_join, 8},
+                                           {add_copy, 10},      {add_reduction, 8}, {add_norm, 3},
+                                           {add_index, 6},      {add_extern, 3},    {add_loop, 4}};
   int total = 0;
   for (const Weighted& family : kFamilies) total += family.weight;
   // Indices have to be inputs, and inputs come first.
   if (g.random.chance(0.3)) add_index(g);
   int64_t steps = g.random.chance(0.15) ? g.random.between(20, 45) : g.random.between(1, 16);
-  for (int tries = 0; tries < 200 && static_cast<int64_t>(g.program.steps.size()) < steps && !g.ended(); ++tries) {
+  for (int tries = 0;
+       tries < 200 && static_cast<int64_t>(g.program.steps.size()) < steps && !g.ended(); ++tries) {
     int64_t draw = g.random.below(total);
     for (const Weighted& family : kFamilies) {
       draw -= family.weight;

@@ -1,4 +1,5 @@
-// Makes random programs. A step is tried on sample data as it is chosen, so that every later choice knows the layouts.
+// Makes random programs. A step is tried on sample data as it is chosen, so that every later choice
+// knows the layouts.
 #pragma once
 
 #include <optional>
@@ -39,7 +40,8 @@ class Generator {
   int pick_any();
   /// Values of more than one dimension and element are wanted where there is a choice.
   int pick_of_rank(int64_t at_least);
-  /// A value that broadcasts against `like`; of the same dtype where there is a choice and `same` is drawn.
+  /// A value that broadcasts against `like`; of the same dtype where there is a choice and `same`
+  /// is drawn.
   int pick_beside(int like, double same = 0.8);
   /// A value of exactly these sizes and dtype.
   int pick_like(at::IntArrayRef sizes, at::ScalarType dtype);
@@ -47,8 +49,9 @@ class Generator {
   int index_source(std::vector<int64_t> sizes, int64_t bound);
   int64_t dim_of(int number);
 
-  /// Tries the operator on the sample data; keeps it and gives its first result's number, or gives -1. A step that throws
-  /// is kept now and then: it must throw in the compiled function as well, and ends the program.
+  /// Tries the operator on the sample data; keeps it and gives its first result's number, or gives
+  /// -1. A step that throws is kept now and then: it must throw in the compiled function as well,
+  /// and ends the program.
   int add(const std::string& name, std::vector<Operand> operands);
   /// All results of the latest step.
   std::vector<int> latest() const { return program.steps.back().results; }
@@ -71,10 +74,18 @@ class Generator {
   bool alias_arguments_ = false;
 };
 
-inline Operand value_of(int number) { return {Operand::Kind::Value, {}, {number}}; }
-inline Operand constant_of(c10::IValue constant) { return {Operand::Kind::Constant, std::move(constant), {}}; }
-inline Operand values_of(std::vector<int> numbers) { return {Operand::Kind::Values, {}, std::move(numbers)}; }
-inline Operand optionals_of(std::vector<int> numbers) { return {Operand::Kind::OptionalValues, {}, std::move(numbers)}; }
+inline Operand value_of(int number) {
+  return {Operand::Kind::Value, {}, {number}};
+}
+inline Operand constant_of(c10::IValue constant) {
+  return {Operand::Kind::Constant, std::move(constant), {}};
+}
+inline Operand values_of(std::vector<int> numbers) {
+  return {Operand::Kind::Values, {}, std::move(numbers)};
+}
+inline Operand optionals_of(std::vector<int> numbers) {
+  return {Operand::Kind::OptionalValues, {}, std::move(numbers)};
+}
 
 // One random step or a few, by family. Nothing happens where no value fits.
 void add_pointwise(Generator& g);  // steps_pointwise.cpp
@@ -83,8 +94,8 @@ void add_join(Generator& g);       // cat, stack, split, chunk, unbind
 void add_copy(Generator& g);       // steps_copy.cpp: copy_, fills, clones, conversions
 void add_reduction(Generator& g);  // steps_reduce.cpp
 void add_norm(Generator& g);
-void add_index(Generator& g);      // steps_index.cpp
-void add_extern(Generator& g);     // matmul, sort, random numbers
-void add_loop(Generator& g);       // a step in place on part of a value, again and again
+void add_index(Generator& g);   // steps_index.cpp
+void add_extern(Generator& g);  // matmul, sort, random numbers
+void add_loop(Generator& g);    // a step in place on part of a value, again and again
 
 }  // namespace graft::fuzz

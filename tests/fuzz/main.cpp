@@ -1,5 +1,5 @@
-// graft_fuzz: random programs, eagerly and through graft::compile. Exit code 0 when all agree, 1 otherwise, 2 for a
-// command line that makes no sense.
+// graft_fuzz: random programs, eagerly and through graft::compile. Exit code 0 when all agree, 1
+// otherwise, 2 for a command line that makes no sense.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +16,8 @@ const char* kUsage =
     "  --programs N  stop after N programs\n"
     "  --verbose     a line for each program\n"
     "  --reduce      make every failing program smaller, not only the first three\n"
-    "  --show        print the program of the seed, its trace and its kernels, and run nothing else\n";
+    "  --show        print the program of the seed, its trace and its kernels, and run nothing "
+    "else\n";
 
 uint64_t number(const char* text) {
   char* end = nullptr;
@@ -35,7 +36,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string option = argv[i];
     bool more = i + 1 < argc;
-    if (option == "--worker" && i + 2 < argc) return graft::fuzz::run_worker(number(argv[i + 1]), number(argv[i + 2]));
+    if (option == "--worker" && i + 2 < argc)
+      return graft::fuzz::run_worker(number(argv[i + 1]), number(argv[i + 2]));
     if (option == "--reduce-seed" && more) return graft::fuzz::run_reducer(number(argv[i + 1]));
     if (option == "--seconds" && more) {
       settings.seconds = std::atof(argv[++i]);

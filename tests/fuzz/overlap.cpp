@@ -1,5 +1,5 @@
-// Does ATen say what a step gives? It throws for most operands that overlap what is written; some overlaps it does not see,
-// and then the order of its loops decides.
+// Does ATen say what a step gives? It throws for most operands that overlap what is written; some
+// overlaps it does not see, and then the order of its loops decides.
 #include <algorithm>
 
 #include "fuzz/program.h"
@@ -25,8 +25,8 @@ bool each_address(const at::Tensor& t, Visit visit) {
 }
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
-         a.scalar_type() == b.scalar_type();
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
 }  // namespace
@@ -69,7 +69,9 @@ bool is_defined(const Step& step, const Tensors& values) {
 bool is_defined(const Program& program, const Tensors& inputs) {
   bool defined = true;
   try {
-    execute(program, inputs, {}, [&](const Step& step, const Tensors& values) { defined = defined && is_defined(step, values); });
+    execute(program, inputs, {}, [&](const Step& step, const Tensors& values) {
+      defined = defined && is_defined(step, values);
+    });
   } catch (const std::exception&) {
     // What throws is defined, as far as it came.
   }

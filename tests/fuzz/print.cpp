@@ -9,7 +9,9 @@ namespace graft::fuzz {
 
 namespace {
 
-std::string name_of(int number) { return number < 0 ? "None" : "v" + std::to_string(number); }
+std::string name_of(int number) {
+  return number < 0 ? "None" : "v" + std::to_string(number);
+}
 
 std::string list(const std::vector<int>& numbers) {
   std::string text;
@@ -26,25 +28,30 @@ std::string constant_text(const c10::IValue& constant) {
 
 std::string operand_text(const Operand& operand) {
   switch (operand.kind) {
-    case Operand::Kind::Constant: return constant_text(operand.constant);
-    case Operand::Kind::Value: return list(operand.values);
-    default: return "[" + list(operand.values) + "]";
+    case Operand::Kind::Constant:
+      return constant_text(operand.constant);
+    case Operand::Kind::Value:
+      return list(operand.values);
+    default:
+      return "[" + list(operand.values) + "]";
   }
 }
 
 bool is_default(const c10::Argument& argument, const Operand& operand) {
   if (operand.kind != Operand::Kind::Constant) return false;
   if (operand.constant.isNone()) return true;
-  return argument.default_value() && constant_text(*argument.default_value()) == constant_text(operand.constant);
+  return argument.default_value() &&
+         constant_text(*argument.default_value()) == constant_text(operand.constant);
 }
 
 void print_source(std::ostream& out, const Program& program, size_t i) {
   const Source& s = program.sources[i];
-  out << "  v" << i << " = " << (s.captured ? "captured" : "argument") << " " << c10::toString(s.dtype)
-      << at::IntArrayRef(s.sizes) << ":" << at::IntArrayRef(s.strides);
+  out << "  v" << i << " = " << (s.captured ? "captured" : "argument") << " "
+      << c10::toString(s.dtype) << at::IntArrayRef(s.sizes) << ":" << at::IntArrayRef(s.strides);
   if (s.index_bound > 0) out << " indices below " << s.index_bound;
   if (!s.captured)
-    for (const Placement& p : program.placements) out << "  in memory " << p.base[i] << " at " << p.offset[i];
+    for (const Placement& p : program.placements)
+      out << "  in memory " << p.base[i] << " at " << p.offset[i];
   out << "\n";
 }
 
@@ -68,7 +75,8 @@ std::string print(const Program& program, const Tensors* inputs) {
   std::ostringstream out;
   std::set<int> used(program.results.begin(), program.results.end());
   for (const Step& step : program.steps)
-    for (const Operand& operand : step.operands) used.insert(operand.values.begin(), operand.values.end());
+    for (const Operand& operand : step.operands)
+      used.insert(operand.values.begin(), operand.values.end());
   for (size_t i = 0; i < program.sources.size(); ++i)
     if (used.contains(static_cast<int>(i))) print_source(out, program, i);
   std::vector<std::string> layouts;
@@ -90,7 +98,8 @@ std::string print(const Program& program, const Tensors* inputs) {
   out << "  return " << list(program.results) << "\n  calls with memory";
   for (int call : program.calls) out << " " << call;
   out << (program.special_values ? "; special values" : "") << (program.frees ? "; frees" : "");
-  if (program.guard != Program::Guard::None) out << (program.guard == Program::Guard::NoGrad ? "; no grad" : "; inference mode");
+  if (program.guard != Program::Guard::None)
+    out << (program.guard == Program::Guard::NoGrad ? "; no grad" : "; inference mode");
   out << "\n";
   return out.str();
 }

@@ -24,8 +24,10 @@ at::Tensor value(const Tensors& values, int number) {
 
 c10::IValue argument(const Operand& operand, const Tensors& values) {
   switch (operand.kind) {
-    case Operand::Kind::Constant: return operand.constant;
-    case Operand::Kind::Value: return value(values, operand.values.at(0));
+    case Operand::Kind::Constant:
+      return operand.constant;
+    case Operand::Kind::Value:
+      return value(values, operand.values.at(0));
     case Operand::Kind::Values: {
       c10::List<at::Tensor> list;
       for (int number : operand.values) list.push_back(value(values, number));
@@ -76,7 +78,8 @@ Tensors execute(const Step& step, const Tensors& values) {
   return results;
 }
 
-Tensors execute(const Program& program, const Tensors& inputs, const StepHook& after, const BeforeStep& before) {
+Tensors execute(const Program& program, const Tensors& inputs, const StepHook& after,
+                const BeforeStep& before) {
   Tensors values(static_cast<size_t>(program.values));
   std::copy(inputs.begin(), inputs.end(), values.begin());
   std::vector<std::vector<int>> dead;
@@ -118,7 +121,8 @@ Program without(const Program& program, const std::set<int>& steps, const std::s
       if (!dropped)
         now[static_cast<size_t>(result)] = result;
       else
-        now[static_cast<size_t>(result)] = substitute < 0 ? -1 : now[static_cast<size_t>(substitute)];
+        now[static_cast<size_t>(result)] =
+            substitute < 0 ? -1 : now[static_cast<size_t>(substitute)];
     }
     if (!dropped) out.steps.push_back(std::move(step));
   }
@@ -129,7 +133,8 @@ Program without(const Program& program, const std::set<int>& steps, const std::s
   return out;
 }
 
-// --- Memory -----------------------------------------------------------------------------------------
+// --- Memory
+// -----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -139,14 +144,17 @@ at::Tensor fill(const Program& program, const Source& like, int64_t count, uint6
   Random random(program.seed * 7919 + seed);
   if (like.index_bound > 0) {
     at::Tensor out = at::empty({count}, at::kLong);
-    for (int64_t i = 0; i < count; ++i) out.mutable_data_ptr<int64_t>()[i] = random.below(like.index_bound);
+    for (int64_t i = 0; i < count; ++i)
+      out.mutable_data_ptr<int64_t>()[i] = random.below(like.index_bound);
     return out;
   }
-  return test::random_values(like.dtype, ops::Domain::Any, 0, count, random, program.special_values);
+  return test::random_values(like.dtype, ops::Domain::Any, 0, count, random,
+                             program.special_values);
 }
 
 at::Tensor over(const at::Tensor& base, const Source& source, int64_t offset) {
-  // A tensor of its own over shared memory, as two arguments of a caller's are: not a view that autograd knows of.
+  // A tensor of its own over shared memory, as two arguments of a caller's are: not a view that
+  // autograd knows of.
   at::Tensor out = at::empty({0}, base.options());
   out.set_(base.storage(), offset + kGuard, source.sizes, source.strides);
   return out;
@@ -169,7 +177,8 @@ Memory::Memory(const Program& program, int placement, int call, const Tensors& c
     if (like == nullptr)
       bases_.emplace_back();
     else
-      bases_.push_back(fill(program, *like, count + 2 * kGuard, static_cast<uint64_t>(call * 64 + b)));
+      bases_.push_back(
+          fill(program, *like, count + 2 * kGuard, static_cast<uint64_t>(call * 64 + b)));
   }
   for (size_t i = 0; i < program.sources.size(); ++i) {
     const Source& source = program.sources[i];

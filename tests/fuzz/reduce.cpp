@@ -19,7 +19,8 @@ constexpr unsigned kSecondsPerTrial = 60;
 std::string read_all(int fd) {
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
   return text;
 }
 
@@ -44,7 +45,8 @@ bool still_fails(const Program& candidate, int threads, std::string& what) {
 
 /// Chunks of halving size, then one by one, until nothing more can go.
 Program drop_steps(Program program, int threads, std::string& what) {
-  for (size_t chunk = std::max<size_t>(program.steps.size() / 2, 1);; chunk = std::max<size_t>(chunk / 2, 1)) {
+  for (size_t chunk = std::max<size_t>(program.steps.size() / 2, 1);;
+       chunk = std::max<size_t>(chunk / 2, 1)) {
     bool dropped = false;
     for (size_t end = program.steps.size(); end > 0;) {
       size_t begin = end > chunk ? end - chunk : 0;
@@ -95,7 +97,8 @@ Trial try_in_child(const Program& program, int threads) {
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFSIGNALED(status)) {
-    if (WTERMSIG(status) == SIGALRM) return {true, "hung for " + std::to_string(kSecondsPerTrial) + " s"};
+    if (WTERMSIG(status) == SIGALRM)
+      return {true, "hung for " + std::to_string(kSecondsPerTrial) + " s"};
     return {true, std::string("crashed: ") + strsignal(WTERMSIG(status))};
   }
   return {WEXITSTATUS(status) != 0, text};
@@ -107,7 +110,8 @@ Program reduce(Program program, int threads, std::string& what) {
     return program;
   }
   if (what.starts_with("hung")) return program;  // each trial would wait as long
-  try_change(program, threads, what, [](Program& p) { p.calls.resize(std::min<size_t>(p.calls.size(), 3)); });
+  try_change(program, threads, what,
+             [](Program& p) { p.calls.resize(std::min<size_t>(p.calls.size(), 3)); });
   program = drop_steps(std::move(program), threads, what);
   program = drop_results(std::move(program), threads, what);
   program = drop_steps(std::move(program), threads, what);
@@ -115,7 +119,8 @@ Program reduce(Program program, int threads, std::string& what) {
   try_change(program, threads, what, [](Program& p) { p.frees = false; });
   try_change(program, threads, what, [](Program& p) { p.guard = Program::Guard::None; });
   for (size_t k = program.calls.size(); k-- > 1;)
-    try_change(program, threads, what, [&](Program& p) { p.calls.erase(p.calls.begin() + static_cast<int64_t>(k)); });
+    try_change(program, threads, what,
+               [&](Program& p) { p.calls.erase(p.calls.begin() + static_cast<int64_t>(k)); });
   return program;
 }
 

@@ -15,7 +15,8 @@ struct Trial {
 /// The calling process must never have run a parallel loop: a fork loses the pool's threads.
 Trial try_in_child(const Program& program, int threads);
 
-/// Drops steps, results and calls as long as the program still fails. `what` becomes the last failure's text.
+/// Drops steps, results and calls as long as the program still fails. `what` becomes the last
+/// failure's text.
 Program reduce(Program program, int threads, std::string& what);
 
 }  // namespace graft::fuzz

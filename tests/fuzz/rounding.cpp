@@ -1,5 +1,5 @@
-// Is a difference explained by rounding? Eager runs again with every inexact step's results moved by a few units; what the
-// program makes of such changes is what a difference may be.
+// Is a difference explained by rounding? Eager runs again with every inexact step's results moved
+// by a few units; what the program makes of such changes is what a difference may be.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -14,21 +14,28 @@ constexpr int kRuns = 24;
 
 double eps_of(at::ScalarType type) {
   switch (type) {
-    case at::kHalf: return 0x1p-10;
-    case at::kBFloat16: return 0x1p-7;
-    case at::kFloat: return 0x1p-23;
-    default: return 0x1p-52;
+    case at::kHalf:
+      return 0x1p-10;
+    case at::kBFloat16:
+      return 0x1p-7;
+    case at::kFloat:
+      return 0x1p-23;
+    default:
+      return 0x1p-52;
   }
 }
 
-/// Moves each value by up to four units in its last place, and by a unit of the largest one for what cancels in a sum.
+/// Moves each value by up to four units in its last place, and by a unit of the largest one for
+/// what cancels in a sum.
 void disturb(at::Tensor& t, Random& random) {
   if (!t.defined() || !at::isFloatingType(t.scalar_type()) || t.numel() == 0) return;
   at::Tensor wide = t.to(at::kDouble).contiguous().clone();
-  double largest = wide.nan_to_num(0, 0, 0).abs().max().item<double>(), eps = eps_of(t.scalar_type());
+  double largest = wide.nan_to_num(0, 0, 0).abs().max().item<double>(),
+         eps = eps_of(t.scalar_type());
   double* data = wide.mutable_data_ptr<double>();
   for (int64_t i = 0; i < wide.numel(); ++i)
-    data[i] += random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + (t.numel() > 1 ? 1 : 0) * largest);
+    data[i] +=
+        random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + (t.numel() > 1 ? 1 : 0) * largest);
   t.copy_(wide);
 }
 
@@ -37,12 +44,15 @@ struct Spread {
   at::Tensor unsteady;   ///< Bool: NaN, infinite or another integer in some runs
 };
 
-at::Tensor as_double(const at::Tensor& t) { return t.to(at::kDouble).contiguous(); }
+at::Tensor as_double(const at::Tensor& t) {
+  return t.to(at::kDouble).contiguous();
+}
 
 }  // namespace
 
-std::string explained_by_rounding(const Program& program, int placement, int call, const Tensors& captured,
-                                  const Tensors& eager, const Tensors& came) {
+std::string explained_by_rounding(const Program& program, int placement, int call,
+                                  const Tensors& captured, const Tensors& eager,
+                                  const Tensors& came) {
   at::NoGradGuard no_grad;
   std::vector<Spread> spreads;
   for (const at::Tensor& t : eager) {
@@ -79,14 +89,16 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
   for (size_t i = 0; i < spreads.size(); ++i) {
     if (!spreads[i].low.defined()) continue;
     at::Tensor a = as_double(eager[i]), b = as_double(came[i]);
-    at::Tensor width = (spreads[i].high - spreads[i].low) * 4 + a.abs() * (8 * eps_of(eager[i].scalar_type()));
+    at::Tensor width =
+        (spreads[i].high - spreads[i].low) * 4 + a.abs() * (8 * eps_of(eager[i].scalar_type()));
     at::Tensor bad = ((b - a).abs() > width) & spreads[i].unsteady.logical_not();
     bad |= b.isfinite().logical_not() & a.isfinite() & spreads[i].unsteady.logical_not();
     if (!bad.any().item<bool>()) continue;
     int64_t at = bad.flatten().to(at::kInt).argmax().item<int64_t>();
     return "tensor " + std::to_string(i) + " at " + test::index_text(at, a.sizes()) + ": eager " +
-           test::number_text(a.flatten()[at].item<double>()) + ", compiled " + test::number_text(b.flatten()[at].item<double>()) +
-           ", rounding moves it by " + test::number_text((spreads[i].high - spreads[i].low).flatten()[at].item<double>());
+           test::number_text(a.flatten()[at].item<double>()) + ", compiled " +
+           test::number_text(b.flatten()[at].item<double>()) + ", rounding moves it by " +
+           test::number_text((spreads[i].high - spreads[i].low).flatten()[at].item<double>());
   }
   return {};
 }

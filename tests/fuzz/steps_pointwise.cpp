@@ -1,4 +1,5 @@
-// Random calls of pointwise rows, through their schemas: a new row of the table is drawn without a change here.
+// Random calls of pointwise rows, through their schemas: a new row of the table is drawn without a
+// change here.
 #include <map>
 
 #include "fuzz/generate.h"
@@ -27,9 +28,12 @@ bool is_number(const c10::Argument& argument) {
   if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
   return type->kind() == c10::TypeKind::NumberType;
 }
-bool is_optional(const c10::Argument& argument) { return argument.type()->kind() == c10::TypeKind::OptionalType; }
+bool is_optional(const c10::Argument& argument) {
+  return argument.type()->kind() == c10::TypeKind::OptionalType;
+}
 bool is_out(const c10::Argument& argument) {
-  return argument.kwarg_only() && argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  return argument.kwarg_only() && argument.alias_info() != nullptr &&
+         argument.alias_info()->isWrite();
 }
 
 /// Sorted by name: the dispatcher's own order differs from run to run.
@@ -56,45 +60,61 @@ const std::vector<std::vector<Overload>>& overloads_by_row() {
 
 IValue number_for(Domain domain, size_t k, Random& random) {
   if (domain == Domain::ShiftCount) return random.between(0, 5);
-  if (domain == Domain::Power && k == 1) return random.pick<IValue>({int64_t{2}, int64_t{3}, 0.5, int64_t{-1}, -0.5, 1.5, int64_t{1}, int64_t{0}});
-  if (domain == Domain::Divisor && k == 1) return random.pick<IValue>({int64_t{2}, int64_t{3}, int64_t{7}, 0.3, 1.5});
-  return random.pick<IValue>({int64_t{2}, int64_t{-1}, int64_t{0}, int64_t{1}, 0.5, -1.25, 0.1, int64_t{3}});
+  if (domain == Domain::Power && k == 1)
+    return random.pick<IValue>(
+        {int64_t{2}, int64_t{3}, 0.5, int64_t{-1}, -0.5, 1.5, int64_t{1}, int64_t{0}});
+  if (domain == Domain::Divisor && k == 1)
+    return random.pick<IValue>({int64_t{2}, int64_t{3}, int64_t{7}, 0.3, 1.5});
+  return random.pick<IValue>(
+      {int64_t{2}, int64_t{-1}, int64_t{0}, int64_t{1}, 0.5, -1.25, 0.1, int64_t{3}});
 }
 
-/// A value for an argument that is neither an operand nor out=; nothing for one of an unknown kind without default.
+/// A value for an argument that is neither an operand nor out=; nothing for one of an unknown kind
+/// without default.
 std::optional<IValue> other_value(const c10::Argument& argument, Random& random) {
   const std::string& name = argument.name();
   if (name == "rounding_mode") return random.pick<IValue>({IValue(), "trunc", "floor"});
   if (name == "approximate") return random.pick<IValue>({"none", "tanh"});
   if (name == "decimals") return random.between(-1, 2);
-  if (is_number(argument) && random.chance(0.5)) return random.pick<IValue>({int64_t{1}, int64_t{2}, 0.5});
+  if (is_number(argument) && random.chance(0.5))
+    return random.pick<IValue>({int64_t{1}, int64_t{2}, 0.5});
   if (argument.default_value()) return *argument.default_value();
   if (is_optional(argument)) return IValue();
   switch (argument.type()->kind()) {
     case c10::TypeKind::NumberType:
-    case c10::TypeKind::FloatType: return IValue(0.5);
-    case c10::TypeKind::IntType: return IValue(int64_t{1});
-    case c10::TypeKind::BoolType: return IValue(false);
-    default: return std::nullopt;
+    case c10::TypeKind::FloatType:
+      return IValue(0.5);
+    case c10::TypeKind::IntType:
+      return IValue(int64_t{1});
+    case c10::TypeKind::BoolType:
+      return IValue(false);
+    default:
+      return std::nullopt;
   }
 }
 
-/// Integer division of the smallest number by -1 stops the process, in eager already: divide by small positive numbers.
+/// Integer division of the smallest number by -1 stops the process, in eager already: divide by
+/// small positive numbers.
 bool divides_integers(Generator& g, const PointwiseRow& row, int first) {
-  return row.raises != nullptr && (g.tensor(first).scalar_type() == at::kInt || g.tensor(first).scalar_type() == at::kLong ||
-                                   g.tensor(first).scalar_type() == at::kBool);
+  return row.raises != nullptr &&
+         (g.tensor(first).scalar_type() == at::kInt || g.tensor(first).scalar_type() == at::kLong ||
+          g.tensor(first).scalar_type() == at::kBool);
 }
 
 /// An operand of that kind of row, next to the first one; -1 when there is none.
 int operand_for(Generator& g, const c10::Argument& argument, const PointwiseRow& row, int first) {
   if (argument.name() == "condition" || argument.name() == "mask") {
-    int mask = g.pick([&](const at::Tensor& t) { return t.scalar_type() == at::kBool && t.sizes() == g.tensor(first).sizes(); });
+    int mask = g.pick([&](const at::Tensor& t) {
+      return t.scalar_type() == at::kBool && t.sizes() == g.tensor(first).sizes();
+    });
     if (mask >= 0) return mask;
     return g.add("aten::gt.Scalar", {value_of(first), constant_of(int64_t{0})});
   }
-  if (row.domain == Domain::ShiftCount) return -1;  // by number only: a count out of range is undefined
+  if (row.domain == Domain::ShiftCount)
+    return -1;  // by number only: a count out of range is undefined
   if (divides_integers(g, row, first)) {
-    int divisor = g.add("aten::clamp", {value_of(first), constant_of(int64_t{1}), constant_of(int64_t{9})});
+    int divisor =
+        g.add("aten::clamp", {value_of(first), constant_of(int64_t{1}), constant_of(int64_t{9})});
     return divisor;
   }
   int other = g.pick_beside(first);
@@ -131,7 +151,8 @@ void add_pointwise(Generator& g) {
       operands.push_back(value_of(number));
     } else if (is_operand && is_number(argument)) {
       bool none = is_optional(argument) && g.random.chance(0.3);
-      operands.push_back(constant_of(none ? IValue() : number_for(overload.row->domain, k, g.random)));
+      operands.push_back(
+          constant_of(none ? IValue() : number_for(overload.row->domain, k, g.random)));
     } else {
       auto value = other_value(argument, g.random);
       if (!value) return;

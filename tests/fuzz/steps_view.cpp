@@ -5,8 +5,12 @@ namespace graft::fuzz {
 
 namespace {
 
-Operand integers(std::vector<int64_t> numbers) { return constant_of(c10::IValue(std::move(numbers))); }
-Operand integer(int64_t number) { return constant_of(number); }
+Operand integers(std::vector<int64_t> numbers) {
+  return constant_of(c10::IValue(std::move(numbers)));
+}
+Operand integer(int64_t number) {
+  return constant_of(number);
+}
 
 std::vector<int64_t> shuffled_dims(Generator& g, int64_t rank) {
   std::vector<int64_t> dims;
@@ -43,7 +47,8 @@ void slice(Generator& g, int x) {
   if (g.random.chance(0.1)) start = -g.random.below(size + 2);
   if (end == start && g.random.chance(0.8)) end = size;
   int64_t step = g.random.chance(0.75) ? 1 : g.random.between(2, 3);
-  g.add("aten::slice.Tensor", {value_of(x), integer(dim), integer(start), integer(end), integer(step)});
+  g.add("aten::slice.Tensor",
+        {value_of(x), integer(dim), integer(start), integer(end), integer(step)});
 }
 
 void strided(Generator& g, int x) {
@@ -51,8 +56,9 @@ void strided(Generator& g, int x) {
   // Windows that overlap, within the tensor's own memory.
   if (t.numel() < 8 || !t.is_contiguous()) return;
   int64_t rows = g.random.between(2, 3), columns = g.random.between(2, 4);
-  g.add("aten::as_strided", {value_of(x), integers({rows, columns}), integers({g.random.between(0, 1), 1}),
-                             constant_of(t.storage_offset() + g.random.between(0, 1))});
+  g.add("aten::as_strided",
+        {value_of(x), integers({rows, columns}), integers({g.random.between(0, 1), 1}),
+         constant_of(t.storage_offset() + g.random.between(0, 1))});
 }
 
 }  // namespace
@@ -66,16 +72,30 @@ void add_view(Generator& g) {
     case 0:
     case 1:
     case 2:
-    case 3: return slice(g, x);
+    case 3:
+      return slice(g, x);
     case 4:
-      if (t.size(dim) > 0) g.add("aten::select.int", {value_of(x), integer(dim), integer(g.random.below(t.size(dim)))});
+      if (t.size(dim) > 0)
+        g.add("aten::select.int",
+              {value_of(x), integer(dim), integer(g.random.below(t.size(dim)))});
       return;
-    case 5: g.add("aten::permute", {value_of(x), integers(shuffled_dims(g, rank))}); return;
-    case 6: g.add("aten::transpose.int", {value_of(x), integer(dim), integer(g.dim_of(x))}); return;
+    case 5:
+      g.add("aten::permute", {value_of(x), integers(shuffled_dims(g, rank))});
+      return;
+    case 6:
+      g.add("aten::transpose.int", {value_of(x), integer(dim), integer(g.dim_of(x))});
+      return;
     case 7:
-    case 8: g.add(g.random.chance(0.5) ? "aten::view" : "aten::reshape", {value_of(x), integers(reshaped(g, t.sizes()))}); return;
-    case 9: g.add("aten::unsqueeze", {value_of(x), integer(g.random.between(-rank - 1, rank))}); return;
-    case 10: g.add("aten::squeeze", {value_of(x)}); return;
+    case 8:
+      g.add(g.random.chance(0.5) ? "aten::view" : "aten::reshape",
+            {value_of(x), integers(reshaped(g, t.sizes()))});
+      return;
+    case 9:
+      g.add("aten::unsqueeze", {value_of(x), integer(g.random.between(-rank - 1, rank))});
+      return;
+    case 10:
+      g.add("aten::squeeze", {value_of(x)});
+      return;
     case 11: {
       std::vector<int64_t> sizes = t.sizes().vec();
       for (int64_t& size : sizes)
@@ -87,13 +107,17 @@ void add_view(Generator& g) {
     case 12:
       if (t.size(dim) > 1) {
         int64_t window = g.random.between(1, std::min<int64_t>(t.size(dim), 4));
-        g.add("aten::unfold", {value_of(x), integer(dim), integer(window), integer(g.random.between(1, 4))});
+        g.add("aten::unfold",
+              {value_of(x), integer(dim), integer(window), integer(g.random.between(1, 4))});
       }
       return;
     case 13:
-      if (rank > 1) g.add("aten::diagonal", {value_of(x), integer(g.random.between(-1, 1)), integer(0), integer(1)});
+      if (rank > 1)
+        g.add("aten::diagonal",
+              {value_of(x), integer(g.random.between(-1, 1)), integer(0), integer(1)});
       return;
-    case 14: return strided(g, x);
+    case 14:
+      return strided(g, x);
     default:
       if (rank <= 2) g.add("aten::t", {value_of(x)});
       return;
@@ -121,16 +145,23 @@ void add_join(Generator& g) {
     }
     case 2: {
       std::vector<int> parts = {x};
-      for (int64_t i = g.random.between(0, 2); i > 0; --i) parts.push_back(g.pick_like(t.sizes(), t.scalar_type()));
+      for (int64_t i = g.random.between(0, 2); i > 0; --i)
+        parts.push_back(g.pick_like(t.sizes(), t.scalar_type()));
       g.add("aten::stack", {values_of(parts), integer(g.random.between(-t.dim() - 1, t.dim()))});
       return;
     }
     case 3:
-      if (t.size(dim) > 0) g.add("aten::split.Tensor", {value_of(x), integer(g.random.between((t.size(dim) + 3) / 4, t.size(dim))), integer(dim)});
+      if (t.size(dim) > 0)
+        g.add("aten::split.Tensor",
+              {value_of(x), integer(g.random.between((t.size(dim) + 3) / 4, t.size(dim))),
+               integer(dim)});
       return;
-    case 4: g.add("aten::chunk", {value_of(x), integer(g.random.between(1, 4)), integer(dim)}); return;
+    case 4:
+      g.add("aten::chunk", {value_of(x), integer(g.random.between(1, 4)), integer(dim)});
+      return;
     default:
-      if (t.size(dim) <= 5 && t.size(dim) > 0) g.add("aten::unbind.int", {value_of(x), integer(dim)});
+      if (t.size(dim) <= 5 && t.size(dim) > 0)
+        g.add("aten::unbind.int", {value_of(x), integer(dim)});
       return;
   }
 }

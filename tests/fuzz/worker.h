@@ -1,5 +1,5 @@
-// The processes of a fuzzing run. The driver starts workers, since ATen reads its vector width from the environment once,
-// and since a crash must not end the run.
+// The processes of a fuzzing run. The driver starts workers, since ATen reads its vector width from
+// the environment once, and since a crash must not end the run.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,24 @@
 namespace graft::fuzz {
 
 struct Settings {
-  double seconds = 0;       ///< 0: no limit in time
+  double seconds = 0;  ///< 0: no limit in time
   uint64_t seed = 1;
-  int64_t programs = -1;    ///< -1: no limit in number
+  int64_t programs = -1;  ///< -1: no limit in number
   bool verbose = false;
-  bool reduce = false;      ///< make every failing program smaller, not only the first few
-  bool show = false;        ///< print the program of the seed, and what Graft makes of it
+  bool reduce = false;  ///< make every failing program smaller, not only the first few
+  bool show = false;    ///< print the program of the seed, and what Graft makes of it
 };
 
 /// Seeds are run in batches, and a batch's number says how: so a seed alone says all about its run.
 struct Config {
-  std::string capability;   ///< ATEN_CPU_CAPABILITY, or empty for the host's best
+  std::string capability;  ///< ATEN_CPU_CAPABILITY, or empty for the host's best
   int threads = 1;
 };
 constexpr uint64_t kBatch = 32;
 Config config_of(uint64_t seed);
 
-/// Prints "@ seed" before each program, and "+ seed …" or "! seed text" after it. Stops at the end of the batch.
+/// Prints "@ seed" before each program, and "+ seed …" or "! seed text" after it. Stops at the end
+/// of the batch.
 int run_worker(uint64_t first, uint64_t last);
 /// Reduces the program of that seed, and prints it.
 int run_reducer(uint64_t seed);

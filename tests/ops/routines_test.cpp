@@ -1,5 +1,5 @@
-// Facts about ATen's kernels that the pointwise rows stand on, each tried on the values where it shows. When a new torch
-// changes one of them, the test that fails names the row to look at.
+// Facts about ATen's kernels that the pointwise rows stand on, each tried on the values where it
+// shows. When a new torch changes one of them, the test that fails names the row to look at.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -20,15 +20,20 @@ namespace {
 using at::Tensor;
 using ir::Routine;
 
-bool baseline() { return at::get_cpu_capability() == "DEFAULT"; }
+bool baseline() {
+  return at::get_cpu_capability() == "DEFAULT";
+}
 
 /// Every BFloat16 (or Half): all 65,536 bit patterns.
-Tensor every(at::ScalarType type) { return at::arange(65536).to(at::kShort).view(type); }
+Tensor every(at::ScalarType type) {
+  return at::arange(65536).to(at::kShort).view(type);
+}
 
 /// Values over the whole range of exponents that matter to elementary functions, in a fixed order.
 Tensor spread(at::ScalarType type, double low = -12, double high = 12) {
   Tensor at = at::linspace(-1, 1, 20000, at::TensorOptions(at::kDouble));
-  return (at * at::pow(10, at::linspace(low, high, 20000, at::TensorOptions(at::kDouble)) / 4)).to(type);
+  return (at * at::pow(10, at::linspace(low, high, 20000, at::TensorOptions(at::kDouble)) / 4))
+      .to(type);
 }
 
 /// routine(x), evaluated by the interpreter as compiled code would call it.
@@ -56,10 +61,12 @@ struct Case {
 class RoutineBits : public testing::TestWithParam<Case> {};
 
 TEST_P(RoutineBits, AreEagers) {
-  if (baseline() && ir::info(GetParam().routine).source == ir::RoutineSource::Sleef) GTEST_SKIP() << "libm then";
+  if (baseline() && ir::info(GetParam().routine).source == ir::RoutineSource::Sleef)
+    GTEST_SKIP() << "libm then";
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
     Tensor x = spread(type, GetParam().low, GetParam().high);
-    EXPECT_EQ(difference(evaluate(GetParam().routine, x), GetParam().eager(x)), "") << c10::toString(type);
+    EXPECT_EQ(difference(evaluate(GetParam().routine, x), GetParam().eager(x)), "")
+        << c10::toString(type);
   }
 }
 
@@ -67,14 +74,18 @@ TEST_P(RoutineBits, AreEagers) {
 #define GRAFT_EAGER(f) +[](const Tensor& x) { return at::f(x); }
 INSTANTIATE_TEST_SUITE_P(
     Library, RoutineBits,
-    testing::Values(Case{"exp", Routine::VmlExp, GRAFT_EAGER(exp), -12, 8}, Case{"log", Routine::VmlLog, GRAFT_EAGER(log)},
+    testing::Values(Case{"exp", Routine::VmlExp, GRAFT_EAGER(exp), -12, 8},
+                    Case{"log", Routine::VmlLog, GRAFT_EAGER(log)},
                     Case{"log2", Routine::VmlLog2, GRAFT_EAGER(log2)},
                     Case{"log10", Routine::VmlLog10, GRAFT_EAGER(log10)},
-                    Case{"sqrt", Routine::VmlSqrt, GRAFT_EAGER(sqrt)}, Case{"sin", Routine::VmlSin, GRAFT_EAGER(sin)},
-                    Case{"cos", Routine::VmlCos, GRAFT_EAGER(cos)}, Case{"tan", Routine::VmlTan, GRAFT_EAGER(tan)},
+                    Case{"sqrt", Routine::VmlSqrt, GRAFT_EAGER(sqrt)},
+                    Case{"sin", Routine::VmlSin, GRAFT_EAGER(sin)},
+                    Case{"cos", Routine::VmlCos, GRAFT_EAGER(cos)},
+                    Case{"tan", Routine::VmlTan, GRAFT_EAGER(tan)},
                     Case{"asin", Routine::VmlAsin, GRAFT_EAGER(asin), -12, 0},
                     Case{"acos", Routine::VmlAcos, GRAFT_EAGER(acos), -12, 0},
-                    Case{"atan", Routine::VmlAtan, GRAFT_EAGER(atan)}, Case{"tanh", Routine::VmlTanh, GRAFT_EAGER(tanh), -12, 5},
+                    Case{"atan", Routine::VmlAtan, GRAFT_EAGER(atan)},
+                    Case{"tanh", Routine::VmlTanh, GRAFT_EAGER(tanh), -12, 5},
                     Case{"erf", Routine::VmlErf, GRAFT_EAGER(erf), -12, 3},
                     Case{"erfc", Routine::VmlErfc, GRAFT_EAGER(erfc), -12, 4},
                     Case{"erfinv", Routine::VmlErfinv, GRAFT_EAGER(erfinv), -12, 0},
@@ -95,7 +106,8 @@ void expect_every_bit(Tensor (*fn)(const Tensor&), const char* what) {
     Tensors args = {every(type)};
     LoweredRun run = lower_run([fn](Tensors& t) -> Tensors { return {fn(t[0])}; }, args);
     ASSERT_FALSE(run.lowered.broken) << what << ": " << *run.lowered.broken;
-    EXPECT_EQ(difference(interpret(run.lowered.program, args)[0], fn(args[0])), "") << what << " of " << c10::toString(type);
+    EXPECT_EQ(difference(interpret(run.lowered.program, args)[0], fn(args[0])), "")
+        << what << " of " << c10::toString(type);
   }
 }
 
@@ -130,20 +142,24 @@ TEST(Reduced, EveryValueOfEveryLibraryFunction) {
 TEST(Contraction, FollowsAtensKernels) {
   Tensor x = spread(at::kFloat, -4, 4), y = x.flip(0), z = at::sin(x);
   Function fn = [](Tensors& t) -> Tensors {
-    return {at::addcmul(t[0], t[1], t[2], 0.3), at::addcdiv(t[0], t[1], t[2], 0.3), at::lerp(t[0], t[1], 0.3),
-            at::lerp(t[0], t[1], t[2]),         at::add(t[0], t[1], 0.3),           at::sub(t[0], t[1], 0.3)};
+    return {at::addcmul(t[0], t[1], t[2], 0.3), at::addcdiv(t[0], t[1], t[2], 0.3),
+            at::lerp(t[0], t[1], 0.3),          at::lerp(t[0], t[1], t[2]),
+            at::add(t[0], t[1], 0.3),           at::sub(t[0], t[1], 0.3)};
   };
-  Tensors args = {x, y, z}, ours = interpret(lower_run(fn, args).lowered.program, args), eager = fn(args);
+  Tensors args = {x, y, z}, ours = interpret(lower_run(fn, args).lowered.program, args),
+          eager = fn(args);
   for (size_t k = 0; k < eager.size(); ++k) EXPECT_EQ(difference(ours[k], eager[k]), "") << k;
 }
 
 TEST(SignsOfZero, MaximumTakesTheSecondOperand) {
   Tensor plus = at::zeros({64}), minus = plus.neg();
   Function fn = [](Tensors& t) -> Tensors {
-    return {at::maximum(t[0], t[1]), at::maximum(t[1], t[0]), at::fmax(t[0], t[1]), at::fmin(t[0], t[1]),
-            at::relu(t[1]),          at::clamp(t[1], 0, 1),   at::sign(t[1]),       at::round(t[1] - 0.25)};
+    return {at::maximum(t[0], t[1]), at::maximum(t[1], t[0]), at::fmax(t[0], t[1]),
+            at::fmin(t[0], t[1]),    at::relu(t[1]),          at::clamp(t[1], 0, 1),
+            at::sign(t[1]),          at::round(t[1] - 0.25)};
   };
-  Tensors args = {plus, minus}, ours = interpret(lower_run(fn, args).lowered.program, args), eager = fn(args);
+  Tensors args = {plus, minus}, ours = interpret(lower_run(fn, args).lowered.program, args),
+          eager = fn(args);
   for (size_t k = 0; k < eager.size(); ++k) EXPECT_EQ(difference(ours[k], eager[k]), "") << k;
 }
 
@@ -152,10 +168,12 @@ TEST(NaN, BoundsAndChoices) {
   Tensor x = at::tensor({1.f, -2.f, static_cast<float>(nan), INFINITY}).repeat({16}), y = x.flip(0);
   expect_as_eager(
       [nan](Tensors& t) -> Tensors {
-        return {at::clamp(t[0], nan),     at::clamp(t[0], std::nullopt, nan), at::clamp(t[0], nan, 1.),
-                at::clamp_max(t[0], nan), at::clamp_min(t[0], 0),             at::fmax(t[0], t[1]),
-                at::sign(t[0]),           at::heaviside(t[0], t[1]),          at::nan_to_num(t[0]),
-                at::gt(t[0], t[1]),       at::ne(t[0], t[0])};
+        return {at::clamp(t[0], nan),     at::clamp(t[0], std::nullopt, nan),
+                at::clamp(t[0], nan, 1.), at::clamp_max(t[0], nan),
+                at::clamp_min(t[0], 0),   at::fmax(t[0], t[1]),
+                at::sign(t[0]),           at::heaviside(t[0], t[1]),
+                at::nan_to_num(t[0]),     at::gt(t[0], t[1]),
+                at::ne(t[0], t[0])};
       },
       {x, y});
 }
@@ -164,7 +182,10 @@ TEST(FloorDivision, KeepsInfiniteQuotients) {
   Tensor a = at::tensor({-3.4e38f, 0.2f, 5.f, -5.f, INFINITY, 7.f, -7.f, 0.f}).repeat({8});
   Tensor b = at::tensor({-0.6f, 1e-40f, 0.f, 0.f, 2.f, 2.f, 2.f, -1.f}).repeat({8});
   expect_as_eager(
-      [](Tensors& t) -> Tensors { return {at::floor_divide(t[0], t[1]), at::div(t[0], t[1], "trunc")}; }, {a, b});
+      [](Tensors& t) -> Tensors {
+        return {at::floor_divide(t[0], t[1]), at::div(t[0], t[1], "trunc")};
+      },
+      {a, b});
 }
 
 }  // namespace graft::test

@@ -1,4 +1,5 @@
-// Compares what a compiled function gave with what eager gave. Header-only, since the fuzzer uses it as well.
+// Compares what a compiled function gave with what eager gave. Header-only, since the fuzzer uses
+// it as well.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -31,7 +32,8 @@ int64_t ordered_bits(T value) {
     return bits & 0x80000000u ? -static_cast<int64_t>(bits & 0x7fffffffu) : bits;
   } else {
     uint64_t bits = to_bits(value);
-    return bits >> 63 ? -static_cast<int64_t>(bits & 0x7fffffffffffffff) : static_cast<int64_t>(bits);
+    return bits >> 63 ? -static_cast<int64_t>(bits & 0x7fffffffffffffff)
+                      : static_cast<int64_t>(bits);
   }
 }
 
@@ -43,8 +45,9 @@ double ulps_between(T a, T b) {
   return std::abs(static_cast<double>(ordered_bits(a)) - static_cast<double>(ordered_bits(b)));
 }
 
-/// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN. With `ulps`, nothing is asked of
-/// where eager left the finite numbers: another rounding overflows elsewhere.
+/// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN. With
+/// `ulps`, nothing is asked of where eager left the finite numbers: another rounding overflows
+/// elsewhere.
 template <class T>
 bool agree(T a, T b, double ulps) {
   if (std::memcmp(&a, &b, sizeof(T)) == 0) return true;
@@ -86,7 +89,8 @@ inline std::string layout_difference(const at::Tensor& eager, const at::Tensor& 
 }
 
 /// Empty when all values agree; otherwise the first that does not, and how many.
-inline std::string value_difference(const at::Tensor& eager, const at::Tensor& came, double ulps = 0) {
+inline std::string value_difference(const at::Tensor& eager, const at::Tensor& came,
+                                    double ulps = 0) {
   if (!eager.defined() || eager.numel() == 0) return {};
   at::Tensor a = eager.contiguous(), b = came.contiguous();
   if (std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0) return {};
@@ -98,10 +102,12 @@ inline std::string value_difference(const at::Tensor& eager, const at::Tensor& c
     for (int64_t i = 0; i < a.numel(); ++i) {
       if (agree(x[i], y[i], ulps)) continue;
       if (count++ == 0)
-        first = "at " + index_text(i, a.sizes()) + ": eager " + number_text(x[i]) + ", compiled " + number_text(y[i]);
+        first = "at " + index_text(i, a.sizes()) + ": eager " + number_text(x[i]) + ", compiled " +
+                number_text(y[i]);
     }
     if (count == 0) return {};
-    return first + "; " + std::to_string(count) + " of " + std::to_string(a.numel()) + " values of " + describe(eager);
+    return first + "; " + std::to_string(count) + " of " + std::to_string(a.numel()) +
+           " values of " + describe(eager);
   });
 }
 

@@ -7,10 +7,13 @@ namespace {
 
 using T = at::Tensor;
 
-/// Reads through the view, writes through it in place, and returns it: three uses that compose strides differently.
+/// Reads through the view, writes through it in place, and returns it: three uses that compose
+/// strides differently.
 template <class F>
 void add_view(std::vector<Recipe>& to, std::string label, std::vector<int64_t> sizes, F view) {
-  to.push_back({label, {values(sizes)}, [view](const Tensors& t) -> Tensors { return {at::add(view(t[0]), 1), view(t[0])}; }});
+  to.push_back({label, {values(sizes)}, [view](const Tensors& t) -> Tensors {
+                  return {at::add(view(t[0]), 1), view(t[0])};
+                }});
   to.push_back({label + " in place", {values(sizes)}, [view](const Tensors& t) -> Tensors {
                   T part = view(t[0]);
                   part.mul_(part);
@@ -21,7 +24,8 @@ void add_view(std::vector<Recipe>& to, std::string label, std::vector<int64_t> s
 template <class F>
 void add(std::vector<Recipe>& to, std::string label, std::vector<Input> inputs, F f,
          Recipe::Types types = Recipe::Types::All) {
-  to.push_back({label, std::move(inputs), [f](const Tensors& t) -> Tensors { return {f(t)}; }, types});
+  to.push_back(
+      {label, std::move(inputs), [f](const Tensors& t) -> Tensors { return {f(t)}; }, types});
 }
 
 }  // namespace
@@ -29,7 +33,8 @@ void add(std::vector<Recipe>& to, std::string label, std::vector<Input> inputs, 
 std::vector<Recipe> view_recipes() {
   std::vector<Recipe> r;
   const std::vector<int64_t> matrix = {6, 34}, cube = {4, 6, 17};
-  add_view(r, "aten::view", {6, 34}, [](const T& x) { return x.is_contiguous() ? x.view({12, 17}) : x.view({6, 34}); });
+  add_view(r, "aten::view", {6, 34},
+           [](const T& x) { return x.is_contiguous() ? x.view({12, 17}) : x.view({6, 34}); });
   add_view(r, "aten::transpose", matrix, [](const T& x) { return x.transpose(0, 1); });
   add_view(r, "aten::t", matrix, [](const T& x) { return x.t(); });
   add_view(r, "aten::permute", cube, [](const T& x) { return x.permute({2, 0, 1}); });
@@ -42,19 +47,24 @@ std::vector<Recipe> view_recipes() {
   add_view(r, "aten::unfold", cube, [](const T& x) { return x.unfold(2, 4, 4); });
   add_view(r, "aten::split", matrix, [](const T& x) { return x.split(9, 1)[1]; });
   add_view(r, "aten::chunk", matrix, [](const T& x) { return x.chunk(2, 1)[1]; });
-  add_view(r, "aten::split_with_sizes", matrix, [](const T& x) { return x.split_with_sizes({10, 20, 4}, 1)[2]; });
+  add_view(r, "aten::split_with_sizes", matrix,
+           [](const T& x) { return x.split_with_sizes({10, 20, 4}, 1)[2]; });
   add_view(r, "aten::unbind", matrix, [](const T& x) { return x.unbind(0)[3]; });
   add_view(r, "aten::flatten", cube, [](const T& x) { return x.flatten(0, 1); });
   add_view(r, "aten::movedim", cube, [](const T& x) { return x.movedim(0, 2); });
   add_view(r, "aten::alias", matrix, [](const T& x) { return at::alias(x); });
   add_view(r, "aten::detach", matrix, [](const T& x) { return x.detach(); });
   add_view(r, "aten::lift_fresh", matrix, [](const T& x) { return at::lift_fresh(x); });
-  add_view(r, "aten::_reshape_alias", matrix, [](const T& x) { return at::_reshape_alias(x, x.sizes(), x.strides()); });
+  add_view(r, "aten::_reshape_alias", matrix,
+           [](const T& x) { return at::_reshape_alias(x, x.sizes(), x.strides()); });
   add_view(r, "aten::as_strided", cube, [](const T& x) { return x.as_strided({3, 5}, {20, 2}); });
-  add(r, "aten::expand", {values({6, 1, 17})}, [](const Tensors& t) { return at::add(t[0].expand({6, 4, 17}), 1); });
-  add(r, "aten::unfold overlapping", {values({6, 34})}, [](const Tensors& t) { return at::add(t[0].unfold(1, 5, 2), 1); });
+  add(r, "aten::expand", {values({6, 1, 17})},
+      [](const Tensors& t) { return at::add(t[0].expand({6, 4, 17}), 1); });
+  add(r, "aten::unfold overlapping", {values({6, 34})},
+      [](const Tensors& t) { return at::add(t[0].unfold(1, 5, 2), 1); });
   add(r, "aten::view dtype", {values({6, 34})}, [](const Tensors& t) {
-    return at::bitwise_xor(t[0].view(c10::elementSize(t[0].scalar_type()) == 4 ? at::kInt : at::kByte), 1);
+    return at::bitwise_xor(
+        t[0].view(c10::elementSize(t[0].scalar_type()) == 4 ? at::kInt : at::kByte), 1);
   });
   return r;
 }
@@ -63,13 +73,20 @@ std::vector<Recipe> copy_recipes() {
   std::vector<Recipe> r;
   const std::vector<int64_t> matrix = {7, 33}, cube = {4, 6, 17};
   add(r, "aten::clone", {values(matrix)}, [](const Tensors& t) { return t[0].clone(); });
-  add(r, "aten::clone contiguous", {values(matrix)}, [](const Tensors& t) { return t[0].clone(at::MemoryFormat::Contiguous); });
-  add(r, "aten::clone channels last", {values({2, 3, 5, 7})}, [](const Tensors& t) { return t[0].contiguous(at::MemoryFormat::ChannelsLast); });
-  for (at::ScalarType to : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong}) {
+  add(r, "aten::clone contiguous", {values(matrix)},
+      [](const Tensors& t) { return t[0].clone(at::MemoryFormat::Contiguous); });
+  add(r, "aten::clone channels last", {values({2, 3, 5, 7})},
+      [](const Tensors& t) { return t[0].contiguous(at::MemoryFormat::ChannelsLast); });
+  for (at::ScalarType to : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kBool, at::kByte,
+                            at::kChar, at::kShort, at::kInt, at::kLong}) {
     // Small numbers: the conversion of one that does not fit is undefined in C++.
-    r.push_back({std::string("aten::_to_copy ") + c10::toString(to), {positive(matrix)},
-                 [to](const Tensors& t) -> Tensors { return {t[0].to(to, false, /*copy=*/true).ne(0), t[0].to(to, false, true)}; }});
-    r.push_back({std::string("aten::copy ") + c10::toString(to), {positive(matrix), mask(matrix)},
+    r.push_back({std::string("aten::_to_copy ") + c10::toString(to),
+                 {positive(matrix)},
+                 [to](const Tensors& t) -> Tensors {
+                   return {t[0].to(to, false, /*copy=*/true).ne(0), t[0].to(to, false, true)};
+                 }});
+    r.push_back({std::string("aten::copy ") + c10::toString(to),
+                 {positive(matrix), mask(matrix)},
                  [to](const Tensors& t) -> Tensors {
                    T out = t[1].to(to, false, true);
                    out.copy_(t[0]);
@@ -86,21 +103,28 @@ std::vector<Recipe> copy_recipes() {
     self.copy_(t[0].t().clone());
     return self;
   });
-  add(r, "aten::cat dim=0", {values(matrix), values({2, 33})}, [](const Tensors& t) { return at::cat({t[0], t[1]}, 0); });
-  add(r, "aten::cat dim=-1", {values(matrix), values({7, 1}), values({7, 64})}, [](const Tensors& t) { return at::cat({t[0], t[1], t[2]}, -1); });
-  add(r, "aten::cat empty", {values(matrix), values({0})}, [](const Tensors& t) { return at::cat({t[1], t[0]}, 0); });
-  add(r, "aten::cat promotes", {values(matrix), mask(matrix)}, [](const Tensors& t) { return at::cat({t[1], t[0]}, 0); });
-  add(r, "aten::stack", {values(matrix), values(matrix)}, [](const Tensors& t) { return at::stack({t[0], t[1], t[0]}, 1); });
+  add(r, "aten::cat dim=0", {values(matrix), values({2, 33})},
+      [](const Tensors& t) { return at::cat({t[0], t[1]}, 0); });
+  add(r, "aten::cat dim=-1", {values(matrix), values({7, 1}), values({7, 64})},
+      [](const Tensors& t) { return at::cat({t[0], t[1], t[2]}, -1); });
+  add(r, "aten::cat empty", {values(matrix), values({0})},
+      [](const Tensors& t) { return at::cat({t[1], t[0]}, 0); });
+  add(r, "aten::cat promotes", {values(matrix), mask(matrix)},
+      [](const Tensors& t) { return at::cat({t[1], t[0]}, 0); });
+  add(r, "aten::stack", {values(matrix), values(matrix)},
+      [](const Tensors& t) { return at::stack({t[0], t[1], t[0]}, 1); });
   add(r, "aten::repeat", {values(matrix)}, [](const Tensors& t) { return t[0].repeat({2, 1, 3}); });
   add(r, "aten::flip", {values(cube)}, [](const Tensors& t) { return at::flip(t[0], {0, 2}); });
-  add(r, "aten::roll", {values(cube)}, [](const Tensors& t) { return at::roll(t[0], {3, -1}, {2, 1}); });
+  add(r, "aten::roll", {values(cube)},
+      [](const Tensors& t) { return at::roll(t[0], {3, -1}, {2, 1}); });
   add(r, "aten::tril", {values(cube)}, [](const Tensors& t) { return at::tril(t[0], 1); });
   add(r, "aten::triu", {values(cube)}, [](const Tensors& t) { return at::triu(t[0], -1); });
   add(r, "aten::tril in place", {values({17, 17})}, [](const Tensors& t) {
     T self = t[0];
     return self.tril_();
   });
-  add(r, "aten::constant_pad_nd", {values(cube)}, [](const Tensors& t) { return at::constant_pad_nd(t[0], {2, 3, -1, 1}, 1); });
+  add(r, "aten::constant_pad_nd", {values(cube)},
+      [](const Tensors& t) { return at::constant_pad_nd(t[0], {2, 3, -1, 1}, 1); });
   add(r, "aten::fill", {values(matrix)}, [](const Tensors& t) {
     T self = t[0];
     return self.slice(1, 3, 20).fill_(1);
@@ -113,37 +137,72 @@ std::vector<Recipe> copy_recipes() {
     T self = t[0];
     return self.zero_();
   });
-  add(r, "aten::zeros_like", {values(matrix)}, [](const Tensors& t) { return at::zeros_like(t[0]).add_(t[0]); });
+  add(r, "aten::zeros_like", {values(matrix)},
+      [](const Tensors& t) { return at::zeros_like(t[0]).add_(t[0]); });
   add(r, "aten::ones_like", {values(matrix)}, [](const Tensors& t) { return at::ones_like(t[0]); });
-  add(r, "aten::full_like", {values(matrix)}, [](const Tensors& t) { return at::full_like(t[0], 1); });
-  add(r, "aten::zeros", {values(matrix)}, [](const Tensors& t) { return at::zeros({5, 17}, t[0].options()); });
-  add(r, "aten::ones", {values(matrix)}, [](const Tensors& t) { return at::ones({5, 17}, t[0].options()); });
-  add(r, "aten::full", {values(matrix)}, [](const Tensors& t) { return at::full({5, 17}, 1, t[0].options()); });
-  add(r, "aten::new_zeros", {values(matrix)}, [](const Tensors& t) { return t[0].new_zeros({5, 17}); });
-  add(r, "aten::new_ones", {values(matrix)}, [](const Tensors& t) { return t[0].new_ones({5, 17}); });
-  add(r, "aten::new_full", {values(matrix)}, [](const Tensors& t) { return t[0].new_full({5, 17}, 1); });
-  add(r, "aten::scalar_tensor", {values(matrix)}, [](const Tensors& t) { return at::scalar_tensor(1, t[0].options()); });
-  add(r, "aten::arange", {values(matrix)}, [](const Tensors& t) { return at::arange(1, 40, 3, t[0].options()); }, Recipe::Types::Numbers);
-  r.push_back({"aten::arange fractions", {values(matrix)}, [](const Tensors& t) -> Tensors { return {at::arange(0, 1, 0.1, t[0].options())}; },
-               Recipe::Types::Floating, {"values that its dtype rounds"}});
-  add(r, "aten::eye", {values(matrix)}, [](const Tensors& t) { return at::eye(5, 7, t[0].options()); });
-  add(r, "aten::unsafe_split", {values(matrix)}, [](const Tensors& t) { return at::add(at::unsafe_split(t[0], 9, 1)[1], 1); });
-  add(r, "aten::unsafe_split_with_sizes", {values(matrix)}, [](const Tensors& t) { return at::add(at::unsafe_split_with_sizes(t[0], {20, 13}, 1)[1], 1); });
+  add(r, "aten::full_like", {values(matrix)},
+      [](const Tensors& t) { return at::full_like(t[0], 1); });
+  add(r, "aten::zeros", {values(matrix)},
+      [](const Tensors& t) { return at::zeros({5, 17}, t[0].options()); });
+  add(r, "aten::ones", {values(matrix)},
+      [](const Tensors& t) { return at::ones({5, 17}, t[0].options()); });
+  add(r, "aten::full", {values(matrix)},
+      [](const Tensors& t) { return at::full({5, 17}, 1, t[0].options()); });
+  add(r, "aten::new_zeros", {values(matrix)},
+      [](const Tensors& t) { return t[0].new_zeros({5, 17}); });
+  add(r, "aten::new_ones", {values(matrix)},
+      [](const Tensors& t) { return t[0].new_ones({5, 17}); });
+  add(r, "aten::new_full", {values(matrix)},
+      [](const Tensors& t) { return t[0].new_full({5, 17}, 1); });
+  add(r, "aten::scalar_tensor", {values(matrix)},
+      [](const Tensors& t) { return at::scalar_tensor(1, t[0].options()); });
+  add(
+      r, "aten::arange", {values(matrix)},
+      [](const Tensors& t) { return at::arange(1, 40, 3, t[0].options()); },
+      Recipe::Types::Numbers);
+  r.push_back({"aten::arange fractions",
+               {values(matrix)},
+               [](const Tensors& t) -> Tensors { return {at::arange(0, 1, 0.1, t[0].options())}; },
+               Recipe::Types::Floating,
+               {"values that its dtype rounds"}});
+  add(r, "aten::eye", {values(matrix)},
+      [](const Tensors& t) { return at::eye(5, 7, t[0].options()); });
+  add(r, "aten::unsafe_split", {values(matrix)},
+      [](const Tensors& t) { return at::add(at::unsafe_split(t[0], 9, 1)[1], 1); });
+  add(r, "aten::unsafe_split_with_sizes", {values(matrix)}, [](const Tensors& t) {
+    return at::add(at::unsafe_split_with_sizes(t[0], {20, 13}, 1)[1], 1);
+  });
   // Fresh memory is written before it is read: the values of what empty gives are nobody's.
-  add(r, "aten::empty", {values(matrix)}, [](const Tensors& t) { return at::empty({7, 33}, t[0].options()).copy_(t[0]); });
-  add(r, "aten::empty_like", {values(matrix)}, [](const Tensors& t) { return at::empty_like(t[0]).copy_(t[0]); });
-  add(r, "aten::empty_strided", {values(matrix)}, [](const Tensors& t) { return at::empty_strided({7, 33}, {1, 7}, t[0].options()).copy_(t[0]); });
-  add(r, "aten::empty_permuted", {values(matrix)}, [](const Tensors& t) { return at::empty_permuted({7, 33}, {1, 0}, t[0].options()).copy_(t[0]); });
-  add(r, "aten::new_empty", {values(matrix)}, [](const Tensors& t) { return t[0].new_empty({7, 33}).copy_(t[0]); });
-  add(r, "aten::new_empty_strided", {values(matrix)}, [](const Tensors& t) { return t[0].new_empty_strided({7, 33}, {1, 7}).copy_(t[0]); });
-  add(r, "aten::lift_fresh_copy", {values(matrix)}, [](const Tensors& t) { return at::lift_fresh_copy(t[0]); });
-  add(r, "aten::detach_copy", {values(matrix)}, [](const Tensors& t) { return at::detach_copy(t[0]); });
-  add(r, "aten::alias_copy", {values(matrix)}, [](const Tensors& t) { return at::alias_copy(t[0]); });
-  add(r, "aten::expand_copy", {values({1, 33})}, [](const Tensors& t) { return at::expand_copy(t[0], {7, 33}); });
-  add(r, "aten::slice_backward", {values({7, 10})}, [](const Tensors& t) { return at::slice_backward(t[0], {7, 33}, 1, 3, 23, 2); });
-  add(r, "aten::select_backward", {values({33})}, [](const Tensors& t) { return at::select_backward(t[0], {7, 33}, 0, 2); });
-  add(r, "aten::contiguous", {values(matrix)}, [](const Tensors& t) { return at::add(t[0].t().contiguous(), 1); });
-  add(r, "aten::reshape", {values(matrix)}, [](const Tensors& t) { return at::add(t[0].t().reshape({11, 21}), 1); });
+  add(r, "aten::empty", {values(matrix)},
+      [](const Tensors& t) { return at::empty({7, 33}, t[0].options()).copy_(t[0]); });
+  add(r, "aten::empty_like", {values(matrix)},
+      [](const Tensors& t) { return at::empty_like(t[0]).copy_(t[0]); });
+  add(r, "aten::empty_strided", {values(matrix)}, [](const Tensors& t) {
+    return at::empty_strided({7, 33}, {1, 7}, t[0].options()).copy_(t[0]);
+  });
+  add(r, "aten::empty_permuted", {values(matrix)}, [](const Tensors& t) {
+    return at::empty_permuted({7, 33}, {1, 0}, t[0].options()).copy_(t[0]);
+  });
+  add(r, "aten::new_empty", {values(matrix)},
+      [](const Tensors& t) { return t[0].new_empty({7, 33}).copy_(t[0]); });
+  add(r, "aten::new_empty_strided", {values(matrix)},
+      [](const Tensors& t) { return t[0].new_empty_strided({7, 33}, {1, 7}).copy_(t[0]); });
+  add(r, "aten::lift_fresh_copy", {values(matrix)},
+      [](const Tensors& t) { return at::lift_fresh_copy(t[0]); });
+  add(r, "aten::detach_copy", {values(matrix)},
+      [](const Tensors& t) { return at::detach_copy(t[0]); });
+  add(r, "aten::alias_copy", {values(matrix)},
+      [](const Tensors& t) { return at::alias_copy(t[0]); });
+  add(r, "aten::expand_copy", {values({1, 33})},
+      [](const Tensors& t) { return at::expand_copy(t[0], {7, 33}); });
+  add(r, "aten::slice_backward", {values({7, 10})},
+      [](const Tensors& t) { return at::slice_backward(t[0], {7, 33}, 1, 3, 23, 2); });
+  add(r, "aten::select_backward", {values({33})},
+      [](const Tensors& t) { return at::select_backward(t[0], {7, 33}, 0, 2); });
+  add(r, "aten::contiguous", {values(matrix)},
+      [](const Tensors& t) { return at::add(t[0].t().contiguous(), 1); });
+  add(r, "aten::reshape", {values(matrix)},
+      [](const Tensors& t) { return at::add(t[0].t().reshape({11, 21}), 1); });
   return r;
 }
 

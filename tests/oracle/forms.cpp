@@ -42,7 +42,9 @@ bool is_tensor(const c10::Argument& a) {
   return type.kind() == c10::TypeKind::OptionalType &&
          type.cast<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::TensorType;
 }
-bool is_optional(const c10::Argument& a) { return a.type()->kind() == c10::TypeKind::OptionalType; }
+bool is_optional(const c10::Argument& a) {
+  return a.type()->kind() == c10::TypeKind::OptionalType;
+}
 bool is_number(const c10::Argument& a) {
   c10::TypePtr type = a.type();
   if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
@@ -54,17 +56,22 @@ std::vector<IValue> operand_numbers(Domain domain, int k) {
   switch (domain) {
     case Domain::Power:
       if (k == 0) return {2.5, int64_t{1}, int64_t{3}};
-      return {int64_t{2}, 2.5, 0.5, int64_t{3}, int64_t{-1}, int64_t{-2}, -0.5, int64_t{0}, int64_t{1}, 3.0};
-    case Domain::ShiftCount: return {int64_t{1}, int64_t{3}, int64_t{0}};
-    case Domain::Divisor: return {int64_t{3}, -0.75, int64_t{-2}};
-    case Domain::Positive: return {int64_t{2}, 0.75};
-    default: return {int64_t{2}, 0.7, int64_t{-1}, std::numeric_limits<double>::quiet_NaN()};
+      return {int64_t{2},  2.5,  0.5,        int64_t{3}, int64_t{-1},
+              int64_t{-2}, -0.5, int64_t{0}, int64_t{1}, 3.0};
+    case Domain::ShiftCount:
+      return {int64_t{1}, int64_t{3}, int64_t{0}};
+    case Domain::Divisor:
+      return {int64_t{3}, -0.75, int64_t{-2}};
+    case Domain::Positive:
+      return {int64_t{2}, 0.75};
+    default:
+      return {int64_t{2}, 0.7, int64_t{-1}, std::numeric_limits<double>::quiet_NaN()};
   }
 }
 
-/// Values for an argument that is no operand: its default, and those that take another path through ATen's kernel. An
-/// argument that is not listed keeps its default; without one it gets a plain value of its type, so that a new row
-/// needs no entry here.
+/// Values for an argument that is no operand: its default, and those that take another path through
+/// ATen's kernel. An argument that is not listed keeps its default; without one it gets a plain
+/// value of its type, so that a new row needs no entry here.
 std::vector<IValue> argument_values(const c10::Argument& argument) {
   static const auto* listed = new std::map<std::string, std::vector<IValue>>{
       {"alpha", {int64_t{1}, int64_t{2}, -0.5}},
@@ -84,7 +91,8 @@ std::vector<IValue> argument_values(const c10::Argument& argument) {
   };
   if (auto found = listed->find(argument.name()); found != listed->end()) {
     std::vector<IValue> values = found->second;
-    // An optional tensor argument of that name is left to its default; a number's default comes first.
+    // An optional tensor argument of that name is left to its default; a number's default comes
+    // first.
     if (argument.default_value()) values[0] = *argument.default_value();
     return values;
   }
@@ -92,10 +100,14 @@ std::vector<IValue> argument_values(const c10::Argument& argument) {
   if (is_optional(argument)) return {IValue()};
   switch (argument.type()->kind()) {
     case c10::TypeKind::NumberType:
-    case c10::TypeKind::FloatType: return {0.5};
-    case c10::TypeKind::IntType: return {int64_t{1}};
-    case c10::TypeKind::BoolType: return {false};
-    default: return {};
+    case c10::TypeKind::FloatType:
+      return {0.5};
+    case c10::TypeKind::IntType:
+      return {int64_t{1}};
+    case c10::TypeKind::BoolType:
+      return {false};
+    default:
+      return {};
   }
 }
 
@@ -111,7 +123,8 @@ struct Slot {
 };
 
 /// Reads the schema; empty when something in it is neither a tensor nor a value we know.
-std::optional<std::vector<Slot>> slots_of(const ops::PointwiseRow& row, const c10::FunctionSchema& schema) {
+std::optional<std::vector<Slot>> slots_of(const ops::PointwiseRow& row,
+                                          const c10::FunctionSchema& schema) {
   std::vector<Slot> slots;
   bool any = false;
   // where(condition) is another operator than where(condition, a, b).
@@ -121,7 +134,8 @@ std::optional<std::vector<Slot>> slots_of(const ops::PointwiseRow& row, const c1
     Slot slot;
     slot.operand = static_cast<int>(k) < row.operands;
     slot.optional = is_optional(argument);
-    slot.out = argument.kwarg_only() && argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    slot.out = argument.kwarg_only() && argument.alias_info() != nullptr &&
+               argument.alias_info()->isWrite();
     if (is_tensor(argument) && (slot.operand || slot.out)) {
       slot.tensor = any = true;
     } else if (slot.operand && is_number(argument)) {
@@ -157,7 +171,8 @@ Form make_form(const c10::OperatorHandle& op, const std::vector<Slot>& slots, in
       form.out = form.out || slot.out;
     } else {
       form.constants.push_back(slot.values[v % slot.values.size()]);
-      if (slot.operand || v > 0) form.text += " " + arguments[k].name() + "=" + text_of(form.constants.back());
+      if (slot.operand || v > 0)
+        form.text += " " + arguments[k].name() + "=" + text_of(form.constants.back());
     }
   }
   form.in_place = !form.out && op.schema().is_mutable();
@@ -184,7 +199,8 @@ std::vector<Form> forms(const ops::PointwiseRow& row) {
 
 Tensors call(const Form& form, const Tensors& tensors) {
   torch::jit::Stack stack(form.constants.begin(), form.constants.end());
-  for (size_t i = 0; i < form.tensor_at.size(); ++i) stack[static_cast<size_t>(form.tensor_at[i])] = tensors.at(i);
+  for (size_t i = 0; i < form.tensor_at.size(); ++i)
+    stack[static_cast<size_t>(form.tensor_at[i])] = tensors.at(i);
   form.op.callBoxed(stack);
   Tensors results;
   for (const IValue& value : stack) {

@@ -1,5 +1,5 @@
-// Runs one call four times through graft::compile and compares each with eager: call 1 is recorded, call 2 is the
-// shadow, calls 3 and 4 are the plan's.
+// Runs one call four times through graft::compile and compares each with eager: call 1 is recorded,
+// call 2 is the shadow, calls 3 and 4 are the plan's.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ struct Attempt {
 };
 Attempt attempt(const std::function<Tensors()>& call);
 
-/// Is every fused operator of this call promised to have eager's bits? Empty: the call cannot be lowered.
+/// Is every fused operator of this call promised to have eager's bits? Empty: the call cannot be
+/// lowered.
 std::optional<bool> is_exact(const Function& f, const Tensors& arguments);
 
 /// A call and what is expected of it.
@@ -39,8 +40,10 @@ struct Check {
   std::vector<std::string_view> may_refuse;
   /// What ATen's vectorised loop gives for these arguments: the oracle of calls that are not exact.
   Function body;
-  /// Compares the results of a call that is not exact, where there is no `body`; empty when they will do.
-  std::function<std::string(const Tensors& arguments, const Tensors& eager, const Tensors& came)> judge;
+  /// Compares the results of a call that is not exact, where there is no `body`; empty when they
+  /// will do.
+  std::function<std::string(const Tensors& arguments, const Tensors& eager, const Tensors& came)>
+      judge;
   double ulps = 2;  ///< between plain eager and a call that is not exact
 };
 
@@ -56,7 +59,8 @@ inline Options in_order(std::string name) {
 /// Empty, or what went wrong in which call.
 std::string run(const Check& check);
 
-/// As run(), and tells GoogleTest. At most `kReported` failures of a group are told, then only counted.
+/// As run(), and tells GoogleTest. At most `kReported` failures of a group are told, then only
+/// counted.
 class Reporter {
  public:
   explicit Reporter(std::string group) : group_(std::move(group)) {}
@@ -66,8 +70,8 @@ class Reporter {
   void operator()(const Check& check);
   void fail(const std::string& what);
 
-  /// Does GRAFT_ORACLE_ONLY, a part of a row's name, leave this row out? With "!" before it, that row only. For work
-  /// on one row.
+  /// Does GRAFT_ORACLE_ONLY, a part of a row's name, leave this row out? With "!" before it, that
+  /// row only. For work on one row.
   static bool skipped(std::string_view name);
 
  private:

@@ -1,5 +1,5 @@
-// Gathers and scatters. Indices into a dimension of 33 or 7 elements; those that store are all different, since equal
-// ones have no order that ATen promises.
+// Gathers and scatters. Indices into a dimension of 33 or 7 elements; those that store are all
+// different, since equal ones have no order that ATen promises.
 #include "oracle/recipes.h"
 
 namespace graft::test {
@@ -26,67 +26,125 @@ Function in_place(std::function<void(at::Tensor&, const Tensors&)> f) {
 
 std::vector<Recipe> index_recipes() {
   std::vector<Recipe> r;
-  r.push_back({"aten::gather dim=1", {values({7, 33}), indices({7, 20}, 33)},
+  r.push_back({"aten::gather dim=1",
+               {values({7, 33}), indices({7, 20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::gather(t[0], 1, t[1])}; }});
-  r.push_back({"aten::gather dim=0", {values({7, 33}), indices({5, 30}, 7)},
+  r.push_back({"aten::gather dim=0",
+               {values({7, 33}), indices({5, 30}, 7)},
                [](const Tensors& t) -> Tensors { return {at::gather(t[0], 0, t[1])}; }});
-  r.push_back({"aten::index_select dim=0", {values({33, 7}), indices({20}, 33)},
+  r.push_back({"aten::index_select dim=0",
+               {values({33, 7}), indices({20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index_select(t[0], 0, t[1])}; }});
-  r.push_back({"aten::index_select dim=1", {values({7, 33}), indices({20}, 33)},
+  r.push_back({"aten::index_select dim=1",
+               {values({7, 33}), indices({20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index_select(t[0], 1, t[1])}; }});
-  r.push_back({"aten::embedding", {values({33, 17}), indices({4, 5}, 33)},
+  r.push_back({"aten::embedding",
+               {values({33, 17}), indices({4, 5}, 33)},
                [](const Tensors& t) -> Tensors { return {at::embedding(t[0], t[1])}; }});
-  r.push_back({"aten::take", {values({7, 33}), indices({40}, 231)},
-               [](const Tensors& t) -> Tensors { return {at::take(t[0], t[1])}; }, Recipe::Types::All, {"not contiguous"}});
-  r.push_back({"aten::index one", {values({33, 7}), indices({20}, 33)},
+  r.push_back({"aten::take",
+               {values({7, 33}), indices({40}, 231)},
+               [](const Tensors& t) -> Tensors { return {at::take(t[0], t[1])}; },
+               Recipe::Types::All,
+               {"not contiguous"}});
+  r.push_back({"aten::index one",
+               {values({33, 7}), indices({20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1]}))}; }});
-  r.push_back({"aten::index two", {values({33, 7}), indices({5, 4}, 33), indices({4}, 7)},
-               [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1], t[2]}))}; }});
-  r.push_back({"aten::index inner", {values({7, 33, 5}), indices({6}, 33)},
-               [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({std::nullopt, t[1]}))}; }});
-  r.push_back({"aten::index split", {values({7, 5, 9}), indices({6}, 7), indices({6}, 9)},
-               [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1], std::nullopt, t[2]}))}; }});
-  r.push_back({"aten::_unsafe_index", {values({33, 7}), indices({20}, 33)},
-               [](const Tensors& t) -> Tensors { return {at::_unsafe_index(t[0], at_places({t[1]}))}; }});
-  r.push_back({"aten::index mask", {values({7, 33}), mask({7, 33})},
-               [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1]})).sum() * 0}; },
-               Recipe::Types::All, {"mask", "no lowering", "truth"}, false});
+  r.push_back(
+      {"aten::index two",
+       {values({33, 7}), indices({5, 4}, 33), indices({4}, 7)},
+       [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1], t[2]}))}; }});
+  r.push_back({"aten::index inner",
+               {values({7, 33, 5}), indices({6}, 33)},
+               [](const Tensors& t) -> Tensors {
+                 return {at::index(t[0], at_places({std::nullopt, t[1]}))};
+               }});
+  r.push_back({"aten::index split",
+               {values({7, 5, 9}), indices({6}, 7), indices({6}, 9)},
+               [](const Tensors& t) -> Tensors {
+                 return {at::index(t[0], at_places({t[1], std::nullopt, t[2]}))};
+               }});
+  r.push_back(
+      {"aten::_unsafe_index",
+       {values({33, 7}), indices({20}, 33)},
+       [](const Tensors& t) -> Tensors { return {at::_unsafe_index(t[0], at_places({t[1]}))}; }});
+  r.push_back(
+      {"aten::index mask",
+       {values({7, 33}), mask({7, 33})},
+       [](const Tensors& t) -> Tensors { return {at::index(t[0], at_places({t[1]})).sum() * 0}; },
+       Recipe::Types::All,
+       {"mask", "no lowering", "truth"},
+       false});
 
   const std::vector<std::string_view> order = {"order"};
-  r.push_back({"aten::scatter value", {values({7, 33}), indices({7, 20}, 33)},
+  r.push_back({"aten::scatter value",
+               {values({7, 33}), indices({7, 20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 1, t[1], 3)}; }});
-  r.push_back({"aten::scatter value in place", {values({7, 33}), indices({5, 33}, 7)},
+  r.push_back({"aten::scatter value in place",
+               {values({7, 33}), indices({5, 33}, 7)},
                in_place([](at::Tensor& self, const Tensors& t) { self.scatter_(0, t[1], 2); })});
-  r.push_back({"aten::scatter source", {values({33}), distinct(20, 33), values({20})},
-               [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 0, t[1], t[2])}; }, Recipe::Types::All,
-               {"order"}, false});
-  r.push_back({"aten::scatter one", {values({7, 33}), indices({7, 1}, 33), values({7, 1})},
+  r.push_back({"aten::scatter source",
+               {values({33}), distinct(20, 33), values({20})},
+               [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 0, t[1], t[2])}; },
+               Recipe::Types::All,
+               {"order"},
+               false});
+  r.push_back({"aten::scatter one",
+               {values({7, 33}), indices({7, 1}, 33), values({7, 1})},
                in_place([](at::Tensor& self, const Tensors& t) { self.scatter_(1, t[1], t[2]); })});
-  r.push_back({"aten::index_copy", {values({33, 7}), indices({1}, 33), values({1, 7})},
+  r.push_back({"aten::index_copy",
+               {values({33, 7}), indices({1}, 33), values({1, 7})},
                [](const Tensors& t) -> Tensors { return {at::index_copy(t[0], 0, t[1], t[2])}; }});
-  r.push_back({"aten::index_copy in place", {values({7, 33}), indices({1}, 33), values({7, 1})},
-               in_place([](at::Tensor& self, const Tensors& t) { self.index_copy_(1, t[1], t[2]); })});
-  r.push_back({"aten::index_copy several", {values({33, 7}), distinct(20, 33), values({20, 7})},
-               [](const Tensors& t) -> Tensors { return {at::index_copy(t[0], 0, t[1], t[2])}; }, Recipe::Types::All,
-               {"order"}, false});
-  r.push_back({"aten::index_fill", {values({33, 7}), indices({5}, 33)},
+  r.push_back(
+      {"aten::index_copy in place",
+       {values({7, 33}), indices({1}, 33), values({7, 1})},
+       in_place([](at::Tensor& self, const Tensors& t) { self.index_copy_(1, t[1], t[2]); })});
+  r.push_back({"aten::index_copy several",
+               {values({33, 7}), distinct(20, 33), values({20, 7})},
+               [](const Tensors& t) -> Tensors { return {at::index_copy(t[0], 0, t[1], t[2])}; },
+               Recipe::Types::All,
+               {"order"},
+               false});
+  r.push_back({"aten::index_fill",
+               {values({33, 7}), indices({5}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index_fill(t[0], 0, t[1], 1)}; }});
-  r.push_back({"aten::index_fill in place", {values({7, 33}), indices({5}, 33)},
+  r.push_back({"aten::index_fill in place",
+               {values({7, 33}), indices({5}, 33)},
                in_place([](at::Tensor& self, const Tensors& t) { self.index_fill_(1, t[1], 1); })});
-  r.push_back({"aten::index_put one value", {values({33, 7}), indices({20}, 33), values({})},
-               [](const Tensors& t) -> Tensors { return {at::index_put(t[0], at_places({t[1]}), t[2])}; }});
-  r.push_back({"aten::index_put one place", {values({33, 7}), indices({1}, 33), values({7})},
-               in_place([](at::Tensor& self, const Tensors& t) { self.index_put_(at_places({t[1]}), t[2]); })});
-  r.push_back({"aten::index_put several", {values({33, 7}), distinct(20, 33), values({20, 7})},
-               in_place([](at::Tensor& self, const Tensors& t) { self.index_put_(at_places({t[1]}), t[2]); }),
-               Recipe::Types::All, {"order"}, false});
-  r.push_back({"aten::index_put adding", {values({33, 7}), indices({20}, 33), values({20, 7})},
-               in_place([](at::Tensor& self, const Tensors& t) { self.index_put_(at_places({t[1]}), t[2], true); }),
-               Recipe::Types::Numbers, {"order", "add up"}, false});
-  r.push_back({"aten::_unsafe_index_put", {values({33, 7}), indices({20}, 33), values({})},
-               [](const Tensors& t) -> Tensors { return {at::_unsafe_index_put(t[0], at_places({t[1]}), t[2])}; }});
-  r.push_back({"aten::_index_put_impl", {values({33, 7}), indices({20}, 33), values({})},
-               in_place([](at::Tensor& self, const Tensors& t) { at::_index_put_impl_(self, at_places({t[1]}), t[2]); })});
+  r.push_back(
+      {"aten::index_put one value",
+       {values({33, 7}), indices({20}, 33), values({})},
+       [](const Tensors& t) -> Tensors { return {at::index_put(t[0], at_places({t[1]}), t[2])}; }});
+  r.push_back({"aten::index_put one place",
+               {values({33, 7}), indices({1}, 33), values({7})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.index_put_(at_places({t[1]}), t[2]);
+               })});
+  r.push_back({"aten::index_put several",
+               {values({33, 7}), distinct(20, 33), values({20, 7})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.index_put_(at_places({t[1]}), t[2]);
+               }),
+               Recipe::Types::All,
+               {"order"},
+               false});
+  r.push_back({"aten::index_put adding",
+               {values({33, 7}), indices({20}, 33), values({20, 7})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.index_put_(at_places({t[1]}), t[2], true);
+               }),
+               Recipe::Types::Numbers,
+               {"order", "add up"},
+               false});
+  r.push_back({"aten::_unsafe_index_put",
+               {values({33, 7}), indices({20}, 33), values({})},
+               [](const Tensors& t) -> Tensors {
+                 return {at::_unsafe_index_put(t[0], at_places({t[1]}), t[2])};
+               }});
+  r.push_back({"aten::_index_put_impl",
+               {values({33, 7}), indices({20}, 33), values({})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 at::_index_put_impl_(self, at_places({t[1]}), t[2]);
+               })});
   return r;
 }
 

@@ -22,14 +22,16 @@ enum class Layout : uint8_t {
 };
 
 inline const char* name_of(Layout layout) {
-  static constexpr const char* kNames[] = {"contiguous", "shifted", "transposed", "step",    "rows",
-                                           "row",        "column",  "expanded",   "windows", "0-dim"};
+  static constexpr const char* kNames[] = {"contiguous", "shifted", "transposed", "step",
+                                           "rows",       "row",     "column",     "expanded",
+                                           "windows",    "0-dim"};
   return kNames[static_cast<int>(layout)];
 }
 
 /// A tensor of random values, of `sizes` (or what broadcasts to them).
-inline at::Tensor lay_out(at::ScalarType type, ops::Domain domain, int k, std::vector<int64_t> sizes,
-                          Layout layout, Random& random, bool specials = true) {
+inline at::Tensor lay_out(at::ScalarType type, ops::Domain domain, int k,
+                          std::vector<int64_t> sizes, Layout layout, Random& random,
+                          bool specials = true) {
   auto fresh = [&](const std::vector<int64_t>& shape) {
     int64_t count = 1;
     for (int64_t size : shape) count *= size;
@@ -48,21 +50,28 @@ inline at::Tensor lay_out(at::ScalarType type, ops::Domain domain, int k, std::v
       for (size_t d = sizes.size(); d-- > 0;) order.push_back(static_cast<int64_t>(d));
       return fresh({sizes.rbegin(), sizes.rend()}).permute(order);
     }
-    case Layout::Step: shape[last] *= 2; return fresh(shape).slice(-1, 0, std::nullopt, 2);
-    case Layout::Rows: shape[last] += 3; return fresh(shape).slice(-1, 2, 2 + sizes[last]);
+    case Layout::Step:
+      shape[last] *= 2;
+      return fresh(shape).slice(-1, 0, std::nullopt, 2);
+    case Layout::Rows:
+      shape[last] += 3;
+      return fresh(shape).slice(-1, 2, 2 + sizes[last]);
     case Layout::Row:
       for (size_t d = 0; d < last; ++d) shape[d] = 1;
       return fresh(shape);
     case Layout::Column:
       for (size_t d = 1; d <= last; ++d) shape[d] = 1;
       return fresh(shape);
-    case Layout::Expanded: shape[0] = 1; return fresh(shape).expand(sizes);
+    case Layout::Expanded:
+      shape[0] = 1;
+      return fresh(shape).expand(sizes);
     case Layout::Windows: {
       int64_t reach = 1;
       for (int64_t size : sizes) reach += std::max<int64_t>(size - 1, 0);
       return fresh({reach}).as_strided(sizes, std::vector<int64_t>(sizes.size(), 1));
     }
-    default: return fresh(shape);
+    default:
+      return fresh(shape);
   }
 }
 

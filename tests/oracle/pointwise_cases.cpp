@@ -24,7 +24,8 @@ std::vector<PointwiseCase> one_dimensional() {
   return cases;
 }
 
-void add(std::vector<PointwiseCase>& to, std::vector<std::vector<Layout>> layouts, std::vector<int64_t> sizes) {
+void add(std::vector<PointwiseCase>& to, std::vector<std::vector<Layout>> layouts,
+         std::vector<int64_t> sizes) {
   for (auto& l : layouts) to.push_back({.sizes = sizes, .layouts = std::move(l)});
 }
 
@@ -43,9 +44,12 @@ std::vector<PointwiseCase> layout_cases(int operands, bool thorough) {
     cases.push_back({.sizes = {4, 0, 3}});
     return cases;
   }
-  add(cases, {{Contiguous, ZeroDim}, {ZeroDim, Contiguous}, {Step, Contiguous}, {Row, Column}}, matrix);
+  add(cases, {{Contiguous, ZeroDim}, {ZeroDim, Contiguous}, {Step, Contiguous}, {Row, Column}},
+      matrix);
   if (!thorough) return cases;
-  add(cases, {{Contiguous, Transposed}, {Rows, Step}, {Contiguous, Row, ZeroDim}, {Windows, Expanded}}, matrix);
+  add(cases,
+      {{Contiguous, Transposed}, {Rows, Step}, {Contiguous, Row, ZeroDim}, {Windows, Expanded}},
+      matrix);
   add(cases, {{Transposed}, {Column, Contiguous, Row}}, cube);
   cases.push_back({.sizes = {1000}, .layouts = {Shifted, Contiguous, Shifted}});
   cases.push_back({.sizes = {4, 0, 3}, .layouts = {Contiguous, Row}});
@@ -90,11 +94,20 @@ std::vector<PointwiseCase> mixed_cases(int operands) {
 
 namespace {
 
-/// Reasons for which a row may leave a call to ATen. Everything else that stays extern is a failure.
+/// Reasons for which a row may leave a call to ATen. Everything else that stays extern is a
+/// failure.
 const std::vector<std::string_view> kRefusals = {
-    "relu of Bool", "negation of Bool", "floor division of Bool", "truncating division of Bool", "power of Bool",
-    "clamp of Bool", "addcmul of Bool", "addcdiv of integers", "integer power with a tensor exponent",
-    "negative integer power", "ATen's half-precision kernels do not agree",
+    "relu of Bool",
+    "negation of Bool",
+    "floor division of Bool",
+    "truncating division of Bool",
+    "power of Bool",
+    "clamp of Bool",
+    "addcmul of Bool",
+    "addcdiv of integers",
+    "integer power with a tensor exponent",
+    "negative integer power",
+    "ATen's half-precision kernels do not agree",
 };
 
 bool is_truth(const Form& form, int tensor) {
@@ -107,9 +120,10 @@ bool is_promoted(const ops::PointwiseRow& row, const Form& form, int tensor) {
   return row.promoted >> form.tensor_at[static_cast<size_t>(tensor)] & 1;
 }
 
-Tensors make_operands(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c, at::ScalarType type,
-                      int call) {
-  Random random(seed_of(form.text, static_cast<uint64_t>(call) * 977 + static_cast<uint64_t>(type)));
+Tensors make_operands(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c,
+                      at::ScalarType type, int call) {
+  Random random(
+      seed_of(form.text, static_cast<uint64_t>(call) * 977 + static_cast<uint64_t>(type)));
   Tensors made;
   for (int i = 0; i < form.operands; ++i) {
     size_t at = static_cast<size_t>(i);
@@ -125,12 +139,14 @@ Tensors make_operands(const ops::PointwiseRow& row, const Form& form, const Poin
   return made;
 }
 
-/// out= tensors of the layout that the case asks for. What eager would make tells their sizes and dtypes.
+/// out= tensors of the layout that the case asks for. What eager would make tells their sizes and
+/// dtypes.
 void add_outs(const Form& form, const PointwiseCase& c, Tensors& arguments) {
   size_t operands = arguments.size(), outs = form.tensor_at.size() - operands;
   if (outs == 0) return;
   Tensors made = arguments;
-  for (size_t i = 0; i < outs; ++i) made.push_back(at::empty({0}, c.out_dtype.value_or(arguments[0].scalar_type())));
+  for (size_t i = 0; i < outs; ++i)
+    made.push_back(at::empty({0}, c.out_dtype.value_or(arguments[0].scalar_type())));
   // A result of another dtype than the operands' is found by letting eager complain.
   for (at::ScalarType type : {made.back().scalar_type(), at::kFloat, at::kBool, at::kLong}) {
     for (size_t i = 0; i < outs; ++i) made[operands + i] = at::empty({0}, type);
@@ -143,15 +159,18 @@ void add_outs(const Form& form, const PointwiseCase& c, Tensors& arguments) {
   Random random(7);
   for (size_t i = 0; i < outs; ++i) {
     const at::Tensor& like = made[operands + i];
-    arguments.push_back(lay_out(like.scalar_type(), ops::Domain::Any, 0, like.sizes().vec(), c.out_layout, random));
+    arguments.push_back(
+        lay_out(like.scalar_type(), ops::Domain::Any, 0, like.sizes().vec(), c.out_layout, random));
   }
 }
 
-/// Operands as ATen's vector loop likes them: contiguous, and as many as fill whole vectors. Empty where there is no such
-/// call: kernels of three operands have no vector loop for a 0-dim one, and of another dtype it cannot be spread.
+/// Operands as ATen's vector loop likes them: contiguous, and as many as fill whole vectors. Empty
+/// where there is no such call: kernels of three operands have no vector loop for a 0-dim one, and
+/// of another dtype it cannot be spread.
 Tensors padded(const Form& form, const Tensors& arguments) {
   std::vector<int64_t> sizes;
-  for (size_t i = 0; i < static_cast<size_t>(form.operands); ++i) sizes = at::infer_size(sizes, arguments[i].sizes());
+  for (size_t i = 0; i < static_cast<size_t>(form.operands); ++i)
+    sizes = at::infer_size(sizes, arguments[i].sizes());
   Tensors out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const at::Tensor& t = arguments[i];
@@ -168,7 +187,8 @@ Tensors padded(const Form& form, const Tensors& arguments) {
     } else {
       at::Tensor flat = t.expand(sizes).contiguous().flatten();
       int64_t missing = (64 - flat.numel() % 64) % 64;
-      if (missing > 0 && flat.numel() > 0) flat = at::cat({flat, flat.slice(0, 0, 1).expand({missing})});
+      if (missing > 0 && flat.numel() > 0)
+        flat = at::cat({flat, flat.slice(0, 0, 1).expand({missing})});
       out.push_back(flat.clone());
     }
   }
@@ -187,7 +207,8 @@ std::string label_of(const Form& form, const PointwiseCase& c, at::ScalarType ty
 
 }  // namespace
 
-Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c, at::ScalarType type) {
+Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c,
+               at::ScalarType type) {
   Check check;
   check.label = label_of(form, c, type);
   check.f = [form](const Tensors& tensors) { return call(form, tensors); };
@@ -203,7 +224,8 @@ Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCa
   if (row.exactness == ops::Exactness::Close) {
     check.body = nullptr;
     check.ulps = 1e9;  // the judge looks at the results
-    check.judge = [f = check.f](const Tensors& arguments, const Tensors& eager, const Tensors& came) {
+    check.judge = [f = check.f](const Tensors& arguments, const Tensors& eager,
+                                const Tensors& came) {
       return judge_by_double(f, arguments, eager, came);
     };
   }

@@ -9,16 +9,18 @@
 
 namespace graft::test {
 
-inline constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
-                                             at::kShort, at::kInt,    at::kLong, at::kByte,     at::kBool};
+inline constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16,
+                                             at::kChar,  at::kShort,  at::kInt,  at::kLong,
+                                             at::kByte,  at::kBool};
 
 struct PointwiseCase {
   std::vector<int64_t> sizes = {65};
-  std::vector<Layout> layouts = {};  ///< one an operand; the last one counts for those that are missing. Empty: contiguous
+  std::vector<Layout> layouts =
+      {};  ///< one an operand; the last one counts for those that are missing. Empty: contiguous
   Layout out_layout = Layout::Contiguous;
   std::optional<at::ScalarType> other = {};      ///< of operands from the second on
   std::optional<at::ScalarType> out_dtype = {};  ///< of out= tensors; otherwise eager's own
-  bool same_tensor = false;                 ///< all operands are one tensor
+  bool same_tensor = false;                      ///< all operands are one tensor
 };
 
 /// Dtypes that get every layout. The others share the addresses' code with these.
@@ -31,6 +33,7 @@ std::vector<PointwiseCase> out_cases(int operands);
 std::vector<PointwiseCase> mixed_cases(int operands);
 
 /// The call of `form` with operands as the case says, of dtype `type`.
-Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c, at::ScalarType type);
+Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c,
+               at::ScalarType type);
 
 }  // namespace graft::test

@@ -1,5 +1,5 @@
-// Every row of the pointwise table, every overload of its operator, every dtype: against eager. Adding a row to the
-// table adds its tests.
+// Every row of the pointwise table, every overload of its operator, every dtype: against eager.
+// Adding a row to the table adds its tests.
 #include <gtest/gtest.h>
 
 #include "oracle/pointwise_cases.h"
@@ -13,7 +13,9 @@ using ops::PointwiseRow;
 using Dtype = testing::TestWithParam<ScalarType>;
 class Pointwise : public Dtype {};
 
-std::string dtype_name(const testing::TestParamInfo<ScalarType>& info) { return c10::toString(info.param); }
+std::string dtype_name(const testing::TestParamInfo<ScalarType>& info) {
+  return c10::toString(info.param);
+}
 INSTANTIATE_TEST_SUITE_P(Oracle, Pointwise, testing::ValuesIn(kDtypes), dtype_name);
 
 /// Runs `cases(row, form)` for every row and the forms that `fits` accepts.
@@ -30,20 +32,23 @@ void sweep(const char* what, ScalarType type, Fits fits, Cases cases) {
 
 TEST_P(Pointwise, NewResults) {
   bool thorough = is_thorough(GetParam());
-  sweep("", GetParam(), [](const Form& form) { return !form.in_place && !form.out; },
-        [&](const Form& form) {
-          return form.variant > 0 ? few_cases(form.operands) : layout_cases(form.operands, thorough);
-        });
+  sweep(
+      "", GetParam(), [](const Form& form) { return !form.in_place && !form.out; },
+      [&](const Form& form) {
+        return form.variant > 0 ? few_cases(form.operands) : layout_cases(form.operands, thorough);
+      });
 }
 
 TEST_P(Pointwise, InPlace) {
-  sweep("in place", GetParam(), [](const Form& form) { return form.in_place; },
-        [](const Form& form) { return in_place_cases(form.operands, form.variant > 0); });
+  sweep(
+      "in place", GetParam(), [](const Form& form) { return form.in_place; },
+      [](const Form& form) { return in_place_cases(form.operands, form.variant > 0); });
 }
 
 TEST_P(Pointwise, OutArgument) {
-  sweep("out=", GetParam(), [](const Form& form) { return form.out && form.variant == 0; },
-        [](const Form& form) { return out_cases(form.operands); });
+  sweep(
+      "out=", GetParam(), [](const Form& form) { return form.out && form.variant == 0; },
+      [](const Form& form) { return out_cases(form.operands); });
 }
 
 /// Operands of different dtypes: the first has the test's dtype, the others one of each category.
@@ -53,8 +58,9 @@ TEST_P(Pointwise, MixedDtypes) {
     Reporter report(std::string(row.name) + " mixed");
     for (const Form& form : forms(row)) {
       if (form.operands < 2 || form.variant > 0 || form.out) continue;
-      for (ScalarType other : {ScalarType::Bool, ScalarType::Byte, ScalarType::Short, ScalarType::Long, ScalarType::BFloat16,
-                               ScalarType::Half, ScalarType::Float, ScalarType::Double})
+      for (ScalarType other :
+           {ScalarType::Bool, ScalarType::Byte, ScalarType::Short, ScalarType::Long,
+            ScalarType::BFloat16, ScalarType::Half, ScalarType::Float, ScalarType::Double})
         if (other != GetParam())
           for (PointwiseCase c : mixed_cases(form.operands)) {
             c.other = other;
@@ -65,7 +71,8 @@ TEST_P(Pointwise, MixedDtypes) {
 }
 
 class SixteenBits : public Dtype {};
-INSTANTIATE_TEST_SUITE_P(Oracle, SixteenBits, testing::Values(ScalarType::Half, ScalarType::BFloat16), dtype_name);
+INSTANTIATE_TEST_SUITE_P(Oracle, SixteenBits,
+                         testing::Values(ScalarType::Half, ScalarType::BFloat16), dtype_name);
 
 /// All 65,536 values, of rows with one operand.
 TEST_P(SixteenBits, EveryValue) {
@@ -83,14 +90,16 @@ TEST_P(SixteenBits, EveryValue) {
   }
 }
 
-/// An integer divided by zero throws what eager throws, be it in the first call or in one that runs a plan.
+/// An integer divided by zero throws what eager throws, be it in the first call or in one that runs
+/// a plan.
 TEST(Division, ByZeroThrowsAsEager) {
   for (const PointwiseRow& row : ops::pointwise_table()) {
     if (row.raises == nullptr || Reporter::skipped(row.name)) continue;
     Reporter report(std::string(row.name) + " by zero");
     for (const Form& form : forms(row)) {
       if (form.operands < 2) continue;
-      for (ScalarType type : {ScalarType::Byte, ScalarType::Short, ScalarType::Int, ScalarType::Long}) {
+      for (ScalarType type :
+           {ScalarType::Byte, ScalarType::Short, ScalarType::Int, ScalarType::Long}) {
         for (int first_zero : {0, 1, 2}) {
           Check check = check_of(row, form, {.sizes = {77}}, type);
           auto plain = check.arguments;
@@ -109,7 +118,8 @@ TEST(Division, ByZeroThrowsAsEager) {
 }
 
 TEST(Tables, EveryRowNamesAnOperatorWithForms) {
-  for (const PointwiseRow& row : ops::pointwise_table()) EXPECT_FALSE(forms(row).empty()) << row.name;
+  for (const PointwiseRow& row : ops::pointwise_table())
+    EXPECT_FALSE(forms(row).empty()) << row.name;
 }
 
 }  // namespace

@@ -12,13 +12,15 @@ bool accepts(const Recipe& recipe, at::ScalarType type) {
 
 namespace {
 
-at::Tensor make_input(const Input& input, at::ScalarType type, Layout layout, bool specials, Random& random) {
+at::Tensor make_input(const Input& input, at::ScalarType type, Layout layout, bool specials,
+                      Random& random) {
   int64_t count = 1;
   for (int64_t size : input.sizes) count *= size;
   switch (input.kind) {
     case Input::Kind::Indices: {
       at::Tensor out = at::empty({count}, at::kLong);
-      for (int64_t i = 0; i < count; ++i) out.mutable_data_ptr<int64_t>()[i] = random.below(input.bound);
+      for (int64_t i = 0; i < count; ++i)
+        out.mutable_data_ptr<int64_t>()[i] = random.below(input.bound);
       return out.reshape(input.sizes);
     }
     case Input::Kind::Distinct: {
@@ -28,10 +30,13 @@ at::Tensor make_input(const Input& input, at::ScalarType type, Layout layout, bo
         std::swap(all[i - 1], all[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
       return at::tensor(at::ArrayRef<int64_t>(all), at::kLong).slice(0, 0, count).clone();
     }
-    case Input::Kind::Mask: return random_values(at::kBool, ops::Domain::Any, 0, count, random).reshape(input.sizes);
+    case Input::Kind::Mask:
+      return random_values(at::kBool, ops::Domain::Any, 0, count, random).reshape(input.sizes);
     case Input::Kind::Positive:
-      return random_values(type, ops::Domain::Positive, 0, count, random, false).reshape(input.sizes);
-    case Input::Kind::Values: break;
+      return random_values(type, ops::Domain::Positive, 0, count, random, false)
+          .reshape(input.sizes);
+    case Input::Kind::Values:
+      break;
   }
   at::Tensor made = lay_out(type, ops::Domain::Small, 0, input.sizes, layout, random, specials);
   // A sum in which the largest number meets its opposite depends on its order, in double as well.
@@ -41,12 +46,16 @@ at::Tensor make_input(const Input& input, at::ScalarType type, Layout layout, bo
 
 double ulp_of(double value, at::ScalarType type) {
   int digits = type == at::kHalf ? 11 : type == at::kBFloat16 ? 8 : type == at::kFloat ? 24 : 53;
-  int smallest = type == at::kHalf ? -24 : type == at::kBFloat16 ? -133 : type == at::kFloat ? -149 : -1074;
+  int smallest = type == at::kHalf       ? -24
+                 : type == at::kBFloat16 ? -133
+                 : type == at::kFloat    ? -149
+                                         : -1074;
   if (value == 0 || !std::isfinite(value)) return std::ldexp(1.0, smallest);
   return std::ldexp(1.0, std::max(std::ilogb(value) + 1 - digits, smallest));
 }
 
-std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at::Tensor& came, double largest) {
+std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at::Tensor& came,
+                      double largest) {
   if (std::string d = layout_difference(eager, came); !d.empty()) return d;
   at::ScalarType type = eager.scalar_type();
   if (!at::isFloatingType(type)) return value_difference(eager, came);
@@ -58,12 +67,14 @@ std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at
   for (int64_t i = 0; i < r.numel(); ++i) {
     double x = r.data_ptr<double>()[i], y = e.data_ptr<double>()[i], z = c.data_ptr<double>()[i];
     auto place = [&] {
-      return "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " + number_text(y) + ", compiled " + number_text(z);
+      return "at " + index_text(i, r.sizes()) + ": in double " + number_text(x) + ", eager " +
+             number_text(y) + ", compiled " + number_text(z);
     };
     // What double says of an overflow or a NaN is what the type says of it, rounded.
     if (!std::isfinite(x) || !std::isfinite(y) || !std::isfinite(z)) {
       double rounded = at::full({}, x, at::kDouble).to(type).item<double>();
-      bool same = (std::isnan(z) && (std::isnan(rounded) || std::isnan(y))) || z == rounded || z == y;
+      bool same =
+          (std::isnan(z) && (std::isnan(rounded) || std::isnan(y))) || z == rounded || z == y;
       if (!same) return place();
       continue;
     }
@@ -75,16 +86,22 @@ std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at
     if (ours > came_worst) came_worst = ours, worst = place();
   }
   if (count == 0) return {};
-  // No larger than eager's: on the whole, with half a unit of slack. A single worst element is a matter of luck.
-  double eager_rms = std::sqrt(eager_sum / static_cast<double>(count)), came_rms = std::sqrt(came_sum / static_cast<double>(count));
-  if (type == at::kDouble ? came_worst <= 64 : came_rms <= 1.1 * eager_rms + 0.5 && came_worst <= 2 * eager_worst + 1) return {};
-  return "error of " + number_text(came_rms) + " (worst " + number_text(came_worst) + ") ulp where eager has " +
-         number_text(eager_rms) + " (" + number_text(eager_worst) + "); " + worst;
+  // No larger than eager's: on the whole, with half a unit of slack. A single worst element is a
+  // matter of luck.
+  double eager_rms = std::sqrt(eager_sum / static_cast<double>(count)),
+         came_rms = std::sqrt(came_sum / static_cast<double>(count));
+  if (type == at::kDouble ? came_worst <= 64
+                          : came_rms <= 1.1 * eager_rms + 0.5 && came_worst <= 2 * eager_worst + 1)
+    return {};
+  return "error of " + number_text(came_rms) + " (worst " + number_text(came_worst) +
+         ") ulp where eager has " + number_text(eager_rms) + " (" + number_text(eager_worst) +
+         "); " + worst;
 }
 
 }  // namespace
 
-std::string judge_by_double(const Function& f, const Tensors& arguments, const Tensors& eager, const Tensors& came) {
+std::string judge_by_double(const Function& f, const Tensors& arguments, const Tensors& eager,
+                            const Tensors& came) {
   Tensors wide;
   double largest = 0;
   for (const at::Tensor& t : arguments) {
@@ -114,13 +131,17 @@ Check check_of(const Recipe& recipe, at::ScalarType type, Layout layout) {
   check.must_fuse = check.must_fuse && recipe.must_fuse;
   check.f = recipe.f;
   check.arguments = [recipe, type, layout](int call) {
-    Random random(seed_of(recipe.label, static_cast<uint64_t>(call) * 31 + static_cast<uint64_t>(type)));
+    Random random(
+        seed_of(recipe.label, static_cast<uint64_t>(call) * 31 + static_cast<uint64_t>(type)));
     Tensors made;
-    // Special values in the first input only: what a weight of infinity does depends on how a formula is written.
-    for (const Input& input : recipe.inputs) made.push_back(make_input(input, type, layout, call == 3 && made.empty(), random));
+    // Special values in the first input only: what a weight of infinity does depends on how a
+    // formula is written.
+    for (const Input& input : recipe.inputs)
+      made.push_back(make_input(input, type, layout, call == 3 && made.empty(), random));
     return made;
   };
-  check.judge = [f = recipe.f](const Tensors& arguments, const Tensors& eager, const Tensors& came) {
+  check.judge = [f = recipe.f](const Tensors& arguments, const Tensors& eager,
+                               const Tensors& came) {
     return judge_by_double(f, arguments, eager, came);
   };
   check.ulps = 64;  // of arguments that are written: an out= tensor is a result too, and judged

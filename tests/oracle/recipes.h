@@ -1,5 +1,5 @@
-// Calls that reach the rows which are not pointwise: their arguments follow no common rule, so each is written down.
-// Tables.EveryRowHasARecipe fails for a row that none of these reaches.
+// Calls that reach the rows which are not pointwise: their arguments follow no common rule, so each
+// is written down. Tables.EveryRowHasARecipe fails for a row that none of these reaches.
 #pragma once
 
 #include <string>
@@ -17,16 +17,25 @@ struct Input {
   std::vector<int64_t> sizes;
   int64_t bound = 0;  ///< Indices: below this; Distinct: no two equal, below this
 };
-inline Input values(std::vector<int64_t> sizes) { return {Input::Kind::Values, std::move(sizes)}; }
-inline Input positive(std::vector<int64_t> sizes) { return {Input::Kind::Positive, std::move(sizes)}; }
+inline Input values(std::vector<int64_t> sizes) {
+  return {Input::Kind::Values, std::move(sizes)};
+}
+inline Input positive(std::vector<int64_t> sizes) {
+  return {Input::Kind::Positive, std::move(sizes)};
+}
 inline Input indices(std::vector<int64_t> sizes, int64_t bound) {
   return {Input::Kind::Indices, std::move(sizes), bound};
 }
-inline Input distinct(int64_t count, int64_t bound) { return {Input::Kind::Distinct, {count}, bound}; }
-inline Input mask(std::vector<int64_t> sizes) { return {Input::Kind::Mask, std::move(sizes)}; }
+inline Input distinct(int64_t count, int64_t bound) {
+  return {Input::Kind::Distinct, {count}, bound};
+}
+inline Input mask(std::vector<int64_t> sizes) {
+  return {Input::Kind::Mask, std::move(sizes)};
+}
 
 struct Recipe {
-  std::string label;          ///< "aten::sum dim=-1"; begins with the row that must be seen, fused or as a view
+  std::string
+      label;  ///< "aten::sum dim=-1"; begins with the row that must be seen, fused or as a view
   std::vector<Input> inputs;
   Function f;
   enum class Types : uint8_t { All, Floating, Numbers } types = Types::All;
@@ -46,8 +55,9 @@ bool accepts(const Recipe& recipe, at::ScalarType type);
 /// `layout` is that of the Values inputs.
 Check check_of(const Recipe& recipe, at::ScalarType type, Layout layout);
 
-/// Judges a floating result: its error against the same call in double is no larger than eager's, with a little slack. In
-/// double itself, the two differ by roundings of that type only.
-std::string judge_by_double(const Function& f, const Tensors& arguments, const Tensors& eager, const Tensors& came);
+/// Judges a floating result: its error against the same call in double is no larger than eager's,
+/// with a little slack. In double itself, the two differ by roundings of that type only.
+std::string judge_by_double(const Function& f, const Tensors& arguments, const Tensors& eager,
+                            const Tensors& came);
 
 }  // namespace graft::test

@@ -32,8 +32,11 @@ void add_dims(std::vector<Recipe>& to, std::string row, F f, Types types) {
     bool keep;
     size_t rank;
   };
-  const Over overs[] = {{" all", {}, false, 1}, {" dim=-1 keepdim", {-1}, true, 1}, {" dim=0", {0}, false, 2},
-                        {" dim=(0,-1)", {0, -1}, false, 3}, {" dim=1", {1}, false, 3}};
+  const Over overs[] = {{" all", {}, false, 1},
+                        {" dim=-1 keepdim", {-1}, true, 1},
+                        {" dim=0", {0}, false, 2},
+                        {" dim=(0,-1)", {0, -1}, false, 3},
+                        {" dim=1", {1}, false, 3}};
   for (const auto& sizes : kSizes)
     for (const Over& over : overs) {
       if (sizes.size() < over.rank) continue;
@@ -41,7 +44,10 @@ void add_dims(std::vector<Recipe>& to, std::string row, F f, Types types) {
       if (dims.empty())
         for (size_t d = 0; d < sizes.size(); ++d) dims.push_back(static_cast<int64_t>(d));
       bool keep = over.keep;
-      to.push_back({row + over.text, {values(sizes)}, one([=](const at::Tensor& x) { return f(x, dims, keep); }), types});
+      to.push_back({row + over.text,
+                    {values(sizes)},
+                    one([=](const at::Tensor& x) { return f(x, dims, keep); }),
+                    types});
     }
 }
 
@@ -51,7 +57,10 @@ void add_dim(std::vector<Recipe>& to, std::string row, F f, Types types) {
   for (const auto& sizes : kSizes)
     for (int64_t dim : {int64_t{-1}, int64_t{0}}) {
       if (dim == 0 && sizes.size() == 1) continue;
-      to.push_back({row + " dim=" + std::to_string(dim), {values(sizes)}, [=](const Tensors& t) { return f(t[0], dim); }, types});
+      to.push_back({row + " dim=" + std::to_string(dim),
+                    {values(sizes)},
+                    [=](const Tensors& t) { return f(t[0], dim); },
+                    types});
     }
 }
 
@@ -61,27 +70,66 @@ std::vector<Recipe> reduction_recipes() {
   std::vector<Recipe> r;
   using T = at::Tensor;
   using D = std::vector<int64_t>;
-  add_dims(r, "aten::sum", [](const T& x, const D& d, bool k) { return at::sum(x, Dims(d), k); }, Types::All);
-  add_dims(r, "aten::nansum", [](const T& x, const D& d, bool k) { return at::nansum(x, Dims(d), k); }, Types::Numbers);
-  add_dims(r, "aten::mean", [](const T& x, const D& d, bool k) { return at::mean(x, Dims(d), k); }, Types::Floating);
-  add_dims(r, "aten::amax", [](const T& x, const D& d, bool k) { return at::amax(x, d, k); }, Types::All);
-  add_dims(r, "aten::amin", [](const T& x, const D& d, bool k) { return at::amin(x, d, k); }, Types::All);
-  add_dims(r, "aten::any", [](const T& x, const D& d, bool k) { return at::any(x, Dims(d), k); }, Types::All);
-  add_dims(r, "aten::all", [](const T& x, const D& d, bool k) { return at::all(x, Dims(d), k); }, Types::All);
-  add_dims(r, "aten::count_nonzero", [](const T& x, const D& d, bool) { return at::count_nonzero(x, d); }, Types::All);
-  add_dims(r, "aten::var", [](const T& x, const D& d, bool k) { return at::var(x, Dims(d), true, k); }, Types::Floating);
-  add_dims(r, "aten::std", [](const T& x, const D& d, bool k) { return at::std(x, Dims(d), false, k); }, Types::Floating);
-  add_dims(r, "aten::logsumexp", [](const T& x, const D& d, bool k) { return at::logsumexp(x, d, k); }, Types::Floating);
+  add_dims(
+      r, "aten::sum", [](const T& x, const D& d, bool k) { return at::sum(x, Dims(d), k); },
+      Types::All);
+  add_dims(
+      r, "aten::nansum", [](const T& x, const D& d, bool k) { return at::nansum(x, Dims(d), k); },
+      Types::Numbers);
+  add_dims(
+      r, "aten::mean", [](const T& x, const D& d, bool k) { return at::mean(x, Dims(d), k); },
+      Types::Floating);
+  add_dims(
+      r, "aten::amax", [](const T& x, const D& d, bool k) { return at::amax(x, d, k); },
+      Types::All);
+  add_dims(
+      r, "aten::amin", [](const T& x, const D& d, bool k) { return at::amin(x, d, k); },
+      Types::All);
+  add_dims(
+      r, "aten::any", [](const T& x, const D& d, bool k) { return at::any(x, Dims(d), k); },
+      Types::All);
+  add_dims(
+      r, "aten::all", [](const T& x, const D& d, bool k) { return at::all(x, Dims(d), k); },
+      Types::All);
+  add_dims(
+      r, "aten::count_nonzero",
+      [](const T& x, const D& d, bool) { return at::count_nonzero(x, d); }, Types::All);
+  add_dims(
+      r, "aten::var", [](const T& x, const D& d, bool k) { return at::var(x, Dims(d), true, k); },
+      Types::Floating);
+  add_dims(
+      r, "aten::std", [](const T& x, const D& d, bool k) { return at::std(x, Dims(d), false, k); },
+      Types::Floating);
+  add_dims(
+      r, "aten::logsumexp", [](const T& x, const D& d, bool k) { return at::logsumexp(x, d, k); },
+      Types::Floating);
   for (double p : {0.0, 1.0, 2.0, 1.0 / 0.0, -1.0 / 0.0}) {
     std::string order = " p=" + std::to_string(p);
-    add_dims(r, "aten::linalg_vector_norm" + order, [p](const T& x, const D& d, bool k) { return at::linalg_vector_norm(x, p, Dims(d), k); }, Types::Floating);
-    add_dims(r, "aten::norm" + order, [p](const T& x, const D& d, bool k) { return at::norm(x, c10::Scalar(p), d, k); }, Types::Floating);
+    add_dims(
+        r, "aten::linalg_vector_norm" + order,
+        [p](const T& x, const D& d, bool k) { return at::linalg_vector_norm(x, p, Dims(d), k); },
+        Types::Floating);
+    add_dims(
+        r, "aten::norm" + order,
+        [p](const T& x, const D& d, bool k) { return at::norm(x, c10::Scalar(p), d, k); },
+        Types::Floating);
   }
-  add_dim(r, "aten::prod", [](const T& x, int64_t d) -> Tensors { return {at::prod(x, d)}; }, Types::All);
-  add_dim(r, "aten::cumsum", [](const T& x, int64_t d) -> Tensors { return {at::cumsum(x, d)}; }, Types::All);
-  add_dim(r, "aten::cumprod", [](const T& x, int64_t d) -> Tensors { return {at::cumprod(x, d)}; }, Types::All);
-  add_dim(r, "aten::argmax", [](const T& x, int64_t d) -> Tensors { return {at::argmax(x, d), at::argmax(x)}; }, Types::Numbers);
-  add_dim(r, "aten::argmin", [](const T& x, int64_t d) -> Tensors { return {at::argmin(x, d, true)}; }, Types::Numbers);
+  add_dim(
+      r, "aten::prod", [](const T& x, int64_t d) -> Tensors { return {at::prod(x, d)}; },
+      Types::All);
+  add_dim(
+      r, "aten::cumsum", [](const T& x, int64_t d) -> Tensors { return {at::cumsum(x, d)}; },
+      Types::All);
+  add_dim(
+      r, "aten::cumprod", [](const T& x, int64_t d) -> Tensors { return {at::cumprod(x, d)}; },
+      Types::All);
+  add_dim(
+      r, "aten::argmax",
+      [](const T& x, int64_t d) -> Tensors { return {at::argmax(x, d), at::argmax(x)}; },
+      Types::Numbers);
+  add_dim(
+      r, "aten::argmin", [](const T& x, int64_t d) -> Tensors { return {at::argmin(x, d, true)}; },
+      Types::Numbers);
   auto pair = [](auto f) {
     return [f](const T& x, int64_t d) -> Tensors {
       auto [a, b] = f(x, d);
@@ -89,61 +137,114 @@ std::vector<Recipe> reduction_recipes() {
     };
   };
   add_dim(r, "aten::max", pair([](const T& x, int64_t d) { return at::max(x, d); }), Types::All);
-  add_dim(r, "aten::min", pair([](const T& x, int64_t d) { return at::min(x, d, true); }), Types::All);
-  add_dim(r, "aten::aminmax", pair([](const T& x, int64_t d) { return at::aminmax(x, d); }), Types::All);
-  add_dim(r, "aten::var_mean", pair([](const T& x, int64_t d) { return at::var_mean(x, at::IntArrayRef{d}, true); }), Types::Floating);
-  add_dim(r, "aten::std_mean", pair([](const T& x, int64_t d) { return at::std_mean(x, at::IntArrayRef{d}, false); }), Types::Floating);
+  add_dim(r, "aten::min", pair([](const T& x, int64_t d) { return at::min(x, d, true); }),
+          Types::All);
+  add_dim(r, "aten::aminmax", pair([](const T& x, int64_t d) { return at::aminmax(x, d); }),
+          Types::All);
+  add_dim(r, "aten::var_mean",
+          pair([](const T& x, int64_t d) { return at::var_mean(x, at::IntArrayRef{d}, true); }),
+          Types::Floating);
+  add_dim(r, "aten::std_mean",
+          pair([](const T& x, int64_t d) { return at::std_mean(x, at::IntArrayRef{d}, false); }),
+          Types::Floating);
   for (const auto& sizes : kSizes) {
-    r.push_back({"aten::max all", {values(sizes)}, one([](const T& x) { return at::max(x); }), Types::All});
-    r.push_back({"aten::min all", {values(sizes)}, one([](const T& x) { return at::min(x); }), Types::All});
-    r.push_back({"aten::prod all", {values(sizes)}, one([](const T& x) { return at::prod(x); }), Types::All});
-    r.push_back({"aten::sum dtype", {values(sizes)}, one([](const T& x) { return at::sum(x, at::kDouble); }), Types::Numbers});
+    r.push_back(
+        {"aten::max all", {values(sizes)}, one([](const T& x) { return at::max(x); }), Types::All});
+    r.push_back(
+        {"aten::min all", {values(sizes)}, one([](const T& x) { return at::min(x); }), Types::All});
+    r.push_back({"aten::prod all",
+                 {values(sizes)},
+                 one([](const T& x) { return at::prod(x); }),
+                 Types::All});
+    r.push_back({"aten::sum dtype",
+                 {values(sizes)},
+                 one([](const T& x) { return at::sum(x, at::kDouble); }),
+                 Types::Numbers});
   }
   for (std::vector<int64_t> empty : {std::vector<int64_t>{0}, {4, 0}, {0, 4}}) {
-    r.push_back({"aten::sum empty", {values(empty)}, one([](const T& x) { return at::sum(x, Dims({-1})); })});
-    r.push_back({"aten::mean empty", {values(empty)}, one([](const T& x) { return at::mean(x, Dims({-1})); }), Types::Floating});
-    r.push_back({"aten::amax empty", {values(empty)}, one([](const T& x) { return at::amax(x, {0}); })});
+    r.push_back({"aten::sum empty", {values(empty)}, one([](const T& x) {
+                   return at::sum(x, Dims({-1}));
+                 })});
+    r.push_back({"aten::mean empty",
+                 {values(empty)},
+                 one([](const T& x) { return at::mean(x, Dims({-1})); }),
+                 Types::Floating});
+    r.push_back(
+        {"aten::amax empty", {values(empty)}, one([](const T& x) { return at::amax(x, {0}); })});
     r.push_back({"aten::all empty", {values(empty)}, one([](const T& x) { return at::all(x); })});
   }
-  r.push_back({"aten::sum 0-dim", {values({})}, one([](const T& x) { return at::sum(x, Dims({0})); })});
+  r.push_back(
+      {"aten::sum 0-dim", {values({})}, one([](const T& x) { return at::sum(x, Dims({0})); })});
   r.push_back({"aten::max 0-dim", {values({})}, two([](const T& x) { return at::max(x, 0); })});
-  r.push_back({"aten::sum out=", {values({7, 33}), values({7})}, [](const Tensors& t) -> Tensors {
+  r.push_back({"aten::sum out=",
+               {values({7, 33}), values({7})},
+               [](const Tensors& t) -> Tensors {
                  T out = t[1];
                  return {at::sum_out(out, t[0], Dims({1}))};
-               }, Types::Floating});
+               },
+               Types::Floating});
   return r;
 }
 
 std::vector<Recipe> norm_recipes() {
   std::vector<Recipe> r;
   using T = at::Tensor;
-  for (std::vector<int64_t> sizes : {std::vector<int64_t>{70, 65}, {7, 33}, {3, 5, 17}, {2, 1000}}) {
+  for (std::vector<int64_t> sizes :
+       {std::vector<int64_t>{70, 65}, {7, 33}, {3, 5, 17}, {2, 1000}}) {
     int64_t n = sizes.back();
     for (int64_t dim : {int64_t{-1}, int64_t{0}}) {
       std::string along = " dim=" + std::to_string(dim);
-      r.push_back({"aten::_softmax" + along, {values(sizes)}, one([=](const T& x) { return at::softmax(x, dim); }), Types::Floating});
-      r.push_back({"aten::_log_softmax" + along, {values(sizes)}, one([=](const T& x) { return at::log_softmax(x, dim); }), Types::Floating});
-      r.push_back({"aten::_safe_softmax" + along, {values(sizes)}, one([=](const T& x) { return at::_safe_softmax(x, dim); }), Types::Floating});
+      r.push_back({"aten::_softmax" + along,
+                   {values(sizes)},
+                   one([=](const T& x) { return at::softmax(x, dim); }),
+                   Types::Floating});
+      r.push_back({"aten::_log_softmax" + along,
+                   {values(sizes)},
+                   one([=](const T& x) { return at::log_softmax(x, dim); }),
+                   Types::Floating});
+      r.push_back({"aten::_safe_softmax" + along,
+                   {values(sizes)},
+                   one([=](const T& x) { return at::_safe_softmax(x, dim); }),
+                   Types::Floating});
     }
-    r.push_back({"aten::native_layer_norm", {values(sizes), values({n}), values({n})},
-                 [](const Tensors& t) -> Tensors { return {at::layer_norm(t[0], {t[0].size(-1)}, t[1], t[2])}; }, Types::Floating});
-    r.push_back({"aten::native_layer_norm statistics", {values(sizes)}, [](const Tensors& t) -> Tensors {
-                   auto [y, mean, rstd] = at::native_layer_norm(t[0], {t[0].size(-1)}, {}, {}, 1e-5);
+    r.push_back({"aten::native_layer_norm",
+                 {values(sizes), values({n}), values({n})},
+                 [](const Tensors& t) -> Tensors {
+                   return {at::layer_norm(t[0], {t[0].size(-1)}, t[1], t[2])};
+                 },
+                 Types::Floating});
+    r.push_back({"aten::native_layer_norm statistics",
+                 {values(sizes)},
+                 [](const Tensors& t) -> Tensors {
+                   auto [y, mean, rstd] =
+                       at::native_layer_norm(t[0], {t[0].size(-1)}, {}, {}, 1e-5);
                    return {y, mean, rstd};
-                 }, Types::Floating});
+                 },
+                 Types::Floating});
     // Composite in part: which operators it becomes is ATen's affair, so nothing has to be fused.
-    r.push_back({"aten::rms_norm", {values(sizes), values({n})},
-                 [](const Tensors& t) -> Tensors { return {at::rms_norm(t[0], {t[0].size(-1)}, t[1], 1e-5)}; }, Types::Floating, {}, false});
+    r.push_back({"aten::rms_norm",
+                 {values(sizes), values({n})},
+                 [](const Tensors& t) -> Tensors {
+                   return {at::rms_norm(t[0], {t[0].size(-1)}, t[1], 1e-5)};
+                 },
+                 Types::Floating,
+                 {},
+                 false});
   }
   for (bool logarithm : {false, true})
-    r.push_back({logarithm ? "aten::log_softmax out=" : "aten::softmax out=", {values({7, 33}), values({7, 33})},
+    r.push_back({logarithm ? "aten::log_softmax out=" : "aten::softmax out=",
+                 {values({7, 33}), values({7, 33})},
                  [logarithm](const Tensors& t) -> Tensors {
                    T out = t[1];
-                   return {logarithm ? at::log_softmax_out(out, t[0], 1) : at::softmax_out(out, t[0], 1)};
-                 }, Types::Floating});
+                   return {logarithm ? at::log_softmax_out(out, t[0], 1)
+                                     : at::softmax_out(out, t[0], 1)};
+                 },
+                 Types::Floating});
   auto batch = [&](const char* row, auto f) {
-    r.push_back({row, {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
-                 [f](const Tensors& t) -> Tensors { return {std::get<0>(f(t))}; }, Types::Floating});
+    r.push_back({row,
+                 {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
+                 [f](const Tensors& t) -> Tensors { return {std::get<0>(f(t))}; },
+                 Types::Floating});
   };
   batch("aten::_native_batch_norm_legit", [](const Tensors& t) {
     T mean = t[3], var = t[4];
@@ -152,13 +253,21 @@ std::vector<Recipe> norm_recipes() {
   batch("aten::_native_batch_norm_legit_no_training", [](const Tensors& t) {
     return at::_native_batch_norm_legit_no_training(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5);
   });
-  batch("aten::_batch_norm_no_update", [](const Tensors& t) { return at::_batch_norm_no_update(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5); });
-  r.push_back({"aten::native_group_norm", {values({2, 6, 5, 7}), values({6}), values({6})},
-               [](const Tensors& t) -> Tensors { return {at::group_norm(t[0], 3, t[1], t[2], 1e-5)}; }, Types::Floating});
-  r.push_back({"aten::native_batch_norm", {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
+  batch("aten::_batch_norm_no_update", [](const Tensors& t) {
+    return at::_batch_norm_no_update(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5);
+  });
+  r.push_back(
+      {"aten::native_group_norm",
+       {values({2, 6, 5, 7}), values({6}), values({6})},
+       [](const Tensors& t) -> Tensors { return {at::group_norm(t[0], 3, t[1], t[2], 1e-5)}; },
+       Types::Floating});
+  r.push_back({"aten::native_batch_norm",
+               {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
                [](const Tensors& t) -> Tensors {
-                 return {std::get<0>(at::native_batch_norm(t[0], t[1], t[2], t[3], t[4], false, 0.1, 1e-5))};
-               }, Types::Floating});
+                 return {std::get<0>(
+                     at::native_batch_norm(t[0], t[1], t[2], t[3], t[4], false, 0.1, 1e-5))};
+               },
+               Types::Floating});
   return r;
 }
 

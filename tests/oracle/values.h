@@ -1,5 +1,5 @@
-// Test data: random numbers of a domain, mixed with the values that kernels get wrong. Header-only, since the fuzzer
-// uses it as well.
+// Test data: random numbers of a domain, mixed with the values that kernels get wrong. Header-only,
+// since the fuzzer uses it as well.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,7 +14,8 @@
 
 namespace graft::test {
 
-/// SplitMix64: the same numbers on every machine and library version, which std's distributions do not promise.
+/// SplitMix64: the same numbers on every machine and library version, which std's distributions do
+/// not promise.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -53,13 +54,20 @@ inline uint64_t seed_of(std::string_view text, uint64_t more = 0) {
 inline double real_in(ops::Domain domain, int k, Random& random) {
   using enum ops::Domain;
   switch (domain) {
-    case Positive: return std::pow(10, random.uniform(-3, 3));
-    case Unit: return random.uniform(-1, 1);
-    case OpenUnit: return random.uniform(1e-3, 1 - 1e-3);
-    case AboveOne: return 1 + std::pow(10, random.uniform(-3, 3));
-    case Small: return random.uniform(-20, 20);
-    case Power: return k == 0 ? std::pow(10, random.uniform(-2, 2)) : random.uniform(-4, 4);
-    default: break;
+    case Positive:
+      return std::pow(10, random.uniform(-3, 3));
+    case Unit:
+      return random.uniform(-1, 1);
+    case OpenUnit:
+      return random.uniform(1e-3, 1 - 1e-3);
+    case AboveOne:
+      return 1 + std::pow(10, random.uniform(-3, 3));
+    case Small:
+      return random.uniform(-20, 20);
+    case Power:
+      return k == 0 ? std::pow(10, random.uniform(-2, 2)) : random.uniform(-4, 4);
+    default:
+      break;
   }
   if (random.chance(0.25)) return random.uniform(-1, 1) * std::exp2(random.uniform(-40, 40));
   if (random.chance(0.2)) return static_cast<double>(random.between(-6, 6)) / 2;
@@ -73,21 +81,27 @@ T integer_in(ops::Domain domain, int k, Random& random) {
   auto any = [&] { return static_cast<T>(random.chance(0.5) ? random.next() : random.next() % 7); };
   switch (domain) {
     case Positive:
-    case AboveOne: return static_cast<T>(random.between(1, 100));
+    case AboveOne:
+      return static_cast<T>(random.between(1, 100));
     case Unit:
-    case OpenUnit: return static_cast<T>(random.between(0, 1));
-    case Small: return static_cast<T>(random.between(std::is_signed_v<T> ? -20 : 0, 20));
-    case Power: return static_cast<T>(k == 0 ? random.between(0, 5) : random.between(0, 4));
+    case OpenUnit:
+      return static_cast<T>(random.between(0, 1));
+    case Small:
+      return static_cast<T>(random.between(std::is_signed_v<T> ? -20 : 0, 20));
+    case Power:
+      return static_cast<T>(k == 0 ? random.between(0, 5) : random.between(0, 4));
     case ShiftCount:
       if (k == 0) return any();
       return static_cast<T>(random.between(std::is_signed_v<T> ? -1 : 0, kBits));
     case Divisor: {
       T value = any();
-      // The smallest number over -1 is undefined in C++, and stops the process in eager where the type is as wide as int.
+      // The smallest number over -1 is undefined in C++, and stops the process in eager where the
+      // type is as wide as int.
       if (k > 0 && (value == T(0) || (sizeof(T) >= 4 && value == static_cast<T>(-1)))) return T(1);
       return value;
     }
-    default: return any();
+    default:
+      return any();
   }
 }
 
@@ -109,9 +123,25 @@ std::vector<T> special_values(ops::Domain domain, int k) {
     return values;
   } else {
     auto t = [](double v) { return static_cast<T>(static_cast<float>(v)); };
-    return {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), t(0.0), t(-0.0),
-            Limits::denorm_min(), -Limits::denorm_min(), Limits::min(), -Limits::min(),
-            Limits::max(), Limits::lowest(), t(1), t(-1), t(0.5), t(-0.5), t(1.5), t(2.5), t(-2), t(3)};
+    return {Limits::quiet_NaN(),
+            Limits::infinity(),
+            -Limits::infinity(),
+            t(0.0),
+            t(-0.0),
+            Limits::denorm_min(),
+            -Limits::denorm_min(),
+            Limits::min(),
+            -Limits::min(),
+            Limits::max(),
+            Limits::lowest(),
+            t(1),
+            t(-1),
+            t(0.5),
+            t(-0.5),
+            t(1.5),
+            t(2.5),
+            t(-2),
+            t(3)};
   }
 }
 

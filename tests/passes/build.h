@@ -46,7 +46,8 @@ struct ProgramBuilder {
 };
 
 inline ir::View slice(ir::View view, size_t dim, int64_t first, int64_t last) {
-  view.byte_offset += view.strides[dim] * first * static_cast<int64_t>(c10::elementSize(view.dtype));
+  view.byte_offset +=
+      view.strides[dim] * first * static_cast<int64_t>(c10::elementSize(view.dtype));
   view.sizes[dim] = last - first;
   return view;
 }

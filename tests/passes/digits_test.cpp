@@ -1,4 +1,5 @@
-// The digit test against brute force: what it claims about small random accesses must be true of every point.
+// The digit test against brute force: what it claims about small random accesses must be true of
+// every point.
 #include "passes/digits.h"
 
 #include <gtest/gtest.h>
@@ -39,11 +40,16 @@ Shape shape(std::vector<int64_t> axes, std::vector<int64_t> strides, int64_t off
   return s;
 }
 
-/// A random view, as eager programs make them: slices, permutations, broadcasts and flips of a dense buffer.
+/// A random view, as eager programs make them: slices, permutations, broadcasts and flips of a
+/// dense buffer.
 Shape random_view(std::mt19937& random, bool dense) {
-  auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  const std::vector<std::vector<int64_t>> bases = {{4, 6}, {24}, {2, 3, 4}, {2, 12}, {3, 8}, {12, 2}, {2, 2, 6}};
-  std::vector<int64_t> sizes = bases[static_cast<size_t>(pick(0, static_cast<int64_t>(bases.size()) - 1))];
+  auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  const std::vector<std::vector<int64_t>> bases = {{4, 6}, {24},    {2, 3, 4}, {2, 12},
+                                                   {3, 8}, {12, 2}, {2, 2, 6}};
+  std::vector<int64_t> sizes =
+      bases[static_cast<size_t>(pick(0, static_cast<int64_t>(bases.size()) - 1))];
   Shape s;
   s.access.storage = 0;
   int64_t stride = 24;
@@ -67,7 +73,8 @@ Shape random_view(std::mt19937& random, bool dense) {
   for (size_t k = 0; k < order.size(); ++k) order[k] = k;
   std::shuffle(order.begin(), order.end(), random);
   Shape permuted = s;
-  for (size_t k = 0; k < order.size(); ++k) permuted.axes[k] = s.axes[order[k]], permuted.access.strides[k] = s.access.strides[order[k]];
+  for (size_t k = 0; k < order.size(); ++k)
+    permuted.axes[k] = s.axes[order[k]], permuted.access.strides[k] = s.access.strides[order[k]];
   return permuted;
 }
 
@@ -81,7 +88,9 @@ TEST(Digits, RelateHoldsForEveryPoint) {
     std::set<int64_t> stored;
     each_point(store, [&](const auto&, int64_t address) { stored.insert(address); });
     bool any = false, all = true;
-    each_point(access, [&](const auto&, int64_t address) { (stored.count(address) ? any : all) = stored.count(address); });
+    each_point(access, [&](const auto&, int64_t address) {
+      (stored.count(address) ? any : all) = stored.count(address);
+    });
     if (overlap.relation == Relation::Disjoint) ASSERT_FALSE(any) << "round " << round;
     if (overlap.relation == Relation::Covered) {
       ASSERT_TRUE(all) << "round " << round;
@@ -89,7 +98,8 @@ TEST(Digits, RelateHoldsForEveryPoint) {
         int64_t made = store.access.offset;
         for (size_t p = 0; p < store.axes.size(); ++p) {
           int64_t index = overlap.map.constant[p];
-          for (size_t a = 0; a < point.size(); ++a) index += overlap.map.coefficient[p][a] * point[a];
+          for (size_t a = 0; a < point.size(); ++a)
+            index += overlap.map.coefficient[p][a] * point[a];
           ASSERT_GE(index, 0);
           ASSERT_LT(index, store.axes[p]);
           made += index * store.access.strides[p];
@@ -101,7 +111,8 @@ TEST(Digits, RelateHoldsForEveryPoint) {
       ASSERT_GT(overlap.at, 0);
       ASSERT_LT(overlap.at, access.axes[static_cast<size_t>(overlap.axis)]);
     }
-    if (overlap.relation == Relation::NeedSplit) ASSERT_EQ(access.axes[static_cast<size_t>(overlap.axis)] % overlap.at, 0);
+    if (overlap.relation == Relation::NeedSplit)
+      ASSERT_EQ(access.axes[static_cast<size_t>(overlap.axis)] % overlap.at, 0);
   }
   for (int count : seen) EXPECT_GT(count, 500);  // every answer is exercised
 }
@@ -145,7 +156,8 @@ TEST(Digits, FlatReaderOfRowsNeedsASplit) {
 TEST(Digits, DtypeViewsAreUnknown) {
   Shape store = shape({8}, {1}, 0), access = shape({8}, {1}, 0);
   access.access.dtype = c10::ScalarType::Int;
-  EXPECT_EQ(relate(store.access, store.axes, access.access, access.axes).relation, Relation::Unknown);
+  EXPECT_EQ(relate(store.access, store.axes, access.access, access.axes).relation,
+            Relation::Unknown);
 }
 
 }  // namespace

@@ -19,14 +19,17 @@ std::string schedule_of(const ProgramBuilder& b, std::vector<std::string> skip =
   settings.skip = std::move(skip);
   std::string text = ir::print(run(b.program, settings));
   // The grain is a tuning constant, not structure.
-  for (size_t at; (at = text.find(" grain ")) != std::string::npos;) text.erase(at, text.find('\n', at) - at);
+  for (size_t at; (at = text.find(" grain ")) != std::string::npos;)
+    text.erase(at, text.find('\n', at) - at);
   return text;
 }
 
 ProgramBuilder rope() {
   ProgramBuilder b;
-  auto q = b.argument({2, 16, 512, 128}), cos = b.argument({512, 128}), sin = b.argument({512, 128});
-  auto scaled = b.temporary(q.sizes), negative = b.temporary({2, 16, 512, 64}), half = b.temporary(q.sizes), turned = b.temporary(q.sizes);
+  auto q = b.argument({2, 16, 512, 128}), cos = b.argument({512, 128}),
+       sin = b.argument({512, 128});
+  auto scaled = b.temporary(q.sizes), negative = b.temporary({2, 16, 512, 64}),
+       half = b.temporary(q.sizes), turned = b.temporary(q.sizes);
   auto out = b.output(q.sizes);
   auto copy = [](Value x) { return x; };
   auto mul = [](Value x, Value y) { return x * y; };
@@ -59,9 +62,11 @@ TEST(Pipeline, SkippedPassesLeaveOneKernelAStatement) {
 
 TEST(Pipeline, ResidualAndRmsNormIsOnePassOverMemory) {
   ProgramBuilder b;
-  auto x = b.argument({4096, 2048}, kBFloat16), r = b.argument({4096, 2048}, kBFloat16), w = b.argument({2048}, kBFloat16);
+  auto x = b.argument({4096, 2048}, kBFloat16), r = b.argument({4096, 2048}, kBFloat16),
+       w = b.argument({2048}, kBFloat16);
   auto h = b.output(x.sizes, kBFloat16);
-  auto f = b.temporary(x.sizes), square = b.temporary(x.sizes), sum = b.temporary({4096, 1}), scale = b.temporary({4096, 1});
+  auto f = b.temporary(x.sizes), square = b.temporary(x.sizes), sum = b.temporary({4096, 1}),
+       scale = b.temporary({4096, 1});
   auto y = b.temporary(x.sizes, kBFloat16), out = b.output(x.sizes, kBFloat16);
   b.map(h, [](Value a, Value c) { return (a.to(kFloat) + c.to(kFloat)).to(kBFloat16); }, x, r);
   b.map(f, [](Value a) { return a.to(kFloat); }, h);
@@ -70,24 +75,27 @@ TEST(Pipeline, ResidualAndRmsNormIsOnePassOverMemory) {
   b.map(scale, [](Value a) { return 1.0 / (a / 2048.0).op(ir::Op::Sqrt); }, sum);
   b.map(y, [](Value a, Value c) { return (a * c).to(kBFloat16); }, f, scale);
   b.map(out, [](Value a, Value c) { return (a.to(kFloat) * c.to(kFloat)).to(kBFloat16); }, y, w);
-  EXPECT_EQ(schedule_of(b),
-            "kernel map_sum_map v0:4096\n"
-            "  scratch %6: 4 bytes at 0\n"
-            "  scratch %7: 4 bytes at 64\n"
-            "  vector v1:2048\n"
-            "    %3[v0*2048+v1] bf16 = bf16((f32(%0[v0*2048+v1]) + f32(%1[v0*2048+v1])))\n"
-            "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = f32(%3[v0*2048+v1])\n"
-            "  %7[0] f32 = (1 / sqrt((%6[0] / 2048)))\n"
-            "  vector v2:2048\n"
-            "    %9[v0*2048+v2] bf16 = bf16((f32(bf16((f32(%3[v0*2048+v2]) * %7[0]))) * f32(%2[v2])))\n"
-            "result 0 = %3 bf16[4096,2048]:(2048,1)\n"
-            "result 1 = %9 bf16[4096,2048]:(2048,1)\n");
+  EXPECT_EQ(
+      schedule_of(b),
+      "kernel map_sum_map v0:4096\n"
+      "  scratch %6: 4 bytes at 0\n"
+      "  scratch %7: 4 bytes at 64\n"
+      "  vector v1:2048\n"
+      "    %3[v0*2048+v1] bf16 = bf16((f32(%0[v0*2048+v1]) + f32(%1[v0*2048+v1])))\n"
+      "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = "
+      "f32(%3[v0*2048+v1])\n"
+      "  %7[0] f32 = (1 / sqrt((%6[0] / 2048)))\n"
+      "  vector v2:2048\n"
+      "    %9[v0*2048+v2] bf16 = bf16((f32(bf16((f32(%3[v0*2048+v2]) * %7[0]))) * f32(%2[v2])))\n"
+      "result 0 = %3 bf16[4096,2048]:(2048,1)\n"
+      "result 1 = %9 bf16[4096,2048]:(2048,1)\n");
 }
 
 TEST(Pipeline, SoftmaxRunsRowByRowInScratch) {
   ProgramBuilder b;
   auto s = b.argument({64, 256, 256}), mask = b.argument({256, 256});
-  auto t = b.temporary(s.sizes), most = b.temporary({64, 256, 1}), e = b.temporary(s.sizes), sum = b.temporary({64, 256, 1}), out = b.output(s.sizes);
+  auto t = b.temporary(s.sizes), most = b.temporary({64, 256, 1}), e = b.temporary(s.sizes),
+       sum = b.temporary({64, 256, 1}), out = b.output(s.sizes);
   b.map(t, [](Value a, Value m) { return a * 0.125 + m; }, s, mask);
   b.reduce_last(most, ReduceOp::Max, t, kFloat);
   b.map(e, [](Value a, Value m) { return call(ir::Routine::InlineExp, a - m); }, t, most);
@@ -95,7 +103,9 @@ TEST(Pipeline, SoftmaxRunsRowByRowInScratch) {
   b.map(out, [](Value a, Value m) { return a / m; }, e, sum);
   std::string text = schedule_of(b);
   EXPECT_NE(text.find("kernel map_max_map_sum_map v0:64 v1:256\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("%2[v2] f32 = ((%0[v0*65536+v1*256+v2] * 0.125) + %1[v1*256+v2])"), std::string::npos) << text;
+  EXPECT_NE(text.find("%2[v2] f32 = ((%0[v0*65536+v1*256+v2] * 0.125) + %1[v1*256+v2])"),
+            std::string::npos)
+      << text;
   EXPECT_EQ(text.find("arena"), std::string::npos) << text;
 }
 
@@ -114,7 +124,8 @@ TEST(Pipeline, PrimeLengthKeepsItsTail) {
   auto out = b.output({1});
   b.reduce_last(out, ReduceOp::Sum, x, kDouble);
   std::string text = schedule_of(b);
-  EXPECT_NE(text.find("vector v1:123\n"), std::string::npos) << text;  // 122 parts of 8192, and one of 579
+  EXPECT_NE(text.find("vector v1:123\n"), std::string::npos)
+      << text;  // 122 parts of 8192, and one of 579
   EXPECT_NE(text.find(":579\n"), std::string::npos) << text;
 }
 
@@ -134,8 +145,8 @@ TEST(Pipeline, ReaderOfAnOverwrittenInputIsNotMovedPastTheWrite) {
   auto x = b.argument({64});
   auto t = b.temporary({64});
   auto out = b.output({64});
-  b.map(t, [](Value a) { return a * 2.0; }, x);     // reads x …
-  b.map(x, [](Value a) { return a + 1.0; }, x);     // … which is then changed in place
+  b.map(t, [](Value a) { return a * 2.0; }, x);  // reads x …
+  b.map(x, [](Value a) { return a + 1.0; }, x);  // … which is then changed in place
   b.map(out, [](Value a) { return a + 3.0; }, t);
   std::string text = schedule_of(b, {"fuse"});
   EXPECT_NE(text.find("%1[v0] f32 = (%0[v0] * 2)"), std::string::npos) << text;
@@ -147,7 +158,9 @@ TEST(Pipeline, ShiftedInPlaceReadsStayApart) {
   auto x = b.argument({1 << 16});
   auto out = b.output({(1 << 16) - 1});
   b.map(x, [](Value a) { return a + 1.0; }, x);
-  b.map(out, [](Value a) { return a * 2.0; }, slice(x, 0, 1, 1 << 16));  // reads what a neighbouring iteration stored
+  b.map(
+      out, [](Value a) { return a * 2.0; },
+      slice(x, 0, 1, 1 << 16));  // reads what a neighbouring iteration stored
   std::string text = schedule_of(b);
   EXPECT_EQ(text.find("kernel map"), 0u);
   EXPECT_NE(text.find("kernel map", 1), std::string::npos) << text;
@@ -170,7 +183,8 @@ TEST(Pipeline, VisibleStoresStayBehindTheCheck) {
   auto x = b.argument({64});
   auto flag = b.temporary({1}, c10::ScalarType::Bool);
   ir::StatementBuilder s(x.sizes);
-  Value bad = s.reduce(ReduceOp::Or, lt(s.load(x), s.constant(0, kFloat)), {true}, c10::ScalarType::Bool);
+  Value bad =
+      s.reduce(ReduceOp::Or, lt(s.load(x), s.constant(0, kFloat)), {true}, c10::ScalarType::Bool);
   b.program.items.emplace_back(s.store(flag, bad));
   b.program.items.emplace_back(ir::Abort{flag.storage, -1});
   b.map(x, [](Value a) { return a + 1.0; }, x);
@@ -189,7 +203,9 @@ TEST(Pipeline, AMalformedProgramIsNamed) {
     run(b.program, {});
     FAIL() << "a store past the end of its storage went through";
   } catch (const std::logic_error& error) {
-    EXPECT_NE(std::string(error.what()).find("reaches bytes 0 to 32 of storage %1, which has 16"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("reaches bytes 0 to 32 of storage %1, which has 16"),
+              std::string::npos)
+        << error.what();
   }
 }
 

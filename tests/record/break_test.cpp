@@ -39,10 +39,7 @@ TEST_F(Breaks, SizesThatDependOnData) {
 
 TEST_F(Breaks, DataFilledPastTheDispatcher) {
   expect_broken(
-      trace_of({x},
-               [&] {
-                 return Tensors{x.select(1, 0) + at::tensor({1.F, 2.F, 3.F, 4.F})};
-               }),
+      trace_of({x}, [&] { return Tensors{x.select(1, 0) + at::tensor({1.F, 2.F, 3.F, 4.F})}; }),
       {"aten::add.Tensor", "aten::empty.memory_format", "f32[4]", "capture it or pass it"});
   expect_broken(trace_of({x},
                          [&] {
@@ -51,10 +48,7 @@ TEST_F(Breaks, DataFilledPastTheDispatcher) {
                            return Tensors{x * table};
                          }),
                 {"aten::mul.Tensor", "aten::empty.memory_format", "data pointer"});
-  expect_broken(trace_of({x},
-                         [&] {
-                           return Tensors{at::tensor({1.F, 2.F})};
-                         }),
+  expect_broken(trace_of({x}, [&] { return Tensors{at::tensor({1.F, 2.F})}; }),
                 {"result 0", "data pointer"});
   expect_broken(trace_of({x},
                          [&] {
@@ -151,10 +145,7 @@ TEST_F(Breaks, ACapturedTensorInAnArgumentsMemory) {
 
 TEST_F(Breaks, OutsideOfTheArgument) {
   const at::Tensor row = x[1];
-  expect_broken(trace_of({row},
-                         [&] {
-                           return Tensors{row.as_strided({2, 8}, {8, 1}) + 1};
-                         }),
+  expect_broken(trace_of({row}, [&] { return Tensors{row.as_strided({2, 8}, {8, 1}) + 1}; }),
                 {"argument 0", "bytes 0 to 64", "0 to 32"});
   expect_broken(trace_of({row}, [&] { return Tensors{row.as_strided({8}, {1}, 8) + 1}; }),
                 {"aten::as_strided", "storage_offset"});

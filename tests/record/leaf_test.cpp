@@ -40,10 +40,7 @@ TEST_F(Leaf, WhatRunsInsideALeafIsNotSeen) {
   EXPECT_EQ(names(trace), (Names{"aten::_scaled_dot_product_flash_attention_for_cpu"}));
   EXPECT_EQ(trace.ops[0].outputs.size(), 2U);
   // stack runs cat, and mul.Scalar runs mul.Tensor: both are leaves themselves.
-  EXPECT_EQ(names(trace_of({x},
-                           [&] {
-                             return Tensors{at::stack({x, x * 2})};
-                           })),
+  EXPECT_EQ(names(trace_of({x}, [&] { return Tensors{at::stack({x, x * 2})}; })),
             (Names{"aten::mul.Scalar", "aten::stack"}));
 }
 
@@ -131,9 +128,8 @@ TEST_F(Leaf, AutocastCastsAreOperators) {
   const at::Tensor parameter = at::randn({8, 8}).set_requires_grad(true);
   at::autocast::set_autocast_enabled(at::kCPU, true);
   at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  const Trace trace = trace_of({x}, [&] {
-    return Tensors{at::mm(x, parameter), at::mm(x, parameter)};
-  });
+  const Trace trace =
+      trace_of({x}, [&] { return Tensors{at::mm(x, parameter), at::mm(x, parameter)}; });
   at::autocast::set_autocast_enabled(at::kCPU, false);
   expect_whole(trace);
   // Autocast would cast a parameter once and remember it; a plan must cast it at each call.

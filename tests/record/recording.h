@@ -17,8 +17,7 @@ using Tensors = std::vector<at::Tensor>;
 /// Records `fn`, which returns the tensors of its result.
 inline Trace trace_of(const Tensors& args, const std::function<Tensors()>& fn) {
   Tensors out;
-  return record(
-      args, [&] { out = fn(); }, [&] { return out; });
+  return record(args, [&] { out = fn(); }, [&] { return out; });
 }
 
 inline std::vector<std::string> names(const Trace& trace) {

@@ -104,8 +104,8 @@ TEST_F(Results, InferenceTensorsHaveNoVersion) {
 
 TEST_F(Results, TheRunIsARealRun) {
   at::Tensor result;
-  const Trace trace = record(
-      {x}, [&] { result = x * 3 + weight; }, [&] { return Tensors{result}; });
+  const Trace trace =
+      record({x}, [&] { result = x * 3 + weight; }, [&] { return Tensors{result}; });
   expect_whole(trace);
   EXPECT_TRUE(result.equal(x * 3 + weight));
 }

@@ -63,8 +63,7 @@ TEST_F(Session, ANestedRecordingIsSeenThrough) {
   Trace inner;
   const Trace outer = trace_of({x}, [&] {
     at::Tensor y;
-    inner = record(
-        {x}, [&] { y = x.sin(); }, [&] { return Tensors{y}; });
+    inner = record({x}, [&] { y = x.sin(); }, [&] { return Tensors{y}; });
     return Tensors{y.cos()};
   });
   EXPECT_EQ(names(outer), (std::vector<std::string>{"aten::sin", "aten::cos"}));

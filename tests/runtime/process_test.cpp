@@ -138,7 +138,7 @@ TEST(Process, TraceDirectory) {
   for (const auto& entry : fs::recursive_directory_iterator(top))
     names += entry.path().filename().string() + "\n";
   for (const char* part :
-       {"my_function-", "trace.txt", "00-lower.txt", "operators.txt", ".ll", ".s"})
+       {"my_function-", "trace.txt", "00-lower.txt", "operators.txt", "report.txt", ".ll", ".s"})
     EXPECT_NE(names.find(part), std::string::npos) << part << " in\n" << names;
   fs::remove_all(top);
   Ran bad = run_alone("Process.DISABLED_OneThatCompiles", "GRAFT_TRACE=/proc/nowhere");

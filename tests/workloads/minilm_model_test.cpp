@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Routines sum in different orders: one of eager's attentions gives Hugging Face's bits, the other is 1.2e-7 away.
+// Routines sum in different orders: one of eager's attentions gives Hugging Face's bits, the other
+// is 1.2e-7 away.
 constexpr double kTolerance = 1e-5;
 
 class MiniLMModelTest : public ::testing::Test {

@@ -13,8 +13,9 @@
 
 namespace graft::detail {
 
-/// The caller's arguments, flattened in order. Tensors by pointer (never null; may be undefined); everything else a plan
-/// depends on (scalar bits, container sizes, string bytes) as words in `statics`.
+/// The caller's arguments, flattened in order. Tensors by pointer (never null; may be undefined);
+/// everything else a plan depends on (scalar bits, container sizes, string bytes) as words in
+/// `statics`.
 struct FlatArgs {
   c10::SmallVector<const at::Tensor*, 8> tensors;
   c10::SmallVector<uint64_t, 8> statics;
@@ -25,13 +26,16 @@ class CallBase {
  public:
   FlatArgs args;
 
-  /// Runs the wrapped function on the caller's own arguments and keeps its result. May throw what the function throws.
+  /// Runs the wrapped function on the caller's own arguments and keeps its result. May throw what
+  /// the function throws.
   virtual void run_eager() = 0;
   /// The tensors of the kept result, flattened. Only after run_eager.
   virtual std::vector<at::Tensor> result_tensors() const = 0;
-  /// Everything else of the kept result (numbers, container sizes), as words: a plan takes them for constants.
+  /// Everything else of the kept result (numbers, container sizes), as words: a plan takes them for
+  /// constants.
   virtual std::vector<uint64_t> result_words() const = 0;
-  /// The kept result with its tensors undefined: what a plan fills in at a later call. Scalars in it are constants.
+  /// The kept result with its tensors undefined: what a plan fills in at a later call. Scalars in
+  /// it are constants.
   virtual std::shared_ptr<const void> result_prototype() const = 0;
   /// Makes the result: the prototype with its tensors replaced, in flattening order.
   virtual void set_result(const void* prototype, at::Tensor* tensors) = 0;

@@ -1,4 +1,5 @@
-// Sees through arguments and results: tensors, scalars, and the standard containers of them. Not for users.
+// Sees through arguments and results: tensors, scalars, and the standard containers of them. Not
+// for users.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +25,8 @@ struct Flatten {
   static constexpr bool known = false;
 };
 
-/// `visit(x, leaf)` calls leaf.tensor(t) for each tensor and leaf.word(w) for each static word, in a fixed order.
-/// X is T or const T.
+/// `visit(x, leaf)` calls leaf.tensor(t) for each tensor and leaf.word(w) for each static word, in
+/// a fixed order. X is T or const T.
 template <>
 struct Flatten<at::Tensor> {
   static constexpr bool known = true;
@@ -158,15 +159,18 @@ struct Flatten<std::tuple<T...>> {
 template <class... Args>
 constexpr void check_arguments() {
   static_assert((Flatten<Args>::known && ...),
-                "graft::compile: an argument of this type is not one Graft can see through, so a plan could not know "
-                "what it depends on. Pass tensors, numbers, enums, std::string, at::Scalar, or std::vector / array / "
+                "graft::compile: an argument of this type is not one Graft can see through, so a "
+                "plan could not know "
+                "what it depends on. Pass tensors, numbers, enums, std::string, at::Scalar, or "
+                "std::vector / array / "
                 "optional / pair / tuple / map of those; unpack other types before the call.");
 }
 
 template <class R>
 constexpr void check_result() {
   static_assert(std::is_void_v<R> || Flatten<R>::known,
-                "graft::compile: a result of this type is not one Graft can rebuild. Return tensors, numbers, or "
+                "graft::compile: a result of this type is not one Graft can rebuild. Return "
+                "tensors, numbers, or "
                 "std::vector / array / optional / pair / tuple / map of those (or void).");
 }
 
@@ -210,7 +214,8 @@ class Call final : public CallBase {
       std::apply([&](auto&... a) { f_(a...); }, arguments_);
       result_.emplace();
     } else {
-      result_.emplace(std::apply([&](auto&... a) -> decltype(auto) { return f_(a...); }, arguments_));
+      result_.emplace(
+          std::apply([&](auto&... a) -> decltype(auto) { return f_(a...); }, arguments_));
     }
   }
   std::vector<at::Tensor> result_tensors() const override {

@@ -4,10 +4,14 @@ namespace graft::codegen {
 
 llvm::Value* Emitter::stride(const Stride& s) {
   switch (s.kind) {
-    case StrideKind::Zero: return i64(0);
-    case StrideKind::One: return i64(1);
-    case StrideKind::MinusOne: return i64(-1);
-    case StrideKind::Argument: break;
+    case StrideKind::Zero:
+      return i64(0);
+    case StrideKind::One:
+      return i64(1);
+    case StrideKind::MinusOne:
+      return i64(-1);
+    case StrideKind::Argument:
+      break;
   }
   return integer(s.slot);
 }
@@ -41,7 +45,8 @@ llvm::Value* Emitter::pointer(int access, int depth) {
         At at(*this, depth);
         made = b_.CreateGEP(element, made, range_offset(affine.shape));
       }
-    } else if (const Stride& s = shape.strides[static_cast<size_t>(l.var)]; !l.vector && s.kind != StrideKind::Zero) {
+    } else if (const Stride& s = shape.strides[static_cast<size_t>(l.var)];
+               !l.vector && s.kind != StrideKind::Zero) {
       At at(*this, depth);
       made = b_.CreateGEP(element, made, b_.CreateMul(frames_[f].index, stride(s)));
     }
@@ -50,23 +55,27 @@ llvm::Value* Emitter::pointer(int access, int depth) {
   return made;
 }
 
-llvm::Value* Emitter::uniform_pointer(int access, const std::vector<std::pair<int, Stride>>& indirect) {
+llvm::Value* Emitter::uniform_pointer(int access,
+                                      const std::vector<std::pair<int, Stride>>& indirect) {
   llvm::Value* base = pointer(access, at_depth_);
   llvm::Type* element = mem(layout_.accesses[static_cast<size_t>(access)].dtype);
   for (const auto& [index, s] : indirect)
-    if (!value(index).varying && s.kind != StrideKind::Zero) base = b_.CreateGEP(element, base, b_.CreateMul(get(index), stride(s)));
+    if (!value(index).varying && s.kind != StrideKind::Zero)
+      base = b_.CreateGEP(element, base, b_.CreateMul(get(index), stride(s)));
   return base;
 }
 
 /// Along the lanes of the vector loop that is open.
 Stride Emitter::lane_stride(int access) const {
   if (lanes_.empty()) return {};
-  const Shape& shape = layout_.shapes[static_cast<size_t>(layout_.accesses[static_cast<size_t>(access)].shape)];
+  const Shape& shape =
+      layout_.shapes[static_cast<size_t>(layout_.accesses[static_cast<size_t>(access)].shape)];
   return shape.strides[static_cast<size_t>(loop(lanes_loop_).var)];
 }
 
 /// Elements from the uniform pointer to each lane's element.
-llvm::Value* Emitter::lane_offsets(int access, const std::vector<std::pair<int, Stride>>& indirect) {
+llvm::Value* Emitter::lane_offsets(int access,
+                                   const std::vector<std::pair<int, Stride>>& indirect) {
   llvm::Value* sum = nullptr;
   auto add = [&](llvm::Value* part) { sum = sum ? b_.CreateAdd(sum, part) : part; };
   if (Stride s = lane_stride(access); s.kind != StrideKind::Zero) {
@@ -96,7 +105,8 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   llvm::Value* base = uniform_pointer(v.access, v.indirect);
   llvm::Align align(c10::elementSize(affine.dtype));
   llvm::Value* on = v.varying ? mask() : nullptr;
-  if (v.guard >= 0 && value(v.guard).varying) on = on ? b_.CreateAnd(on, get(v.guard)) : get(v.guard);
+  if (v.guard >= 0 && value(v.guard).varying)
+    on = on ? b_.CreateAnd(on, get(v.guard)) : get(v.guard);
   if (!v.varying) {
     return to_register(b_.CreateAlignedLoad(element, base, align), affine.dtype);
   }
@@ -107,12 +117,15 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   } else if (s.kind == StrideKind::One) {
     x = memory_.load(b_.CreateGEP(element, base, lanes_[copy_].index), element, on);
   } else if (s.kind == StrideKind::MinusOne) {
-    x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)), element, on);
+    x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)),
+                              element, on);
   } else if (s.kind == StrideKind::Argument) {
     x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
   } else {
-    // One place for all lanes, read under a guard of theirs: if it holds for none, the place may not exist.
-    x = splat(b_.CreateAlignedLoad(element, b_.CreateSelect(b_.CreateOrReduce(on), base, spare_), align));
+    // One place for all lanes, read under a guard of theirs: if it holds for none, the place may
+    // not exist.
+    x = splat(
+        b_.CreateAlignedLoad(element, b_.CreateSelect(b_.CreateOrReduce(on), base, spare_), align));
   }
   return to_register(x, affine.dtype);
 }
@@ -125,10 +138,12 @@ void Emitter::store(int p, int v, llvm::Value* on) {
   Stride s = lane_stride(access);
   bool scattered = any_varying(plan_, plan.store_indirect);
   if (s.kind == StrideKind::Zero && !scattered) {
-    if (value(v).varying) throw std::runtime_error("graft: kernel " + kernel_.name + ": all lanes store to one place");
+    if (value(v).varying)
+      throw std::runtime_error("graft: kernel " + kernel_.name + ": all lanes store to one place");
     llvm::Value* x = to_memory(get(v), affine.dtype);
     llvm::Value* place = uniform_pointer(access, plan.store_indirect);
-    if (plan.guard >= 0 && value(plan.guard).varying) place = b_.CreateSelect(b_.CreateOrReduce(on), place, spare_);
+    if (plan.guard >= 0 && value(plan.guard).varying)
+      place = b_.CreateSelect(b_.CreateOrReduce(on), place, spare_);
     b_.CreateAlignedStore(x, place, llvm::Align(c10::elementSize(affine.dtype)));
     return;
   }

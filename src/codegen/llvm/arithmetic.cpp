@@ -13,17 +13,25 @@ using llvm::Intrinsic::ID;
 
 llvm::Type* register_type(llvm::LLVMContext& c, ScalarType type) {
   switch (type) {
-    case ScalarType::Bool: return llvm::Type::getInt1Ty(c);
+    case ScalarType::Bool:
+      return llvm::Type::getInt1Ty(c);
     case ScalarType::Byte:
-    case ScalarType::Char: return llvm::Type::getInt8Ty(c);
+    case ScalarType::Char:
+      return llvm::Type::getInt8Ty(c);
     case ScalarType::Short:
     case ScalarType::Half:
-    case ScalarType::BFloat16: return llvm::Type::getInt16Ty(c);
-    case ScalarType::Int: return llvm::Type::getInt32Ty(c);
-    case ScalarType::Long: return llvm::Type::getInt64Ty(c);
-    case ScalarType::Float: return llvm::Type::getFloatTy(c);
-    case ScalarType::Double: return llvm::Type::getDoubleTy(c);
-    default: throw std::runtime_error(std::string("graft: no code for dtype ") + c10::toString(type));
+    case ScalarType::BFloat16:
+      return llvm::Type::getInt16Ty(c);
+    case ScalarType::Int:
+      return llvm::Type::getInt32Ty(c);
+    case ScalarType::Long:
+      return llvm::Type::getInt64Ty(c);
+    case ScalarType::Float:
+      return llvm::Type::getFloatTy(c);
+    case ScalarType::Double:
+      return llvm::Type::getDoubleTy(c);
+    default:
+      throw std::runtime_error(std::string("graft: no code for dtype ") + c10::toString(type));
   }
 }
 
@@ -32,13 +40,16 @@ llvm::Type* memory_type(llvm::LLVMContext& c, ScalarType type) {
 }
 
 llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like) {
-  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like)) return llvm::FixedVectorType::get(scalar, vector->getNumElements());
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like))
+    return llvm::FixedVectorType::get(scalar, vector->getNumElements());
   return scalar;
 }
 
 namespace {
 
-bool is_unsigned(ScalarType type) { return type == ScalarType::Byte || type == ScalarType::Bool; }
+bool is_unsigned(ScalarType type) {
+  return type == ScalarType::Byte || type == ScalarType::Bool;
+}
 
 }  // namespace
 
@@ -61,18 +72,24 @@ llvm::Constant* Arithmetic::constant(int64_t payload, ScalarType type) {
 
 llvm::Value* Arithmetic::scalar(llvm::Value* bits, ScalarType type) {
   auto& c = b_.getContext();
-  if (ir::is_float(type)) return cast(b_.CreateBitCast(bits, b_.getDoubleTy()), ScalarType::Double, type);
+  if (ir::is_float(type))
+    return cast(b_.CreateBitCast(bits, b_.getDoubleTy()), ScalarType::Double, type);
   if (type == ScalarType::Bool) return b_.CreateICmpNE(bits, b_.getInt64(0));
   return b_.CreateTrunc(bits, register_type(c, type));
 }
 
-llvm::Value* Arithmetic::node(Op op, ScalarType type, ScalarType operand, llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+llvm::Value* Arithmetic::node(Op op, ScalarType type, ScalarType operand, llvm::Value* x,
+                              llvm::Value* y, llvm::Value* z) {
   if (ir::is_compared(op)) return compare(op, operand, x, y);
   switch (op) {
-    case Op::Select: return b_.CreateSelect(x, y, z);
-    case Op::Cast: return cast(x, operand, type);
-    case Op::Bitcast: return b_.CreateBitCast(x, shaped(register_type(b_.getContext(), type), x->getType()));
-    default: break;
+    case Op::Select:
+      return b_.CreateSelect(x, y, z);
+    case Op::Cast:
+      return cast(x, operand, type);
+    case Op::Bitcast:
+      return b_.CreateBitCast(x, shaped(register_type(b_.getContext(), type), x->getType()));
+    default:
+      break;
   }
   if (op == Op::Max || op == Op::Min) return extreme(op == Op::Max, type, x, y);
   if (type == ScalarType::Float || type == ScalarType::Double) return real(op, x, y, z);
@@ -82,39 +99,69 @@ llvm::Value* Arithmetic::node(Op op, ScalarType type, ScalarType operand, llvm::
 llvm::Value* Arithmetic::real(Op op, llvm::Value* x, llvm::Value* y, llvm::Value* z) {
   auto unary = [&](ID id) { return b_.CreateUnaryIntrinsic(id, x); };
   switch (op) {
-    case Op::Add: return b_.CreateFAdd(x, y);
-    case Op::Sub: return b_.CreateFSub(x, y);
-    case Op::Mul: return b_.CreateFMul(x, y);
-    case Op::Div: return b_.CreateFDiv(x, y);
-    case Op::Neg: return b_.CreateFNeg(x);
-    case Op::Abs: return unary(llvm::Intrinsic::fabs);
-    case Op::Fma: return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
-    case Op::Sqrt: return unary(llvm::Intrinsic::sqrt);
-    case Op::Floor: return unary(llvm::Intrinsic::floor);
-    case Op::Ceil: return unary(llvm::Intrinsic::ceil);
-    case Op::Trunc: return unary(llvm::Intrinsic::trunc);
-    case Op::RoundEven: return unary(llvm::Intrinsic::roundeven);
-    case Op::CopySign: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, y);
-    default: throw std::runtime_error("graft: " + std::string(info(op).name) + " of a floating type");
+    case Op::Add:
+      return b_.CreateFAdd(x, y);
+    case Op::Sub:
+      return b_.CreateFSub(x, y);
+    case Op::Mul:
+      return b_.CreateFMul(x, y);
+    case Op::Div:
+      return b_.CreateFDiv(x, y);
+    case Op::Neg:
+      return b_.CreateFNeg(x);
+    case Op::Abs:
+      return unary(llvm::Intrinsic::fabs);
+    case Op::Fma:
+      return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+    case Op::Sqrt:
+      return unary(llvm::Intrinsic::sqrt);
+    case Op::Floor:
+      return unary(llvm::Intrinsic::floor);
+    case Op::Ceil:
+      return unary(llvm::Intrinsic::ceil);
+    case Op::Trunc:
+      return unary(llvm::Intrinsic::trunc);
+    case Op::RoundEven:
+      return unary(llvm::Intrinsic::roundeven);
+    case Op::CopySign:
+      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, y);
+    default:
+      throw std::runtime_error("graft: " + std::string(info(op).name) + " of a floating type");
   }
 }
 
 llvm::Value* Arithmetic::integer(Op op, ScalarType type, llvm::Value* x, llvm::Value* y) {
   switch (op) {
-    case Op::Add: return b_.CreateAdd(x, y);
-    case Op::Sub: return b_.CreateSub(x, y);
-    case Op::Mul: return b_.CreateMul(x, y);
-    case Op::Neg: return b_.CreateNeg(x);
-    case Op::Abs: return is_unsigned(type) ? x : b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
-    case Op::IDiv: return divide(false, type, x, y);
-    case Op::IRem: return divide(true, type, x, y);
-    case Op::Shl: return shift(true, !is_unsigned(type), x, y);
-    case Op::Shr: return shift(false, !is_unsigned(type), x, y);
-    case Op::And: return b_.CreateAnd(x, y);
-    case Op::Or: return b_.CreateOr(x, y);
-    case Op::Xor: return b_.CreateXor(x, y);
-    case Op::Not: return b_.CreateNot(x);
-    default: throw std::runtime_error("graft: " + std::string(info(op).name) + " of " + c10::toString(type));
+    case Op::Add:
+      return b_.CreateAdd(x, y);
+    case Op::Sub:
+      return b_.CreateSub(x, y);
+    case Op::Mul:
+      return b_.CreateMul(x, y);
+    case Op::Neg:
+      return b_.CreateNeg(x);
+    case Op::Abs:
+      return is_unsigned(type) ? x
+                               : b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
+    case Op::IDiv:
+      return divide(false, type, x, y);
+    case Op::IRem:
+      return divide(true, type, x, y);
+    case Op::Shl:
+      return shift(true, !is_unsigned(type), x, y);
+    case Op::Shr:
+      return shift(false, !is_unsigned(type), x, y);
+    case Op::And:
+      return b_.CreateAnd(x, y);
+    case Op::Or:
+      return b_.CreateOr(x, y);
+    case Op::Xor:
+      return b_.CreateXor(x, y);
+    case Op::Not:
+      return b_.CreateNot(x);
+    default:
+      throw std::runtime_error("graft: " + std::string(info(op).name) + " of " +
+                               c10::toString(type));
   }
 }
 
@@ -125,19 +172,24 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
   auto* zero = llvm::Constant::getNullValue(t);
   auto* one = llvm::ConstantInt::get(t, 1);
   llvm::Value* by_zero = b_.CreateICmpEQ(y, zero);
-  // Minimum / -1 wraps to the minimum, which dividing by 1 gives as well; remainders by 1 and -1 are 0.
+  // Minimum / -1 wraps to the minimum, which dividing by 1 gives as well; remainders by 1 and -1
+  // are 0.
   llvm::Value* unsafe = by_zero;
   if (is_signed) {
     auto* minimum = llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(bits));
     auto* minus_one = llvm::Constant::getAllOnesValue(t);
-    unsafe = b_.CreateOr(by_zero, b_.CreateAnd(b_.CreateICmpEQ(x, minimum), b_.CreateICmpEQ(y, minus_one)));
+    unsafe = b_.CreateOr(by_zero,
+                         b_.CreateAnd(b_.CreateICmpEQ(x, minimum), b_.CreateICmpEQ(y, minus_one)));
   }
   llvm::Value* d = b_.CreateSelect(unsafe, one, y);
   llvm::Value* quotient;
   if (t->isVectorTy() && bits <= 32) {
-    // Exact: a quotient of integers below 2^32 is at least 2^-32 away from the next integer, and double has 53 bits.
+    // Exact: a quotient of integers below 2^32 is at least 2^-32 away from the next integer, and
+    // double has 53 bits.
     llvm::Type* real = shaped(b_.getDoubleTy(), t);
-    auto widen = [&](llvm::Value* v) { return is_signed ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real); };
+    auto widen = [&](llvm::Value* v) {
+      return is_signed ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
+    };
     llvm::Value* q = b_.CreateFDiv(widen(x), widen(d));
     llvm::Type* wide = shaped(b_.getInt32Ty(), t);
     quotient = b_.CreateTrunc(b_.CreateFPToSI(q, wide), t);
@@ -154,25 +206,35 @@ llvm::Value* Arithmetic::shift(bool left, bool is_signed, llvm::Value* x, llvm::
   llvm::Value* fits = b_.CreateICmpULT(count, llvm::ConstantInt::get(t, bits));
   auto* zero = llvm::Constant::getNullValue(t);
   if (left) return b_.CreateSelect(fits, b_.CreateShl(x, b_.CreateSelect(fits, count, zero)), zero);
-  if (!is_signed) return b_.CreateSelect(fits, b_.CreateLShr(x, b_.CreateSelect(fits, count, zero)), zero);
+  if (!is_signed)
+    return b_.CreateSelect(fits, b_.CreateLShr(x, b_.CreateSelect(fits, count, zero)), zero);
   return b_.CreateAShr(x, b_.CreateSelect(fits, count, llvm::ConstantInt::get(t, bits - 1)));
 }
 
 llvm::Value* Arithmetic::compare(Op op, ScalarType type, llvm::Value* x, llvm::Value* y) {
   using P = llvm::CmpInst::Predicate;
-  if (type == ScalarType::BFloat16 || type == ScalarType::Half) x = to_float(x, type), y = to_float(y, type);
+  if (type == ScalarType::BFloat16 || type == ScalarType::Half)
+    x = to_float(x, type), y = to_float(y, type);
   bool real = ir::is_float(type), u = is_unsigned(type);
   switch (op) {
-    case Op::Eq: return b_.CreateCmp(real ? P::FCMP_OEQ : P::ICMP_EQ, x, y);
-    case Op::Ne: return b_.CreateCmp(real ? P::FCMP_UNE : P::ICMP_NE, x, y);
-    case Op::Lt: return b_.CreateCmp(real ? P::FCMP_OLT : u ? P::ICMP_ULT : P::ICMP_SLT, x, y);
-    case Op::Le: return b_.CreateCmp(real ? P::FCMP_OLE : u ? P::ICMP_ULE : P::ICMP_SLE, x, y);
-    case Op::Gt: return b_.CreateCmp(real ? P::FCMP_OGT : u ? P::ICMP_UGT : P::ICMP_SGT, x, y);
-    default: return b_.CreateCmp(real ? P::FCMP_OGE : u ? P::ICMP_UGE : P::ICMP_SGE, x, y);
+    case Op::Eq:
+      return b_.CreateCmp(real ? P::FCMP_OEQ : P::ICMP_EQ, x, y);
+    case Op::Ne:
+      return b_.CreateCmp(real ? P::FCMP_UNE : P::ICMP_NE, x, y);
+    case Op::Lt:
+      return b_.CreateCmp(real ? P::FCMP_OLT : u ? P::ICMP_ULT : P::ICMP_SLT, x, y);
+    case Op::Le:
+      return b_.CreateCmp(real ? P::FCMP_OLE : u ? P::ICMP_ULE : P::ICMP_SLE, x, y);
+    case Op::Gt:
+      return b_.CreateCmp(real ? P::FCMP_OGT : u ? P::ICMP_UGT : P::ICMP_SGT, x, y);
+    default:
+      return b_.CreateCmp(real ? P::FCMP_OGE : u ? P::ICMP_UGE : P::ICMP_SGE, x, y);
   }
 }
 
-llvm::Value* Arithmetic::greater(ScalarType type, llvm::Value* a, llvm::Value* b) { return compare(Op::Gt, type, a, b); }
+llvm::Value* Arithmetic::greater(ScalarType type, llvm::Value* a, llvm::Value* b) {
+  return compare(Op::Gt, type, a, b);
+}
 
 llvm::Value* Arithmetic::extreme(bool largest, ScalarType type, llvm::Value* a, llvm::Value* b) {
   llvm::Value* wins = largest ? greater(type, a, b) : less(type, a, b);

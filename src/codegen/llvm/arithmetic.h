@@ -1,4 +1,5 @@
-// The instructions behind expression nodes. All of it works alike on scalars and on vectors of any number of lanes.
+// The instructions behind expression nodes. All of it works alike on scalars and on vectors of any
+// number of lanes.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -10,7 +11,8 @@ namespace graft::codegen {
 
 using Builder = llvm::IRBuilder<>;
 
-/// The type a value has in registers: i1 for Bool, the bits (i16) for BFloat16 and Half. Throws for dtypes without loops.
+/// The type a value has in registers: i1 for Bool, the bits (i16) for BFloat16 and Half. Throws for
+/// dtypes without loops.
 llvm::Type* register_type(llvm::LLVMContext& context, ir::ScalarType type);
 /// The type in memory: a byte for Bool, otherwise the same.
 llvm::Type* memory_type(llvm::LLVMContext& context, ir::ScalarType type);
@@ -21,8 +23,10 @@ class Arithmetic {
  public:
   Arithmetic(Builder& builder, const Machine& machine) : b_(builder), machine_(machine) {}
 
-  /// A node with operands, except Call. `operand`: the type of the first one (for Select: of the second).
-  llvm::Value* node(ir::Op op, ir::ScalarType type, ir::ScalarType operand, llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  /// A node with operands, except Call. `operand`: the type of the first one (for Select: of the
+  /// second).
+  llvm::Value* node(ir::Op op, ir::ScalarType type, ir::ScalarType operand, llvm::Value* x,
+                    llvm::Value* y, llvm::Value* z);
   llvm::Value* cast(llvm::Value* x, ir::ScalarType from, ir::ScalarType to);
   /// Bits as a Const's payload, as a scalar of the type.
   llvm::Constant* constant(int64_t payload, ir::ScalarType type);
@@ -31,7 +35,9 @@ class Arithmetic {
 
   /// a > b (or a < b) as the type compares.
   llvm::Value* greater(ir::ScalarType type, llvm::Value* a, llvm::Value* b);
-  llvm::Value* less(ir::ScalarType type, llvm::Value* a, llvm::Value* b) { return greater(type, b, a); }
+  llvm::Value* less(ir::ScalarType type, llvm::Value* a, llvm::Value* b) {
+    return greater(type, b, a);
+  }
   llvm::Value* is_nan(llvm::Value* x) { return b_.CreateFCmpUNO(x, x); }
   /// Largest or smallest with NaN winning; of equal values b.
   llvm::Value* extreme(bool largest, ir::ScalarType type, llvm::Value* a, llvm::Value* b);

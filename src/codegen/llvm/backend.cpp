@@ -19,7 +19,9 @@ namespace {
 using namespace llvm::orc;
 
 void check(llvm::Error error, const char* what) {
-  if (error) throw std::runtime_error(std::string("graft: ") + what + ": " + llvm::toString(std::move(error)));
+  if (error)
+    throw std::runtime_error(std::string("graft: ") + what + ": " +
+                             llvm::toString(std::move(error)));
 }
 
 template <class T>
@@ -33,9 +35,16 @@ class LlvmBackend : public Backend {
   LlvmBackend() : machine_(Machine::host()) {
     JITTargetMachineBuilder target{llvm::Triple(machine_.triple)};
     target.setCPU(machine_.cpu);
-    jit_ = check(LLJITBuilder().setJITTargetMachineBuilder(std::move(target)).setPlatformSetUp(setUpInactivePlatform).create(), "cannot set up LLVM's JIT");
-    // What instructions without hardware become: fma and the like, which LLVM calls by their C names.
-    auto process = check(DynamicLibrarySearchGenerator::GetForCurrentProcess(jit_->getDataLayout().getGlobalPrefix()), "no process symbols");
+    jit_ = check(LLJITBuilder()
+                     .setJITTargetMachineBuilder(std::move(target))
+                     .setPlatformSetUp(setUpInactivePlatform)
+                     .create(),
+                 "cannot set up LLVM's JIT");
+    // What instructions without hardware become: fma and the like, which LLVM calls by their C
+    // names.
+    auto process = check(DynamicLibrarySearchGenerator::GetForCurrentProcess(
+                             jit_->getDataLayout().getGlobalPrefix()),
+                         "no process symbols");
     jit_->getMainJITDylib().addGenerator(std::move(process));
   }
 
@@ -52,15 +61,18 @@ class LlvmBackend : public Backend {
     auto tracker = library.createResourceTracker();
     check(jit_->addObjectFile(tracker, std::move(code.object)), "cannot link a kernel");
     compiled.fn = check(jit_->lookup(name), "cannot link a kernel").toPtr<KernelFn>();
-    compiled.keep_alive = std::shared_ptr<void>(tracker.get(), [tracker](void*) { llvm::consumeError(tracker->remove()); });
+    compiled.keep_alive = std::shared_ptr<void>(
+        tracker.get(), [tracker](void*) { llvm::consumeError(tracker->remove()); });
     compiled.ir = std::move(code.ir);
     compiled.assembly = std::move(code.assembly);
-    compiled.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    compiled.milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return compiled;
   }
 
   std::string describe() const override {
-    return "LLVM " LLVM_VERSION_STRING ", " + machine_.cpu + ", " + std::to_string(machine_.vector_bits()) + "-bit vectors";
+    return "LLVM " LLVM_VERSION_STRING ", " + machine_.cpu + ", " +
+           std::to_string(machine_.vector_bits()) + "-bit vectors";
   }
 
  private:
@@ -81,8 +93,11 @@ class LlvmBackend : public Backend {
     std::lock_guard lock(mutex_);
     for (const auto& [name, address] : symbols.used())
       if (defined_.insert(name).second)
-        added[jit_->mangleAndIntern(name)] = {ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
-    if (!added.empty()) check(library.define(absoluteSymbols(std::move(added))), "cannot define routines");
+        added[jit_->mangleAndIntern(name)] = {
+            ExecutorAddr::fromPtr(address),
+            llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+    if (!added.empty())
+      check(library.define(absoluteSymbols(std::move(added))), "cannot define routines");
   }
 
   const Machine& machine_;
@@ -97,4 +112,6 @@ class LlvmBackend : public Backend {
 
 }  // namespace graft::codegen
 
-extern "C" graft::codegen::Backend* graft_make_backend() { return new graft::codegen::LlvmBackend; }
+extern "C" graft::codegen::Backend* graft_make_backend() {
+  return new graft::codegen::LlvmBackend;
+}

@@ -33,15 +33,20 @@ llvm::AllocaInst* Calls::slot(llvm::Type* type) {
 
 llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
   switch (info(routine).source) {
-    case ir::RoutineSource::Vml: return vml(routine, type, x);
-    case ir::RoutineSource::Sleef: return sleef(routine, type, x, y);
-    case ir::RoutineSource::Libm: return libm(symbol_of(routine, type), x, y);
-    case ir::RoutineSource::Inline: break;
+    case ir::RoutineSource::Vml:
+      return vml(routine, type, x);
+    case ir::RoutineSource::Sleef:
+      return sleef(routine, type, x, y);
+    case ir::RoutineSource::Libm:
+      return libm(symbol_of(routine, type), x, y);
+    case ir::RoutineSource::Inline:
+      break;
   }
   return inline_exp(b_, machine_, x);
 }
 
-void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from, llvm::Value* to) {
+void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from,
+                       llvm::Value* to) {
   if (!mode_) {
     count_ = slot(b_.getInt32Ty());
     mode_ = slot(b_.getInt64Ty());
@@ -49,7 +54,8 @@ void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count,
     at.CreateStore(at.getInt64(kVmlMode), mode_);
   }
   auto* pointer = b_.getPtrTy();
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, pointer}, false);
+  auto* signature =
+      llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, pointer}, false);
   auto callee = module_.getOrInsertFunction(symbols_.use(symbol_of(routine, type)), signature);
   b_.CreateStore(count, count_);
   b_.CreateCall(callee, {count_, from, to, mode_})->setDoesNotThrow();
@@ -65,7 +71,8 @@ llvm::Value* Calls::vml(ir::Routine routine, ScalarType type, llvm::Value* x) {
 
 llvm::FunctionCallee Calls::pure(const std::string& symbol, llvm::Type* type, int arity) {
   std::vector<llvm::Type*> arguments(static_cast<size_t>(arity), type);
-  auto callee = module_.getOrInsertFunction(symbols_.use(symbol), llvm::FunctionType::get(type, arguments, false));
+  auto callee = module_.getOrInsertFunction(symbols_.use(symbol),
+                                            llvm::FunctionType::get(type, arguments, false));
   auto* function = llvm::cast<llvm::Function>(callee.getCallee());
   function->setDoesNotThrow();
   function->setDoesNotAccessMemory();
@@ -76,11 +83,14 @@ llvm::FunctionCallee Calls::pure(const std::string& symbol, llvm::Type* type, in
 llvm::Value* Calls::libm(const std::string& symbol, llvm::Value* x, llvm::Value* y) {
   llvm::Type* t = x->getType();
   auto callee = pure(symbol, t->getScalarType(), y ? 2 : 1);
-  auto one = [&](llvm::Value* a, llvm::Value* b) { return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a}); };
+  auto one = [&](llvm::Value* a, llvm::Value* b) {
+    return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a});
+  };
   if (!t->isVectorTy()) return one(x, y);
   llvm::Value* result = llvm::PoisonValue::get(t);
   for (uint64_t k = 0; k < lanes_in(x); ++k) {
-    llvm::Value* value = one(b_.CreateExtractElement(x, k), y ? b_.CreateExtractElement(y, k) : nullptr);
+    llvm::Value* value =
+        one(b_.CreateExtractElement(x, k), y ? b_.CreateExtractElement(y, k) : nullptr);
     result = b_.CreateInsertElement(result, value, k);
   }
   return result;
@@ -95,18 +105,24 @@ llvm::Value* Calls::part(llvm::Value* vector, unsigned first, unsigned count) {
 llvm::Value* Calls::sleef(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
   std::string name = symbol_of(routine, type);
   size_t split = name.find('_');
-  std::string stem = name.substr(0, split), bound = split == std::string::npos ? "" : name.substr(split);
+  std::string stem = name.substr(0, split),
+              bound = split == std::string::npos ? "" : name.substr(split);
   // Without AVX2 ATen calls the C library, and its libtorch has no SLEEF of that width.
   if (!machine_.avx2) return libm(stem, x, y);
-  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_)) return inline_exp(b_, machine_, x);
-  unsigned native = static_cast<unsigned>(type == ScalarType::Float ? machine_.lanes : machine_.lanes / 2);
+  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_))
+    return inline_exp(b_, machine_, x);
+  unsigned native =
+      static_cast<unsigned>(type == ScalarType::Float ? machine_.lanes : machine_.lanes / 2);
   name = "Sleef_" + stem + (type == ScalarType::Double ? "d" : "") + std::to_string(native) + bound;
   llvm::Type* t = FixedVectorType::get(x->getType()->getScalarType(), native);
   auto callee = pure(name, t, y ? 2 : 1);
-  auto whole = [&](llvm::Value* a, llvm::Value* b) { return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a}); };
+  auto whole = [&](llvm::Value* a, llvm::Value* b) {
+    return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a});
+  };
   if (!x->getType()->isVectorTy()) {
     // Every lane the same: the bits are those that the vector gets.
-    llvm::Value* result = whole(b_.CreateVectorSplat(native, x), y ? b_.CreateVectorSplat(native, y) : nullptr);
+    llvm::Value* result =
+        whole(b_.CreateVectorSplat(native, x), y ? b_.CreateVectorSplat(native, y) : nullptr);
     return b_.CreateExtractElement(result, uint64_t{0});
   }
   if (lanes_in(x) == native) return whole(x, y);

@@ -15,9 +15,11 @@ class Calls {
   void set_prologue(llvm::BasicBlock* prologue) { prologue_ = prologue; }
 
   /// Of a scalar, or of a vector lane by lane; `second` is null for routines of one argument.
-  llvm::Value* call(ir::Routine routine, ir::ScalarType type, llvm::Value* first, llvm::Value* second);
+  llvm::Value* call(ir::Routine routine, ir::ScalarType type, llvm::Value* first,
+                    llvm::Value* second);
   /// A Vml routine over `count` (i32) elements in memory.
-  void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from, llvm::Value* to);
+  void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from,
+                  llvm::Value* to);
 
  private:
   llvm::Value* vml(ir::Routine routine, ir::ScalarType type, llvm::Value* x);

@@ -6,13 +6,16 @@ using ir::ScalarType;
 
 namespace {
 
-bool is_narrow(ScalarType type) { return type == ScalarType::BFloat16 || type == ScalarType::Half; }
+bool is_narrow(ScalarType type) {
+  return type == ScalarType::BFloat16 || type == ScalarType::Half;
+}
 
 }  // namespace
 
 llvm::Value* Arithmetic::to_float(llvm::Value* x, ScalarType from) {
   llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
-  if (from == ScalarType::Half) return b_.CreateFPExt(b_.CreateBitCast(x, shaped(b_.getHalfTy(), x->getType())), real);
+  if (from == ScalarType::Half)
+    return b_.CreateFPExt(b_.CreateBitCast(x, shaped(b_.getHalfTy(), x->getType())), real);
   llvm::Type* word = shaped(b_.getInt32Ty(), x->getType());
   return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(x, word), 16), real);
 }
@@ -28,16 +31,19 @@ llvm::Value* Arithmetic::float_to_bfloat16(llvm::Value* x) {
   return b_.CreateTrunc(result, shaped(b_.getInt16Ty(), x->getType()));
 }
 
-/// As x86 converts: what does not fit (NaN too) becomes the minimum. LLVM's own conversion is poison there.
+/// As x86 converts: what does not fit (NaN too) becomes the minimum. LLVM's own conversion is
+/// poison there.
 llvm::Value* Arithmetic::float_to_int(llvm::Value* x, unsigned bits) {
   llvm::Type* real = x->getType();
   llvm::Type* t = shaped(b_.getIntNTy(bits), real);
   double limit = bits == 64 ? 0x1p63 : 0x1p31;
   llvm::Value* fits;
   if (bits == 32 && real->getScalarType()->isDoubleTy())
-    fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)), b_.CreateFCmpOGT(x, number(real, -limit - 1)));
+    fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)),
+                        b_.CreateFCmpOGT(x, number(real, -limit - 1)));
   else
-    fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)), b_.CreateFCmpOGE(x, number(real, -limit)));
+    fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)),
+                        b_.CreateFCmpOGE(x, number(real, -limit)));
   auto* minimum = llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(bits));
   return b_.CreateSelect(fits, b_.CreateFPToSI(x, t), minimum);
 }
@@ -54,8 +60,10 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
     if (is_narrow(from)) x = to_float(x, from);
     bool is_double = from == ScalarType::Double;
     switch (to) {
-      case ScalarType::Double: return b_.CreateFPExt(x, t);
-      case ScalarType::Float: return is_double ? b_.CreateFPTrunc(x, t) : x;
+      case ScalarType::Double:
+        return b_.CreateFPExt(x, t);
+      case ScalarType::Float:
+        return is_double ? b_.CreateFPTrunc(x, t) : x;
       case ScalarType::BFloat16:
       case ScalarType::Half: {
         // From double through float, rounding twice, as c10 does.
@@ -63,17 +71,23 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
         if (to == ScalarType::BFloat16) return float_to_bfloat16(x);
         return b_.CreateBitCast(b_.CreateFPTrunc(x, shaped(b_.getHalfTy(), x->getType())), t);
       }
-      case ScalarType::Long: return float_to_int(x, 64);
-      case ScalarType::Int: return float_to_int(x, 32);
-      // c10 converts to unsigned bytes by way of int64, and compilers convert to narrow signed types by way of int32.
-      case ScalarType::Byte: return b_.CreateTrunc(float_to_int(x, 64), t);
-      default: return b_.CreateTrunc(float_to_int(x, 32), t);
+      case ScalarType::Long:
+        return float_to_int(x, 64);
+      case ScalarType::Int:
+        return float_to_int(x, 32);
+      // c10 converts to unsigned bytes by way of int64, and compilers convert to narrow signed
+      // types by way of int32.
+      case ScalarType::Byte:
+        return b_.CreateTrunc(float_to_int(x, 64), t);
+      default:
+        return b_.CreateTrunc(float_to_int(x, 32), t);
     }
   }
   bool is_signed = from != ScalarType::Byte && from != ScalarType::Bool;
   if (is_narrow(to)) {
     llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
-    return cast(is_signed ? b_.CreateSIToFP(x, real) : b_.CreateUIToFP(x, real), ScalarType::Float, to);
+    return cast(is_signed ? b_.CreateSIToFP(x, real) : b_.CreateUIToFP(x, real), ScalarType::Float,
+                to);
   }
   if (ir::is_float(to)) return is_signed ? b_.CreateSIToFP(x, t) : b_.CreateUIToFP(x, t);
   return b_.CreateIntCast(x, t, is_signed);

@@ -20,7 +20,8 @@ namespace graft::codegen {
 
 namespace {
 
-/// The code is in SSA form, vectorised, hoisted and free of repeats already: what is left is small change.
+/// The code is in SSA form, vectorised, hoisted and free of repeats already: what is left is small
+/// change.
 void optimise(llvm::Module& module, llvm::TargetMachine& target) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -29,7 +30,9 @@ void optimise(llvm::Module& module, llvm::TargetMachine& target) {
   llvm::PassBuilder builder(&target);
   functions.registerPass([&] { return builder.buildDefaultAAPipeline(); });
   functions.registerPass([&] {
-    llvm::TargetLibraryInfoImpl none(module.getTargetTriple().empty() ? target.getTargetTriple() : llvm::Triple(module.getTargetTriple()));
+    llvm::TargetLibraryInfoImpl none(module.getTargetTriple().empty()
+                                         ? target.getTargetTriple()
+                                         : llvm::Triple(module.getTargetTriple()));
     none.disableAllFunctions();
     return llvm::TargetLibraryAnalysis(none);
   });
@@ -46,19 +49,21 @@ void optimise(llvm::Module& module, llvm::TargetMachine& target) {
     if (!f.isDeclaration()) passes.run(f, functions);
 }
 
-llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& target, llvm::CodeGenFileType type) {
+llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& target,
+                                    llvm::CodeGenFileType type) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (target.addPassesToEmitFile(passes, stream, nullptr, type, true)) throw std::runtime_error("graft: LLVM cannot emit code for this machine");
+  if (target.addPassesToEmitFile(passes, stream, nullptr, type, true))
+    throw std::runtime_error("graft: LLVM cannot emit code for this machine");
   passes.run(module);
   return bytes;
 }
 
 }  // namespace
 
-ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine, llvm::TargetMachine& target,
-                          bool keep_text) {
+ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine,
+                          llvm::TargetMachine& target, bool keep_text) {
   ObjectCode code;
   Binding binding;
   Layout layout = lay_out(kernel, binding);
@@ -70,16 +75,20 @@ ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, con
   Emitter(module, machine, kernel, layout, plan, code.symbols).emit(name);
   std::string wrong;
   llvm::raw_string_ostream stream(wrong);
-  if (llvm::verifyModule(module, &stream)) throw std::runtime_error("graft: kernel " + kernel.name + " became malformed LLVM IR: " + wrong);
+  if (llvm::verifyModule(module, &stream))
+    throw std::runtime_error("graft: kernel " + kernel.name +
+                             " became malformed LLVM IR: " + wrong);
   optimise(module, target);
   if (keep_text) {
     llvm::raw_string_ostream text(code.ir);
     module.print(text, nullptr);
     text.flush();
-    auto assembly = generate(*llvm::CloneModule(module), target, llvm::CodeGenFileType::AssemblyFile);
+    auto assembly =
+        generate(*llvm::CloneModule(module), target, llvm::CodeGenFileType::AssemblyFile);
     code.assembly.assign(assembly.begin(), assembly.end());
   }
-  code.object = std::make_unique<llvm::SmallVectorMemoryBuffer>(generate(module, target, llvm::CodeGenFileType::ObjectFile), name, false);
+  code.object = std::make_unique<llvm::SmallVectorMemoryBuffer>(
+      generate(module, target, llvm::CodeGenFileType::ObjectFile), name, false);
   return code;
 }
 

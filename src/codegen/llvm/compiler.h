@@ -14,12 +14,12 @@ namespace graft::codegen {
 
 struct ObjectCode {
   std::unique_ptr<llvm::MemoryBuffer> object;
-  RoutineSymbols symbols;     ///< that it calls
-  std::string ir, assembly;   ///< when asked for
+  RoutineSymbols symbols;    ///< that it calls
+  std::string ir, assembly;  ///< when asked for
 };
 
 /// The kernel as function `name`. Not thread-safe in `target`, which is changed by use.
-ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine, llvm::TargetMachine& target,
-                          bool keep_text);
+ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine,
+                          llvm::TargetMachine& target, bool keep_text);
 
 }  // namespace graft::codegen

@@ -6,8 +6,8 @@
 
 namespace graft::codegen {
 
-Emitter::Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel, const Layout& layout, const Plan& plan,
-                 RoutineSymbols& symbols)
+Emitter::Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel,
+                 const Layout& layout, const Plan& plan, RoutineSymbols& symbols)
     : module_(module),
       machine_(machine),
       kernel_(kernel),
@@ -24,7 +24,8 @@ Emitter::Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel&
 
 llvm::Function* Emitter::emit(const std::string& name) {
   llvm::Type* word = b_.getInt64Ty();
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy(), word, word}, false);
+  auto* signature =
+      llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy(), word, word}, false);
   fn_ = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name, module_);
   fn_->setDoesNotThrow();
   std::string width = std::to_string(machine_.vector_bits());
@@ -88,21 +89,27 @@ llvm::Value* Emitter::argument(llvm::Value* table, int slot, llvm::Type* type) {
   llvm::Value*& known = arguments_[{table, slot}];
   if (known) return known;
   llvm::IRBuilder<> at(prologue_->getTerminator());
-  llvm::LoadInst* made = at.CreateLoad(type, at.CreateConstInBoundsGEP1_32(type, table, static_cast<unsigned>(slot)));
+  llvm::LoadInst* made =
+      at.CreateLoad(type, at.CreateConstInBoundsGEP1_32(type, table, static_cast<unsigned>(slot)));
   made->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(b_.getContext(), {}));
   return known = made;
 }
 
-llvm::Value* Emitter::integer(int slot) { return argument(integers_, slot, b_.getInt64Ty()); }
+llvm::Value* Emitter::integer(int slot) {
+  return argument(integers_, slot, b_.getInt64Ty());
+}
 
 llvm::Value* Emitter::range_counter(int var) {
   auto v = static_cast<size_t>(var);
   return b_.CreateLoad(b_.getInt64Ty(), counters_[v]);
 }
 
-llvm::Value* Emitter::range_offset(int shape) { return b_.CreateLoad(b_.getInt64Ty(), offsets_[static_cast<size_t>(shape)]); }
+llvm::Value* Emitter::range_offset(int shape) {
+  return b_.CreateLoad(b_.getInt64Ty(), offsets_[static_cast<size_t>(shape)]);
+}
 
-/// Iterations [begin, end) of the flattened range. Divides once, to find where `begin` is, and counts from there.
+/// Iterations [begin, end) of the flattened range. Divides once, to find where `begin` is, and
+/// counts from there.
 void Emitter::range_loop() {
   std::vector<int> vars;
   for (int v : kernel_.range)
@@ -136,13 +143,16 @@ void Emitter::range_loop() {
 void Emitter::next_range_iteration(const std::vector<int>& vars) {
   if (vars.empty()) return;
   int last = vars.back();
-  auto stride_of = [&](size_t shape, int var) { return layout_.shapes[shape].strides[static_cast<size_t>(var)]; };
+  auto stride_of = [&](size_t shape, int var) {
+    return layout_.shapes[shape].strides[static_cast<size_t>(var)];
+  };
   auto slot = [&](int var) { return counters_[static_cast<size_t>(var)]; };
   llvm::Value* next = b_.CreateAdd(range_counter(last), i64(1));
   b_.CreateStore(next, slot(last));
   for (size_t s = 0; s < offsets_.size(); ++s)
     if (stride_of(s, last).kind != StrideKind::Zero)
-      b_.CreateStore(b_.CreateAdd(range_offset(static_cast<int>(s)), stride(stride_of(s, last))), offsets_[s]);
+      b_.CreateStore(b_.CreateAdd(range_offset(static_cast<int>(s)), stride(stride_of(s, last))),
+                     offsets_[s]);
   if (vars.size() == 1) return;
 
   llvm::BasicBlock *carry = block("carry"), *counted = block("counted");
@@ -151,7 +161,8 @@ void Emitter::next_range_iteration(const std::vector<int>& vars) {
   b_.CreateStore(i64(0), slot(last));
   llvm::Value* carrying = b_.getTrue();
   for (size_t k = vars.size() - 1; k-- > 0;) {
-    llvm::Value* count = b_.CreateAdd(range_counter(vars[k]), b_.CreateZExt(carrying, b_.getInt64Ty()));
+    llvm::Value* count =
+        b_.CreateAdd(range_counter(vars[k]), b_.CreateZExt(carrying, b_.getInt64Ty()));
     if (k > 0) {
       carrying = b_.CreateICmpEQ(count, extent(vars[k]));
       count = b_.CreateSelect(carrying, i64(0), count);

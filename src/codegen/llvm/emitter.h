@@ -1,9 +1,10 @@
 // Writes a kernel as one LLVM function, following its plan.
 //
-// A frame is an open loop. A value is emitted once a frame of its home: when it is asked for deeper inside, it goes to
-// the end of the block before the next loop inwards, which is where it can be computed first. In a vector loop, the body
-// is written for several vectors ("copies") at once; varying values exist once a copy, all others are scalars and are
-// spread over lanes only where a varying operation needs them.
+// A frame is an open loop. A value is emitted once a frame of its home: when it is asked for deeper
+// inside, it goes to the end of the block before the next loop inwards, which is where it can be
+// computed first. In a vector loop, the body is written for several vectors ("copies") at once;
+// varying values exist once a copy, all others are scalars and are spread over lanes only where a
+// varying operation needs them.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,8 @@ namespace graft::codegen {
 
 class Emitter {
  public:
-  Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel, const Layout& layout, const Plan& plan,
-          RoutineSymbols& symbols);
+  Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel,
+          const Layout& layout, const Plan& plan, RoutineSymbols& symbols);
 
   /// void name(const LaunchArgs*, char* scratch, int64_t begin, int64_t end)
   llvm::Function* emit(const std::string& name);
@@ -28,9 +29,9 @@ class Emitter {
  private:
   struct Frame {
     int loop = 0;
-    llvm::BasicBlock* before = nullptr;             ///< ends with the branch into the loop
-    llvm::Value* index = nullptr;                   ///< of a loop that is not of lanes
-    std::vector<int> defined;                       ///< values emitted here, to forget at the end
+    llvm::BasicBlock* before = nullptr;  ///< ends with the branch into the loop
+    llvm::Value* index = nullptr;        ///< of a loop that is not of lanes
+    std::vector<int> defined;            ///< values emitted here, to forget at the end
     std::vector<std::pair<int, llvm::Value*>> pointers;  ///< of accesses, as far as known here
     int depth = 0;
   };
@@ -44,10 +45,11 @@ class Emitter {
   };
   struct Accumulator {
     llvm::AllocaInst* value = nullptr;
-    llvm::AllocaInst* place = nullptr;  ///< ArgMax, ArgMin
+    llvm::AllocaInst* place = nullptr;   ///< ArgMax, ArgMin
     llvm::AllocaInst* blocks = nullptr;  ///< cascade: the sum of finished blocks
     llvm::AllocaInst* lost = nullptr;    ///< and what its additions lost
-    llvm::AllocaInst* nan = nullptr;     ///< Max, Min of floating types: a NaN if one came; `value` passes them over
+    llvm::AllocaInst* nan =
+        nullptr;  ///< Max, Min of floating types: a NaN if one came; `value` passes them over
   };
   /// Moves to where values of a loop are emitted, and back.
   class At {
@@ -75,14 +77,24 @@ class Emitter {
   const LoopPlan& loop(int l) const { return plan_.loops[static_cast<size_t>(l)]; }
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
   const StatementPlan& planned(int p) const { return plan_.statements[static_cast<size_t>(p)]; }
-  const StatementLayout& laid_out(int p) const { return layout_.statements[static_cast<size_t>(p)]; }
-  const ir::Reduction& reduction(int p) const { return *kernel_.placed[static_cast<size_t>(p)].statement.reduction; }
+  const StatementLayout& laid_out(int p) const {
+    return layout_.statements[static_cast<size_t>(p)];
+  }
+  const ir::Reduction& reduction(int p) const {
+    return *kernel_.placed[static_cast<size_t>(p)].statement.reduction;
+  }
   llvm::Value* i64(int64_t k) { return b_.getInt64(static_cast<uint64_t>(k)); }
   llvm::Type* reg(ScalarType type) { return register_type(b_.getContext(), type); }
   llvm::Type* mem(ScalarType type) { return memory_type(b_.getContext(), type); }
-  llvm::Type* lanes_of(llvm::Type* t) { return llvm::FixedVectorType::get(t, static_cast<unsigned>(machine_.lanes)); }
-  llvm::Value* splat(llvm::Value* scalar) { return b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), scalar); }
-  llvm::BasicBlock* block(const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, fn_); }
+  llvm::Type* lanes_of(llvm::Type* t) {
+    return llvm::FixedVectorType::get(t, static_cast<unsigned>(machine_.lanes));
+  }
+  llvm::Value* splat(llvm::Value* scalar) {
+    return b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), scalar);
+  }
+  llvm::BasicBlock* block(const char* name) {
+    return llvm::BasicBlock::Create(b_.getContext(), name, fn_);
+  }
   llvm::AllocaInst* stack(llvm::Type* type, llvm::Value* count = nullptr, uint64_t align = 0);
   llvm::AllocaInst* variable(llvm::Type* type);  ///< a stack slot that becomes a register
 
@@ -98,10 +110,13 @@ class Emitter {
   void items(int l);
   void statements(const std::vector<PlanItem>& run);
   void inner_loop(int l);
-  void counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure, const std::function<void(llvm::Value*)>& body);
+  void counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+               const std::function<void(llvm::Value*)>& body);
+  llvm::Value* whole_vectors(llvm::Value* border, int l);
   void serial_loop(int l);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
-  void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure, const std::function<void(llvm::Value*)>& body);
+  void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
+               const std::function<void(llvm::Value*)>& body);
   void statement(int p);
   void store_result(int p);
   void open(int l, llvm::BasicBlock* before, llvm::Value* index);
@@ -136,7 +151,8 @@ class Emitter {
   llvm::Value* to_memory(llvm::Value* x, ScalarType type);
 
   // Reductions: reduce.cpp
-  using Best = std::pair<llvm::Value*, llvm::Value*>;  ///< a value and, for ArgMax and ArgMin, its place
+  using Best =
+      std::pair<llvm::Value*, llvm::Value*>;  ///< a value and, for ArgMax and ArgMin, its place
   ScalarType accumulated(int p) const;
   llvm::Type* accumulator_type(int p);
   llvm::Constant* identity(int p);
@@ -173,7 +189,7 @@ class Emitter {
   llvm::BasicBlock* prologue_ = nullptr;  ///< stack slots and kernel arguments
   llvm::Value *pointers_ = nullptr, *integers_ = nullptr, *scalars_ = nullptr, *scratch_ = nullptr;
   llvm::Value *begin_ = nullptr, *end_ = nullptr;
-  llvm::Value* spare_ = nullptr;          ///< eight bytes to load from or store to where a guard fails
+  llvm::Value* spare_ = nullptr;  ///< eight bytes to load from or store to where a guard fails
   std::map<std::pair<llvm::Value*, int>, llvm::Value*> arguments_;
   std::vector<llvm::AllocaInst*> promotable_;
 

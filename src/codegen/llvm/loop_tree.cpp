@@ -9,7 +9,8 @@ namespace {
 
 class Builder {
  public:
-  Builder(const ir::Kernel& kernel, const Layout& layout, Plan& plan) : kernel_(kernel), layout_(layout), plan_(plan) {}
+  Builder(const ir::Kernel& kernel, const Layout& layout, Plan& plan)
+      : kernel_(kernel), layout_(layout), plan_(plan) {}
 
   void run() {
     plan_.loops.emplace_back();
@@ -47,7 +48,8 @@ class Builder {
         continue;
       }
       int made = add(var, parent);
-      bool vector = kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Vector && !in_lanes && !scanned(node.loop->body, var);
+      bool vector = kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Vector &&
+                    !in_lanes && !scanned(node.loop->body, var);
       loop(made).vector = vector;
       body(node.loop->body, made, in_lanes || vector);
     }
@@ -57,7 +59,8 @@ class Builder {
     return std::any_of(nodes.begin(), nodes.end(), [&](const ir::TreeNode& node) {
       if (node.loop) return scanned(node.loop->body, var);
       const ir::Placed& placed = kernel_.placed[static_cast<size_t>(node.placed)];
-      return placed.statement.reduction && placed.statement.reduction->scan && reduces_over(placed, var);
+      return placed.statement.reduction && placed.statement.reduction->scan &&
+             reduces_over(placed, var);
     });
   }
 
@@ -66,9 +69,13 @@ class Builder {
     StatementPlan& plan = plan_.statements[static_cast<size_t>(p)];
     plan.finish_loop = plan.loop;
     if (placed.statement.reduction) reduction(p, placed, plan);
-    int storage = layout_.accesses[static_cast<size_t>(layout_.statements[static_cast<size_t>(p)].store.access)].storage;
+    int storage =
+        layout_
+            .accesses[static_cast<size_t>(layout_.statements[static_cast<size_t>(p)].store.access)]
+            .storage;
     for (int l = plan.finish_loop; l >= 0; l = loop(l).parent)
-      if (std::count(loop(l).stores.begin(), loop(l).stores.end(), storage) == 0) loop(l).stores.push_back(storage);
+      if (std::count(loop(l).stores.begin(), loop(l).stores.end(), storage) == 0)
+        loop(l).stores.push_back(storage);
   }
 
   void reduction(int p, const ir::Placed& placed, StatementPlan& plan) {
@@ -80,7 +87,8 @@ class Builder {
     for (int l = plan.loop; plan.reduce_loop >= 0 && l != plan.reduce_loop; l = loop(l).parent) {
       if (reduces_over(placed, loop(l).var)) continue;
       if (kept >= 0 || layout_.statements[static_cast<size_t>(p)].array < 0)
-        throw std::runtime_error("graft: kernel " + kernel_.name + ": a loop that is not reduced runs inside a reduction's loops");
+        throw std::runtime_error("graft: kernel " + kernel_.name +
+                                 ": a loop that is not reduced runs inside a reduction's loops");
       kept = l;
     }
     if (kept >= 0)
@@ -94,7 +102,8 @@ class Builder {
     if (plan.reduce_loop < 0) return;
     int outside = loop(plan.reduce_loop).parent;
     if (kept >= 0) {
-      // Accumulators are one a value of the kept variable: a loop of their own sets them up, and another stores the results.
+      // Accumulators are one a value of the kept variable: a loop of their own sets them up, and
+      // another stores the results.
       LoopPlan array;
       array.var = loop(kept).var;
       array.parent = outside;
@@ -115,6 +124,8 @@ class Builder {
 
 }  // namespace
 
-void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, Plan& plan) { Builder(kernel, layout, plan).run(); }
+void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, Plan& plan) {
+  Builder(kernel, layout, plan).run();
+}
 
 }  // namespace graft::codegen

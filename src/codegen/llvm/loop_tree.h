@@ -1,4 +1,5 @@
-// The first half of a plan: which loops there are, which of them are lanes, and where reductions live and end.
+// The first half of a plan: which loops there are, which of them are lanes, and where reductions
+// live and end.
 #pragma once
 
 #include "codegen/llvm/plan.h"

@@ -6,6 +6,8 @@ namespace {
 
 /// Steps of a loop whose sums are added up before the next block starts.
 constexpr int64_t kCascadeSteps = 32;
+/// Elements that tasks of an element range get in multiples.
+constexpr int64_t kBorder = 64;
 
 }  // namespace
 
@@ -26,7 +28,8 @@ void Emitter::close() {
   at_depth_ = frames_.back().depth;
 }
 
-/// for (i = from; i < to; i += step). `sure`: from < to is known. Values hoisted out go before the loop.
+/// for (i = from; i < to; i += step). `sure`: from < to is known. Values hoisted out go before the
+/// loop.
 void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
                       const std::function<void(llvm::Value*)>& body) {
   llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("loop"), *after = block("after");
@@ -56,7 +59,8 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
     counted(l, from, to, i64(step), sure, body);
     return;
   }
-  llvm::BasicBlock *before = b_.GetInsertBlock(), *outer = block("block"), *run = block("loop"), *flush = block("flush"), *after = block("after");
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *outer = block("block"), *run = block("loop"),
+                   *flush = block("flush"), *after = block("after");
   if (sure)
     b_.CreateBr(outer);
   else
@@ -90,10 +94,21 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
   llvm::Value* whole = b_.CreateAnd(b_.CreateSub(to, from), i64(-step));
   llvm::Value* middle = b_.CreateAdd(from, whole);
   blocked(l, from, middle, step, false, [&](llvm::Value* index) {
-    for (int64_t c = 0; c < unroll; ++c) lanes_.push_back({c == 0 ? index : b_.CreateNSWAdd(index, i64(c * lanes)), nullptr});
+    for (int64_t c = 0; c < unroll; ++c)
+      lanes_.push_back({c == 0 ? index : b_.CreateNSWAdd(index, i64(c * lanes)), nullptr});
     body();
     lanes_.clear();
   });
+  if (!machine_.avx512 && unroll > 1) {
+    // Masks cost more here than in AVX-512: the last vector alone has one.
+    llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
+    counted(l, middle, last, i64(lanes), false, [&](llvm::Value* index) {
+      lanes_.push_back({index, nullptr});
+      body();
+      lanes_.clear();
+    });
+    middle = last;
+  }
   counted(l, middle, to, i64(lanes), false, [&](llvm::Value* index) {
     llvm::Value* left = b_.CreateTrunc(b_.CreateSub(to, index), b_.getInt32Ty());
     llvm::Value* mask = b_.CreateICmpULT(memory_.iota(b_.getInt32Ty()), splat(left));
@@ -107,6 +122,13 @@ void Emitter::serial_loop(int l) {
   blocked(l, i64(0), extent(loop(l).var), 1, true, [&](llvm::Value*) { items(l); });
 }
 
+/// A border between two tasks' elements, moved up to the next whole vectors: both move it alike, so
+/// that nothing is left out or done twice, and vectors stay aligned in memory.
+llvm::Value* Emitter::whole_vectors(llvm::Value* border, int l) {
+  llvm::Value* up = b_.CreateAnd(b_.CreateAdd(border, i64(kBorder - 1)), i64(-kBorder));
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, up, extent(loop(l).var));
+}
+
 void Emitter::inner_loop(int l) {
   std::vector<int> started;
   for (size_t p = 0; p < plan_.statements.size(); ++p)
@@ -114,7 +136,8 @@ void Emitter::inner_loop(int l) {
   for (int p : started) start_reduction(p);
   if (loop(l).vector) {
     bool is_range = layout_.range == RangeKind::Elements && loop(l).parent == 0;
-    llvm::Value *from = is_range ? begin_ : i64(0), *to = is_range ? end_ : extent(loop(l).var);
+    llvm::Value *from = is_range ? whole_vectors(begin_, l) : i64(0),
+                *to = is_range ? whole_vectors(end_, l) : extent(loop(l).var);
     StripPlan strips;
     if (loop(l).strips) strips = plan_strips(layout_, plan_, l);
     if (strips.phases.empty())

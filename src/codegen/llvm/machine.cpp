@@ -56,11 +56,13 @@ const Machine& Machine::host() {
 std::unique_ptr<llvm::TargetMachine> Machine::target_machine() const {
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target) throw std::runtime_error("graft: LLVM has no code generator for " + triple + ": " + error);
+  if (!target)
+    throw std::runtime_error("graft: LLVM has no code generator for " + triple + ": " + error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
 }
 
 }  // namespace graft::codegen

@@ -1,4 +1,5 @@
-// What code is generated for: the host, held to the width of the vectors that ATen's own kernels use now.
+// What code is generated for: the host, held to the width of the vectors that ATen's own kernels
+// use now.
 #pragma once
 
 #include <llvm/Target/TargetMachine.h>

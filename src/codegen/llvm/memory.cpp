@@ -6,11 +6,14 @@ bool VectorMemory::masks(llvm::Type* element) const {
   return machine_.avx512 || (machine_.avx2 && element->getScalarSizeInBits() >= 32);
 }
 
-bool VectorMemory::gathers(llvm::Type* element) const { return machine_.avx512 && element->getScalarSizeInBits() >= 32; }
+bool VectorMemory::gathers(llvm::Type* element) const {
+  return machine_.avx512 && element->getScalarSizeInBits() >= 32;
+}
 
 llvm::Constant* VectorMemory::iota(llvm::Type* integer) const {
   std::vector<llvm::Constant*> lanes;
-  for (int k = 0; k < lanes_; ++k) lanes.push_back(llvm::ConstantInt::get(integer, static_cast<uint64_t>(k)));
+  for (int k = 0; k < lanes_; ++k)
+    lanes.push_back(llvm::ConstantInt::get(integer, static_cast<uint64_t>(k)));
   return llvm::ConstantVector::get(lanes);
 }
 
@@ -28,7 +31,8 @@ llvm::Value* VectorMemory::lane_pointer(llvm::Value* pointer, llvm::Value* mask,
 llvm::Value* VectorMemory::load(llvm::Value* base, llvm::Type* element, llvm::Value* mask) {
   llvm::Type* t = vector(element);
   if (!mask) return b_.CreateAlignedLoad(t, base, alignment(element));
-  if (masks(element)) return b_.CreateMaskedLoad(t, base, alignment(element), mask, llvm::Constant::getNullValue(t));
+  if (masks(element))
+    return b_.CreateMaskedLoad(t, base, alignment(element), mask, llvm::Constant::getNullValue(t));
   return gather(base, iota(b_.getInt64Ty()), element, mask);
 }
 
@@ -42,34 +46,41 @@ void VectorMemory::store(llvm::Value* value, llvm::Value* base, llvm::Value* mas
     scatter(value, base, iota(b_.getInt64Ty()), mask);
 }
 
-llvm::Value* VectorMemory::load_reversed(llvm::Value* base, llvm::Type* element, llvm::Value* mask) {
-  llvm::Value* lowest = b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(1 - lanes_));
+llvm::Value* VectorMemory::load_reversed(llvm::Value* base, llvm::Type* element,
+                                         llvm::Value* mask) {
+  llvm::Value* lowest =
+      b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(1 - lanes_));
   return reverse(load(lowest, element, mask ? reverse(mask) : nullptr));
 }
 
 void VectorMemory::store_reversed(llvm::Value* value, llvm::Value* base, llvm::Value* mask) {
   llvm::Type* element = value->getType()->getScalarType();
-  llvm::Value* lowest = b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(1 - lanes_));
+  llvm::Value* lowest =
+      b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(1 - lanes_));
   store(reverse(value), lowest, mask ? reverse(mask) : nullptr);
 }
 
-llvm::Value* VectorMemory::gather(llvm::Value* base, llvm::Value* offsets, llvm::Type* element, llvm::Value* mask) {
+llvm::Value* VectorMemory::gather(llvm::Value* base, llvm::Value* offsets, llvm::Type* element,
+                                  llvm::Value* mask) {
   llvm::Type* t = vector(element);
   if (gathers(element)) {
     llvm::Value* all = mask ? mask : llvm::Constant::getAllOnesValue(vector(b_.getInt1Ty()));
-    return b_.CreateMaskedGather(t, b_.CreateGEP(element, base, offsets), alignment(element), all, llvm::Constant::getNullValue(t));
+    return b_.CreateMaskedGather(t, b_.CreateGEP(element, base, offsets), alignment(element), all,
+                                 llvm::Constant::getNullValue(t));
   }
   llvm::Value* result = llvm::PoisonValue::get(t);
   for (int k = 0; k < lanes_; ++k) {
     auto lane = static_cast<uint64_t>(k);
     llvm::Value* pointer = b_.CreateGEP(element, base, b_.CreateExtractElement(offsets, lane));
-    llvm::Value* x = b_.CreateAlignedLoad(element, lane_pointer(pointer, mask, k), alignment(element));
+    llvm::Value* x =
+        b_.CreateAlignedLoad(element, lane_pointer(pointer, mask, k), alignment(element));
     result = b_.CreateInsertElement(result, x, lane);
   }
   return result;
 }
 
-void VectorMemory::scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets, llvm::Value* mask) {
+void VectorMemory::scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets,
+                           llvm::Value* mask) {
   llvm::Type* element = value->getType()->getScalarType();
   if (gathers(element)) {
     llvm::Value* all = mask ? mask : llvm::Constant::getAllOnesValue(vector(b_.getInt1Ty()));
@@ -79,7 +90,8 @@ void VectorMemory::scatter(llvm::Value* value, llvm::Value* base, llvm::Value* o
   for (int k = 0; k < lanes_; ++k) {
     auto lane = static_cast<uint64_t>(k);
     llvm::Value* pointer = b_.CreateGEP(element, base, b_.CreateExtractElement(offsets, lane));
-    b_.CreateAlignedStore(b_.CreateExtractElement(value, lane), lane_pointer(pointer, mask, k), alignment(element));
+    b_.CreateAlignedStore(b_.CreateExtractElement(value, lane), lane_pointer(pointer, mask, k),
+                          alignment(element));
   }
 }
 

@@ -1,16 +1,20 @@
-// Loads and stores of whole vectors: contiguous, reversed, strided, or lane by lane, with or without a mask.
+// Loads and stores of whole vectors: contiguous, reversed, strided, or lane by lane, with or
+// without a mask.
 #pragma once
 
 #include "codegen/llvm/arithmetic.h"
 
 namespace graft::codegen {
 
-/// Lanes that are switched off load something harmless and store nothing. A null mask means all lanes.
+/// Lanes that are switched off load something harmless and store nothing. A null mask means all
+/// lanes.
 class VectorMemory {
  public:
-  VectorMemory(Builder& builder, const Machine& machine, int lanes) : b_(builder), machine_(machine), lanes_(lanes) {}
+  VectorMemory(Builder& builder, const Machine& machine, int lanes)
+      : b_(builder), machine_(machine), lanes_(lanes) {}
 
-  /// Where switched-off lanes go when the machine has no masked instruction: eight bytes of the kernel's stack.
+  /// Where switched-off lanes go when the machine has no masked instruction: eight bytes of the
+  /// kernel's stack.
   void set_spare(llvm::Value* spare) { spare_ = spare; }
 
   llvm::Value* load(llvm::Value* base, llvm::Type* element, llvm::Value* mask);
@@ -19,7 +23,8 @@ class VectorMemory {
   llvm::Value* load_reversed(llvm::Value* base, llvm::Type* element, llvm::Value* mask);
   void store_reversed(llvm::Value* value, llvm::Value* base, llvm::Value* mask);
   /// Lane k at base + offsets[k] elements (a vector of i64).
-  llvm::Value* gather(llvm::Value* base, llvm::Value* offsets, llvm::Type* element, llvm::Value* mask);
+  llvm::Value* gather(llvm::Value* base, llvm::Value* offsets, llvm::Type* element,
+                      llvm::Value* mask);
   void scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets, llvm::Value* mask);
 
   /// 0, 1, 2 … as a vector of that integer type.
@@ -31,8 +36,12 @@ class VectorMemory {
   bool gathers(llvm::Type* element) const;
   /// The address of lane k, or the spare where it is off.
   llvm::Value* lane_pointer(llvm::Value* pointer, llvm::Value* mask, int k);
-  llvm::Type* vector(llvm::Type* element) const { return llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_)); }
-  llvm::Align alignment(llvm::Type* element) const { return llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8)); }
+  llvm::Type* vector(llvm::Type* element) const {
+    return llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
+  }
+  llvm::Align alignment(llvm::Type* element) const {
+    return llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8));
+  }
 
   Builder& b_;
   const Machine& machine_;

@@ -16,8 +16,8 @@ using ir::Op;
 
 size_t hash(const PlanValue& v) {
   uint64_t h = static_cast<uint64_t>(v.op) * 31 + static_cast<uint64_t>(v.type);
-  for (int64_t part : {int64_t{v.in[0]}, int64_t{v.in[1]}, int64_t{v.in[2]}, v.payload, int64_t{v.access}, int64_t{v.version},
-                       int64_t{v.home}})
+  for (int64_t part : {int64_t{v.in[0]}, int64_t{v.in[1]}, int64_t{v.in[2]}, v.payload,
+                       int64_t{v.access}, int64_t{v.version}, int64_t{v.home}})
     h = (h ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
   return h ^ (h >> 29);
 }
@@ -38,7 +38,9 @@ class Planner {
  private:
   using Cache = std::vector<int>;  ///< value numbers of a statement's nodes, -1 where not computed
 
-  const ir::Statement& statement(int p) const { return kernel_.placed[static_cast<size_t>(p)].statement; }
+  const ir::Statement& statement(int p) const {
+    return kernel_.placed[static_cast<size_t>(p)].statement;
+  }
   StatementPlan& planned(int p) { return plan_.statements[static_cast<size_t>(p)]; }
   const LoopPlan& loop(int l) const { return plan_.loops[static_cast<size_t>(l)]; }
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
@@ -54,7 +56,8 @@ class Planner {
         continue;
       }
       walk(item.loop);
-      for (size_t k = 0; k < loop(item.loop).finishes.size(); ++k) finish(loop(item.loop).finishes[k]);
+      for (size_t k = 0; k < loop(item.loop).finishes.size(); ++k)
+        finish(loop(item.loop).finishes[k]);
     }
     renew(l);
   }
@@ -69,8 +72,9 @@ class Planner {
     Cache cache(s.expr.nodes.size(), -1);
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
-      plan.cascade = !s.reduction->scan && s.reduction->op == ir::ReduceOp::Sum && ir::is_float(s.reduction->type) &&
-                     plan.accumulate != Accumulate::Array && needs_cascade(s);
+      plan.cascade = !s.reduction->scan && s.reduction->op == ir::ReduceOp::Sum &&
+                     ir::is_float(s.reduction->type) && plan.accumulate != Accumulate::Array &&
+                     needs_cascade(s);
       if (plan.scan || plan.reduce_loop < 0) finish(p);
       return;
     }
@@ -78,10 +82,12 @@ class Planner {
     store(p, cache);
   }
 
-  /// Sums of Float values in a Double accumulator stay far more exact than eager's; others need levels.
+  /// Sums of Float values in a Double accumulator stay far more exact than eager's; others need
+  /// levels.
   static bool needs_cascade(const ir::Statement& s) {
     if (s.reduction->type == ScalarType::Float) return true;
-    return std::any_of(s.loads.begin(), s.loads.end(), [](const ir::Access& a) { return a.dtype == ScalarType::Double; });
+    return std::any_of(s.loads.begin(), s.loads.end(),
+                       [](const ir::Access& a) { return a.dtype == ScalarType::Double; });
   }
 
   void finish(int p) {
@@ -105,7 +111,8 @@ class Planner {
     int at = plan.finish_loop;
     plan.value = number(p, s.value, at, cache);
     const AccessUse& use = layout_.statements[static_cast<size_t>(p)].store;
-    for (const IndirectPart& part : use.indirect) plan.store_indirect.emplace_back(number(p, part.index, at, cache), part.stride);
+    for (const IndirectPart& part : use.indirect)
+      plan.store_indirect.emplace_back(number(p, part.index, at, cache), part.stride);
     const AffineAccess& access = layout_.accesses[static_cast<size_t>(use.access)];
     version_[static_cast<size_t>(access.storage)] = ++versions_;
     if (plan.guard < 0) {
@@ -127,9 +134,11 @@ class Planner {
       made = number_load(p, layout.loads[static_cast<size_t>(node.payload)], at, cache);
     } else if (node.op == Op::Reduced) {
       made = planned(p).reduced;
-      if (made < 0) throw std::runtime_error("graft: a reduction's input depends on its own result");
+      if (made < 0)
+        throw std::runtime_error("graft: a reduction's input depends on its own result");
     } else if (node.op == Op::Axis) {
-      made = number_axis(kernel_.placed[static_cast<size_t>(p)].axis_var[static_cast<size_t>(node.payload)], at);
+      made = number_axis(
+          kernel_.placed[static_cast<size_t>(p)].axis_var[static_cast<size_t>(node.payload)], at);
     } else {
       PlanValue v;
       v.op = node.op;
@@ -169,7 +178,8 @@ class Planner {
 
   int number_load(int p, const AccessUse& use, int at, Cache& cache) {
     std::vector<std::pair<int, Stride>> indirect;
-    for (const IndirectPart& part : use.indirect) indirect.emplace_back(number(p, part.index, at, cache), part.stride);
+    for (const IndirectPart& part : use.indirect)
+      indirect.emplace_back(number(p, part.index, at, cache), part.stride);
     PlanValue v = load(use.access, indirect, at);
     v.home = load_home(v, at);
     int guard = planned(p).guard;
@@ -199,7 +209,9 @@ class Planner {
   }
 
   bool moves(const AffineAccess& access, int var) const {
-    return layout_.shapes[static_cast<size_t>(access.shape)].strides[static_cast<size_t>(var)].kind != StrideKind::Zero;
+    return layout_.shapes[static_cast<size_t>(access.shape)]
+               .strides[static_cast<size_t>(var)]
+               .kind != StrideKind::Zero;
   }
 
   int load_home(const PlanValue& v, int at) const {
@@ -240,16 +252,22 @@ class Planner {
     auto self = static_cast<int>(&l - plan_.loops.data());
     int weight = 0;
     bool arrays = false;
-    auto source = [](const PlanValue& v) { return info(static_cast<ir::Routine>(v.payload)).source; };
+    auto source = [](const PlanValue& v) {
+      return info(static_cast<ir::Routine>(v.payload)).source;
+    };
     for (const PlanValue& v : plan_.values)
-      arrays = arrays || (v.op == Op::Call && v.varying && v.home == self && source(v) == ir::RoutineSource::Vml);
+      arrays = arrays || (v.op == Op::Call && v.varying && v.home == self &&
+                          source(v) == ir::RoutineSource::Vml);
     l.strips = arrays && !l.nested;
     for (const PlanValue& v : plan_.values) {
       if (!v.varying || !plan_.encloses(self, v.home)) continue;
       int cost = c10::elementSize(v.type) == 8 ? 2 : 1;
       if (v.op == Op::Call && source(v) == ir::RoutineSource::Inline) cost *= 12;
-      if (v.op == Op::Call && source(v) == ir::RoutineSource::Sleef) cost *= v.payload == static_cast<int64_t>(ir::Routine::SleefExp) ? 12 : 40;
-      if (v.op == Op::Call && (source(v) == ir::RoutineSource::Libm || (source(v) == ir::RoutineSource::Vml && !l.strips))) cost *= 80;
+      if (v.op == Op::Call && source(v) == ir::RoutineSource::Sleef)
+        cost *= v.payload == static_cast<int64_t>(ir::Routine::SleefExp) ? 12 : 40;
+      if (v.op == Op::Call && (source(v) == ir::RoutineSource::Libm ||
+                               (source(v) == ir::RoutineSource::Vml && !l.strips)))
+        cost *= 80;
       weight += cost;
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
@@ -271,10 +289,13 @@ bool Plan::encloses(int outer, int inner) const {
 }
 
 int Plan::vector_loop(int loop) const {
-  while (loop >= 0 && !loops[static_cast<size_t>(loop)].vector) loop = loops[static_cast<size_t>(loop)].parent;
+  while (loop >= 0 && !loops[static_cast<size_t>(loop)].vector)
+    loop = loops[static_cast<size_t>(loop)].parent;
   return loop;
 }
 
-Plan make_plan(const ir::Kernel& kernel, const Layout& layout) { return Planner(kernel, layout).run(); }
+Plan make_plan(const ir::Kernel& kernel, const Layout& layout) {
+  return Planner(kernel, layout).run();
+}
 
 }  // namespace graft::codegen

@@ -1,8 +1,10 @@
-// What is computed where: a kernel's loops, and its expressions as values numbered over all statements.
+// What is computed where: a kernel's loops, and its expressions as values numbered over all
+// statements.
 //
-// Equal expressions are one value, however many statements hold them; a load of what an earlier statement stored at the
-// same place is the stored value. Each value has a home, the outermost loop in which it can be computed: operands and
-// loop indices are there, and no store inside deeper loops may change what it loads. Knows nothing of LLVM.
+// Equal expressions are one value, however many statements hold them; a load of what an earlier
+// statement stored at the same place is the stored value. Each value has a home, the outermost loop
+// in which it can be computed: operands and loop indices are there, and no store inside deeper
+// loops may change what it loads. Knows nothing of LLVM.
 #pragma once
 
 #include <optional>
@@ -15,8 +17,8 @@ namespace graft::codegen {
 
 using ir::ScalarType;
 
-/// A value number. `payload`: Const: bits as the node's; Scalar: slot in Binding::scalars; Axis: a kernel variable; Reduced: a
-/// placed statement; Call: the routine.
+/// A value number. `payload`: Const: bits as the node's; Scalar: slot in Binding::scalars; Axis: a
+/// kernel variable; Reduced: a placed statement; Call: the routine.
 struct PlanValue {
   ir::Op op = ir::Op::Const;
   ScalarType type = ScalarType::Float;
@@ -25,12 +27,13 @@ struct PlanValue {
   int access = -1;                               ///< Load: into Layout::accesses
   std::vector<std::pair<int, Stride>> indirect;  ///< Load: indices and their strides
   int version = 0;                               ///< Load: how often its storage had been stored to
-  int guard = -1;                                ///< Load: only lanes where this holds have an address
-  int home = 0;                                  ///< into Plan::loops
-  bool varying = false;                          ///< has a value of its own in each lane of the vector loop around it
+  int guard = -1;        ///< Load: only lanes where this holds have an address
+  int home = 0;          ///< into Plan::loops
+  bool varying = false;  ///< has a value of its own in each lane of the vector loop around it
   bool same_key(const PlanValue& other) const {
-    return op == other.op && type == other.type && in == other.in && payload == other.payload && access == other.access &&
-           indirect == other.indirect && version == other.version && guard == other.guard && home == other.home;
+    return op == other.op && type == other.type && in == other.in && payload == other.payload &&
+           access == other.access && indirect == other.indirect && version == other.version &&
+           guard == other.guard && home == other.home;
   }
 };
 
@@ -39,19 +42,20 @@ struct PlanItem {
   int placed = -1;  ///< or a statement
 };
 
-/// 0 is the kernel's entry; with RangeKind::Flattened 1 is the range iteration; then the tree's loops (those of extent 1
-/// are dissolved) and the epilogues: loops that finish reductions with accumulator arrays.
+/// 0 is the kernel's entry; with RangeKind::Flattened 1 is the range iteration; then the tree's
+/// loops (those of extent 1 are dissolved) and the epilogues: loops that finish reductions with
+/// accumulator arrays.
 struct LoopPlan {
   int var = -1;
   int parent = -1;
   int depth = 0;
-  bool vector = false;            ///< its iterations are lanes
-  int unroll = 1;                 ///< vectors an iteration of the main loop
-  bool strips = false;            ///< a vector loop that runs in strips, as a routine wants arrays
-  bool nested = false;            ///< has loops inside
+  bool vector = false;  ///< its iterations are lanes
+  int unroll = 1;       ///< vectors an iteration of the main loop
+  bool strips = false;  ///< a vector loop that runs in strips, as a routine wants arrays
+  bool nested = false;  ///< has loops inside
   std::vector<PlanItem> items;
-  std::vector<int> finishes;      ///< reductions whose values are stored when it ends, in order
-  std::vector<int> stores;        ///< storages that it stores to
+  std::vector<int> finishes;  ///< reductions whose values are stored when it ends, in order
+  std::vector<int> stores;    ///< storages that it stores to
 };
 
 enum class Accumulate : uint8_t {
@@ -63,18 +67,18 @@ enum class Accumulate : uint8_t {
 };
 
 struct StatementPlan {
-  int loop = 0;            ///< that it stands in
+  int loop = 0;  ///< that it stands in
   int value = -1, guard = -1;
   std::vector<std::pair<int, Stride>> store_indirect;
   // Reductions:
   Accumulate accumulate = Accumulate::None;
   int input = -1;
-  int reduced = -1;        ///< value number of the accumulated value
-  int reduce_loop = -1;    ///< outermost reduced loop; -1: every reduced axis has extent 1
-  int finish_loop = 0;     ///< where the result is computed and stored
-  int array_loop = -1;     ///< Array: a loop over the array, outside the reduced ones
+  int reduced = -1;      ///< value number of the accumulated value
+  int reduce_loop = -1;  ///< outermost reduced loop; -1: every reduced axis has extent 1
+  int finish_loop = 0;   ///< where the result is computed and stored
+  int array_loop = -1;   ///< Array: a loop over the array, outside the reduced ones
   bool scan = false;
-  bool cascade = false;    ///< a long sum in its own precision: partial sums, and sums of these
+  bool cascade = false;  ///< a long sum in its own precision: partial sums, and sums of these
 };
 
 struct Plan {

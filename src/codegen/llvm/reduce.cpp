@@ -10,12 +10,17 @@ using ir::ReduceOp;
 
 namespace {
 
-bool finds_place(ReduceOp op) { return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin; }
-bool wants_largest(ReduceOp op) { return op == ReduceOp::Max || op == ReduceOp::ArgMax; }
+bool finds_place(ReduceOp op) {
+  return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
+}
+bool wants_largest(ReduceOp op) {
+  return op == ReduceOp::Max || op == ReduceOp::ArgMax;
+}
 
 }  // namespace
 
-/// The type that accumulators have: of what is compared, for places; Float for the narrow floating types, which is exact.
+/// The type that accumulators have: of what is compared, for places; Float for the narrow floating
+/// types, which is exact.
 ScalarType Emitter::accumulated(int p) const {
   ScalarType type = finds_place(reduction(p).op) ? value(planned(p).input).type : reduction(p).type;
   return type == ScalarType::BFloat16 || type == ScalarType::Half ? ScalarType::Float : type;
@@ -25,7 +30,8 @@ ScalarType Emitter::accumulated(int p) const {
 llvm::Type* Emitter::accumulator_type(int p) {
   llvm::Type* t = mem(accumulated(p));
   Accumulate where = planned(p).accumulate;
-  return where == Accumulate::Scalar || (where == Accumulate::Array && !in_lanes()) ? t : lanes_of(t);
+  return where == Accumulate::Scalar || (where == Accumulate::Array && !in_lanes()) ? t
+                                                                                    : lanes_of(t);
 }
 
 llvm::Constant* Emitter::identity(int p) {
@@ -36,10 +42,14 @@ llvm::Constant* Emitter::identity(int p) {
   bool is_unsigned = type == ScalarType::Byte || type == ScalarType::Bool;
   switch (op) {
     case ReduceOp::Sum:
-    case ReduceOp::Or: return llvm::Constant::getNullValue(t);
-    case ReduceOp::Prod: return arithmetic_.constant(ir::is_float(type) ? std::bit_cast<int64_t>(1.0) : 1, type);
-    case ReduceOp::And: return type == ScalarType::Bool ? b_.getInt8(1) : llvm::Constant::getAllOnesValue(t);
-    default: break;
+    case ReduceOp::Or:
+      return llvm::Constant::getNullValue(t);
+    case ReduceOp::Prod:
+      return arithmetic_.constant(ir::is_float(type) ? std::bit_cast<int64_t>(1.0) : 1, type);
+    case ReduceOp::And:
+      return type == ScalarType::Bool ? b_.getInt8(1) : llvm::Constant::getAllOnesValue(t);
+    default:
+      break;
   }
   bool lowest = wants_largest(op);
   if (ir::is_float(type)) {
@@ -47,8 +57,10 @@ llvm::Constant* Emitter::identity(int p) {
     return arithmetic_.constant(std::bit_cast<int64_t>(lowest ? -infinity : infinity), type);
   }
   if (type == ScalarType::Bool) return b_.getInt8(lowest ? 0 : 1);
-  llvm::APInt edge = is_unsigned ? (lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits))
-                                 : (lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+  llvm::APInt edge =
+      is_unsigned
+          ? (lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits))
+          : (lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
   return llvm::ConstantInt::get(b_.getContext(), edge);
 }
 
@@ -64,13 +76,16 @@ void Emitter::start_reduction(int p) {
       auto [values, places] = array_pointers(p);
       llvm::Type* t = accumulator_type(p);
       b_.CreateAlignedStore(spread(identity(p), t), values, llvm::Align(8));
-      if (finds_place(reduction(p).op)) b_.CreateAlignedStore(llvm::Constant::getNullValue(shaped(b_.getInt64Ty(), t)), places, llvm::Align(8));
+      if (finds_place(reduction(p).op))
+        b_.CreateAlignedStore(llvm::Constant::getNullValue(shaped(b_.getInt64Ty(), t)), places,
+                              llvm::Align(8));
     });
     return;
   }
   size_t count = 1;
   if (plan.accumulate == Accumulate::PerLane) count = copies();
-  if (plan.accumulate == Accumulate::Lanes) count = static_cast<size_t>(loop(plan_.vector_loop(plan.loop)).unroll);
+  if (plan.accumulate == Accumulate::Lanes)
+    count = static_cast<size_t>(loop(plan_.vector_loop(plan.loop)).unroll);
   llvm::Type* t = accumulator_type(p);
   auto& all = accumulators_[static_cast<size_t>(p)];
   // A reduction of extent 1 starts once a copy; the others have all copies at once.
@@ -95,7 +110,8 @@ void Emitter::start_reduction(int p) {
 /// Then each step of the chain is one instruction of the machine.
 bool Emitter::keeps_nan_apart(int p) const {
   ReduceOp op = reduction(p).op;
-  return (op == ReduceOp::Max || op == ReduceOp::Min) && ir::is_float(accumulated(p)) && planned(p).accumulate != Accumulate::Array;
+  return (op == ReduceOp::Max || op == ReduceOp::Min) && ir::is_float(accumulated(p)) &&
+         planned(p).accumulate != Accumulate::Array;
 }
 
 llvm::Value* Emitter::step(int p, llvm::Value* so_far, llvm::Value* x) {
@@ -104,14 +120,20 @@ llvm::Value* Emitter::step(int p, llvm::Value* so_far, llvm::Value* x) {
   auto node = [&](ir::Op op) { return arithmetic_.node(op, type, type, so_far, x, nullptr); };
   bool truth = type == ScalarType::Bool;
   switch (op) {
-    case ReduceOp::Sum: return truth ? b_.CreateOr(so_far, x) : node(ir::Op::Add);
-    case ReduceOp::Prod: return truth ? b_.CreateAnd(so_far, x) : node(ir::Op::Mul);
-    case ReduceOp::And: return b_.CreateAnd(so_far, x);
-    case ReduceOp::Or: return b_.CreateOr(so_far, x);
-    default: break;
+    case ReduceOp::Sum:
+      return truth ? b_.CreateOr(so_far, x) : node(ir::Op::Add);
+    case ReduceOp::Prod:
+      return truth ? b_.CreateAnd(so_far, x) : node(ir::Op::Mul);
+    case ReduceOp::And:
+      return b_.CreateAnd(so_far, x);
+    case ReduceOp::Or:
+      return b_.CreateOr(so_far, x);
+    default:
+      break;
   }
   if (keeps_nan_apart(p)) {
-    llvm::Value* wins = wants_largest(op) ? arithmetic_.greater(type, x, so_far) : arithmetic_.less(type, x, so_far);
+    llvm::Value* wins = wants_largest(op) ? arithmetic_.greater(type, x, so_far)
+                                          : arithmetic_.less(type, x, so_far);
     return b_.CreateSelect(wins, x, so_far);
   }
   // A NaN that came first stays: the comparison with it is false. A new one is taken by extreme().
@@ -121,9 +143,11 @@ llvm::Value* Emitter::step(int p, llvm::Value* so_far, llvm::Value* x) {
 /// Does x replace the best so far, their places apart? NaN beats everything but NaN.
 llvm::Value* Emitter::better(int p, llvm::Value* x, llvm::Value* best) {
   ScalarType type = accumulated(p);
-  llvm::Value* wins = wants_largest(reduction(p).op) ? arithmetic_.greater(type, x, best) : arithmetic_.less(type, x, best);
+  llvm::Value* wins = wants_largest(reduction(p).op) ? arithmetic_.greater(type, x, best)
+                                                     : arithmetic_.less(type, x, best);
   if (!ir::is_float(type)) return wins;
-  return b_.CreateOr(wins, b_.CreateAnd(arithmetic_.is_nan(x), b_.CreateNot(arithmetic_.is_nan(best))));
+  return b_.CreateOr(wins,
+                     b_.CreateAnd(arithmetic_.is_nan(x), b_.CreateNot(arithmetic_.is_nan(best))));
 }
 
 /// Row-major index over the reduced axes, in the statement's order.
@@ -203,7 +227,8 @@ void Emitter::accumulate(int p) {
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.second, best.second), places, align);
 }
 
-/// Adds a block's sum to the sum of blocks, and what that addition loses to what such additions lost (Knuth's two-sum).
+/// Adds a block's sum to the sum of blocks, and what that addition loses to what such additions
+/// lost (Knuth's two-sum).
 void Emitter::flush_block(int p) {
   for (Accumulator& a : accumulators_[static_cast<size_t>(p)]) {
     if (!a.blocks) continue;
@@ -211,7 +236,8 @@ void Emitter::flush_block(int p) {
     llvm::Value *x = b_.CreateLoad(t, a.blocks), *y = b_.CreateLoad(t, a.value);
     llvm::Value* sum = b_.CreateFAdd(x, y);
     llvm::Value* of_y = b_.CreateFSub(sum, x);
-    llvm::Value* lost = b_.CreateFAdd(b_.CreateFSub(x, b_.CreateFSub(sum, of_y)), b_.CreateFSub(y, of_y));
+    llvm::Value* lost =
+        b_.CreateFAdd(b_.CreateFSub(x, b_.CreateFSub(sum, of_y)), b_.CreateFSub(y, of_y));
     b_.CreateStore(sum, a.blocks);
     b_.CreateStore(b_.CreateFAdd(b_.CreateLoad(t, a.lost), lost), a.lost);
     b_.CreateStore(llvm::Constant::getNullValue(t), a.value);
@@ -247,7 +273,9 @@ llvm::Value* Emitter::total(int p) {
     }
     return {x, finds ? b_.CreateLoad(a.place->getAllocatedType(), a.place) : nullptr};
   };
-  auto join = [&](Best a, Best b) -> Best { return finds ? best_of(p, a, b) : Best{step(p, a.first, b.first), nullptr}; };
+  auto join = [&](Best a, Best b) -> Best {
+    return finds ? best_of(p, a, b) : Best{step(p, a.first, b.first), nullptr};
+  };
   if (plan.accumulate == Accumulate::Array) {
     auto [values, places] = array_pointers(p);
     llvm::Type* t = accumulator_type(p);
@@ -262,7 +290,8 @@ llvm::Value* Emitter::total(int p) {
   } else {
     for (const Accumulator& a : all) parts.push_back(read(a));
     for (; parts.size() > 1; parts.resize(parts.size() / 2))
-      for (size_t k = 0; k < parts.size() / 2; ++k) parts[k] = join(parts[k], parts[k + parts.size() / 2]);
+      for (size_t k = 0; k < parts.size() / 2; ++k)
+        parts[k] = join(parts[k], parts[k + parts.size() / 2]);
     for (int n = machine_.lanes / 2; n >= 1; n /= 2) {
       auto half = [&](llvm::Value* x, int first) -> llvm::Value* {
         if (!x) return nullptr;
@@ -272,7 +301,8 @@ llvm::Value* Emitter::total(int p) {
         return b_.CreateShuffleVector(x, order);
       };
       Best whole = parts[0];
-      parts[0] = join({half(whole.first, 0), half(whole.second, 0)}, {half(whole.first, n), half(whole.second, n)});
+      parts[0] = join({half(whole.first, 0), half(whole.second, 0)},
+                      {half(whole.first, n), half(whole.second, n)});
     }
   }
   if (finds) return parts[0].second;

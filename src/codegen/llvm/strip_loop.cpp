@@ -2,7 +2,8 @@
 
 namespace graft::codegen {
 
-/// For strips of [from, to): the phases one after the other, each a loop over the strip, and the array routines between.
+/// For strips of [from, to): the phases one after the other, each a loop over the strip, and the
+/// array routines between.
 void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan plan) {
   strips_.emplace();
   strips_->plan = std::move(plan);
@@ -12,18 +13,25 @@ void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan pl
     if (strips.ready[v] < 0) continue;
     // Room for the last vector's unused lanes.
     auto count = static_cast<uint64_t>(kStripElements + machine_.lanes);
-    strips_->buffers[v] = stack(llvm::ArrayType::get(mem(plan_.values[v].type), count), nullptr, 64);
+    strips_->buffers[v] =
+        stack(llvm::ArrayType::get(mem(plan_.values[v].type), count), nullptr, 64);
   }
-  // Pointers that routines read from directly are made before the loop, which always runs.
+  // An element range may be empty once its borders are moved.
+  bool is_range = layout_.range == RangeKind::Elements;
+  // Pointers that routines read from directly are made before the loop.
   for (int v : strips.straight)
     if (v >= 0) pointer(value(v).access, at_depth_);
 
   llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("strip"), *after = block("after");
-  b_.CreateBr(run);
+  if (is_range)
+    b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, after);
+  else
+    b_.CreateBr(run);
   b_.SetInsertPoint(run);
   llvm::PHINode* start = b_.CreatePHI(b_.getInt64Ty(), 2);
   start->addIncoming(from, before);
-  llvm::Value* stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(start, i64(kStripElements)), to);
+  llvm::Value* stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
+                                               b_.CreateNSWAdd(start, i64(kStripElements)), to);
   strips_->before = before;
   strips_->start = start;
   for (size_t k = 0; k < strips.phases.size(); ++k) {
@@ -35,8 +43,10 @@ void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan pl
       auto v = static_cast<size_t>(call);
       llvm::Value* from_memory = strips_->buffers[v];
       if (int load = strips.straight[v]; load >= 0)
-        from_memory = b_.CreateGEP(mem(value(call).type), pointer(value(load).access, at_depth_), start);
-      calls_.call_array(static_cast<ir::Routine>(value(call).payload), value(call).type, count, from_memory, strips_->buffers[v]);
+        from_memory =
+            b_.CreateGEP(mem(value(call).type), pointer(value(load).access, at_depth_), start);
+      calls_.call_array(static_cast<ir::Routine>(value(call).payload), value(call).type, count,
+                        from_memory, strips_->buffers[v]);
     }
   }
   strips_.reset();
@@ -53,23 +63,27 @@ void Emitter::strip_steps(const StripPhase& phase) {
         continue;
       }
       const PlanValue& v = value(step.keep);
-      bool argument = v.op == ir::Op::Call && info(static_cast<ir::Routine>(v.payload)).source == ir::RoutineSource::Vml;
+      bool argument = v.op == ir::Op::Call &&
+                      info(static_cast<ir::Routine>(v.payload)).source == ir::RoutineSource::Vml;
       llvm::Value* x = wide(argument ? v.in[0] : step.keep);
-      b_.CreateAlignedStore(to_memory(x, v.type), strip_place(step.keep), llvm::Align(c10::elementSize(v.type)));
+      b_.CreateAlignedStore(to_memory(x, v.type), strip_place(step.keep),
+                            llvm::Align(c10::elementSize(v.type)));
     }
   copy_ = 0;
 }
 
 /// Where a kept value's buffer has the current vector.
 llvm::Value* Emitter::strip_place(int v) {
-  return b_.CreateGEP(mem(value(v).type), strips_->buffers[static_cast<size_t>(v)], b_.CreateSub(lanes_[copy_].index, strips_->start));
+  return b_.CreateGEP(mem(value(v).type), strips_->buffers[static_cast<size_t>(v)],
+                      b_.CreateSub(lanes_[copy_].index, strips_->start));
 }
 
 llvm::Value* Emitter::kept(int v) {
   if (!strips_ || !in_lanes()) return nullptr;
   int ready = strips_->plan.ready[static_cast<size_t>(v)];
   if (ready < 0 || ready > strips_->phase) return nullptr;
-  llvm::Value* x = b_.CreateAlignedLoad(lanes_of(mem(value(v).type)), strip_place(v), llvm::Align(c10::elementSize(value(v).type)));
+  llvm::Value* x = b_.CreateAlignedLoad(lanes_of(mem(value(v).type)), strip_place(v),
+                                        llvm::Align(c10::elementSize(value(v).type)));
   return to_register(x, value(v).type);
 }
 

@@ -12,7 +12,11 @@ constexpr int kCheap = 4;
 class Planner {
  public:
   Planner(const Layout& layout, const Plan& plan, int loop)
-      : layout_(layout), plan_(plan), loop_(loop), depth_(plan.values.size(), -1), kept_(plan.values.size(), -1) {}
+      : layout_(layout),
+        plan_(plan),
+        loop_(loop),
+        depth_(plan.values.size(), -1),
+        kept_(plan.values.size(), -1) {}
 
   StripPlan run() {
     StripPlan made;
@@ -20,16 +24,19 @@ class Planner {
     made.straight.assign(plan_.values.size(), -1);
     for (const PlanItem& item : loop().items) {
       const StatementPlan& s = statement(item.placed);
-      // A reduction that ends within the loop's iteration has its result in the middle of a statement.
+      // A reduction that ends within the loop's iteration has its result in the middle of a
+      // statement.
       if (s.accumulate != Accumulate::None && (s.scan || s.reduce_loop < 0)) return made;
     }
     assign_phases();
     std::vector<StripPhase> phases(static_cast<size_t>(last_phase_) + 1);
     for (int k = last_phase_; k >= 0; --k) fill(phases[static_cast<size_t>(k)], k);
     for (size_t v = 0; v < kept_.size(); ++v)
-      if (kept_[v] >= 0) made.ready[v] = is_array_call(static_cast<int>(v)) ? depth_[v] : depth_[v] + 1;
+      if (kept_[v] >= 0)
+        made.ready[v] = is_array_call(static_cast<int>(v)) ? depth_[v] : depth_[v] + 1;
     for (int k = 0; k <= last_phase_; ++k)
-      for (int v : phases[static_cast<size_t>(k)].calls) straighten(v, k, phases[static_cast<size_t>(k)], made);
+      for (int v : phases[static_cast<size_t>(k)].calls)
+        straighten(v, k, phases[static_cast<size_t>(k)], made);
     made.phases = std::move(phases);
     return made;
   }
@@ -44,7 +51,9 @@ class Planner {
   }
   bool inside(int v) const { return value(v).varying && value(v).home == loop_; }
   bool is_array_call(int v) const {
-    return value(v).op == ir::Op::Call && info(static_cast<ir::Routine>(value(v).payload)).source == ir::RoutineSource::Vml && inside(v);
+    return value(v).op == ir::Op::Call &&
+           info(static_cast<ir::Routine>(value(v).payload)).source == ir::RoutineSource::Vml &&
+           inside(v);
   }
 
   template <class Fn>
@@ -76,7 +85,8 @@ class Planner {
     }
   }
 
-  /// The first phase in which the value can be there. Asked for in program order, so that `stores_` are the earlier ones.
+  /// The first phase in which the value can be there. Asked for in program order, so that `stores_`
+  /// are the earlier ones.
   int depth(int v) {
     int& known = depth_[static_cast<size_t>(v)];
     if (known >= 0) return known;
@@ -85,13 +95,15 @@ class Planner {
       operands(v, [&](int in) { made = std::max(made, depth(in)); });
       if (value(v).op == ir::Op::Load)
         for (int p : stores_)
-          if (stored(p) == layout_.accesses[static_cast<size_t>(value(v).access)].storage) made = std::max(made, phase_[static_cast<size_t>(p)]);
+          if (stored(p) == layout_.accesses[static_cast<size_t>(value(v).access)].storage)
+            made = std::max(made, phase_[static_cast<size_t>(p)]);
       if (is_array_call(v)) ++made;
     }
     return depth_[static_cast<size_t>(v)] = made;
   }
 
-  /// A load whose memory a statement of the loop stores to: a later phase would find another value there.
+  /// A load whose memory a statement of the loop stores to: a later phase would find another value
+  /// there.
   bool overwritten(int v) const {
     if (value(v).op != ir::Op::Load) return false;
     int storage = layout_.accesses[static_cast<size_t>(value(v).access)].storage;
@@ -103,17 +115,21 @@ class Planner {
     if (!inside(v) || value(v).op == ir::Op::Const) return 0;
     if (is_array_call(v)) return 1;
     if (overwritten(v)) return kCheap + 1;
-    if (value(v).op == ir::Op::Call || value(v).op == ir::Op::Div || value(v).op == ir::Op::Sqrt || !value(v).indirect.empty()) return kCheap + 1;
+    if (value(v).op == ir::Op::Call || value(v).op == ir::Op::Div || value(v).op == ir::Op::Sqrt ||
+        !value(v).indirect.empty())
+      return kCheap + 1;
     int sum = 1;
     operands(v, [&](int in) { sum = std::min(sum + cost(in), kCheap + 1); });
     return sum;
   }
 
-  /// Steps in program order: for each statement the values first kept for its sake, then its effect.
+  /// Steps in program order: for each statement the values first kept for its sake, then its
+  /// effect.
   void fill(StripPhase& phase, int k) {
     std::vector<bool> seen(plan_.values.size(), false);
     for (const PlanItem& item : loop().items)
-      if (phase_[static_cast<size_t>(item.placed)] == k) roots(item.placed, [&](int v) { need(v, k, seen); });
+      if (phase_[static_cast<size_t>(item.placed)] == k)
+        roots(item.placed, [&](int v) { need(v, k, seen); });
     // Keeping one value may need others: those come from earlier phases or are older values.
     for (size_t v = kept_.size(); v-- > 0;) {
       if (kept_[v] < 0 || keep_phase(static_cast<int>(v)) != k) continue;
@@ -127,7 +143,8 @@ class Planner {
       std::vector<bool> reached(plan_.values.size(), false);
       roots(item.placed, [&](int v) { reach(v, reached); });
       for (size_t v = 0; v < reached.size(); ++v) {
-        if (!reached[v] || placed[v] || kept_[v] < 0 || keep_phase(static_cast<int>(v)) != k) continue;
+        if (!reached[v] || placed[v] || kept_[v] < 0 || keep_phase(static_cast<int>(v)) != k)
+          continue;
         placed[v] = true;
         phase.steps.push_back({-1, static_cast<int>(v)});
         if (is_array_call(static_cast<int>(v))) phase.calls.push_back(static_cast<int>(v));
@@ -136,7 +153,9 @@ class Planner {
     }
   }
 
-  int keep_phase(int v) const { return depth_[static_cast<size_t>(v)] - (is_array_call(v) ? 1 : 0); }
+  int keep_phase(int v) const {
+    return depth_[static_cast<size_t>(v)] - (is_array_call(v) ? 1 : 0);
+  }
 
   void reach(int v, std::vector<bool>& reached) const {
     if (reached[static_cast<size_t>(v)]) return;
@@ -161,7 +180,10 @@ class Planner {
     const PlanValue& v = value(argument);
     if (v.op != ir::Op::Load || !inside(argument) || !v.indirect.empty()) return;
     const AffineAccess& access = layout_.accesses[static_cast<size_t>(v.access)];
-    if (layout_.shapes[static_cast<size_t>(access.shape)].strides[static_cast<size_t>(loop().var)].kind != StrideKind::One) return;
+    if (layout_.shapes[static_cast<size_t>(access.shape)]
+            .strides[static_cast<size_t>(loop().var)]
+            .kind != StrideKind::One)
+      return;
     for (int p : stores_)
       if (stored(p) == access.storage && phase_[static_cast<size_t>(p)] <= k) return;
     made.straight[static_cast<size_t>(call)] = argument;
@@ -180,6 +202,8 @@ class Planner {
 
 }  // namespace
 
-StripPlan plan_strips(const Layout& layout, const Plan& plan, int loop) { return Planner(layout, plan, loop).run(); }
+StripPlan plan_strips(const Layout& layout, const Plan& plan, int loop) {
+  return Planner(layout, plan, loop).run();
+}
 
 }  // namespace graft::codegen

@@ -5,8 +5,9 @@
 //                                                VML:      buffer = exp(buffer)
 //                                                phase 1:  y[i] = buffer[i] + x[i]
 //
-// A statement takes effect in the last phase that its values need, and no earlier than those before it, so memory sees
-// statements in order. What a later phase needs is computed again, or kept in a buffer where that would cost more.
+// A statement takes effect in the last phase that its values need, and no earlier than those before
+// it, so memory sees statements in order. What a later phase needs is computed again, or kept in a
+// buffer where that would cost more.
 #pragma once
 
 #include "codegen/llvm/plan.h"
@@ -17,7 +18,8 @@ constexpr int64_t kStripElements = 512;
 
 struct StripStep {
   int statement = -1;  ///< that takes effect here; or only:
-  int keep = -1;       ///< a value that goes to its buffer (for a call of an array routine: its argument)
+  int keep =
+      -1;  ///< a value that goes to its buffer (for a call of an array routine: its argument)
 };
 struct StripPhase {
   std::vector<StripStep> steps;
@@ -25,8 +27,10 @@ struct StripPhase {
 };
 struct StripPlan {
   std::vector<StripPhase> phases;
-  std::vector<int> ready;     ///< a value: the phase from which on it is in its buffer; -1: it has none
-  std::vector<int> straight;  ///< a call's value: the load whose memory the routine reads itself, or -1
+  std::vector<int>
+      ready;  ///< a value: the phase from which on it is in its buffer; -1: it has none
+  std::vector<int>
+      straight;  ///< a call's value: the load whose memory the routine reads itself, or -1
 };
 
 /// Empty phases if the loop is better run otherwise: its routines are then called vector by vector.

@@ -8,7 +8,8 @@
 namespace graft::codegen {
 
 void* find_symbol(const std::string& name) {
-  // A host like Python loads libtorch_cpu.so out of sight of plain look-ups; its path leads to its handle.
+  // A host like Python loads libtorch_cpu.so out of sight of plain look-ups; its path leads to its
+  // handle.
   static void* const torch = [] {
     Dl_info where{};
     std::string (*in_torch)() = &at::get_cpu_capability;

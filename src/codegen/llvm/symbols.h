@@ -6,11 +6,13 @@
 
 namespace graft::codegen {
 
-/// Names that a module calls, and their addresses. In the module they carry a prefix, so that LLVM knows nothing of them.
+/// Names that a module calls, and their addresses. In the module they carry a prefix, so that LLVM
+/// knows nothing of them.
 class RoutineSymbols {
  public:
   static constexpr const char* kPrefix = "graft.";
-  /// The module's name for the symbol. Throws std::runtime_error when neither libtorch_cpu nor the C library has it.
+  /// The module's name for the symbol. Throws std::runtime_error when neither libtorch_cpu nor the
+  /// C library has it.
   std::string use(const std::string& symbol);
   const std::map<std::string, void*>& used() const { return used_; }  ///< by the module's name
 

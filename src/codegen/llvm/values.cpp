@@ -4,7 +4,8 @@ namespace graft::codegen {
 
 using ir::Op;
 
-Emitter::At::At(Emitter& emitter, int depth) : e_(emitter), saved_(emitter.b_.saveIP()), saved_depth_(emitter.at_depth_) {
+Emitter::At::At(Emitter& emitter, int depth)
+    : e_(emitter), saved_(emitter.b_.saveIP()), saved_depth_(emitter.at_depth_) {
   if (depth >= saved_depth_) return;
   for (const Frame& frame : e_.frames_)
     if (frame.depth == depth + 1) {
@@ -58,23 +59,30 @@ llvm::Value* Emitter::wide(int v) {
 llvm::Value* Emitter::compute(int v) {
   const PlanValue& plan = value(v);
   switch (plan.op) {
-    case Op::Const: return arithmetic_.constant(plan.payload, plan.type);
+    case Op::Const:
+      return arithmetic_.constant(plan.payload, plan.type);
     case Op::Scalar: {
       llvm::Value* bits = argument(scalars_, static_cast<int>(plan.payload), b_.getInt64Ty());
       return arithmetic_.scalar(bits, plan.type);
     }
     case Op::Axis: {
-      if (!plan.varying) return loop(plan.home).var < 0 ? range_counter(static_cast<int>(plan.payload)) : frame_at(loop(plan.home).depth).index;
+      if (!plan.varying)
+        return loop(plan.home).var < 0 ? range_counter(static_cast<int>(plan.payload))
+                                       : frame_at(loop(plan.home).depth).index;
       return b_.CreateAdd(splat(lanes_[copy_].index), memory_.iota(b_.getInt64Ty()));
     }
-    case Op::Load: return load(plan);
-    case Op::Reduced: throw std::runtime_error("graft: a reduction's result is used before it is complete");
-    default: break;
+    case Op::Load:
+      return load(plan);
+    case Op::Reduced:
+      throw std::runtime_error("graft: a reduction's result is used before it is complete");
+    default:
+      break;
   }
   std::array<llvm::Value*, 3> x = {};
   for (size_t k = 0; k < 3; ++k)
     if (plan.in[k] >= 0) x[k] = plan.varying ? wide(plan.in[k]) : get(plan.in[k]);
-  if (plan.op == Op::Call) return calls_.call(static_cast<ir::Routine>(plan.payload), plan.type, x[0], x[1]);
+  if (plan.op == Op::Call)
+    return calls_.call(static_cast<ir::Routine>(plan.payload), plan.type, x[0], x[1]);
   ScalarType operand = value(plan.in[plan.op == Op::Select ? 1 : 0]).type;
   return arithmetic_.node(plan.op, plan.type, operand, x[0], x[1], x[2]);
 }
