@@ -189,7 +189,7 @@ TEST(Interpreter, RunsAKernelWithScratch) {
   kernel.scratch = {{2, 0, 4}};
   StatementBuilder add({3, 4}), divide({3, 4});
   Value total = add.reduce(ReduceOp::Sum, add.load(in), {false, true}, at::kFloat);
-  kernel.placed.push_back({add.store(ir::Access{2, at::kFloat, 0, {0, 0}}, total), {0, 1}});
+  kernel.placed.push_back({add.store(ir::Access{2, at::kFloat, 0, {0, 0}, {}}, total), {0, 1}});
   kernel.placed.push_back({divide.store(out, divide.load(in) / divide.load(sum)), {0, 2}});
   for (int k : {0, 1}) {
     ir::TreeNode loop;

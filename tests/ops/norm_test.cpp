@@ -140,24 +140,6 @@ TEST(Norm, InPlaceSoftmax) {
       {sample({4, 30}, at::kFloat)});
 }
 
-TEST(Norm, SoftmaxBackward) {
-  for (c10::ScalarType type : kFloats)
-    for (const Tensor& x : layouts(type))
-      for (int64_t dim = 0; dim < std::max<int64_t>(x.dim(), 1); ++dim) {
-        Tensor grad = sample(x.sizes(), type);
-        expect_as_eager(
-            [&](Tensors& a) {
-              return Tensors{at::_softmax_backward_data(a[0], a[1], dim, a[1].scalar_type())};
-            },
-            {grad, x.softmax(dim)});
-        expect_as_eager(
-            [&](Tensors& a) {
-              return Tensors{at::_log_softmax_backward_data(a[0], a[1], dim, a[1].scalar_type())};
-            },
-            {grad, x.log_softmax(dim)});
-      }
-}
-
 TEST(Norm, LayerNormBackward) {
   for (c10::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
     for (c10::ScalarType weight_type : {type, at::kFloat}) {

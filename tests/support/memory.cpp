@@ -60,13 +60,6 @@ const char* base_of(const std::vector<at::Tensor>& tensors, size_t source) {
   return whole.first;
 }
 
-const at::Tensor& source(const std::vector<at::Tensor>& tensors, int index, const char* what) {
-  if (index < 0 || index >= static_cast<int>(tensors.size()))
-    fail(std::string("a storage is ") + what + " " + std::to_string(index) + " of " +
-         std::to_string(tensors.size()));
-  return tensors[static_cast<size_t>(index)];
-}
-
 }  // namespace
 
 Memory::Memory(const std::vector<ir::Storage>& storages, const std::vector<at::Tensor>& args,
