@@ -17,7 +17,7 @@
 #include "codegen/backend.h"
 #include "ir/builder.h"
 
-#pragma GCC optimize("O3")
+#pragma GCC optimize("O3", "no-math-errno")
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2,prefer-vector-width=512")
 
 namespace {

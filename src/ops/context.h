@@ -1,6 +1,7 @@
 // What a lowering sees: the trace, and the program it adds statements to.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -28,15 +29,21 @@ class Context {
 
   const record::Trace& trace;
   ir::Program& program;
-  const bool fast;    ///< Numerics::Fast
-  bool exact = true;  ///< cleared by a lowering whose bits may differ from eager's (reductions in
-                      ///< floating point, …)
-  int record = -1;    ///< index of the operator being lowered
+  const bool fast;                            ///< Numerics::Fast
+  std::vector<c10::ScalarType> approximated;  ///< what approximate() was told
+  int record = -1;                            ///< index of the operator being lowered
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
   const record::TensorInfo& output(const record::OperatorRecord& op, size_t k = 0) const;
   static ir::View view(const record::TensorInfo& tensor);
+
+  /// For a lowering whose bits may differ from eager's, by the rounding of the dtype that it
+  /// computes in.
+  void approximate(c10::ScalarType compute) {
+    if (std::find(approximated.begin(), approximated.end(), compute) == approximated.end())
+      approximated.push_back(compute);
+  }
 
   /// A new temporary, contiguous.
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);

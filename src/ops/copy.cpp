@@ -201,22 +201,6 @@ Fate lower_triangle(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Backward of slice and select: the gradient in its place, zero elsewhere.
-template <bool one_index>
-Fate lower_placed(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op));
-  size_t axis = wrapped(integer(op, "dim", 0), out.sizes.size());
-  int64_t n = out.sizes[axis], start = integer(op, one_index ? "index" : "start", 0);
-  start = std::clamp<int64_t>(start < 0 ? start + n : start, 0, n);
-  const TensorInfo& gradient = context.tensor(op, 0);
-  View place =
-      one_index ? select(out, axis, start) : narrow(out, axis, start, gradient.sizes[axis]);
-  if (!one_index) place.strides[axis] *= integer(op, "step", 1);
-  context.fill(out, 0);
-  put(context, gradient, place);
-  return Fate::fused();
-}
-
 }  // namespace
 
 std::vector<Row> copy_rows() {
@@ -238,8 +222,6 @@ std::vector<Row> copy_rows() {
       {"aten::flip", lower_flip, "a copy with negative strides"},
       {"aten::tril", lower_triangle<true>, "a up to a diagonal, else 0"},
       {"aten::triu", lower_triangle<false>, "a from a diagonal on, else 0"},
-      {"aten::slice_backward", lower_placed<false>, "zeros, and the gradient in its range"},
-      {"aten::select_backward", lower_placed<true>, "zeros, and the gradient at its index"},
   };
   for (const Row& row : fill_rows()) rows.push_back(row);
   return rows;

@@ -40,14 +40,14 @@ class Lowering {
       context_.record = static_cast<int>(i);
       const OperatorRecord& op = trace_.ops[i];
       size_t items = lowered_.program.items.size();
-      bool exact = context_.exact;
+      auto approximated = context_.approximated;
       Fate fate = lower_one(op);
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
         // A lowering that gives up has emitted nothing; checks it made already are harmless,
         // half-made stores are not.
         lowered_.program.items.resize(items);
-        context_.exact = exact;
+        context_.approximated = std::move(approximated);
         if (std::string why = make_extern(op); !why.empty())
           return broken(full_name(op) + ": " + why);
       }
@@ -55,7 +55,8 @@ class Lowering {
     }
     if (std::string why = make_results(); !why.empty()) return broken(why);
     if (!fused_) return broken("no operator of this function is one Graft fuses");
-    lowered_.exact = context_.exact && !context_.fast;
+    lowered_.exact = context_.approximated.empty() && !context_.fast;
+    lowered_.approximated = std::move(context_.approximated);
     return std::move(lowered_);
   }
 

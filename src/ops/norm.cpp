@@ -53,7 +53,7 @@ Fate softmax_with(Context& ctx, const OperatorRecord& op, bool safe) {
   if (!rows) return Fate::external(kUnusual);
   if (rows->empty) return Fate::fused();
   ScalarType type = rows->outs[0].dtype, compute = compute_type(type);
-  ctx.exact = false;
+  ctx.approximate(type);
   View most = largest_of(ctx, *rows, type);
   View powers = ctx.temporary(rows->in.sizes, compute);
   {
@@ -92,8 +92,8 @@ Fate log_softmax(Context& ctx, const OperatorRecord& op) {
   auto rows = rows_along_dim(ctx, op);
   if (!rows) return Fate::external(kUnusual);
   if (rows->empty) return Fate::fused();
-  ctx.exact = false;
   ScalarType type = rows->outs[0].dtype;
+  ctx.approximate(type);
   View most = largest_of(ctx, *rows, type);
   View log_sum = rows->per_row(ctx, ScalarType::Double);
   rows->emit(
@@ -121,8 +121,7 @@ std::vector<Row> norm_rows() {
       {"aten::_log_softmax", log_softmax, "logarithm of the softmax"},
       {"aten::log_softmax", log_softmax, "logarithm of the softmax with out="},
   };
-  for (const auto& family : {layer_rows(), norm_backward_rows()})
-    rows.insert(rows.end(), family.begin(), family.end());
+  for (const Row& row : layer_rows()) rows.push_back(row);
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// Layer, group and batch norm.
+// Layer and group norm.
 #include <algorithm>
 #include <utility>
 
@@ -32,7 +32,8 @@ struct Statistics {
 
 Statistics statistics(Context& ctx, const Normalization& n) {
   const Reduced& rows = n.rows;
-  ctx.exact = false;
+  ctx.approximate(rows.in.dtype);
+  ScalarType compute = compute_type(rows.in.dtype);
   Statistics result{rows.per_row(ctx, ScalarType::Double), rows.per_row(ctx, ScalarType::Double)};
   rows.emit(
       ctx, ReduceOp::Sum, ScalarType::Double, result.mean,
@@ -47,8 +48,10 @@ Statistics statistics(Context& ctx, const Normalization& n) {
         return distance * distance;
       },
       [&](StatementBuilder& s, Value total) {
-        Value var = total / s.scalar(rows.count, ScalarType::Double);
-        return 1.0 / (var + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
+        // Rounded as ATen's kernel does, so that it overflows where that does.
+        Value var = (total / s.scalar(rows.count, ScalarType::Double)).to(compute);
+        return 1.0 /
+               (var.to(ScalarType::Double) + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
       });
   for (auto [from, to] : {std::pair(&result.mean, &n.mean), std::pair(&result.rstd, &n.rstd)}) {
     if (to->storage < 0) continue;
@@ -198,49 +201,6 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Inference only: out = in * scale + shift, with scale = weight / sqrt(running_var + eps) and
-/// shift = bias - running_mean * scale, as in ATen's kernel; both rounded once.
-Fate batch_norm(Context& ctx, const OperatorRecord& op) {
-  if (boolean(op, "training", false)) return Fate::external("batch statistics");
-  View in = Context::view(ctx.tensor(op, 0)), out = Context::view(ctx.output(op));
-  View mean = optional_tensor(ctx, op, "running_mean"),
-       var = optional_tensor(ctx, op, "running_var");
-  View weight = optional_tensor(ctx, op, "weight"), bias = optional_tensor(ctx, op, "bias");
-  if (in.sizes.size() < 2 || mean.storage < 0 || var.storage < 0)
-    return Fate::external("no running statistics");
-  if (is_constant(ctx, op, "weight") || is_constant(ctx, op, "bias"))
-    return Fate::external("a weight without memory");
-  for (size_t k = 1; k < op.outputs.size(); ++k)
-    if (ir::numel(ctx.output(op, k).sizes) != 0) return Fate::external("statistics are asked for");
-  if (in.storage < 0 || !ir::is_float(in.dtype)) return Fate::external("integers");
-  if (ir::numel(in.sizes) == 0) return Fate::fused();
-  for (const View& read : {in, mean, var, weight, bias})
-    if (overlaps(read, {out})) return Fate::external(kOverlap);
-  ctx.exact = false;
-  ScalarType compute = compute_type(in.dtype), wide = ScalarType::Double;
-  auto scale_of = [&](StatementBuilder& s) {
-    Value eps = s.scalar(number(op, "eps").value_or(0), wide);
-    Value value = 1.0 / (s.load(var).to(wide) + eps).op(Op::Sqrt);
-    return weight.storage >= 0 ? value * s.load(weight).to(wide) : value;
-  };
-  View scale = ctx.temporary(mean.sizes, compute), shift = ctx.temporary(mean.sizes, compute);
-  StatementBuilder first(mean.sizes);
-  ctx.emit(first.store(scale, scale_of(first)));
-  StatementBuilder second(mean.sizes);
-  Value value = -(second.load(mean).to(wide) * scale_of(second));
-  if (bias.storage >= 0) value = second.load(bias).to(wide) + value;
-  ctx.emit(second.store(shift, value));
-  auto per_channel = [&](View view) {  // [C] as [C, 1, …]
-    view.sizes.resize(in.sizes.size() - 1, 1);
-    view.strides.resize(in.sizes.size() - 1, 0);
-    return view;
-  };
-  StatementBuilder s(in.sizes);
-  Value x = s.load(in).to(compute);
-  ctx.emit(s.store(out, fma(x, s.load(per_channel(scale)), s.load(per_channel(shift)))));
-  return Fate::fused();
-}
-
 }  // namespace
 
 std::vector<Row> layer_rows() {
@@ -248,11 +208,6 @@ std::vector<Row> layer_rows() {
       {"aten::native_layer_norm", layer_norm,
        "layer norm: mean and variance in double, then one pass"},
       {"aten::native_group_norm", group_norm, "group norm, likewise"},
-      {"aten::native_batch_norm", batch_norm, "batch norm with running statistics"},
-      {"aten::_native_batch_norm_legit", batch_norm, "batch norm with running statistics"},
-      {"aten::_native_batch_norm_legit_no_training", batch_norm,
-       "batch norm with running statistics"},
-      {"aten::_batch_norm_no_update", batch_norm, "batch norm with running statistics"},
   };
 }
 

@@ -117,14 +117,17 @@ bool Args::is_bool() const {
   return common == ScalarType::Bool;
 }
 
-bool Args::is_contiguous(int k) const {
-  const TensorInfo& t = context_.tensor(op_, static_cast<size_t>(k));
-  int64_t expected = 1;
-  for (size_t d = t.sizes.size(); d-- > 0;) {
-    if (t.sizes[d] != 1 && t.strides[d] != expected) return false;
-    expected *= t.sizes[d];
-  }
-  return true;
+bool Args::is_in_place() const {
+  const std::string& name = op_.op.operator_name().name;
+  return name.ends_with('_') && !name.ends_with("__");
+}
+bool Args::is_out() const {
+  return op_.op.schema().is_mutable() && !is_in_place();
+}
+
+bool Args::is_laid_out_as_result(int k) const {
+  const TensorInfo& operand = context_.tensor(op_, static_cast<size_t>(k));
+  return operand.strides == context_.output(op_).strides;
 }
 
 Value Args::refuse(std::string why) {
@@ -221,7 +224,7 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
       return Fate::external("eager may raise here, and caller-visible memory was written before");
   }
 
-  if (!exact) context.exact = false;
+  if (!exact) context.approximate(common);
   for (ir::Statement& statement : statements) context.emit(std::move(statement));
   return Fate::fused();
 }

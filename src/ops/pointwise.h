@@ -84,7 +84,9 @@ class Args {
   bool is_float() const;    ///< of the common dtype
   bool is_reduced() const;  ///< Half or BFloat16
   bool is_bool() const;
-  bool is_contiguous(int k) const;
+  bool is_in_place() const;                 ///< the underscored form
+  bool is_out() const;                      ///< the out= form
+  bool is_laid_out_as_result(int k) const;  ///< operand k and the result have the same strides
 
   /// This call's scalar tails differ from the body (rows where it depends on the arguments).
   void tail_differs() { tail_differs_ = true; }

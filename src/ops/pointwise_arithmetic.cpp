@@ -31,7 +31,9 @@ Value plus(Args& a, Value x, Value y, double sign) {
 
 Value mul(Args& a) {
   if (a.is_bool()) return a[0] & a[1];
-  return a[0] * a.unrounded(1);
+  // mul_ by a Scalar swaps the operands, and ATen's kernel keeps only the second unrounded.
+  bool swapped = a.is_in_place() && !a.is_tensor(1);
+  return a[0] * (swapped ? a[1] : a.unrounded(1));
 }
 
 /// Where an integer division has a zero divisor: eager throws there.

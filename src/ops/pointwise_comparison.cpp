@@ -16,6 +16,11 @@ Value ordered(Args& a, int k) {
   return a.is_bool() ? a[k].to(ScalarType::Byte) : a[k];
 }
 
+/// Is operand k, in the common dtype, not zero? What is tiny in Double may be zero in Float.
+Value truth(Args& a, int k) {
+  return a[k].to(ScalarType::Bool);
+}
+
 template <Value compare(Value, Value)>
 Value comparison(Args& a) {
   return compare(ordered(a, 0), ordered(a, 1));
@@ -66,13 +71,13 @@ std::vector<PointwiseRow> comparison_rows() {
          return ir::lt(x.like(1).op(Op::CopySign, x), x.like(0));
        },
        Domain::Any, Bits, "a's sign bit (true for −0)"},
-      {"aten::logical_and", 2, Compare, [](Args& a) { return a.truth(0) & a.truth(1); },
+      {"aten::logical_and", 2, Compare, [](Args& a) { return truth(a, 0) & truth(a, 1); },
        Domain::Any, Bits, "a and b are not zero"},
-      {"aten::logical_or", 2, Compare, [](Args& a) { return a.truth(0) | a.truth(1); }, Domain::Any,
-       Bits, "a or b is not zero"},
-      {"aten::logical_xor", 2, Compare, [](Args& a) { return a.truth(0) ^ a.truth(1); },
+      {"aten::logical_or", 2, Compare, [](Args& a) { return truth(a, 0) | truth(a, 1); },
+       Domain::Any, Bits, "a or b is not zero"},
+      {"aten::logical_xor", 2, Compare, [](Args& a) { return truth(a, 0) ^ truth(a, 1); },
        Domain::Any, Bits, "just one of a and b is not zero"},
-      {"aten::logical_not", 1, Compare, [](Args& a) { return ~a.truth(0); }, Domain::Any, Bits,
+      {"aten::logical_not", 1, Compare, [](Args& a) { return ~truth(a, 0); }, Domain::Any, Bits,
        "a is zero"},
       {"aten::bitwise_and", 2, Same, bitwise<Op::And>, Domain::Any, Bits, "a & b"},
       {"aten::bitwise_or", 2, Same, bitwise<Op::Or>, Domain::Any, Bits, "a | b"},

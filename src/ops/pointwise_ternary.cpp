@@ -37,6 +37,8 @@ Value is_signalling(Value x) {
 /// libm's fmax, fmin: the operand that is a number where the other is a quiet NaN; of equal ones
 /// the first.
 Value pick(Args& a, Value first) {
+  // Of +0 and −0, Half and BFloat16 loops take one or the other.
+  if (a.is_reduced()) a.tail_differs();
   Value x = a[0], y = a[1];
   Value picked = ir::select(first | ir::isnan(y), x, y);
   return ir::select(is_signalling(x) | is_signalling(y), x + y, picked);
@@ -118,9 +120,9 @@ std::vector<PointwiseRow> ternary_rows() {
   return {
       {"aten::maximum", 2, Same, bigger, Domain::Any, Bits, "the larger; NaN if either is"},
       {"aten::minimum", 2, Same, smaller, Domain::Any, Bits, "the smaller; NaN if either is"},
-      {"aten::fmax", 2, Same, fmax, Domain::Any, Close, "the larger; the other where one is NaN"},
-      {"aten::fmin", 2, Same, fmin, Domain::Any, Close, "the smaller; the other where one is NaN"},
-      {"aten::clamp", 3, Same, clamp, Domain::Any, Close, "min(max(a, low), high)"},
+      {"aten::fmax", 2, Same, fmax, Domain::Any, Bits, "the larger; the other where one is NaN"},
+      {"aten::fmin", 2, Same, fmin, Domain::Any, Bits, "the smaller; the other where one is NaN"},
+      {"aten::clamp", 3, Same, clamp, Domain::Any, Bits, "min(max(a, low), high)"},
       {"aten::clamp_min", 2, Same, clamp_min, Domain::Any, Bits, "max(a, low)"},
       {"aten::clamp_max", 2, Same, clamp_max, Domain::Any, Bits, "min(a, high)"},
       {"aten::where", 3, Same, [](Args& a) { return ir::select(a.truth(0), a[1], a[2]); },

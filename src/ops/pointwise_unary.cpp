@@ -102,8 +102,6 @@ Value logit(Args& a) {
   }
   Value odds = ir::select(ir::eq(x, one), x.like(std::numeric_limits<double>::infinity()),
                           a.round(x / a.round(one - x)));
-  // Only a contiguous call goes to VML.
-  if (!a.is_contiguous(0)) a.tail_differs();
   return a.routine(Routine::VmlLog, Routine::SleefLog, odds);
 }
 
@@ -139,14 +137,14 @@ std::vector<PointwiseRow> unary_rows() {
       {"aten::asin", 1, Float, library<VmlAsin, SleefAsin>, Domain::Unit, Bits, "inverse sine"},
       {"aten::acos", 1, Float, library<VmlAcos, SleefAcos>, Domain::Unit, Bits, "inverse cosine"},
       {"aten::atan", 1, Float, library<VmlAtan, SleefAtan>, Domain::Any, Bits, "inverse tangent"},
-      {"aten::sinh", 1, Float, one_call<SleefSinh>, Domain::Small, Close, "hyperbolic sine"},
-      {"aten::cosh", 1, Float, one_call<SleefCosh>, Domain::Small, Close, "hyperbolic cosine"},
+      {"aten::sinh", 1, Float, one_call<SleefSinh>, Domain::Small, Body, "hyperbolic sine"},
+      {"aten::cosh", 1, Float, one_call<SleefCosh>, Domain::Small, Body, "hyperbolic cosine"},
       {"aten::tanh", 1, Float, library<VmlTanh, SleefTanh>, Domain::Small, Bits,
        "hyperbolic tangent"},
       {"aten::asinh", 1, Float, one_call<LibmAsinh>, Domain::Any, Bits, "inverse hyperbolic sine"},
       {"aten::acosh", 1, Float, one_call<LibmAcosh>, Domain::AboveOne, Bits,
        "inverse hyperbolic cosine"},
-      {"aten::atanh", 1, Float, one_call<SleefAtanh>, Domain::Unit, Close,
+      {"aten::atanh", 1, Float, one_call<SleefAtanh>, Domain::Unit, Body,
        "inverse hyperbolic tangent"},
       {"aten::erf", 1, Float, erf, Domain::Small, Bits, "error function"},
       {"aten::erfc", 1, Float, library<VmlErfc, SleefErfc>, Domain::Small, Bits, "1 − erf(a)"},
@@ -160,7 +158,7 @@ std::vector<PointwiseRow> unary_rows() {
       {"aten::frac", 1, Same, [](Args& a) { return a[0] - a[0].op(Op::Trunc); }, Domain::Any, Bits,
        "a − trunc(a)"},
       {"aten::nan_to_num", 1, Same, nan_to_num, Domain::Any, Bits, "NaN and ±∞ replaced"},
-      {"aten::logit", 1, Float, logit, Domain::OpenUnit, Bits, "log(a / (1 − a))"},
+      {"aten::logit", 1, Float, logit, Domain::OpenUnit, Body, "log(a / (1 − a))"},
   };
 }
 

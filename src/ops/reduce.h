@@ -66,7 +66,6 @@ std::vector<Row> sum_rows();     // reduction.cpp
 std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, all
 std::vector<Row> moment_rows();  // reduction_moments.cpp: var, std, norms
 // And of norm_rows():
-std::vector<Row> layer_rows();          // norm_layers.cpp: layer, group, batch norm
-std::vector<Row> norm_backward_rows();  // norm_backward.cpp: their gradients
+std::vector<Row> layer_rows();  // norm_layers.cpp: layer, group, batch norm
 
 }  // namespace graft::ops

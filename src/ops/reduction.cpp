@@ -24,7 +24,7 @@ Fate sum_or_product(Context& ctx, const OperatorRecord& op, ReduceOp reduce, boo
     ctx.fill(r->outs[0], reduce == ReduceOp::Sum ? 0 : 1);
     return Fate::fused();
   }
-  if (ir::is_float(type)) ctx.exact = false;
+  if (ir::is_float(type)) ctx.approximate(type);
   // ATen casts each element to the result's type, and then adds.
   r->emit(ctx, reduce, accumulate_type(type), r->outs[0], [&](StatementBuilder& s, Value x) {
     x = x.to(type).to(accumulate_type(type));
@@ -52,7 +52,7 @@ Fate mean(Context& ctx, const OperatorRecord& op) {
     ctx.fill(r->outs[0], std::numeric_limits<double>::quiet_NaN());
     return Fate::fused();
   }
-  ctx.exact = false;
+  ctx.approximate(type);
   r->emit(
       ctx, ReduceOp::Sum, ScalarType::Double, r->outs[0],
       [&](StatementBuilder&, Value x) { return x.to(type); },

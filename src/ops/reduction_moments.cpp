@@ -27,7 +27,7 @@ Fate variance(Context& ctx, const OperatorRecord& op, bool root) {
     for (const ir::View& out : r->outs) ctx.fill(out, std::numeric_limits<double>::quiet_NaN());
     return Fate::fused();
   }
-  ctx.exact = false;
+  ctx.approximate(r->in.dtype);
   ir::View mean = r->per_row(ctx, ScalarType::Double);
   r->emit(
       ctx, ReduceOp::Sum, ScalarType::Double, mean, [](StatementBuilder&, Value x) { return x; },
@@ -80,7 +80,7 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
   }
   ScalarType type = r->outs[0].dtype;
   ScalarType compute = infinite ? compute_type(type) : ScalarType::Double;
-  if (!infinite && p != 0) ctx.exact = false;
+  if (p != 0) ctx.approximate(type);
   ReduceOp reduce = !infinite ? ReduceOp::Sum : p > 0 ? ReduceOp::Max : ReduceOp::Min;
   r->emit(
       ctx, reduce, compute, r->outs[0],
@@ -103,7 +103,7 @@ Fate logsumexp(Context& ctx, const OperatorRecord& op) {
     ctx.fill(r->outs[0], -std::numeric_limits<double>::infinity());
     return Fate::fused();
   }
-  ctx.exact = false;
+  ctx.approximate(r->in.dtype);
   ir::View most = r->per_row(ctx, compute);
   r->emit(
       ctx, ReduceOp::Max, compute, most, [&](StatementBuilder&, Value x) { return x.to(compute); },

@@ -21,11 +21,13 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-Tolerance tolerance_of(const record::Trace& trace, bool exact) {
+Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered) {
   Tolerance tolerance;
-  tolerance.exact = exact;
+  tolerance.exact = lowered.exact;
   for (const record::TensorInfo& tensor : trace.tensors)
     tolerance.coarsest = coarser(tolerance.coarsest, tensor.dtype);
+  for (c10::ScalarType computed : lowered.approximated)
+    tolerance.coarsest = coarser(tolerance.coarsest, computed);
   tolerance.slack = Tolerance::slack_for(trace.ops.size());
   return tolerance;
 }
@@ -53,7 +55,7 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
   auto start = Clock::now();
   ops::Lowered lowered = ops::lower(trace, settings.numerics == Numerics::Fast);
   out.operators = std::move(lowered.operators);
-  out.tolerance = tolerance_of(trace, lowered.exact);
+  out.tolerance = tolerance_of(trace, lowered);
   if (lowered.broken) {
     out.broken = std::move(lowered.broken);
     return;

@@ -1,6 +1,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstring>
+
 #include "graft/pool.h"
 #include "runtime/frame.h"
 
@@ -85,10 +87,17 @@ void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t
   if (output.binds) {
     const c10::Storage& storage = tensor.storage();
     int64_t before = base - static_cast<const char*>(storage.data());
-    if (before < 0 || static_cast<int64_t>(storage.nbytes()) - before < plan_.blocks_[b].bytes)
-      throw PlanError(name(step) + " returned less memory than when it was recorded", false);
-    storages_[b] = storage;
-    bases_[b] = base;
+    int64_t came = static_cast<int64_t>(storage.nbytes()) - before, wanted = plan_.blocks_[b].bytes;
+    if (before < 0) throw PlanError(name(step) + " returned memory that starts later", false);
+    if (came < wanted) {
+      // A later operator enlarged it (out=, resize_): here it gets all that it will need at once.
+      storages_[b] = make_storage(wanted);
+      bases_[b] = static_cast<char*>(storages_[b].mutable_data());
+      std::memcpy(bases_[b], base, static_cast<size_t>(came));
+    } else {
+      storages_[b] = storage;
+      bases_[b] = base;
+    }
   } else if (bases_[b] != base) {
     throw PlanError(name(step) + " returned tensors that no longer share memory", false);
   }

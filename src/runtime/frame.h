@@ -10,6 +10,9 @@
 
 namespace graft::runtime {
 
+/// From the pool; resizable, as tensors of ATen's factories are.
+c10::Storage make_storage(int64_t bytes);
+
 class Frame {
  public:
   Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured,

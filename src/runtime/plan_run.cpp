@@ -9,16 +9,12 @@
 
 namespace graft::runtime {
 
-namespace {
-
 c10::Storage make_storage(int64_t bytes) {
   return c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(bytes),
       pool_data(static_cast<size_t>(bytes)), c10::GetCPUAllocator(),
       /*resizable=*/true);
 }
-
-}  // namespace
 
 Frame::Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured,
              const Plan::StandIns* stand_ins)

@@ -131,13 +131,4 @@ TEST(Ranges, AreExact) {
   EXPECT_EQ(fate(run.lowered, "aten::arange.start_step"), "extern: values that its dtype rounds");
 }
 
-TEST(Ranges, BackwardOfViews) {
-  expect_as_eager(
-      [](Tensors& t) -> Tensors {
-        return {at::slice_backward(t[0], {4, 9}, 1, 1, 9, 2),
-                at::select_backward(t[0], {4, 3, 4}, 1, -1)};
-      },
-      {grid({4, 4})});
-}
-
 }  // namespace graft::test

@@ -140,45 +140,5 @@ TEST(Norm, InPlaceSoftmax) {
       {sample({4, 30}, at::kFloat)});
 }
 
-TEST(Norm, LayerNormBackward) {
-  for (c10::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
-    for (c10::ScalarType weight_type : {type, at::kFloat}) {
-      if (weight_type != type && type != at::kBFloat16) continue;
-      Tensor x = sample({4, 30, 24}, type), weight = sample({24}, weight_type);
-      auto [out, mean, rstd] = at::native_layer_norm(x, {24}, weight, weight, 1e-5);
-      auto backward = [](Tensors& a) {
-        auto [dx, dw, db] = at::native_layer_norm_backward(a[0], a[1], {24}, a[2], a[3], a[4], a[4],
-                                                           {true, true, true});
-        return Tensors{dx, dw, db};
-      };
-      expect_as_eager(backward, {sample({4, 30, 24}, type) + 0.5, x, mean, rstd, weight});
-      expect_as_eager(
-          [](Tensors& a) {
-            auto [dx, dw, db] = at::native_layer_norm_backward(a[0], a[1], {24}, a[2], a[3], {}, {},
-                                                               {true, false, false});
-            return Tensors{dx, dw, db};
-          },
-          {sample({4, 30, 24}, type) + 0.5, x, mean.to(type), rstd.to(type)});
-    }
-}
-
-TEST(Norm, BatchNormInInference) {
-  for (c10::ScalarType type : kFloats) {
-    Tensor x = sample({3, 6, 4, 5}, type), weight = sample({6}, type), mean = sample({6}, type);
-    Tensor var = sample({6}, type).abs() + 0.5;
-    auto batch_norm = [](Tensors& a) {
-      return Tensors{at::batch_norm(a[0], a[1], a[2], a[3], a[4], false, 0.1, 1e-5, false)};
-    };
-    expect_as_eager(batch_norm, {x, weight, mean + 1, mean, var});
-    expect_as_eager(batch_norm, {x.permute({0, 1, 3, 2}), weight, mean + 1, mean, var});
-    LoweredRun run = lower_run(
-        [](Tensors& a) {
-          return Tensors{at::batch_norm(a[0] + 1, a[1], a[2], a[3], a[4], true, 0.1, 1e-5, false)};
-        },
-        {x, weight, mean + 1, mean, var});
-    EXPECT_EQ(fate(run.lowered, "aten::native_batch_norm"), "extern: batch statistics");
-  }
-}
-
 }  // namespace
 }  // namespace graft::test

@@ -74,7 +74,7 @@ TEST(ReductionLower, LayerNorm) {
   auto layer_norm = [](Tensors& a) { return Tensors{at::layer_norm(a[0], {6}, a[1], a[2])}; };
   EXPECT_EQ(items(layer_norm, {floats({4, 6}), floats({6}), floats({6})}),
             "[a:4,b:6] %6[a] f64 = (reduced / $6)  reduced = sum.f64{b} f64(%0[a*6+b])\n"
-            "[a:4,b:6] %7[a] f64 = (1 / sqrt(((reduced / $6) + $1e-05)))  "
+            "[a:4,b:6] %7[a] f64 = (1 / sqrt((f64(f32((reduced / $6))) + $1e-05)))  "
             "reduced = sum.f64{b} (t3 * t3); t3 = (f64(%0[a*6+b]) - %6[a])\n"
             "[a:4,b:1] %4[a] f32 = f32(%6[a])\n"
             "[a:4,b:1] %5[a] f32 = f32(%7[a])\n"

@@ -42,7 +42,11 @@ template <class T>
 double ulps_between(T a, T b) {
   auto x = static_cast<double>(a), y = static_cast<double>(b);
   if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y) ? 0 : 1e300;
-  return std::abs(static_cast<double>(ordered_bits(a)) - static_cast<double>(ordered_bits(b)));
+  // Of opposite signs the difference may not fit.
+  int64_t first = ordered_bits(a), second = ordered_bits(b);
+  bool fits = (first < 0) == (second < 0);
+  return fits ? static_cast<double>(std::abs(first - second))
+              : std::abs(static_cast<double>(first) - static_cast<double>(second));
 }
 
 /// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN. With

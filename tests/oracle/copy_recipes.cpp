@@ -195,10 +195,6 @@ std::vector<Recipe> copy_recipes() {
       [](const Tensors& t) { return at::alias_copy(t[0]); });
   add(r, "aten::expand_copy", {values({1, 33})},
       [](const Tensors& t) { return at::expand_copy(t[0], {7, 33}); });
-  add(r, "aten::slice_backward", {values({7, 10})},
-      [](const Tensors& t) { return at::slice_backward(t[0], {7, 33}, 1, 3, 23, 2); });
-  add(r, "aten::select_backward", {values({33})},
-      [](const Tensors& t) { return at::select_backward(t[0], {7, 33}, 0, 2); });
   add(r, "aten::contiguous", {values(matrix)},
       [](const Tensors& t) { return at::add(t[0].t().contiguous(), 1); });
   add(r, "aten::reshape", {values(matrix)},

@@ -44,7 +44,8 @@ struct Check {
   /// will do.
   std::function<std::string(const Tensors& arguments, const Tensors& eager, const Tensors& came)>
       judge;
-  double ulps = 2;  ///< between plain eager and a call that is not exact
+  double ulps = 2;                        ///< between plain eager and a call that is not exact
+  at::ScalarType computed = at::kDouble;  ///< these are of this dtype, where a result is wider
 };
 
 /// Compiled on the caller's thread, and used even where it is slower.

@@ -56,8 +56,9 @@ bool accepts(const Recipe& recipe, at::ScalarType type);
 Check check_of(const Recipe& recipe, at::ScalarType type, Layout layout);
 
 /// Judges a floating result: its error against the same call in double is no larger than eager's,
-/// with a little slack. In double itself, the two differ by roundings of that type only.
+/// with a little slack. In double itself, the two differ by roundings of that type only. `sums`:
+/// differences are measured by the size of what was added, not by what was left of it.
 std::string judge_by_double(const Function& f, const Tensors& arguments, const Tensors& eager,
-                            const Tensors& came);
+                            const Tensors& came, bool sums);
 
 }  // namespace graft::test

@@ -240,34 +240,11 @@ std::vector<Recipe> norm_recipes() {
                                      : at::softmax_out(out, t[0], 1)};
                  },
                  Types::Floating});
-  auto batch = [&](const char* row, auto f) {
-    r.push_back({row,
-                 {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
-                 [f](const Tensors& t) -> Tensors { return {std::get<0>(f(t))}; },
-                 Types::Floating});
-  };
-  batch("aten::_native_batch_norm_legit", [](const Tensors& t) {
-    T mean = t[3], var = t[4];
-    return at::_native_batch_norm_legit(t[0], t[1], t[2], mean, var, false, 0.1, 1e-5);
-  });
-  batch("aten::_native_batch_norm_legit_no_training", [](const Tensors& t) {
-    return at::_native_batch_norm_legit_no_training(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5);
-  });
-  batch("aten::_batch_norm_no_update", [](const Tensors& t) {
-    return at::_batch_norm_no_update(t[0], t[1], t[2], t[3], t[4], 0.1, 1e-5);
-  });
   r.push_back(
       {"aten::native_group_norm",
        {values({2, 6, 5, 7}), values({6}), values({6})},
        [](const Tensors& t) -> Tensors { return {at::group_norm(t[0], 3, t[1], t[2], 1e-5)}; },
        Types::Floating});
-  r.push_back({"aten::native_batch_norm",
-               {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
-               [](const Tensors& t) -> Tensors {
-                 return {std::get<0>(
-                     at::native_batch_norm(t[0], t[1], t[2], t[3], t[4], false, 0.1, 1e-5))};
-               },
-               Types::Floating});
   return r;
 }
 

@@ -91,6 +91,9 @@ class Builder {
                                  ": a loop that is not reduced runs inside a reduction's loops");
       kept = l;
     }
+    if (kept >= 0 && vector >= 0 && vector != kept)
+      throw std::runtime_error("graft: kernel " + kernel_.name +
+                               ": a reduction keeps one vector loop inside of another");
     if (kept >= 0)
       plan.accumulate = Accumulate::Array;
     else if (vector < 0)
