@@ -50,8 +50,8 @@ bool Args::is_number(int k) const {
   return constant(k).has_value();
 }
 
-bool Args::is_zero_dim(int k) const {
-  return is_number(k) || context_.tensor(op_, static_cast<size_t>(k)).sizes.empty();
+bool Args::is_single(int k) const {
+  return is_number(k) || ir::numel(context_.tensor(op_, static_cast<size_t>(k)).sizes) == 1;
 }
 
 Value Args::number_value(const c10::Scalar& value, bool round) {
@@ -66,7 +66,7 @@ Value Args::operator[](int k) {
 }
 
 Value Args::unrounded(int k) {
-  if (!is_zero_dim(k)) return (*this)[k];
+  if (!is_single(k)) return (*this)[k];
   if (auto number = constant(k)) return number_value(*number, false);
   return convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))),
                  compute);

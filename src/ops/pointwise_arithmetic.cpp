@@ -71,7 +71,7 @@ Value floor_divide(Args& a) {
     return ir::select((ir::lt(x, zero) ^ ir::lt(y, zero)) & inexact, quotient - x.like(1),
                       quotient);
   }
-  bool stepwise = a.is_reduced() && !a.is_zero_dim(1);
+  bool stepwise = a.is_reduced() && !a.is_single(1);
   return floor_quotient(x, a.unrounded(1), [&](Value v) { return stepwise ? a.round(v) : v; });
 }
 
@@ -79,7 +79,7 @@ Value trunc_divide(Args& a) {
   if (a.is_bool()) return a.refuse("truncating division of Bool");
   if (!a.is_float()) return a[0].op(Op::IDiv, a[1]);
   Value quotient = a[0] / a.unrounded(1);
-  if (!a.is_zero_dim(1)) quotient = a.round(quotient);
+  if (!a.is_single(1)) quotient = a.round(quotient);
   return quotient.op(Op::Trunc);
 }
 

@@ -95,7 +95,7 @@ class Inliner {
         changed = false;
         for (size_t l = 0; l < s.loads.size() && !changed; ++l) {
           Overlap split;
-          if (try_inline(s, l, split)) {
+          if (try_inline(s, l, done, split)) {
             changed = true;
           } else if (split.relation == Relation::NeedSplit && !(s.reduction && s.reduction->scan)) {
             split_axis(s, static_cast<size_t>(split.axis), split.at);
@@ -120,8 +120,9 @@ class Inliner {
     return !s.reduction || !s.reduction->axes[static_cast<size_t>(split.axis)];
   }
 
-  /// Inlines the producer of load `l`. Where only a split stands in the way, says which in `split`.
-  bool try_inline(Statement& s, size_t l, Overlap& split) {
+  /// Inlines the producer of load `l`. `before`: pieces of the same statement that run earlier.
+  /// Where only a split stands in the way, says which in `split`.
+  bool try_inline(Statement& s, size_t l, const std::vector<Statement>& before, Overlap& split) {
     const Access load = s.loads[l];
     const ir::Storage& storage = out_.storages[static_cast<size_t>(load.storage)];
     if (storage.role != Role::Temporary || storage.made_by_extern || !load.indirect.empty())
@@ -143,7 +144,7 @@ class Inliner {
       Statement merged = s;
       substitute(merged, l, *producer, overlap.map);
       if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads ||
-          !point_safe(merged))
+          !point_safe(merged) || !keeps_clear(merged, before))
         return false;
       s = std::move(merged);
       return true;
@@ -177,6 +178,16 @@ class Inliner {
       if (relate(s.store, s.axes, load, s.axes).relation != Relation::Disjoint) return false;
     }
     return true;
+  }
+
+  /// The statement reads nothing that earlier pieces of it have written.
+  static bool keeps_clear(const Statement& s, const std::vector<Statement>& before) {
+    return std::all_of(before.begin(), before.end(), [&](const Statement& piece) {
+      return std::none_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+        return may_touch(piece.store, piece.axes, load, s.axes) &&
+               relate(piece.store, piece.axes, load, s.axes).relation != Relation::Disjoint;
+      });
+    });
   }
 
   void append(Item item, int readers) {
@@ -221,13 +232,22 @@ Program remove_dead_stores(Program program) {
       touch(std::get<ir::Abort>(program.items[i]).flag);
     }
   }
+  size_t last = program.items.size();
+  auto next_extern = [&](size_t i) {
+    while (++i < last && !std::holds_alternative<Extern>(program.items[i])) continue;
+    return i;
+  };
   std::vector<bool> dead(program.items.size(), false);
   for (size_t i = program.items.size(); i-- > 0;) {
     const auto* s = std::get_if<Statement>(&program.items[i]);
     if (!s) continue;
     const auto& list = touching[static_cast<size_t>(s->store.storage)];
-    bool live = program.storages[static_cast<size_t>(s->store.storage)].role != Role::Temporary;
+    Role role = program.storages[static_cast<size_t>(s->store.storage)].role;
+    bool live = role != Role::Temporary;
+    // An extern may throw: what is stored before it, the caller sees.
+    size_t until = role == Role::Argument || role == Role::Captured ? next_extern(i) : last;
     for (size_t j : list) {
+      if (j > until) break;
       if (j <= i || dead[j]) continue;
       const auto* later = std::get_if<Statement>(&program.items[j]);
       if (!later) {

@@ -1,5 +1,8 @@
 #include "passes/simplify.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <optional>
 #include <span>
 
@@ -32,6 +35,31 @@ bool widens(ScalarType narrow, ScalarType wide) {
   if (ir::is_integer(narrow) && ir::is_integer(wide))
     return c10::elementSize(wide) > c10::elementSize(narrow);
   return false;
+}
+
+/// Is a value, computed in Float, one of `narrow`'s already? Then rounding it to that changes
+/// nothing.
+bool fits(const Expr& e, NodeId id, ScalarType narrow) {
+  const Node& n = at(e, id);
+  switch (n.op) {
+    case Op::Cast:
+      return e.type(n.in[0]) == narrow;
+    case Op::Neg:
+    case Op::Abs:
+      return fits(e, n.in[0], narrow);
+    case Op::Max:
+    case Op::Min:
+      return fits(e, n.in[0], narrow) && fits(e, n.in[1], narrow);
+    case Op::Select:
+      return fits(e, n.in[1], narrow) && fits(e, n.in[2], narrow);
+    case Op::Const: {
+      auto value = static_cast<float>(ir::constant_value(n));
+      return narrow == ScalarType::Half ? static_cast<float>(c10::Half(value)) == value
+                                        : static_cast<float>(c10::BFloat16(value)) == value;
+    }
+    default:
+      return false;
+  }
 }
 
 /// A rule sees a node whose operands are already simplified and gives the node that replaces it, or
@@ -82,6 +110,16 @@ constexpr Row kExactRules[] = {
        if (n.op != Op::Cast || at(e, n.in[0]).op != Op::Cast) return {};
        NodeId inner = at(e, n.in[0]).in[0];
        if (e.type(inner) == n.type && widens(n.type, e.type(n.in[0]))) return inner;
+       return {};
+     }},
+    {"float(half(x)) = x where x is made of halves",
+     [](Expr& e, const Node& n) -> std::optional<NodeId> {
+       if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast)
+         return {};
+       ScalarType middle = e.type(n.in[0]);
+       NodeId inner = at(e, n.in[0]).in[0];
+       bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
+       if (half && e.type(inner) == ScalarType::Float && fits(e, inner, middle)) return inner;
        return {};
      }},
     {"double(float(x)) = double(x) for bf16 and f16 x",

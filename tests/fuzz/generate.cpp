@@ -69,12 +69,13 @@ bool runs_exactly(const Step& step, const Tensors& values, Tensors& made) {
   return lowered.broken || lowered.exact;
 }
 
-/// The bytes of all memory behind some tensors, to be put back.
+/// The bytes of all memory behind some tensors, and how these lie in it, to be put back.
 class Saved {
  public:
   explicit Saved(const Tensors& values) {
     std::set<const void*> seen;
     for (const at::Tensor& t : values) {
+      layouts_.push_back({t, t.sizes().vec(), t.strides().vec(), t.storage_offset()});
       if (t.storage().nbytes() == 0 || !seen.insert(t.storage().data()).second) continue;
       at::Tensor copy = at::empty({static_cast<int64_t>(t.storage().nbytes())}, at::kByte);
       std::memcpy(copy.mutable_data_ptr(), t.storage().data(), t.storage().nbytes());
@@ -82,12 +83,22 @@ class Saved {
     }
   }
   void restore() const {
+    // out= may have enlarged it.
     for (const auto& [tensor, copy] : copies_)
       std::memcpy(tensor.storage().mutable_data(), copy.const_data_ptr(),
-                  tensor.storage().nbytes());
+                  std::min(copy.nbytes(), tensor.storage().nbytes()));
+    for (const Layout& l : layouts_)
+      if (l.tensor.sizes() != l.sizes || l.tensor.strides() != l.strides)
+        l.tensor.unsafeGetTensorImpl()->set_sizes_and_strides(l.sizes, l.strides, l.offset);
   }
 
  private:
+  struct Layout {
+    at::Tensor tensor;
+    std::vector<int64_t> sizes, strides;
+    int64_t offset;
+  };
+  std::vector<Layout> layouts_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;
 };
 

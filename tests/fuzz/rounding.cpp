@@ -44,6 +44,14 @@ struct Spread {
   at::Tensor unsteady;   ///< Bool: NaN, infinite or another integer in some runs
 };
 
+/// May the square of a value, or a sum of squares, be too large for the type that eager computes
+/// in? Then eager gives up digits, or all of them, that another order keeps.
+bool may_overflow(const at::Tensor& t) {
+  if (!t.defined() || !at::isFloatingType(t.scalar_type()) || t.numel() == 0) return false;
+  double limit = t.scalar_type() == at::kDouble ? 1e150 : 1e17;
+  return (t.abs().gt(limit) & t.isfinite()).any().item<bool>();
+}
+
 at::Tensor as_double(const at::Tensor& t) {
   return t.to(at::kDouble).contiguous();
 }
@@ -63,13 +71,17 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
     at::Tensor wide = as_double(t);
     spreads.push_back({wide.clone(), wide.clone(), at::zeros(wide.sizes(), at::kBool)});
   }
+  bool overflows = false;
   for (int run = 0; run < kRuns; ++run) {
     Random random(program.seed * 131 + static_cast<uint64_t>(run));
     Tensors held;
     for (const at::Tensor& t : captured) held.push_back(t.defined() ? t.clone() : t);
     Memory memory(program, placement, call, held);
     at::manual_seed(program.seed + static_cast<uint64_t>(call));
-    Tensors now = execute(program, memory.inputs(), [&](const Step& step, Tensors& results) {
+    Tensors inputs = memory.inputs();
+    for (const at::Tensor& t : inputs) overflows |= run == 0 && may_overflow(t);
+    Tensors now = execute(program, inputs, [&](const Step& step, Tensors& results) {
+      for (const at::Tensor& t : results) overflows |= run == 0 && may_overflow(t);
       if (step.inexact)
         for (at::Tensor& t : results) disturb(t, random);
     });
@@ -86,6 +98,7 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
       spreads[i].high = at::maximum(spreads[i].high, wide.nan_to_num(0, 0, 0));
     }
   }
+  if (overflows) return {};
   for (size_t i = 0; i < spreads.size(); ++i) {
     if (!spreads[i].low.defined()) continue;
     at::Tensor a = as_double(eager[i]), b = as_double(came[i]);

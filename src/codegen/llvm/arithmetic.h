@@ -2,6 +2,7 @@
 // number of lanes.
 #pragma once
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include "codegen/llvm/machine.h"
@@ -55,6 +56,7 @@ class Arithmetic {
 
   Builder& b_;
   const Machine& machine_;
+  llvm::DenseMap<llvm::Value*, llvm::Value*> rounded_;  ///< a BFloat16 that was made: as a Float
 };
 
 }  // namespace graft::codegen

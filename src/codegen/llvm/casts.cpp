@@ -16,19 +16,27 @@ llvm::Value* Arithmetic::to_float(llvm::Value* x, ScalarType from) {
   llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
   if (from == ScalarType::Half)
     return b_.CreateFPExt(b_.CreateBitCast(x, shaped(b_.getHalfTy(), x->getType())), real);
+  if (auto found = rounded_.find(x); found != rounded_.end()) return found->second;
   llvm::Type* word = shaped(b_.getInt32Ty(), x->getType());
   return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(x, word), 16), real);
 }
 
-/// c10's rounding, in integers: the machine's own instruction flushes denormals.
+/// c10's rounding, in integers: the machine's own instruction flushes denormals. A NaN stays as it
+/// is, and quiet, so that no part of it that is cut off makes it an infinity.
 llvm::Value* Arithmetic::float_to_bfloat16(llvm::Value* x) {
   llvm::Type* word = shaped(b_.getInt32Ty(), x->getType());
   llvm::Value* bits = b_.CreateBitCast(x, word);
   auto k = [&](uint64_t value) { return llvm::ConstantInt::get(word, value); };
-  llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), k(1));
-  llvm::Value* rounded = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(bits, k(0x7fff)), odd), 16);
-  llvm::Value* result = b_.CreateSelect(is_nan(x), k(0x7fc0), rounded);
-  return b_.CreateTrunc(result, shaped(b_.getInt16Ty(), x->getType()));
+  llvm::Value* odd = b_.CreateICmpNE(b_.CreateAnd(bits, k(0x10000)), k(0));
+  llvm::Value* sum = b_.CreateAdd(bits, b_.CreateSelect(odd, k(0x8000), k(0x7fff)));
+  llvm::Value* nan = is_nan(x);
+  llvm::Value* high = b_.CreateLShr(b_.CreateSelect(nan, b_.CreateOr(bits, k(0x400000)), sum), 16);
+  llvm::Value* half = b_.CreateTrunc(high, shaped(b_.getInt16Ty(), x->getType()));
+  // What computing goes on with: no detour through 16 bits.
+  llvm::Value* kept =
+      b_.CreateSelect(b_.CreateFCmpORD(x, x), b_.CreateAnd(sum, k(0xffff0000)), bits);
+  rounded_[half] = b_.CreateBitCast(kept, x->getType());
+  return half;
 }
 
 /// As x86 converts: what does not fit (NaN too) becomes the minimum. LLVM's own conversion is

@@ -1,0 +1,113 @@
+// Small programs that once gave another result than eager; most were found by the fuzzer.
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+/// Calls four times with fresh arguments: the record, the shadow run and the plan, against eager.
+template <class F>
+void expect_as_eager(const F& body, const std::function<std::vector<at::Tensor>()>& make) {
+  auto f = compile(
+      [&](const std::vector<at::Tensor>& args) -> std::vector<at::Tensor> { return body(args); },
+      at_once());
+  for (int call = 0; call < 4; ++call) {
+    std::vector<at::Tensor> args = make(), eager_args;
+    for (const at::Tensor& t : args) eager_args.push_back(t.clone());
+    std::vector<at::Tensor> came = f(args), eager = body(eager_args);
+    ASSERT_EQ(came.size(), eager.size());
+    for (size_t i = 0; i < came.size(); ++i)
+      EXPECT_TRUE(same(came[i], eager[i])) << "call " << call;
+    for (size_t i = 0; i < args.size(); ++i)
+      EXPECT_TRUE(same(args[i], eager_args[i])) << "argument " << i << ", call " << call;
+  }
+  EXPECT_EQ(f.report().plan_hits, 2) << f.explain();
+}
+
+/// The copy is made of two pieces; the one that is read last reads what the first has overwritten.
+TEST(Regressions, InPlaceThroughARolledCopy) {
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        at::Tensor rolled = a[0].roll({-1}, {1}), x = a[0];
+        at::bitwise_and_out(x, rolled, x);
+        return {x};
+      },
+      [] { return std::vector<at::Tensor>{at::randint(0, 255, {4, 33}, at::kByte)}; });
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        at::Tensor rolled = a[0].roll({2}, {1}), x = a[0];
+        at::hardtanh_out(x, rolled);
+        return {rolled};
+      },
+      [] { return std::vector<at::Tensor>{at::randn({2, 3, 4, 17}) * 2}; });
+}
+
+/// What was stored before an operator that throws, the caller sees, though a later operator would
+/// have overwritten it.
+TEST(Regressions, AStoreBeforeAThrowingOperatorIsNotDead) {
+  auto body = [](at::Tensor& x, const at::Tensor& y) {
+    x.neg_();
+    at::Tensor quotient = y.fmod(y.slice(0, 1, 2));
+    x.fill_(0);
+    return quotient;
+  };
+  auto f = compile(body, at_once());
+  for (int call = 0; call < 5; ++call) {
+    at::Tensor x = at::randint(1, 9, {16}, at::kLong), y = at::randint(1, 9, {3}, at::kLong);
+    if (call == 3) y[1].fill_(0);
+    at::Tensor eager_x = x.clone();
+    if (call == 3) {
+      EXPECT_THROW(f(x, y), c10::Error);
+      EXPECT_THROW(body(eager_x, y), c10::Error);
+    } else {
+      EXPECT_TRUE(same(f(x, y), body(eager_x, y)));
+    }
+    EXPECT_TRUE(same(x, eager_x)) << "call " << call;
+  }
+  EXPECT_GT(f.report().plan_hits, 0) << f.explain();
+}
+
+/// A later out= makes the result of a matmul larger than its operator made it.
+TEST(Regressions, OutEnlargesWhatAnExternMade) {
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        at::Tensor product = a[0].mm(a[0].t());
+        at::Tensor wide = product.unsqueeze(0).expand({4, 5, 5}) + 1;
+        at::hypot_out(product, wide, wide);
+        return {product};
+      },
+      [] { return std::vector<at::Tensor>{at::ones({5, 4})}; });
+}
+
+/// mul_ by a number swaps its operands in ATen, which rounds the number where mul does not.
+TEST(Regressions, InPlaceProductOfHalvesByANumber) {
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        at::Tensor x = a[0];
+        return {x.mul(0.7), x.mul_(0.7)};
+      },
+      [] { return std::vector<at::Tensor>{at::randn({257}).to(at::kHalf)}; });
+}
+
+/// oneDNN's gelu makes memory of its own where out= has other strides, and leaves out= as it was.
+TEST(Regressions, GeluIntoStridedMemory) {
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        at::Tensor out = a[1].t();
+        at::gelu_out(out, a[0]);
+        return {a[0] + 1};
+      },
+      [] { return std::vector<at::Tensor>{at::randn({7, 33}), at::randn({33, 7})}; });
+}
+
+/// Roundings that change nothing vanish, others stay: NaN, infinities and denormals among them.
+TEST(Regressions, BFloat16Chains) {
+  auto bits = at::arange(65536, at::kInt).to(at::kShort).view(at::kBFloat16);
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        return {-a[0].abs() + a[1], (a[0] * a[1]).maximum(a[1]) * a[0], a[0].clamp_min(0.5) - a[1]};
+      },
+      [&] { return std::vector<at::Tensor>{bits, bits.index_select(0, at::randperm(65536))}; });
+}
+
+}  // namespace
+}  // namespace graft::test
