@@ -63,7 +63,7 @@ class Args {
   bool has(int k) const;                             ///< false for None
   bool is_tensor(int k) const;                       ///< a tensor, perhaps one that wraps a number
   bool is_number(int k) const;                       ///< a Scalar, or a tensor that wraps one
-  bool is_single(int k) const;                     ///< a Scalar or a tensor of one element
+  bool is_single(int k) const;                       ///< a Scalar or a tensor of one element
   std::optional<c10::Scalar> constant(int k) const;  ///< the number's value
 
   /// A Scalar argument as a kernel argument in the compute type: rounded to the common dtype, or

@@ -72,6 +72,10 @@ llvm::Constant* Arithmetic::constant(int64_t payload, ScalarType type) {
 
 llvm::Value* Arithmetic::scalar(llvm::Value* bits, ScalarType type) {
   auto& c = b_.getContext();
+  if (type == ScalarType::Float) {
+    llvm::Value* x = b_.CreateFPTrunc(b_.CreateBitCast(bits, b_.getDoubleTy()), b_.getFloatTy());
+    return short_nan(b_.CreateSelect(is_nan(x), llvm::ConstantFP::getNaN(x->getType()), x));
+  }
   if (ir::is_float(type))
     return cast(b_.CreateBitCast(bits, b_.getDoubleTy()), ScalarType::Double, type);
   if (type == ScalarType::Bool) return b_.CreateICmpNE(bits, b_.getInt64(0));
@@ -81,11 +85,26 @@ llvm::Value* Arithmetic::scalar(llvm::Value* bits, ScalarType type) {
 llvm::Value* Arithmetic::node(Op op, ScalarType type, ScalarType operand, llvm::Value* x,
                               llvm::Value* y, llvm::Value* z) {
   if (ir::is_compared(op)) return compare(op, operand, x, y);
+  if (op == Op::Cast) return cast(x, operand, type);
+  llvm::Value* made = combine(op, type, x, y, z);
+  bool is_short = type == ScalarType::Float && op != Op::Bitcast &&
+                  (op == Op::Select || has_short_nan(x)) && (y == nullptr || has_short_nan(y)) &&
+                  (z == nullptr || has_short_nan(z));
+  return is_short ? short_nan(made) : made;
+}
+
+bool Arithmetic::has_short_nan(llvm::Value* x) const {
+  const auto* number = llvm::dyn_cast<llvm::ConstantFP>(x);
+  if (const auto* splat = llvm::dyn_cast<llvm::Constant>(x); splat && number == nullptr)
+    number = llvm::dyn_cast_or_null<llvm::ConstantFP>(splat->getSplatValue());
+  return short_nan_.contains(x) || (number != nullptr && !number->isNaN());
+}
+
+llvm::Value* Arithmetic::combine(Op op, ScalarType type, llvm::Value* x, llvm::Value* y,
+                                 llvm::Value* z) {
   switch (op) {
     case Op::Select:
       return b_.CreateSelect(x, y, z);
-    case Op::Cast:
-      return cast(x, operand, type);
     case Op::Bitcast:
       return b_.CreateBitCast(x, shaped(register_type(b_.getContext(), type), x->getType()));
     default:

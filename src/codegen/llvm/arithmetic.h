@@ -3,6 +3,7 @@
 #pragma once
 
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include "codegen/llvm/machine.h"
@@ -34,6 +35,11 @@ class Arithmetic {
   /// A kernel argument's bits (an i64), likewise.
   llvm::Value* scalar(llvm::Value* bits, ir::ScalarType type);
 
+  /// `copy` holds what `x` holds, in each lane.
+  llvm::Value* like(llvm::Value* x, llvm::Value* copy) {
+    return has_short_nan(x) ? short_nan(copy) : copy;
+  }
+
   /// a > b (or a < b) as the type compares.
   llvm::Value* greater(ir::ScalarType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* less(ir::ScalarType type, llvm::Value* a, llvm::Value* b) {
@@ -44,6 +50,8 @@ class Arithmetic {
   llvm::Value* extreme(bool largest, ir::ScalarType type, llvm::Value* a, llvm::Value* b);
 
  private:
+  llvm::Value* combine(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y,
+                       llvm::Value* z);
   llvm::Value* real(ir::Op op, llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* integer(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* divide(bool remainder, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
@@ -52,11 +60,17 @@ class Arithmetic {
   llvm::Value* float_to_bfloat16(llvm::Value* x);
   llvm::Value* to_float(llvm::Value* x, ir::ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
+  llvm::Value* short_nan(llvm::Value* x);  ///< notes that it is one, and gives it back
+  bool has_short_nan(llvm::Value* x) const;
   llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
 
   Builder& b_;
   const Machine& machine_;
   llvm::DenseMap<llvm::Value*, llvm::Value*> rounded_;  ///< a BFloat16 that was made: as a Float
+  /// Floats that, where they are NaN, have zeros in their low half: a BFloat16 widened, and what
+  /// instructions make of such values alone. They make a NaN of an operand's bits, or a NaN of
+  /// none.
+  llvm::DenseSet<llvm::Value*> short_nan_;
 };
 
 }  // namespace graft::codegen

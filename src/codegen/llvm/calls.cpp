@@ -12,6 +12,9 @@ namespace {
 /// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen calls it.
 constexpr uint64_t kVmlMode = 0x140102;
 
+/// int (int): this thread's number of MKL threads from now on, 0 for the global one; gives the old.
+constexpr const char* kSetThreads = "MKL_Set_Num_Threads_Local";
+
 const char* symbol_of(ir::Routine routine, ScalarType type) {
   const ir::RoutineInfo& r = info(routine);
   return type == ScalarType::Float ? r.float_symbol : r.double_symbol;
@@ -52,6 +55,7 @@ void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count,
     mode_ = slot(b_.getInt64Ty());
     llvm::IRBuilder<> at(prologue_->getTerminator());
     at.CreateStore(at.getInt64(kVmlMode), mode_);
+    stay_on_thread();
   }
   auto* pointer = b_.getPtrTy();
   auto* signature =
@@ -59,6 +63,23 @@ void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count,
   auto callee = module_.getOrInsertFunction(symbols_.use(symbol_of(routine, type)), signature);
   b_.CreateStore(count, count_);
   b_.CreateCall(callee, {count_, from, to, mode_})->setDoesNotThrow();
+}
+
+/// From 128 elements on VML considers more threads, which takes it longer than a strip does.
+void Calls::stay_on_thread() {
+  if (!find_symbol(kSetThreads)) return;
+  llvm::IRBuilder<> at(prologue_->getTerminator());
+  threads_ = at.CreateCall(set_threads(), {at.getInt32(1)});
+}
+
+llvm::FunctionCallee Calls::set_threads() {
+  auto* word = b_.getInt32Ty();
+  return module_.getOrInsertFunction(symbols_.use(kSetThreads),
+                                     llvm::FunctionType::get(word, {word}, false));
+}
+
+void Calls::finish() {
+  if (threads_) b_.CreateCall(set_threads(), {threads_});
 }
 
 llvm::Value* Calls::vml(ir::Routine routine, ScalarType type, llvm::Value* x) {

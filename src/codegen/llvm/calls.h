@@ -20,12 +20,16 @@ class Calls {
   /// A Vml routine over `count` (i32) elements in memory.
   void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from,
                   llvm::Value* to);
+  /// At the function's end, which every way through it reaches.
+  void finish();
 
  private:
   llvm::Value* vml(ir::Routine routine, ir::ScalarType type, llvm::Value* x);
   llvm::Value* sleef(ir::Routine routine, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* libm(const std::string& symbol, llvm::Value* x, llvm::Value* y);
   llvm::FunctionCallee pure(const std::string& symbol, llvm::Type* type, int arity);
+  void stay_on_thread();
+  llvm::FunctionCallee set_threads();
   llvm::AllocaInst* slot(llvm::Type* type);
   llvm::Value* part(llvm::Value* vector, unsigned first, unsigned count);
 
@@ -35,6 +39,7 @@ class Calls {
   RoutineSymbols& symbols_;
   llvm::BasicBlock* prologue_ = nullptr;
   llvm::AllocaInst *count_ = nullptr, *mode_ = nullptr;
+  llvm::Value* threads_ = nullptr;  ///< MKL's threads before this call
 };
 
 }  // namespace graft::codegen

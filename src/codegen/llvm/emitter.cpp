@@ -66,6 +66,7 @@ llvm::Function* Emitter::emit(const std::string& name) {
     items(0);
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
+  calls_.finish();
   b_.CreateRetVoid();
 
   llvm::DominatorTree dominators(*fn_);
