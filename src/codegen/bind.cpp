@@ -119,6 +119,8 @@ class Walk {
     binding_.scalars.insert(binding_.scalars.end(), s.scalars.begin(), s.scalars.end());
     put(static_cast<int64_t>(s.scalars.size()));
     layout.store = use(placed, s.store);
+    layout.streamed = placed.streamed;
+    put(placed.streamed);
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
     put(static_cast<int64_t>(s.expr.nodes.size()));

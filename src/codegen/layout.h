@@ -48,7 +48,8 @@ struct AccessUse {
 struct StatementLayout {
   AccessUse store;
   std::vector<AccessUse> loads;
-  int first_scalar = 0;  ///< of its slots in Binding::scalars
+  bool streamed = false;  ///< Placed::streamed
+  int first_scalar = 0;   ///< of its slots in Binding::scalars
   /// A reduction whose accumulators are one a value of a Vector variable that runs inside its
   /// reduced loops: integer slot of their byte offset in the scratch block; -1: they live in
   /// registers.

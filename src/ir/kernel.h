@@ -23,6 +23,9 @@ struct Variable {
 struct Placed {
   Statement statement;
   std::vector<int> axis_var;
+  /// Whole vectors are stored past the cache. They lie at multiples of 64 bytes of memory that
+  /// begins at one.
+  bool streamed = false;
 };
 
 struct Loop;

@@ -226,7 +226,8 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
       print_tree(kernel, node.loop->body, depth + 1, text);
     } else {
       const Placed& placed = kernel.placed[static_cast<size_t>(node.placed)];
-      text += indent(depth) + Printer(placed.statement, &placed.axis_var).statement() + "\n";
+      text += indent(depth) + Printer(placed.statement, &placed.axis_var).statement() +
+              (placed.streamed ? "  streamed\n" : "\n");
     }
   }
 }

@@ -11,6 +11,9 @@ namespace graft::passes {
 void arrange(ir::Kernel& kernel, const std::vector<ir::Storage>& storages,
              const std::vector<bool>& local_temporary, const Settings& settings);
 
+/// Marks the stores of large results that nothing reads.
+void stream_results(ir::Schedule& schedule, const Settings& settings);
+
 /// Packs the temporaries that are still memory into one arena, by their lifetimes over the steps.
 void plan_memory(ir::Schedule& schedule);
 

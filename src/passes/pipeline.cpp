@@ -37,6 +37,7 @@ constexpr ProgramPass kProgramPasses[] = {
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
 constexpr PassName kArrange{"arrange", false,
                             "merges loops, chooses vector loop and tile-local scratch"};
+constexpr PassName kStream{"stream", true, "large results that nothing reads go past the cache"};
 constexpr PassName kMemory{"memory", false, "packs temporaries into one arena by lifetime"};
 
 bool skipped(const Settings& settings, const PassName& pass) {
@@ -151,6 +152,14 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
         return check();
       },
       text);
+  if (!skipped(settings, kStream))
+    log.step(
+        kStream,
+        [&] {
+          stream_results(schedule, settings);
+          return check();
+        },
+        text);
   log.step(
       kMemory,
       [&] {

@@ -21,6 +21,7 @@ struct Settings {
   int threads = 1;
   int lanes = 16;  ///< 32-bit lanes of a vector
   int64_t l2_bytes = 1 << 20;
+  int64_t last_cache_bytes = 32 << 20;
   bool fast = false;              ///< Numerics::Fast: run `keep-wide`
   std::vector<std::string> skip;  ///< optional passes left out
   bool keep_text = false;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <sstream>
@@ -95,6 +96,9 @@ passes::Settings pass_settings(const CompileSettings& settings) {
   made.threads = settings.threads;
   made.lanes = codegen::vector_lanes();
   if (long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) made.l2_bytes = bytes;
+  // Of many cores that share several caches, sysconf gives the sum: 384 MiB where each has 32.
+  if (long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0)
+    made.last_cache_bytes = std::min<int64_t>(bytes, made.last_cache_bytes);
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
   return made;

@@ -14,8 +14,8 @@ constexpr auto kFloat = c10::ScalarType::Float;
 constexpr auto kDouble = c10::ScalarType::Double;
 constexpr auto kBFloat16 = c10::ScalarType::BFloat16;
 
-std::string schedule_of(const ProgramBuilder& b, std::vector<std::string> skip = {}) {
-  Settings settings;
+std::string schedule_of(const ProgramBuilder& b, std::vector<std::string> skip = {},
+                        Settings settings = {}) {
   settings.skip = std::move(skip);
   std::string text = ir::print(run(b.program, settings));
   // The grain is a tuning constant, not structure.
@@ -51,6 +51,38 @@ TEST(Pipeline, RopeBecomesTwoHalvesInOneLoop) {
             "    %7[v0*65536+v1*128+v2+64] f32 = ((%0[v0*65536+v1*128+v2+64] * %1[v1*128+v2+64]) + "
             "(%0[v0*65536+v1*128+v2] * %2[v1*128+v2+64]))\n"
             "result 0 = %7 f32[2,16,512,128]:(1048576,65536,128,1)\n");
+}
+
+/// The tables, 512 KiB, do not stay in a cache of 256 KiB until the next head reads them again.
+TEST(Pipeline, TwoHeadsShareWhatTheCacheDoesNotKeep) {
+  Settings small;
+  small.l2_bytes = 256 << 10;
+  EXPECT_EQ(schedule_of(rope(), {}, small).substr(0, 49),
+            "kernel map v3:16 v1:512 v0:2\n"
+            "  vector v2:64\n"
+            "    %");
+}
+
+TEST(Pipeline, LargeResultsThatNothingReadsGoPastTheCache) {
+  auto streamed = [](std::vector<int64_t> sizes, bool read) {
+    ProgramBuilder b;
+    auto x = b.argument(sizes), y = b.output(sizes), z = b.output(sizes);
+    b.map(y, [](Value v) { return v * v; }, x);
+    // Read backwards, so that no loop can pass it on.
+    auto from = read ? y : x;
+    from.byte_offset += (sizes[0] - 1) * from.strides[0] * 4;
+    from.strides[0] = -from.strides[0];
+    b.map(z, [](Value v) { return -v; }, from);
+    Settings settings;
+    settings.last_cache_bytes = 4 << 20;
+    std::string text = schedule_of(b, {"inline"}, settings);
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("streamed", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(streamed({1024, 512}, false), 2u);
+  EXPECT_EQ(streamed({1024, 512}, true), 1u);
+  EXPECT_EQ(streamed({256, 512}, false), 0u) << "both fit the cache";
 }
 
 TEST(Pipeline, SkippedPassesLeaveOneKernelAStatement) {

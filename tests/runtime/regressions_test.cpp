@@ -109,5 +109,17 @@ TEST(Regressions, BFloat16Chains) {
       [&] { return std::vector<at::Tensor>{bits, bits.index_select(0, at::randperm(65536))}; });
 }
 
+/// Results larger than the last cache are stored past it, in whole lines; tails and odd rows are
+/// not.
+TEST(Regressions, LargeResults) {
+  for (std::vector<int64_t> sizes : {std::vector<int64_t>{9'000'017}, {3001, 3008}, {2999, 3001}})
+    for (at::ScalarType type : {at::kFloat, at::kBFloat16})
+      expect_as_eager(
+          [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+            return {a[0] * a[0] + 1, a[0].relu(), a[0].gt(0)};
+          },
+          [&] { return std::vector<at::Tensor>{at::randn(sizes).to(type)}; });
+}
+
 }  // namespace
 }  // namespace graft::test

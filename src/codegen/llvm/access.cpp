@@ -151,6 +151,8 @@ void Emitter::store(int p, int v, llvm::Value* on) {
   llvm::Value* base = uniform_pointer(access, plan.store_indirect);
   if (scattered || s.kind == StrideKind::Argument)
     memory_.scatter(x, base, lane_offsets(access, plan.store_indirect), on);
+  else if (s.kind == StrideKind::One && laid_out(p).streamed && !on)
+    memory_.stream(x, b_.CreateGEP(element, base, lanes_[copy_].index));
   else if (s.kind == StrideKind::One)
     memory_.store(x, b_.CreateGEP(element, base, lanes_[copy_].index), on);
   else

@@ -67,6 +67,7 @@ llvm::Function* Emitter::emit(const std::string& name) {
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
   calls_.finish();
+  memory_.fence();
   b_.CreateRetVoid();
 
   llvm::DominatorTree dominators(*fn_);

@@ -1,5 +1,7 @@
 #include "codegen/llvm/memory.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
+
 namespace graft::codegen {
 
 bool VectorMemory::masks(llvm::Type* element) const {
@@ -44,6 +46,19 @@ void VectorMemory::store(llvm::Value* value, llvm::Value* base, llvm::Value* mas
     b_.CreateMaskedStore(value, base, alignment(element), mask);
   else
     scatter(value, base, iota(b_.getInt64Ty()), mask);
+}
+
+void VectorMemory::stream(llvm::Value* value, llvm::Value* base) {
+  uint64_t bytes = value->getType()->getPrimitiveSizeInBits() / 8;
+  if (bytes < 16) return store(value, base, nullptr);
+  auto* made = b_.CreateAlignedStore(value, base, llvm::Align(bytes));
+  auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+  made->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), {one}));
+  streams_ = true;
+}
+
+void VectorMemory::fence() {
+  if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 
 llvm::Value* VectorMemory::load_reversed(llvm::Value* base, llvm::Type* element,

@@ -19,6 +19,10 @@ class VectorMemory {
 
   llvm::Value* load(llvm::Value* base, llvm::Type* element, llvm::Value* mask);
   void store(llvm::Value* value, llvm::Value* base, llvm::Value* mask);
+  /// A whole vector past the cache, at a multiple of its size.
+  void stream(llvm::Value* value, llvm::Value* base);
+  /// Once, at the end of what streams: other threads may read it then.
+  void fence();
   /// Lane k at base - k.
   llvm::Value* load_reversed(llvm::Value* base, llvm::Type* element, llvm::Value* mask);
   void store_reversed(llvm::Value* value, llvm::Value* base, llvm::Value* mask);
@@ -47,6 +51,7 @@ class VectorMemory {
   const Machine& machine_;
   int lanes_;
   llvm::Value* spare_ = nullptr;
+  bool streams_ = false;
 };
 
 }  // namespace graft::codegen
