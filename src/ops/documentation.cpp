@@ -53,7 +53,7 @@ a, b, c are the operands in the schema's order, numbers included. Bits of floati
 - *bits*: eager's, whatever the layout.
 - *body*: those of ATen's vectorised loop. Its scalar tails and its loops over strided tensors call another function, or
   round differently, by about one unit in the last place.
-- *close*: eager calls oneDNN for Float and BFloat16, which has a polynomial of its own; no further from the exact value.
+- *close*: eager calls another library, or errs (numerics.md); no further from the exact value.
 
 Integers are exact everywhere.
 

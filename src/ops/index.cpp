@@ -63,6 +63,25 @@ Fate subscript(Context& ctx, const OperatorRecord& op) {
   return read(ctx, std::move(subscript->indexing), Context::view(ctx.output(op)));
 }
 
+/// 1 where the new last axis is the index, else 0.
+Fate one_hot(Context& ctx, const OperatorRecord& op) {
+  View index = Context::view(ctx.tensor(op, 0)), out = Context::view(ctx.output(op));
+  int64_t classes = integer(op, "num_classes", -1);
+  if (index.storage < 0 || index.dtype != c10::ScalarType::Long || classes < 1)
+    return Fate::external("no index tensor, or no number of classes");
+  bool checked = ctx.check(index.sizes, [&](ir::StatementBuilder& s) {
+    ir::Value x = s.load(index);
+    return ir::lt(x, x.like(0)) | ir::ge(x, s.integer(classes, c10::ScalarType::Long));
+  });
+  if (!checked) return Fate::external(kTooLate);
+  index.sizes.push_back(1);
+  index.strides.push_back(0);
+  ir::StatementBuilder s(out.sizes);
+  ir::Value is = ir::eq(s.load(index), s.axis(static_cast<int>(out.sizes.size()) - 1));
+  ctx.emit(s.store(out, is.to(out.dtype)));
+  return Fate::fused();
+}
+
 /// Indexes self as if it were flat, which one stride can say only where it is contiguous.
 Fate take(Context& ctx, const OperatorRecord& op) {
   View self = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 1));
@@ -85,6 +104,7 @@ std::vector<Row> index_rows() {
       {"aten::embedding", embedding, "rows of a table"},
       {"aten::index", subscript, "indexing by integer tensors"},
       {"aten::_unsafe_index", subscript, "indexing by integer tensors"},
+      {"aten::one_hot", one_hot, "1 at the index along a new last axis, else 0"},
       {"aten::take", take, "elements of the flattened tensor"},
   };
   for (const Row& row : store_rows()) rows.push_back(row);
