@@ -87,6 +87,13 @@ class Grouper {
     return role == ir::Role::Argument || role == ir::Role::Captured;
   }
 
+  /// Its addresses come from data, which an earlier check may have found out of range.
+  static bool indexes(const Statement& t) {
+    return !t.store.indirect.empty() ||
+           std::any_of(t.loads.begin(), t.loads.end(),
+                       [](const Access& load) { return !load.indirect.empty(); });
+  }
+
   bool depends(const GroupOrItem& earlier, const Statement& t) const {
     if (const auto* group = std::get_if<Group>(&earlier)) {
       std::vector<Conflict> found;
@@ -97,7 +104,7 @@ class Grouper {
       return false;
     }
     if (const auto* abort = std::get_if<ir::Abort>(&earlier))
-      return visible(t.store.storage) || t.store.storage == abort->flag;
+      return visible(t.store.storage) || t.store.storage == abort->flag || indexes(t);
     const auto& e = std::get<ir::Extern>(earlier);
     if (visible(t.store.storage))
       return true;  // the extern may throw, and eager would not have stored yet

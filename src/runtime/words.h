@@ -1,6 +1,7 @@
 // A growing row of 64-bit words that needs no heap for the usual key.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -51,7 +52,7 @@ class Words {
 };
 
 inline bool same_words(std::span<const uint64_t> a, std::span<const uint64_t> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 /// Mixed over four independent lanes, so that the multiplications overlap. Equality is decided by

@@ -224,6 +224,25 @@ TEST(Pipeline, VisibleStoresStayBehindTheCheck) {
   EXPECT_LT(text.find("abort if"), text.find("%0[v0] f32 = ")) << text;
 }
 
+/// An address that comes from data may be anywhere before the data is checked, results or not.
+TEST(Pipeline, ReadsByIndexStayBehindTheCheck) {
+  ProgramBuilder b;
+  auto x = b.argument({64}), out = b.output({8});
+  auto index = b.argument({8}, c10::ScalarType::Long);
+  auto flag = b.temporary({1}, c10::ScalarType::Bool);
+  ir::StatementBuilder check(index.sizes);
+  Value bad = check.reduce(ReduceOp::Or, ge(check.load(index), Value(check.load(index)).like(64)),
+                           {true}, c10::ScalarType::Bool);
+  b.program.items.emplace_back(check.store(flag, bad));
+  b.program.items.emplace_back(ir::Abort{flag.storage, -1});
+  ir::StatementBuilder read(out.sizes);
+  Value place = read.load(index);
+  Value value = read.load(ir::Access{x.storage, kFloat, 0, {0}, {{place.id, 1}}});
+  b.program.items.emplace_back(read.store(out, value));
+  std::string text = schedule_of(b);
+  EXPECT_LT(text.find("abort if"), text.find("%1[v0] f32 = ")) << text;
+}
+
 TEST(Pipeline, AMalformedProgramIsNamed) {
   ProgramBuilder b;
   auto x = b.argument({8});
