@@ -55,6 +55,9 @@ struct Access {
 };
 
 enum class ReduceOp : uint8_t { Sum, Prod, Max, Min, And, Or, ArgMax, ArgMin };
+inline bool finds_place(ReduceOp op) {
+  return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
+}
 
 /// Accumulates `input` over the axes marked in `axes`. Max and Min propagate NaN; ArgMax and ArgMin
 /// give the first place (the first NaN if there is one) as the row-major index over the reduced

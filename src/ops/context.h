@@ -31,7 +31,8 @@ class Context {
   ir::Program& program;
   const bool fast;                            ///< Numerics::Fast
   std::vector<c10::ScalarType> approximated;  ///< what approximate() was told
-  int record = -1;                            ///< index of the operator being lowered
+  bool either_zero = false;  ///< somewhere eager picks one of +0 and −0, and may pick the other
+  int record = -1;           ///< index of the operator being lowered
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;

@@ -71,7 +71,7 @@ Fate one_hot(Context& ctx, const OperatorRecord& op) {
     return Fate::external("no index tensor, or no number of classes");
   bool checked = ctx.check(index.sizes, [&](ir::StatementBuilder& s) {
     ir::Value x = s.load(index);
-    return ir::lt(x, x.like(0)) | ir::ge(x, s.integer(classes, c10::ScalarType::Long));
+    return ir::lt(x, x.like(0)) | ir::ge(x, s.scalar(classes, c10::ScalarType::Long));
   });
   if (!checked) return Fate::external(kTooLate);
   index.sizes.push_back(1);

@@ -56,6 +56,7 @@ class Lowering {
     if (std::string why = make_results(); !why.empty()) return broken(why);
     if (!fused_) return broken("no operator of this function is one Graft fuses");
     lowered_.exact = context_.approximated.empty() && !context_.fast;
+    lowered_.either_zero = context_.either_zero;
     lowered_.approximated = std::move(context_.approximated);
     return std::move(lowered_);
   }

@@ -118,8 +118,8 @@ bool Args::is_bool() const {
 }
 
 bool Args::is_in_place() const {
-  const std::string& name = op_.op.operator_name().name;
-  return name.ends_with('_') && !name.ends_with("__");
+  const c10::Argument& self = op_.op.schema().arguments()[0];
+  return self.alias_info() != nullptr && self.alias_info()->isWrite() && !self.kwarg_only();
 }
 bool Args::is_out() const {
   return op_.op.schema().is_mutable() && !is_in_place();
@@ -128,6 +128,10 @@ bool Args::is_out() const {
 bool Args::is_laid_out_as_result(int k) const {
   const TensorInfo& operand = context_.tensor(op_, static_cast<size_t>(k));
   return operand.strides == context_.output(op_).strides;
+}
+
+void Args::either_zero() {
+  context_.either_zero |= is_float();
 }
 
 Value Args::refuse(std::string why) {

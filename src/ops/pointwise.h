@@ -91,6 +91,8 @@ class Args {
   /// This call's scalar tails differ from the body (rows where it depends on the arguments).
   void tail_differs() { tail_differs_ = true; }
   bool has_tail() const { return tail_differs_; }
+  /// This call picks one of +0 and −0, and eager's body, tail or build may pick the other.
+  void either_zero();
   /// Gives the operator up; the formula's value is then ignored.
   ir::Value refuse(std::string why);
   const std::string& refusal() const { return refusal_; }

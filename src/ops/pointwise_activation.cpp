@@ -30,16 +30,16 @@ Value mish(Args& a) {
 }
 
 Value gelu(Args& a) {
+  bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16;
+  // oneDNN then makes a result of its own, and eager leaves out= as it was.
+  if (one_dnn && a.is_out() && !a.is_laid_out_as_result(0))
+    return a.refuse("out= has other strides than the input");
   Value x = a[0];
   if (a.text("approximate") == "tanh") {
     Value cube = x * x * x;  // the multiply-add below is the compiler's, in ATen's AVX2 body
     Value inner = (M_SQRT2 * M_2_SQRTPI * 0.5) * contracted(x.like(0.044715), cube, x);
     return 0.5 * x * (1 + ir::call(Routine::SleefTanh, inner));
   }
-  // There oneDNN makes a result of its own, and eager leaves out= as it was.
-  if (a.is_out() && !a.is_laid_out_as_result(0))
-    return a.refuse("out= has other strides than the input");
-  bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16;
   Value scaled = x * M_SQRT1_2;
   return x * 0.5 * (1 + (one_dnn ? ir::call(Routine::SleefErf, scaled) : vector_erf(scaled)));
 }

@@ -17,7 +17,7 @@ Value ordered(Args& a, int k) {
 }
 
 /// Is operand k, in the common dtype, not zero? What is tiny in Double may be zero in Float.
-Value truth(Args& a, int k) {
+Value truth_in_common(Args& a, int k) {
   return a[k].to(ScalarType::Bool);
 }
 
@@ -71,14 +71,17 @@ std::vector<PointwiseRow> comparison_rows() {
          return ir::lt(x.like(1).op(Op::CopySign, x), x.like(0));
        },
        Domain::Any, Bits, "a's sign bit (true for −0)"},
-      {"aten::logical_and", 2, Compare, [](Args& a) { return truth(a, 0) & truth(a, 1); },
-       Domain::Any, Bits, "a and b are not zero"},
-      {"aten::logical_or", 2, Compare, [](Args& a) { return truth(a, 0) | truth(a, 1); },
-       Domain::Any, Bits, "a or b is not zero"},
-      {"aten::logical_xor", 2, Compare, [](Args& a) { return truth(a, 0) ^ truth(a, 1); },
-       Domain::Any, Bits, "just one of a and b is not zero"},
-      {"aten::logical_not", 1, Compare, [](Args& a) { return ~truth(a, 0); }, Domain::Any, Bits,
-       "a is zero"},
+      {"aten::logical_and", 2, Compare,
+       [](Args& a) { return truth_in_common(a, 0) & truth_in_common(a, 1); }, Domain::Any, Bits,
+       "a and b are not zero"},
+      {"aten::logical_or", 2, Compare,
+       [](Args& a) { return truth_in_common(a, 0) | truth_in_common(a, 1); }, Domain::Any, Bits,
+       "a or b is not zero"},
+      {"aten::logical_xor", 2, Compare,
+       [](Args& a) { return truth_in_common(a, 0) ^ truth_in_common(a, 1); }, Domain::Any, Bits,
+       "just one of a and b is not zero"},
+      {"aten::logical_not", 1, Compare, [](Args& a) { return ~truth_in_common(a, 0); }, Domain::Any,
+       Bits, "a is zero"},
       {"aten::bitwise_and", 2, Same, bitwise<Op::And>, Domain::Any, Bits, "a & b"},
       {"aten::bitwise_or", 2, Same, bitwise<Op::Or>, Domain::Any, Bits, "a | b"},
       {"aten::bitwise_xor", 2, Same, bitwise<Op::Xor>, Domain::Any, Bits, "a ^ b"},

@@ -14,14 +14,13 @@ using ir::Value;
 
 Value bigger(Args& a) {
   if (a.is_bool()) return a[0] | a[1];
-  if (a.is_float())
-    a.tail_differs();  // of +0 and −0 the vector loop takes the second, the scalar loop the first
+  a.either_zero();  // the vector loop takes the second, the scalar loop the first
   return maximum(a[0], a[1]);
 }
 
 Value smaller(Args& a) {
   if (a.is_bool()) return a[0] & a[1];
-  if (a.is_float()) a.tail_differs();
+  a.either_zero();
   return minimum(a[0], a[1]);
 }
 
@@ -34,11 +33,9 @@ Value is_signalling(Value x) {
   return ir::isnan(x) & ir::eq(bits & quiet, bits.like(0));
 }
 
-/// libm's fmax, fmin: the operand that is a number where the other is a quiet NaN; of equal ones
-/// the first.
+/// libm's fmax, fmin: the operand that is a number where the other is a quiet NaN.
 Value pick(Args& a, Value first) {
-  // Of +0 and −0, Half and BFloat16 loops take one or the other.
-  if (a.is_reduced()) a.tail_differs();
+  a.either_zero();
   Value x = a[0], y = a[1];
   Value picked = ir::select(first | ir::isnan(y), x, y);
   return ir::select(is_signalling(x) | is_signalling(y), x + y, picked);
@@ -67,7 +64,7 @@ Value clamp_with(Args& a, int low, int high, bool nan_fills) {
     if (low >= 0) x = at_least(x, a[low]);
     return high >= 0 ? at_most(x, a[high]) : x;
   }
-  if (a.is_float()) a.tail_differs();
+  a.either_zero();
   if (low >= 0) x = maximum(x, a[low]);
   return high >= 0 ? minimum(x, a[high]) : x;
 }

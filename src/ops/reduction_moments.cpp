@@ -80,7 +80,7 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
   }
   ScalarType type = r->outs[0].dtype;
   ScalarType compute = infinite ? compute_type(type) : ScalarType::Double;
-  if (p != 0) ctx.approximate(type);
+  if (!infinite && p != 0) ctx.approximate(type);
   ReduceOp reduce = !infinite ? ReduceOp::Sum : p > 0 ? ReduceOp::Max : ReduceOp::Min;
   r->emit(
       ctx, reduce, compute, r->outs[0],

@@ -25,7 +25,7 @@ void choose_value(Context& ctx, const Reduced& r, bool most, const ir::View& out
     return;
   }
   ScalarType compute = compute_type(type);
-  if (ir::is_float(type)) ctx.approximate(type);  // of +0 and −0 eager takes the first or the last
+  ctx.either_zero |= ir::is_float(type);  // eager takes the first or the last
   r.emit(ctx, most ? ReduceOp::Max : ReduceOp::Min, compute, out,
          [&](StatementBuilder&, Value x) { return x.to(compute); });
 }

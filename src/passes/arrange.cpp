@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "ir/builder.h"
@@ -187,7 +188,7 @@ void vectorize_nests(Kernel& kernel) {
 }
 
 /// Splits a variable in two: a new one, of the outer part, and itself, with `inner` iterations.
-int split(Kernel& kernel, int var, int64_t inner) {
+int split_variable(Kernel& kernel, int var, int64_t inner) {
   int outer_var = static_cast<int>(kernel.vars.size());
   kernel.vars.push_back({kernel.vars[static_cast<size_t>(var)].extent / inner, LoopKind::Range});
   kernel.vars[static_cast<size_t>(var)].extent = inner;
@@ -210,7 +211,7 @@ void split_wrapped(Kernel& kernel, int var) {
   for (int64_t d = std::min<int64_t>(1024, extent / 2); d >= 64 && !inner; --d)
     if (extent % d == 0) inner = d;
   if (!inner) return;
-  kernel.range.push_back(split(kernel, var, inner));
+  kernel.range.push_back(split_variable(kernel, var, inner));
 }
 
 /// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
@@ -253,41 +254,45 @@ void sort_range(Kernel& kernel) {
   });
 }
 
-/// What one iteration of the tile variable `u` reads that every iteration of it reads, and what it
-/// has to itself, in bytes.
+/// Bytes that one iteration of the tile variable `u` reads and writes in memory (not in temporaries
+/// of the tile), and those of them that every iteration reads.
 struct Traffic {
-  int64_t again = 0, own = 0;
+  int64_t all = 0, shared = 0;
 };
-Traffic traffic_of(const Kernel& kernel, int u) {
-  std::set<std::pair<int, int64_t>> seen;
-  Traffic traffic;
+Traffic traffic_of(const Kernel& kernel, int u, const std::vector<bool>& local) {
+  std::map<std::pair<int, int64_t>, int64_t> all, shared;  // by storage and offset
   for (const Placed& p : kernel.placed) {
     int a = axis_of(p, u);
-    auto count = [&](const Access& x) {
-      if (!x.indirect.empty() || !seen.insert({x.storage, x.offset}).second) return true;
-      bool again = a < 0 || x.strides[static_cast<size_t>(a)] == 0;
+    auto count = [&](const Access& x, bool stored) {
+      if (!x.indirect.empty() || local[static_cast<size_t>(x.storage)]) return;
       auto bytes = static_cast<int64_t>(c10::elementSize(x.dtype));
       for (size_t k = 0; k < p.statement.axes.size(); ++k)
         if (x.strides[k] != 0 && static_cast<int>(k) != a) bytes *= p.statement.axes[k];
-      (again ? traffic.again : traffic.own) += bytes;
-      return true;
+      std::pair key(x.storage, x.offset);
+      all[key] = std::max(all[key], bytes);
+      bool same = a < 0 || x.strides[static_cast<size_t>(a)] == 0;
+      if (same && !stored) shared[key] = std::max(shared[key], bytes);
     };
-    all_accesses(p.statement, count);
+    count(p.statement.store, true);
+    for (const Access& x : p.statement.loads) count(x, false);
   }
+  Traffic traffic;
+  for (const auto& [key, bytes] : all) traffic.all += bytes;
+  for (const auto& [key, bytes] : shared) traffic.shared += bytes;
   return traffic;
 }
 
 /// Where each iteration of the outermost tile variable reads again what the cache does not hold so
 /// long (a table broadcast along the heads), runs two of them side by side, so that it is read half
 /// as often. Not more: they usually lie a power of two apart, and push each other out of the cache.
-void pair_range(Kernel& kernel, int64_t cache_bytes) {
+void pair_range(Kernel& kernel, const std::vector<bool>& local, int64_t cache_bytes) {
   if (kernel.range.size() < 2) return;
   int u = kernel.range.front();
-  Traffic traffic = traffic_of(kernel, u);
-  if (kernel.vars[static_cast<size_t>(u)].extent % 2 != 0 || traffic.again <= cache_bytes / 2 ||
-      traffic.again * 4 < traffic.own)
+  Traffic traffic = traffic_of(kernel, u, local);
+  if (kernel.vars[static_cast<size_t>(u)].extent % 2 != 0 || traffic.shared <= cache_bytes / 2 ||
+      traffic.shared * 5 < traffic.all)
     return;
-  kernel.range.front() = split(kernel, u, 2);
+  kernel.range.front() = split_variable(kernel, u, 2);
   kernel.range.push_back(u);
 }
 
@@ -402,7 +407,7 @@ void arrange(Kernel& kernel, const std::vector<ir::Storage>&,
   coalesce_tree(kernel, kernel.body);
   choose_vector(kernel);
   if (!kernel.range.empty()) sort_range(kernel);
-  pair_range(kernel, settings.l2_bytes);
+  pair_range(kernel, local_temporary, settings.l2_bytes);
   compact_vars(kernel);
   to_scratch(kernel, local_temporary, settings.l2_bytes / 2);
   set_grain(kernel);

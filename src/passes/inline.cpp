@@ -232,20 +232,18 @@ Program remove_dead_stores(Program program) {
       touch(std::get<ir::Abort>(program.items[i]).flag);
     }
   }
-  size_t last = program.items.size();
-  auto next_extern = [&](size_t i) {
-    while (++i < last && !std::holds_alternative<Extern>(program.items[i])) continue;
-    return i;
-  };
+  size_t next_extern = program.items.size();
   std::vector<bool> dead(program.items.size(), false);
   for (size_t i = program.items.size(); i-- > 0;) {
     const auto* s = std::get_if<Statement>(&program.items[i]);
+    if (std::holds_alternative<Extern>(program.items[i])) next_extern = i;
     if (!s) continue;
     const auto& list = touching[static_cast<size_t>(s->store.storage)];
     Role role = program.storages[static_cast<size_t>(s->store.storage)].role;
     bool live = role != Role::Temporary;
     // An extern may throw: what is stored before it, the caller sees.
-    size_t until = role == Role::Argument || role == Role::Captured ? next_extern(i) : last;
+    size_t until =
+        role == Role::Argument || role == Role::Captured ? next_extern : program.items.size();
     for (size_t j : list) {
       if (j > until) break;
       if (j <= i || dead[j]) continue;

@@ -174,7 +174,7 @@ const std::vector<PassName>& list() {
   static const std::vector<PassName> names = [] {
     std::vector<PassName> out;
     for (const ProgramPass& pass : kProgramPasses) out.push_back(pass.name);
-    out.insert(out.end(), {kFuse, kArrange, kMemory});
+    out.insert(out.end(), {kFuse, kArrange, kStream, kMemory});
     return out;
   }();
   return names;

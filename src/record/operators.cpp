@@ -69,8 +69,9 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   const std::string_view base = std::string_view(name).substr(name.find("::") + 2);
 
   // Given num_classes, its own kernel reads the largest index on the host only to check it.
-  const bool one_hot = name == "aten::one_hot";
-  composite = h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !one_hot;
+  counts_classes = name == "aten::one_hot";
+  composite =
+      h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !counts_classes;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");
@@ -78,8 +79,8 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   strided_view = starts_with(base, "as_strided");
   reads_data = h.hasTag(at::Tag::data_dependent_output);
   // A packed sequence's sizes come from `lengths`, though the schema does not say so.
-  shapes_by_data =
-      (h.hasTag(at::Tag::dynamic_output_shape) && !one_hot) || base == "_pack_padded_sequence";
+  shapes_by_data = (h.hasTag(at::Tag::dynamic_output_shape) && !counts_classes) ||
+                   base == "_pack_padded_sequence";
   integer_indices_keep_shape = base == "index";
   // Batch norm's schemas do not say that they write.
   trains_statistics = name == "aten::native_batch_norm";

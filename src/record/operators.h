@@ -35,6 +35,7 @@ struct OperatorFacts {
   std::string name;             ///< "aten::mul"
   std::string overload;         ///< "Tensor"
   std::string full_name;        ///< "aten::mul.Tensor"
+  bool counts_classes = false;  ///< makes as many as its second argument says, or the data (-1)
   bool composite = false;       ///< made of other operators, which are seen themselves: not a leaf
   bool autocasts = false;       ///< under autocast, a cast of its inputs and then itself
   bool uninitialized = false;   ///< returns memory with no defined content

@@ -188,7 +188,7 @@ void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::I
                    "condition do); keep the value in a tensor (at::where, at::clamp), or read it "
                    "outside the compiled function");
   }
-  if (facts.name == "aten::one_hot" && inputs[1].isInt() && inputs[1].toInt() < 0) {
+  if (facts.counts_classes && inputs[1].isInt() && inputs[1].toInt() < 0) {
     return give_up(
         facts.full_name +
         " counts the classes in the data; pass num_classes, and its result has that size");

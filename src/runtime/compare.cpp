@@ -90,6 +90,7 @@ void compare_floats(const T* a, const T* b, int64_t count, int64_t lanes, c10::I
     out.bitwise = false;
     double difference = std::abs(x - y);
     if (std::isfinite(difference)) out.max_abs = std::max(out.max_abs, difference);
+    if (tolerance.either_zero && x == y) continue;
     bool close = !tolerance.exact && std::isfinite(difference) &&
                  difference <= bound.relative * std::abs(x) + bound.absolute;
     if (close || !out.equal) continue;

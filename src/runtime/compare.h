@@ -26,6 +26,7 @@ struct Tolerance {
   bool exact = true;
   c10::ScalarType coarsest = c10::ScalarType::Double;
   double slack = 1;
+  bool either_zero = false;  ///< +0 and −0 are the same
   static double slack_for(size_t operators);
 };
 

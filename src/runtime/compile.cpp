@@ -22,9 +22,12 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+}  // namespace
+
 Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered) {
   Tolerance tolerance;
   tolerance.exact = lowered.exact;
+  tolerance.either_zero = lowered.either_zero;
   for (const record::TensorInfo& tensor : trace.tensors)
     tolerance.coarsest = coarser(tolerance.coarsest, tensor.dtype);
   for (c10::ScalarType computed : lowered.approximated)
@@ -32,6 +35,8 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered) 
   tolerance.slack = Tolerance::slack_for(trace.ops.size());
   return tolerance;
 }
+
+namespace {
 
 /// Loaded code registers exit handlers; the thread has to end before they run.
 void outlive_backend() {

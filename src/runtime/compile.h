@@ -8,6 +8,7 @@
 
 #include "graft/options.h"
 #include "graft/report.h"
+#include "ops/lower.h"
 #include "passes/pipeline.h"
 #include "record/trace.h"
 #include "runtime/compare.h"
@@ -32,6 +33,9 @@ struct CompileSettings {
   std::vector<std::string> skip_passes;
   int threads = 1;  ///< of the thread that will run it
 };
+
+/// What lowering promises of a program's results.
+Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 
 /// Never throws.
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings) noexcept;

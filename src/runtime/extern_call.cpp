@@ -88,12 +88,13 @@ void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t
     const c10::Storage& storage = tensor.storage();
     int64_t before = base - static_cast<const char*>(storage.data());
     int64_t came = static_cast<int64_t>(storage.nbytes()) - before, wanted = plan_.blocks_[b].bytes;
-    if (before < 0) throw PlanError(name(step) + " returned memory that starts later", false);
+    if (before < 0)
+      throw PlanError(name(step) + " returned memory that begins after what was recorded", false);
     if (came < wanted) {
       // A later operator enlarged it (out=, resize_): here it gets all that it will need at once.
       storages_[b] = make_storage(wanted);
       bases_[b] = static_cast<char*>(storages_[b].mutable_data());
-      std::memcpy(bases_[b], base, static_cast<size_t>(came));
+      if (came > 0) std::memcpy(bases_[b], base, static_cast<size_t>(came));
     } else {
       storages_[b] = storage;
       bases_[b] = base;

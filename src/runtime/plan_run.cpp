@@ -6,8 +6,12 @@
 #include "runtime/frame.h"
 #include "runtime/pool.h"
 #include "runtime/scratch.h"
+#include "runtime/size_class.h"
 
 namespace graft::runtime {
+
+// Kernels stream whole lines into results.
+static_assert(kAlignment % 64 == 0);
 
 c10::Storage make_storage(int64_t bytes) {
   return c10::make_intrusive<c10::StorageImpl>(

@@ -8,6 +8,7 @@
 #include "ops/lower.h"
 #include "record/trace.h"
 #include "runtime/compare.h"
+#include "runtime/compile.h"
 
 namespace graft::fuzz {
 
@@ -140,8 +141,7 @@ class Comparison {
     for (size_t i = 0; i < left.size(); ++i) {
       std::string d = test::value_difference(left[i], right[i]);
       if (d.empty()) continue;
-      if (exact_ || !runtime::compare(left[i], right[i], tolerance_).equal)
-        return names[i] + " " + d;
+      if (!runtime::compare(left[i], right[i], tolerance_).equal) return names[i] + " " + d;
     }
     return {};
   }
@@ -157,13 +157,11 @@ bool read_exactness(const Program& program, const Function& f, const Tensors& ar
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
   ops::Lowered lowered = ops::lower(trace, false);
+  tolerance = runtime::tolerance_of(trace, lowered);
   // The first call may be the only one that breaks: an out= argument has the right size after it.
-  bool all = std::none_of(program.steps.begin(), program.steps.end(),
-                          [](const Step& step) { return step.inexact; });
-  tolerance.exact = lowered.broken ? all : lowered.exact;
-  tolerance.slack = runtime::Tolerance::slack_for(program.steps.size());
-  for (const auto& tensor : trace.tensors)
-    tolerance.coarsest = runtime::coarser(tolerance.coarsest, tensor.dtype);
+  if (lowered.broken)
+    tolerance.exact = std::none_of(program.steps.begin(), program.steps.end(),
+                                   [](const Step& step) { return step.inexact; });
   return tolerance.exact;
 }
 

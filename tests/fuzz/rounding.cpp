@@ -98,9 +98,9 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
       spreads[i].high = at::maximum(spreads[i].high, wide.nan_to_num(0, 0, 0));
     }
   }
-  if (overflows) return {};
   for (size_t i = 0; i < spreads.size(); ++i) {
     if (!spreads[i].low.defined()) continue;
+    if (overflows && at::isFloatingType(eager[i].scalar_type())) continue;
     at::Tensor a = as_double(eager[i]), b = as_double(came[i]);
     at::Tensor width =
         (spreads[i].high - spreads[i].low) * 4 + a.abs() * (8 * eps_of(eager[i].scalar_type()));

@@ -49,9 +49,12 @@ double ulps_between(T a, T b) {
               : std::abs(static_cast<double>(first) - static_cast<double>(second));
 }
 
+/// As `ulps`: the same bits but for the sign of a zero.
+inline constexpr double kZeroSigns = 0.5;
+
 /// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN. With
-/// `ulps`, nothing is asked of where eager left the finite numbers: another rounding overflows
-/// elsewhere.
+/// `ulps` of 1 or more, nothing is asked of where eager left the finite numbers: another rounding
+/// overflows elsewhere.
 template <class T>
 bool agree(T a, T b, double ulps) {
   if (std::memcmp(&a, &b, sizeof(T)) == 0) return true;
@@ -59,7 +62,8 @@ bool agree(T a, T b, double ulps) {
     return false;
   } else {
     if (std::isnan(static_cast<double>(a)) && std::isnan(static_cast<double>(b))) return true;
-    return ulps > 0 && (!std::isfinite(static_cast<double>(a)) || ulps_between(a, b) <= ulps);
+    bool left = ulps >= 1 && !std::isfinite(static_cast<double>(a));
+    return ulps > 0 && (left || ulps_between(a, b) <= ulps);
   }
 }
 

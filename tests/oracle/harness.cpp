@@ -47,12 +47,12 @@ Attempt attempt(const std::function<Tensors()>& call) {
   return result;
 }
 
-std::optional<bool> is_exact(const Function& f, const Tensors& arguments) {
+std::optional<Promise> promise_of(const Function& f, const Tensors& arguments) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
   ops::Lowered lowered = ops::lower(trace, false);
   if (lowered.broken) return std::nullopt;
-  return lowered.exact;
+  return Promise{lowered.exact, lowered.either_zero};
 }
 
 namespace {
@@ -147,7 +147,8 @@ std::string compare_aliases(const Tensors& eager_args, const Tensors& eager, con
   return {};
 }
 
-std::string run_call(const Check& check, const Compiled<Function>& compiled, bool exact, int call) {
+std::string run_call(const Check& check, const Compiled<Function>& compiled, Promise promise,
+                     int call) {
   Tensors made = check.arguments(call);
   Tensors eager_args = clone_arguments(made), args = clone_arguments(made);
   Attempt eager = attempt([&] { return check.f(eager_args); });
@@ -157,9 +158,9 @@ std::string run_call(const Check& check, const Compiled<Function>& compiled, boo
   if (!eager.error.empty()) return {};
   // The caller of the first two calls gets eager's own results: those of the record and of the
   // shadow run.
-  exact = exact || call < 2;
+  bool exact = promise.exact || call < 2;
   bool approximate = !exact && (check.body || check.judge);
-  Closeness close{approximate ? check.ulps : 0, check.computed};
+  Closeness close{approximate ? check.ulps : promise.either_zero ? kZeroSigns : 0, check.computed};
   if (!exact && check.judge) {
     if (std::string why = check.judge(made, eager.results, came.results); !why.empty()) return why;
   } else if (std::string why = compare_all(eager.results, came.results, close, "result");
@@ -181,24 +182,24 @@ std::string run_call(const Check& check, const Compiled<Function>& compiled, boo
 
 std::string run(const Check& check) {
   Compiled<Function> compiled(check.f, in_order(check.label));
-  bool exact = true;
+  Promise promise;
   bool throws = false;
   {
     Tensors probe = clone_arguments(check.arguments(0));
     Attempt tried = attempt([&] {
-      exact = is_exact(check.f, probe).value_or(true);
+      promise = promise_of(check.f, probe).value_or(Promise{});
       return Tensors{};
     });
     throws = !tried.error.empty();
   }
   Report report;
   for (int call = 0; call < kCalls; ++call) {
-    std::string why = run_call(check, compiled, exact, call);
+    std::string why = run_call(check, compiled, promise, call);
     report = compiled.report();
     if (!why.empty())
       return check.label + ", call " + std::to_string(call + 1) + ": " + why + " [" +
              to_string(report.verdict) + "]";
-    if (overflowed_apart(report) && !exact) return {};
+    if (overflowed_apart(report) && !promise.exact) return {};
     if (report.verdict == Verdict::Mismatch || report.verdict == Verdict::Failed)
       return check.label + ": " + to_string(report.verdict) + ": " + report.reason;
   }

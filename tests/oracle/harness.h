@@ -28,7 +28,11 @@ Attempt attempt(const std::function<Tensors()>& call);
 
 /// Is every fused operator of this call promised to have eager's bits? Empty: the call cannot be
 /// lowered.
-std::optional<bool> is_exact(const Function& f, const Tensors& arguments);
+struct Promise {
+  bool exact = true;
+  bool either_zero = false;  ///< but for the sign of a zero
+};
+std::optional<Promise> promise_of(const Function& f, const Tensors& arguments);
 
 /// A call and what is expected of it.
 struct Check {

@@ -44,6 +44,9 @@ std::vector<Recipe> index_recipes() {
   r.push_back({"aten::one_hot", {indices({4, 7}, 33)}, [](const Tensors& t) -> Tensors {
                  return {at::one_hot(t[0], 33)};
                }});
+  r.push_back({"aten::one_hot empty", {indices({0, 7}, 33)}, [](const Tensors& t) -> Tensors {
+                 return {at::one_hot(t[0], 33)};
+               }});
   r.push_back({"aten::take",
                {values({7, 33}), indices({40}, 231)},
                [](const Tensors& t) -> Tensors { return {at::take(t[0], t[1])}; },

@@ -99,6 +99,19 @@ TEST(Regressions, GeluIntoStridedMemory) {
       [] { return std::vector<at::Tensor>{at::randn({7, 33}), at::randn({33, 7})}; });
 }
 
+/// With num_classes its size is known; without, the data says it.
+TEST(Regressions, OneHotCountsClassesOnlyWhereAsked) {
+  at::Tensor index = at::randint(5, {3, 4}, at::kLong);
+  auto f = compile([](const at::Tensor& x) { return at::one_hot(x); }, at_once());
+  for (int call = 0; call < 3; ++call) EXPECT_TRUE(same(f(index), at::one_hot(index)));
+  EXPECT_EQ(f.report().verdict, Verdict::Break);
+  EXPECT_NE(f.report().reason.find("pass num_classes"), std::string::npos) << f.report();
+  auto g = compile([](const at::Tensor& x) { return at::one_hot(x, 5); }, at_once());
+  for (int call = 0; call < 3; ++call) EXPECT_TRUE(same(g(index), at::one_hot(index, 5)));
+  EXPECT_EQ(g.report().plan_hits, 1) << g.explain();
+  EXPECT_THROW(g(at::full({3, 4}, 5, at::kLong)), c10::Error);
+}
+
 /// Roundings that change nothing vanish, others stay: NaN, infinities and denormals among them.
 TEST(Regressions, BFloat16Chains) {
   auto bits = at::arange(65536, at::kInt).to(at::kShort).view(at::kBFloat16);
@@ -113,10 +126,11 @@ TEST(Regressions, BFloat16Chains) {
 /// not.
 TEST(Regressions, LargeResults) {
   for (std::vector<int64_t> sizes : {std::vector<int64_t>{9'000'017}, {3001, 3008}, {2999, 3001}})
-    for (at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
       expect_as_eager(
           [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
-            return {a[0] * a[0] + 1, a[0].relu(), a[0].gt(0)};
+            at::Tensor turned = a[0].dim() == 2 ? a[0].t() : a[0];
+            return {a[0] * a[0] + 1, a[0].relu(), a[0].gt(0), (a[0] * 0.1).exp(), -turned};
           },
           [&] { return std::vector<at::Tensor>{at::randn(sizes).to(type)}; });
 }

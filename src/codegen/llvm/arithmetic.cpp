@@ -74,7 +74,7 @@ llvm::Value* Arithmetic::scalar(llvm::Value* bits, ScalarType type) {
   auto& c = b_.getContext();
   if (type == ScalarType::Float) {
     llvm::Value* x = b_.CreateFPTrunc(b_.CreateBitCast(bits, b_.getDoubleTy()), b_.getFloatTy());
-    return short_nan(b_.CreateSelect(is_nan(x), llvm::ConstantFP::getNaN(x->getType()), x));
+    return mark_short_nan(b_.CreateSelect(is_nan(x), llvm::ConstantFP::getNaN(x->getType()), x));
   }
   if (ir::is_float(type))
     return cast(b_.CreateBitCast(bits, b_.getDoubleTy()), ScalarType::Double, type);
@@ -86,11 +86,11 @@ llvm::Value* Arithmetic::node(Op op, ScalarType type, ScalarType operand, llvm::
                               llvm::Value* y, llvm::Value* z) {
   if (ir::is_compared(op)) return compare(op, operand, x, y);
   if (op == Op::Cast) return cast(x, operand, type);
-  llvm::Value* made = combine(op, type, x, y, z);
+  llvm::Value* made = compute(op, type, x, y, z);
   bool is_short = type == ScalarType::Float && op != Op::Bitcast &&
                   (op == Op::Select || has_short_nan(x)) && (y == nullptr || has_short_nan(y)) &&
                   (z == nullptr || has_short_nan(z));
-  return is_short ? short_nan(made) : made;
+  return is_short ? mark_short_nan(made) : made;
 }
 
 bool Arithmetic::has_short_nan(llvm::Value* x) const {
@@ -100,7 +100,7 @@ bool Arithmetic::has_short_nan(llvm::Value* x) const {
   return short_nan_.contains(x) || (number != nullptr && !number->isNaN());
 }
 
-llvm::Value* Arithmetic::combine(Op op, ScalarType type, llvm::Value* x, llvm::Value* y,
+llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::Value* y,
                                  llvm::Value* z) {
   switch (op) {
     case Op::Select:

@@ -36,8 +36,8 @@ class Arithmetic {
   llvm::Value* scalar(llvm::Value* bits, ir::ScalarType type);
 
   /// `copy` holds what `x` holds, in each lane.
-  llvm::Value* like(llvm::Value* x, llvm::Value* copy) {
-    return has_short_nan(x) ? short_nan(copy) : copy;
+  llvm::Value* mark_like(llvm::Value* x, llvm::Value* copy) {
+    return has_short_nan(x) ? mark_short_nan(copy) : copy;
   }
 
   /// a > b (or a < b) as the type compares.
@@ -50,7 +50,7 @@ class Arithmetic {
   llvm::Value* extreme(bool largest, ir::ScalarType type, llvm::Value* a, llvm::Value* b);
 
  private:
-  llvm::Value* combine(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y,
+  llvm::Value* compute(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y,
                        llvm::Value* z);
   llvm::Value* real(ir::Op op, llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* integer(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
@@ -60,7 +60,7 @@ class Arithmetic {
   llvm::Value* float_to_bfloat16(llvm::Value* x);
   llvm::Value* to_float(llvm::Value* x, ir::ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
-  llvm::Value* short_nan(llvm::Value* x);  ///< notes that it is one, and gives it back
+  llvm::Value* mark_short_nan(llvm::Value* x);  ///< notes that it is one, and gives it back
   bool has_short_nan(llvm::Value* x) const;
   llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
 

@@ -78,7 +78,7 @@ llvm::FunctionCallee Calls::set_threads() {
                                      llvm::FunctionType::get(word, {word}, false));
 }
 
-void Calls::finish() {
+void Calls::restore_threads() {
   if (threads_) b_.CreateCall(set_threads(), {threads_});
 }
 

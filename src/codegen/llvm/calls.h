@@ -21,7 +21,7 @@ class Calls {
   void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from,
                   llvm::Value* to);
   /// At the function's end, which every way through it reaches.
-  void finish();
+  void restore_threads();
 
  private:
   llvm::Value* vml(ir::Routine routine, ir::ScalarType type, llvm::Value* x);

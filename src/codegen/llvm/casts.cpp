@@ -18,7 +18,7 @@ llvm::Value* Arithmetic::to_float(llvm::Value* x, ScalarType from) {
     return b_.CreateFPExt(b_.CreateBitCast(x, shaped(b_.getHalfTy(), x->getType())), real);
   if (auto found = rounded_.find(x); found != rounded_.end()) return found->second;
   llvm::Type* word = shaped(b_.getInt32Ty(), x->getType());
-  return short_nan(b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(x, word), 16), real));
+  return mark_short_nan(b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(x, word), 16), real));
 }
 
 /// c10's rounding, in integers: the machine's own instruction flushes denormals. Adding up to
@@ -30,17 +30,16 @@ llvm::Value* Arithmetic::float_to_bfloat16(llvm::Value* x) {
   auto k = [&](uint64_t value) { return llvm::ConstantInt::get(word, value); };
   llvm::Value* odd = b_.CreateICmpNE(b_.CreateAnd(bits, k(0x10000)), k(0));
   llvm::Value* sum = b_.CreateAdd(bits, b_.CreateSelect(odd, k(0x8000), k(0x7fff)));
-  if (!short_nan_.contains(x))
-    sum = b_.CreateSelect(is_nan(x), b_.CreateOr(bits, k(0x400000)), sum);
+  if (!has_short_nan(x)) sum = b_.CreateSelect(is_nan(x), b_.CreateOr(bits, k(0x400000)), sum);
   llvm::Type* half = shaped(b_.getInt16Ty(), x->getType());
   llvm::Value* rounded = b_.CreateTrunc(b_.CreateLShr(sum, 16), half);
   // What computing goes on with: no detour through 16 bits.
   llvm::Value* kept = b_.CreateAnd(sum, k(0xffff0000));
-  rounded_[rounded] = short_nan(b_.CreateBitCast(kept, x->getType()));
+  rounded_[rounded] = mark_short_nan(b_.CreateBitCast(kept, x->getType()));
   return rounded;
 }
 
-llvm::Value* Arithmetic::short_nan(llvm::Value* x) {
+llvm::Value* Arithmetic::mark_short_nan(llvm::Value* x) {
   short_nan_.insert(x);
   return x;
 }

@@ -66,7 +66,7 @@ llvm::Function* Emitter::emit(const std::string& name) {
     items(0);
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
-  calls_.finish();
+  calls_.restore_threads();
   memory_.fence();
   b_.CreateRetVoid();
 

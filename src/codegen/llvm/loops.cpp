@@ -8,6 +8,8 @@ namespace {
 constexpr int64_t kCascadeSteps = 32;
 /// Elements that tasks of an element range get in multiples.
 constexpr int64_t kBorder = 64;
+// Streamed stores (Placed::streamed) of the narrowest elements begin at lines of 64 bytes.
+static_assert(kBorder % 64 == 0 && kStripElements % 64 == 0);
 
 }  // namespace
 

@@ -51,7 +51,7 @@ void VectorMemory::store(llvm::Value* value, llvm::Value* base, llvm::Value* mas
 void VectorMemory::stream(llvm::Value* value, llvm::Value* base) {
   uint64_t bytes = value->getType()->getPrimitiveSizeInBits() / 8;
   if (bytes < 16) return store(value, base, nullptr);
-  auto* made = b_.CreateAlignedStore(value, base, llvm::Align(bytes));
+  auto* made = b_.CreateAlignedStore(value, base, llvm::Align(std::min<uint64_t>(bytes, 64)));
   auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
   made->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), {one}));
   streams_ = true;

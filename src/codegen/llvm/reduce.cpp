@@ -10,9 +10,6 @@ using ir::ReduceOp;
 
 namespace {
 
-bool finds_place(ReduceOp op) {
-  return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
-}
 bool wants_largest(ReduceOp op) {
   return op == ReduceOp::Max || op == ReduceOp::ArgMax;
 }

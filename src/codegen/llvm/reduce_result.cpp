@@ -5,16 +5,6 @@
 
 namespace graft::codegen {
 
-using ir::ReduceOp;
-
-namespace {
-
-bool finds_place(ReduceOp op) {
-  return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
-}
-
-}  // namespace
-
 /// Is b better than a, or as good and at an earlier place?
 llvm::Value* Emitter::replaces(int p, Best a, Best b) {
   llvm::Value* wins = better(p, b.first, a.first);

@@ -51,7 +51,7 @@ llvm::Value* Emitter::wide(int v) {
   Emitted& known = emitted_[static_cast<size_t>(v)];
   if (!known.wide.empty()) return known.wide[0];
   At at(*this, loop(plan.home).depth);
-  llvm::Value* made = arithmetic_.like(get(v), splat(get(v)));
+  llvm::Value* made = arithmetic_.mark_like(get(v), splat(get(v)));
   emitted_[static_cast<size_t>(v)].wide.push_back(made);
   return made;
 }
