@@ -38,7 +38,7 @@ struct Options {
   int64_t audit_every = 0;  ///< after proof, compare one call in N with eager for good; 0 = never
   int64_t max_plans = 64;   ///< argument layouts remembered; older ones are dropped
   std::vector<std::string>
-      skip_passes;  ///< names of optional passes to leave out (see `graft explain`)
+      skip_passes;  ///< optional passes to leave out; throws c10::ValueError for other names
 };
 
 /// Process-wide switch, as torch.compiler.set_stance.

@@ -143,14 +143,15 @@ Value Args::refuse(std::string why) {
 // ---------------------------------------------------------------------------------------
 
 const std::vector<PointwiseRow>& pointwise_table() {
-  static const std::vector<PointwiseRow> table = [] {
-    std::vector<PointwiseRow> all;
+  // Never destroyed: the worker may still lower while the process ends.
+  static const auto* table = [] {
+    auto* all = new std::vector<PointwiseRow>;
     for (const auto& family :
          {arithmetic_rows(), comparison_rows(), unary_rows(), activation_rows(), ternary_rows()})
-      all.insert(all.end(), family.begin(), family.end());
+      all->insert(all->end(), family.begin(), family.end());
     return all;
   }();
-  return table;
+  return *table;
 }
 
 namespace {

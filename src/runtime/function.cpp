@@ -1,7 +1,9 @@
 // graft::detail::Core: the way of a call. The fast case first; the tiers are in tiers.cpp,
 // recording in record.cpp.
+#include <algorithm>
 #include <atomic>
 
+#include "passes/pipeline.h"
 #include "record/trace.h"
 #include "runtime/core_impl.h"
 #include "runtime/log.h"
@@ -27,7 +29,19 @@ namespace graft::detail {
 
 namespace {
 
-Options with_name(Options options) {
+void check_passes(const std::vector<std::string>& skipped) {
+  std::string optional;
+  for (const passes::PassName& pass : passes::list())
+    if (pass.optional) optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
+  for (const std::string& name : skipped)
+    TORCH_CHECK_VALUE(
+        std::any_of(passes::list().begin(), passes::list().end(),
+                    [&](const auto& pass) { return pass.optional && name == pass.name; }),
+        "graft::compile: skip_passes names \"", name, "\"; it may leave out ", optional);
+}
+
+Options checked(Options options) {
+  check_passes(options.skip_passes);
   static std::atomic<int> number{0};
   if (options.name.empty()) options.name = "fn" + std::to_string(number.fetch_add(1));
   options.max_plans = std::max<int64_t>(options.max_plans, 1);
@@ -37,7 +51,7 @@ Options with_name(Options options) {
 }  // namespace
 
 Core::Impl::Impl(Options from)
-    : options(with_name(std::move(from))), table(std::make_unique<Table>()) {}
+    : options(checked(std::move(from))), table(std::make_unique<Table>()) {}
 
 Core::Core(Options options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 Core::~Core() = default;

@@ -112,6 +112,15 @@ TEST(Regressions, OneHotCountsClassesOnlyWhereAsked) {
   EXPECT_THROW(g(at::full({3, 4}, 5, at::kLong)), c10::Error);
 }
 
+TEST(Regressions, UnknownPassesAreNamed) {
+  Options options = at_once();
+  options.skip_passes = {"fuse", "fusion"};
+  auto make = [&] { compile([](const at::Tensor& x) { return x + 1; }, options); };
+  EXPECT_THROW(make(), c10::ValueError);
+  options.skip_passes = {"fuse", "stream"};
+  EXPECT_NO_THROW(make());
+}
+
 /// Roundings that change nothing vanish, others stay: NaN, infinities and denormals among them.
 TEST(Regressions, BFloat16Chains) {
   auto bits = at::arange(65536, at::kInt).to(at::kShort).view(at::kBFloat16);
