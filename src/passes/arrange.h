@@ -11,7 +11,12 @@ namespace graft::passes {
 void arrange(ir::Kernel& kernel, const std::vector<ir::Storage>& storages,
              const std::vector<bool>& local_temporary, const Settings& settings);
 
-/// Marks the stores of large results that nothing reads.
+/// Shrinks temporaries that live inside one tile (marked in `local`) to the tile's slice, in
+/// thread-local memory, as far as `budget` bytes go.
+void to_scratch(ir::Kernel& kernel, const std::vector<bool>& local, int64_t budget);
+
+/// Marks the stores of large results that nothing reads, or that only their own tile reads: it then
+/// reads a copy in scratch.
 void stream_results(ir::Schedule& schedule, const Settings& settings);
 
 /// Packs the temporaries that are still memory into one arena, by their lifetimes over the steps.

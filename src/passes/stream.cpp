@@ -1,6 +1,11 @@
 // Stream: results that together are larger than the last cache, and that nothing of the program
 // reads, are stored past the cache. A plain store first reads the line that it will overwrite.
+//
+//     %3[v0*2048+v1] = x                       %3[v0*2048+v1] = x  streamed
+//     … a later loop of the tile …      →      %10[v1] = x                       in scratch
+//     %9[v0*2048+v2] = %3[v0*2048+v2] * …      %9[v0*2048+v2] = %10[v2] * …  streamed
 #include <algorithm>
+#include <map>
 
 #include "passes/arrange.h"
 
@@ -14,7 +19,8 @@ using ir::Placed;
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kSmallest = 1 << 20;  ///< bytes of a result, below which it is not worth it
+constexpr int64_t kSmallest = 1 << 20;      ///< bytes of a result, below which it is not worth it
+constexpr int64_t kLargestCopy = 64 << 10;  ///< bytes of a tile's part, kept for its readers
 
 /// Do whole vectors of the vector loop fill whole, aligned lines? Results begin at one.
 bool fills_lines(const Kernel& kernel, const Placed& p) {
@@ -32,36 +38,106 @@ bool fills_lines(const Kernel& kernel, const Placed& p) {
   return along;
 }
 
+/// Strides along the Range variables, by variable: where a tile's part lies.
+std::map<int, int64_t> tile_strides(const Kernel& kernel, const Placed& p, const Access& x) {
+  std::map<int, int64_t> strides;
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (kernel.vars[static_cast<size_t>(p.axis_var[a])].kind == LoopKind::Range &&
+        x.strides[a] != 0)
+      strides[p.axis_var[a]] += x.strides[a];
+  return strides;
+}
+
+/// Does each tile read nothing of what `p` stores but its own part, a small one, in its own dtype?
+bool reads_own_part(const Kernel& kernel, const Placed& p) {
+  const Access& store = p.statement.store;
+  auto bytes = static_cast<int64_t>(c10::elementSize(store.dtype));
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (kernel.vars[static_cast<size_t>(p.axis_var[a])].kind != LoopKind::Range)
+      bytes *= p.statement.axes[a];
+  if (bytes > kLargestCopy) return false;
+  auto strides = tile_strides(kernel, p, store);
+  for (const Placed& other : kernel.placed) {
+    if (&other != &p && other.statement.store.storage == store.storage) return false;
+    for (const Access& load : other.statement.loads)
+      if (load.storage == store.storage &&
+          (&other == &p || load.dtype != store.dtype || !load.indirect.empty() ||
+           tile_strides(kernel, other, load) != strides))
+        return false;
+  }
+  return true;
+}
+
+bool insert_after(std::vector<ir::TreeNode>& body, int placed, int added) {
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (body[i].loop && insert_after(body[i].loop->body, placed, added)) return true;
+    if (body[i].loop || body[i].placed != placed) continue;
+    body.insert(body.begin() + static_cast<std::ptrdiff_t>(i) + 1, ir::TreeNode{nullptr, added});
+    return true;
+  }
+  return false;
+}
+
+/// Stores what statement `k` stores in scratch as well, and lets its readers read that.
+void copy_for_readers(ir::Schedule& schedule, Kernel& kernel, size_t k, int64_t budget) {
+  int from = kernel.placed[k].statement.store.storage;
+  int to = static_cast<int>(schedule.storages.size());
+  schedule.storages.push_back(schedule.storages[static_cast<size_t>(from)]);
+  schedule.storages.back().role = ir::Role::Temporary;
+  for (Placed& p : kernel.placed)
+    for (Access& load : p.statement.loads)
+      if (load.storage == from) load.storage = to;
+  Placed copy = kernel.placed[k];
+  copy.statement.store.storage = to;
+  insert_after(kernel.body, static_cast<int>(k), static_cast<int>(kernel.placed.size()));
+  kernel.placed.push_back(std::move(copy));
+  std::vector<bool> local(schedule.storages.size(), false);
+  local[static_cast<size_t>(to)] = true;
+  to_scratch(kernel, local, budget);
+}
+
 }  // namespace
 
 void stream_results(ir::Schedule& schedule, const Settings& settings) {
-  std::vector<bool> read(schedule.storages.size(), false), stored(read);
-  for (const ir::Step& step : schedule.steps) {
-    if (const auto* kernel = std::get_if<Kernel>(&step)) {
+  constexpr int kNobody = -1, kSeveral = -2;
+  std::vector<int> reader(schedule.storages.size(), kNobody), writer(reader);  // which step
+  auto touch = [](int& who, int step) { who = who == kNobody || who == step ? step : kSeveral; };
+  for (size_t k = 0; k < schedule.steps.size(); ++k) {
+    int step = static_cast<int>(k);
+    if (const auto* kernel = std::get_if<Kernel>(&schedule.steps[k])) {
       for (const Placed& p : kernel->placed) {
-        stored[static_cast<size_t>(p.statement.store.storage)] = true;
-        for (const Access& load : p.statement.loads) read[static_cast<size_t>(load.storage)] = true;
+        touch(writer[static_cast<size_t>(p.statement.store.storage)], step);
+        for (const Access& load : p.statement.loads)
+          touch(reader[static_cast<size_t>(load.storage)], step);
       }
-    } else if (const auto* call = std::get_if<ir::Extern>(&step)) {
+    } else if (const auto* call = std::get_if<ir::Extern>(&schedule.steps[k])) {
       for (const ir::View& v : call->inputs)
-        if (v.storage >= 0) read[static_cast<size_t>(v.storage)] = true;
-      for (int storage : call->written) read[static_cast<size_t>(storage)] = true;
+        if (v.storage >= 0) reader[static_cast<size_t>(v.storage)] = kSeveral;
+      for (int storage : call->written) writer[static_cast<size_t>(storage)] = kSeveral;
     }
   }
   int64_t total = 0;
-  std::vector<bool> large(schedule.storages.size(), false);
-  for (size_t s = 0; s < large.size(); ++s) {
-    const ir::Storage& storage = schedule.storages[s];
-    if (storage.role != ir::Role::Output || storage.made_by_extern || !stored[s]) continue;
-    total += storage.bytes;
-    large[s] = !read[s] && storage.bytes >= kSmallest;
-  }
+  for (size_t s = 0; s < schedule.storages.size(); ++s)
+    if (schedule.storages[s].role == ir::Role::Output && writer[s] != kNobody)
+      total += schedule.storages[s].bytes;
   if (total < settings.last_cache_bytes) return;
-  for (ir::Step& step : schedule.steps)
-    if (auto* kernel = std::get_if<Kernel>(&step))
-      for (Placed& p : kernel->placed)
-        p.streamed =
-            large[static_cast<size_t>(p.statement.store.storage)] && fills_lines(*kernel, p);
+  for (size_t k = 0; k < schedule.steps.size(); ++k) {
+    auto* kernel = std::get_if<Kernel>(&schedule.steps[k]);
+    for (size_t i = 0; kernel && i < kernel->placed.size(); ++i) {
+      auto s = static_cast<size_t>(kernel->placed[i].statement.store.storage);
+      const ir::Storage& storage = schedule.storages[s];
+      if (storage.role != ir::Role::Output || storage.made_by_extern || storage.bytes < kSmallest ||
+          writer[s] == kSeveral || !fills_lines(*kernel, kernel->placed[i]))
+        continue;
+      if (reader[s] == static_cast<int>(k) && reads_own_part(*kernel, kernel->placed[i])) {
+        copy_for_readers(schedule, *kernel, i, settings.l2_bytes / 2);
+        reader.push_back(kSeveral);
+        writer.push_back(kSeveral);
+        reader[s] = kNobody;
+      }
+      kernel->placed[i].streamed = reader[s] == kNobody;
+    }
+  }
 }
 
 }  // namespace graft::passes

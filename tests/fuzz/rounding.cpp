@@ -52,6 +52,12 @@ bool may_overflow(const at::Tensor& t) {
   return (t.abs().gt(limit) & t.isfinite()).any().item<bool>();
 }
 
+/// Infinities that meet in a sum give NaN or an infinity, by their order.
+bool has_infinities(const at::Tensor& t) {
+  return t.defined() && at::isFloatingType(t.scalar_type()) &&
+         t.isfinite().logical_not().any().item<bool>();
+}
+
 at::Tensor as_double(const at::Tensor& t) {
   return t.to(at::kDouble).contiguous();
 }
@@ -81,7 +87,8 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
     Tensors inputs = memory.inputs();
     for (const at::Tensor& t : inputs) overflows |= run == 0 && may_overflow(t);
     Tensors now = execute(program, inputs, [&](const Step& step, Tensors& results) {
-      for (const at::Tensor& t : results) overflows |= run == 0 && may_overflow(t);
+      for (const at::Tensor& t : results)
+        overflows |= run == 0 && (may_overflow(t) || (step.inexact && has_infinities(t)));
       if (step.inexact)
         for (at::Tensor& t : results) disturb(t, random);
     });

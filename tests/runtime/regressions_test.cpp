@@ -131,10 +131,24 @@ TEST(Regressions, BFloat16Chains) {
       [&] { return std::vector<at::Tensor>{bits, bits.index_select(0, at::randperm(65536))}; });
 }
 
+/// A result that its own kernel reads again is stored past the cache, and read from a copy.
+TEST(Regressions, LargeResultsThatAreReadAgain) {
+  for (std::vector<int64_t> sizes : {std::vector<int64_t>{2101, 2048}, {2099, 2051}})
+    for (at::ScalarType type : {at::kFloat, at::kBFloat16})
+      expect_as_eager(
+          [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+            at::Tensor sum = a[0] + a[1];
+            return {sum, sum - sum.amax({1}, true), sum.flip({1}) + 1, sum.roll({1}, {0}) * 2};
+          },
+          [&] {
+            return std::vector<at::Tensor>{at::randn(sizes).to(type), at::randn(sizes).to(type)};
+          });
+}
+
 /// Results larger than the last cache are stored past it, in whole lines; tails and odd rows are
 /// not.
 TEST(Regressions, LargeResults) {
-  for (std::vector<int64_t> sizes : {std::vector<int64_t>{9'000'017}, {3001, 3008}, {2999, 3001}})
+  for (std::vector<int64_t> sizes : {std::vector<int64_t>{4'000'017}, {2001, 2016}, {1999, 2003}})
     for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
       expect_as_eager(
           [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
