@@ -36,6 +36,9 @@ Fate lower_fill(Context& context, const OperatorRecord& op) {
       context.fill(out, *tensor.constant);
     } else {
       if (tensor.storage < 0) break;
+      // Eager reads the value on the host, and throws where no integer is near it.
+      if (ir::is_float(tensor.dtype) && !ir::is_float(out.dtype))
+        return Fate::external("a floating tensor fills integers");
       context.copy(Context::view(tensor), out);
     }
     return Fate::fused();

@@ -117,6 +117,10 @@ bool Args::is_bool() const {
   return common == ScalarType::Bool;
 }
 
+bool Args::is_float_tensor(int k) const {
+  return is_tensor(k) && ir::is_float(context_.tensor(op_, static_cast<size_t>(k)).dtype);
+}
+
 bool Args::is_in_place() const {
   const c10::Argument& self = op_.op.schema().arguments()[0];
   return self.alias_info() != nullptr && self.alias_info()->isWrite() && !self.kwarg_only();

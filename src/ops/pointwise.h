@@ -84,6 +84,7 @@ class Args {
   bool is_float() const;    ///< of the common dtype
   bool is_reduced() const;  ///< Half or BFloat16
   bool is_bool() const;
+  bool is_float_tensor(int k) const;        ///< operand k is a tensor of a floating dtype
   bool is_in_place() const;                 ///< the underscored form
   bool is_out() const;                      ///< the out= form
   bool is_laid_out_as_result(int k) const;  ///< operand k and the result have the same strides

@@ -103,6 +103,12 @@ Value addcdiv(Args& a) {
   return a[0] + a.number("value") * a[1] / a[2];
 }
 
+Value masked_fill(Args& a) {
+  // Eager reads the value on the host, and throws where no integer is near it.
+  if (!a.is_float() && a.is_float_tensor(2)) return a.refuse("a floating tensor fills integers");
+  return ir::select(a.truth(1), a[2], a[0]);
+}
+
 Value heaviside(Args& a) {
   if (a.is_bool()) return a[0] | a[1];
   Value x = a[0], zero = x.like(0);
@@ -124,8 +130,8 @@ std::vector<PointwiseRow> ternary_rows() {
       {"aten::clamp_max", 2, Same, clamp_max, Domain::Any, Bits, "min(a, high)"},
       {"aten::where", 3, Same, [](Args& a) { return ir::select(a.truth(0), a[1], a[2]); },
        Domain::Any, Bits, "b where a, else c", nullptr, 0b110},
-      {"aten::masked_fill", 3, Same, [](Args& a) { return ir::select(a.truth(1), a[2], a[0]); },
-       Domain::Any, Bits, "c where b, else a", nullptr, 0b001},
+      {"aten::masked_fill", 3, Same, masked_fill, Domain::Any, Bits, "c where b, else a", nullptr,
+       0b001},
       {"aten::lerp", 3, Same, lerp, Domain::Any, Bits, "a + c (b − a)", nullptr, 0b011},
       {"aten::addcmul", 3, Same, addcmul, Domain::Any, Bits, "a + value b c"},
       {"aten::addcdiv", 3, Same, addcdiv, Domain::Any, Bits, "a + value b / c"},
