@@ -25,6 +25,10 @@ constexpr int64_t kFewTiles =
     8;  ///< tiles below which a wrapped vector loop is cut into more of them
 constexpr double kTaskNanoseconds = 20000;
 
+bool is_range(const Kernel& kernel, int var) {
+  return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range;
+}
+
 int axis_of(const Placed& p, int var) {
   for (size_t a = 0; a < p.axis_var.size(); ++a)
     if (p.axis_var[a] == var) return static_cast<int>(a);
@@ -351,14 +355,19 @@ void set_name(Kernel& kernel) {
 
 }  // namespace
 
+std::vector<int64_t> tile_strides(const Kernel& kernel, const Placed& p, const Access& x) {
+  std::vector<int64_t> strides(kernel.vars.size(), 0);
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (is_range(kernel, p.axis_var[a]))
+      strides[static_cast<size_t>(p.axis_var[a])] += x.strides[a];
+  return strides;
+}
+
 void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) {
   std::set<int> candidates;
   for (const Placed& p : kernel.placed)
     if (local[static_cast<size_t>(p.statement.store.storage)])
       candidates.insert(p.statement.store.storage);
-  auto is_range = [&](int var) {
-    return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range;
-  };
   for (int storage : candidates) {
     std::vector<std::pair<Access*, const Placed*>> accesses;
     for (Placed& p : kernel.placed) {
@@ -370,15 +379,12 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
     bool fits = true;
     std::vector<int64_t> common;
     for (auto [x, p] : accesses) {
-      std::vector<int64_t> strides(kernel.vars.size(), 0);
+      std::vector<int64_t> strides = tile_strides(kernel, *p, *x);
       int64_t low = x->offset, high = x->offset;
       for (size_t a = 0; a < p->axis_var.size(); ++a) {
-        if (is_range(p->axis_var[a])) {
-          strides[static_cast<size_t>(p->axis_var[a])] += x->strides[a];
-        } else {
-          int64_t far = (p->statement.axes[a] - 1) * x->strides[a];
-          (far < 0 ? low : high) += far;
-        }
+        if (is_range(kernel, p->axis_var[a])) continue;
+        int64_t far = (p->statement.axes[a] - 1) * x->strides[a];
+        (far < 0 ? low : high) += far;
       }
       if (common.empty()) common = strides;
       fits =
@@ -393,7 +399,7 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
     for (auto [x, p] : accesses) {
       x->offset -= first;
       for (size_t a = 0; a < p->axis_var.size(); ++a)
-        if (is_range(p->axis_var[a])) x->strides[a] = 0;
+        if (is_range(kernel, p->axis_var[a])) x->strides[a] = 0;
     }
     kernel.scratch.push_back({storage, kernel.scratch_bytes, bytes});
     kernel.scratch_bytes += aligned;

@@ -11,6 +11,10 @@ namespace graft::passes {
 void arrange(ir::Kernel& kernel, const std::vector<ir::Storage>& storages,
              const std::vector<bool>& local_temporary, const Settings& settings);
 
+/// An access's strides along Range variables, by variable: where a tile's part of memory lies.
+std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
+                                  const ir::Access& x);
+
 /// Shrinks temporaries that live inside one tile (marked in `local`) to the tile's slice, in
 /// thread-local memory, as far as `budget` bytes go.
 void to_scratch(ir::Kernel& kernel, const std::vector<bool>& local, int64_t budget);

@@ -62,6 +62,15 @@ bool fits(const Expr& e, NodeId id, ScalarType narrow) {
   }
 }
 
+/// x of float(half(x)), x a Float.
+std::optional<NodeId> rounded_to_half(const Expr& e, const Node& n) {
+  if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast) return {};
+  ScalarType middle = e.type(n.in[0]);
+  NodeId inner = at(e, n.in[0]).in[0];
+  bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
+  return half && e.type(inner) == ScalarType::Float ? std::optional(inner) : std::nullopt;
+}
+
 /// A rule sees a node whose operands are already simplified and gives the node that replaces it, or
 /// nothing.
 using Rule = std::optional<NodeId> (*)(Expr&, const Node&);
@@ -114,13 +123,8 @@ constexpr Row kExactRules[] = {
      }},
     {"float(half(x)) = x where x is made of halves",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast)
-         return {};
-       ScalarType middle = e.type(n.in[0]);
-       NodeId inner = at(e, n.in[0]).in[0];
-       bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
-       if (half && e.type(inner) == ScalarType::Float && fits(e, inner, middle)) return inner;
-       return {};
+       auto inner = rounded_to_half(e, n);
+       return inner && fits(e, *inner, e.type(n.in[0])) ? inner : std::nullopt;
      }},
     {"double(float(x)) = double(x) for bf16 and f16 x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
@@ -134,16 +138,7 @@ constexpr Row kExactRules[] = {
 };
 
 constexpr Row kFastRules[] = {
-    {"float(half(x)) = x",
-     [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast)
-         return {};
-       ScalarType middle = e.type(n.in[0]);
-       NodeId inner = at(e, n.in[0]).in[0];
-       bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
-       if (half && e.type(inner) == ScalarType::Float) return inner;
-       return {};
-     }},
+    {"float(half(x)) = x", [](Expr& e, const Node& n) { return rounded_to_half(e, n); }},
     {"exp is the inline polynomial",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op != Op::Call || n.type != ScalarType::Float) return {};

@@ -4,9 +4,6 @@
 //     %3[v0*2048+v1] = x                       %3[v0*2048+v1] = x  streamed
 //     … a later loop of the tile …      →      %10[v1] = x                       in scratch
 //     %9[v0*2048+v2] = %3[v0*2048+v2] * …      %9[v0*2048+v2] = %10[v2] * …  streamed
-#include <algorithm>
-#include <map>
-
 #include "passes/arrange.h"
 
 namespace graft::passes {
@@ -36,16 +33,6 @@ bool fills_lines(const Kernel& kernel, const Placed& p) {
     along = along || vector;
   }
   return along;
-}
-
-/// Strides along the Range variables, by variable: where a tile's part lies.
-std::map<int, int64_t> tile_strides(const Kernel& kernel, const Placed& p, const Access& x) {
-  std::map<int, int64_t> strides;
-  for (size_t a = 0; a < p.axis_var.size(); ++a)
-    if (kernel.vars[static_cast<size_t>(p.axis_var[a])].kind == LoopKind::Range &&
-        x.strides[a] != 0)
-      strides[p.axis_var[a]] += x.strides[a];
-  return strides;
 }
 
 /// Does each tile read nothing of what `p` stores but its own part, a small one, in its own dtype?

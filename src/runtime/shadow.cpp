@@ -1,11 +1,9 @@
 #include "runtime/shadow.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <cstring>
 #include <mutex>
 
-#include "runtime/pool.h"
+#include "runtime/frame.h"
 #include "runtime/words.h"
 
 namespace graft::runtime {
@@ -61,12 +59,11 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
   for (size_t b = 0; b < stand_ins.size(); ++b) {
     const Block& block = plan.blocks()[b];
     if (!block.is_callers() || !block.written) continue;
-    auto bytes = static_cast<size_t>(block.bytes);
-    stand_ins[b] = c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), bytes, pool_data(bytes), c10::GetCPUAllocator(), true);
+    stand_ins[b] = make_storage(block.bytes);
     const char* base =
         static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back;
-    if (bytes > 0) std::memcpy(stand_ins[b].mutable_data(), base, bytes);
+    if (block.bytes > 0)
+      std::memcpy(stand_ins[b].mutable_data(), base, static_cast<size_t>(block.bytes));
   }
   return stand_ins;
 }

@@ -11,12 +11,6 @@ namespace {
 
 using at::Tensor;
 
-Tensor grid(std::vector<int64_t> sizes, at::ScalarType type = at::kFloat) {
-  int64_t count = 1;
-  for (int64_t size : sizes) count *= size;
-  return at::arange(count).sub(count / 2).to(type).reshape(sizes);
-}
-
 class Moves : public testing::TestWithParam<at::ScalarType> {
  protected:
   Tensor of(std::vector<int64_t> sizes) { return grid(std::move(sizes), GetParam()); }

@@ -18,12 +18,6 @@ namespace {
 
 using at::Tensor;
 
-Tensor grid(std::vector<int64_t> sizes, at::ScalarType type = at::kFloat) {
-  int64_t count = 1;
-  for (int64_t size : sizes) count *= size;
-  return at::arange(count).sub(count / 2).to(type).reshape(sizes);
-}
-
 std::string program(const Function& fn, const Tensors& args) {
   LoweredRun run = lower_run(fn, args);
   return run.lowered.broken ? "broken: " + *run.lowered.broken : ir::print(run.lowered.program);

@@ -1,5 +1,6 @@
 #include "support/lowered.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isnan.h>
@@ -10,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "ir/builder.h"
 #include "support/interpreter.h"
 
 namespace graft::test {
@@ -78,6 +80,11 @@ void expect_near_as_eager(const at::Tensor& actual, const at::Tensor& eager,
 }
 
 }  // namespace
+
+at::Tensor grid(const std::vector<int64_t>& sizes, at::ScalarType type) {
+  int64_t count = ir::numel(sizes);
+  return at::arange(count).sub(count / 2).to(type).reshape(sizes);
+}
 
 Tensors clone_all(const Tensors& tensors) {
   std::map<const void*, c10::Storage> copies;

@@ -15,6 +15,9 @@ namespace graft::test {
 using Tensors = std::vector<at::Tensor>;
 using Function = std::function<Tensors(Tensors&)>;
 
+/// Whole numbers around 0, in order, in a new contiguous tensor.
+at::Tensor grid(const std::vector<int64_t>& sizes, at::ScalarType type = at::kFloat);
+
 /// Copies of the tensors with the same layouts and the same overlaps.
 Tensors clone_all(const Tensors& tensors);
 
