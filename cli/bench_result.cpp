@@ -74,7 +74,8 @@ std::vector<Cell> row_of(const WorkloadResult& result) {
   const VariantResult none{}, *found = result.find("graft"),
                               &graft = found == nullptr ? none : *found;
   std::vector<Cell> row{result.name};
-  for (const char* variant : {"eager", "eager_pool", "torch.compile", "graft", "hand"}) {
+  for (const char* variant :
+       {"eager", "eager_pool", "graft", "hand", "torch.compile", "graft_alone"}) {
     row.emplace_back(lab::number(median_of(result, variant)));
   }
   row.insert(row.end(), {speedup_cell(speedup(result, "eager", "graft")), share_of_hand(result),
@@ -104,13 +105,13 @@ void print_without_empty_columns(std::ostream& out, const std::vector<lab::Colum
 }
 
 void print_mean(std::ostream& out, const std::vector<WorkloadResult>& results,
-                const std::string& slow) {
+                const std::string& slow, const std::string& fast) {
   std::vector<double> ratios;
   for (const WorkloadResult& result : results) {
-    if (const auto ratio = speedup(result, slow, "graft")) ratios.push_back(ratio->ratio);
+    if (const auto ratio = speedup(result, slow, fast)) ratios.push_back(ratio->ratio);
   }
   if (ratios.empty()) return;
-  out << "geometric mean, graft against " << slow << ": "
+  out << "geometric mean, " << fast << " against " << slow << ": "
       << lab::number(lab::geometric_mean(ratios)) << "x over " << ratios.size()
       << (ratios.size() == 1 ? " workload\n" : " workloads\n");
 }
@@ -152,7 +153,7 @@ nlohmann::json to_json(const std::vector<WorkloadResult>& results, int threads,
 void print(std::ostream& out, const std::vector<WorkloadResult>& results, bool colour) {
   std::vector<lab::Column> columns{{"workload"}};
   for (const char* header :
-       {"eager ms", "eager_pool ms", "torch.compile ms", "graft ms", "hand ms",
+       {"eager ms", "eager_pool ms", "graft ms", "hand ms", "torch.compile ms", "graft_alone ms",
         "graft / eager [95 %]", "of hand", "compile ms", "first ms", "kernels"}) {
     columns.push_back({header, lab::Align::Right});
   }
@@ -161,10 +162,12 @@ void print(std::ostream& out, const std::vector<WorkloadResult>& results, bool c
   std::vector<std::vector<Cell>> rows;
   for (const WorkloadResult& result : results) rows.push_back(row_of(result));
   print_without_empty_columns(out, columns, rows, colour);
-  for (const char* slow : {"eager", "eager_pool", "torch.compile"}) print_mean(out, results, slow);
+  print_mean(out, results, "eager", "graft");
+  print_mean(out, results, "eager_pool", "graft");
+  print_mean(out, results, "torch.compile", "graft_alone");
   for (const WorkloadResult& result : results) {
     for (const VariantResult& v : result.variants) {
-      if (v.reason.empty() || v.verdict == "faster") continue;
+      if (v.reason.empty() || v.verdict == "faster" || v.variant == "graft_alone") continue;
       out << result.name << ", " << v.variant << (v.verdict.empty() ? "" : ", " + v.verdict) << ": "
           << v.reason << '\n';
     }

@@ -11,7 +11,7 @@
 namespace graft::cli {
 
 struct VariantResult {
-  std::string variant;  ///< "eager", "eager_pool", "graft", "hand" or "torch.compile"
+  std::string variant;  ///< "eager", "eager_pool", "graft", "hand"; "torch.compile", "graft_alone"
   std::vector<double> samples_ms;
   std::optional<double> first_call_ms;
   std::optional<double> compile_ms;

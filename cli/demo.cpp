@@ -65,17 +65,25 @@ void print_model(const Results& results, bool color) {
                     {"with pool", Align::Right},
                     {"compiled ms", Align::Right},
                     {"speed-up (95 %)", Align::Right},
+                    {"alone", Align::Right},
+                    {"result"},
+                    {"max-autotune", Align::Right},
+                    {"speed-up (95 %)", Align::Right},
                     {"result"},
                     {"eager's attention"}});
   for (const ModelRow& row : results.model) {
     table.row({std::to_string(row.batch) + ", " + std::to_string(row.length),
                number(lab::median(row.eager.ms)), number(lab::median(row.pooled.ms)),
                number(lab::median(row.compiled.ms)), ratio_cell(row.speedup),
-               result_cell(row.result), Cell(name_of(row.baseline), Style::Dim)});
+               number(lab::median(row.alone.ms)), result_cell(row.result),
+               number(lab::median(row.tuned.ms)), ratio_cell(row.tuned_speedup),
+               result_cell(row.tuned_result), Cell(name_of(row.baseline), Style::Dim)});
   }
   table.print(std::cout, color);
   std::cout << "eager: the faster of its two attentions. with pool: eager under graft::PoolGuard, "
-               "as compiled is.\n\n";
+               "as compiled is.\nalone: compiled, its calls not in turns with eager's, which leave "
+               "cold caches.\nmax-autotune: compiled, with matmuls by the fastest of ATen's "
+               "routines, which sum in another order.\n\n";
 }
 
 void print_regions(const Results& results, bool color) {
@@ -172,7 +180,11 @@ nlohmann::json to_json(const Results& results, const DemoOptions& options,
                             {"eager", to_json(row.eager)},
                             {"eager_with_pool", to_json(row.pooled)},
                             {"compiled", to_json(row.compiled)},
+                            {"compiled_alone", to_json(row.alone)},
+                            {"max_autotune", to_json(row.tuned)},
                             {"speedup", to_json(row.speedup)},
+                            {"max_autotune_speedup", to_json(row.tuned_speedup)},
+                            {"max_autotune_result", to_json(row.tuned_result)},
                             {"pool_speedup", to_json(row.pool_speedup)},
                             {"result", to_json(row.result)}});
   }

@@ -29,6 +29,11 @@ std::filesystem::path folder_of(const DemoOptions& options) {
   return folder;
 }
 
+graft::Options tuned(graft::Options options) {
+  options.mode = Mode::MaxAutotune;
+  return options;
+}
+
 std::string shape_text(int64_t batch, int64_t length) {
   return "(" + std::to_string(batch) + ", " + std::to_string(length) + ")";
 }
@@ -61,7 +66,8 @@ DemoRun::DemoRun(const DemoOptions& options, lab::Progress& progress)
       progress_(progress),
       model_(folder_of(options)),
       tokenizer_(folder_of(options) / "vocab.txt"),
-      compiled_(Regions::compiled(options.compile, options.cut, options.attention)) {}
+      compiled_(Regions::compiled(options.compile, options.cut, options.attention)),
+      tuned_(Regions::compiled(tuned(options.compile), Cut::Blocks, options.attention)) {}
 
 size_t DemoRun::steps() {
   return 1 + std::size(kShapes) + 1;
@@ -123,21 +129,21 @@ std::vector<RegionRow> DemoRun::measure_regions() {
   return out;
 }
 
-Tensor DemoRun::encode_compiled(const Tokenizer::Batch& batch) const {
+Tensor DemoRun::encode(const Tokenizer::Batch& batch, const Regions& compiled) const {
   const PoolGuard pool;
-  return model_.encode(batch.ids, batch.mask, compiled_);
+  return model_.encode(batch.ids, batch.mask, compiled);
 }
 
-void DemoRun::settle_model(const Tokenizer::Batch& batch) {
+void DemoRun::settle_model(const Tokenizer::Batch& batch, const Regions& compiled) {
   run_until(
       options_.quick ? 10 : 30,
       [&] {
-        encode_compiled(batch);
-        for (const auto& function : compiled_.compiled_functions) function.wait();
+        encode(batch, compiled);
+        for (const auto& function : compiled.compiled_functions) function.wait();
         progress_.at(0, "compiling and proving");
       },
       [&] {
-        return std::ranges::all_of(compiled_.compiled_functions, [](const auto& function) {
+        return std::ranges::all_of(compiled.compiled_functions, [](const auto& function) {
           return is_settled(function.report());
         });
       });
@@ -165,7 +171,8 @@ std::vector<ModelRow> DemoRun::measure_model() {
     row.baseline = explicit_wins ? Attention::Explicit : Attention::Sdpa;
     const Regions& baseline = explicit_wins ? explicit_ : sdpa;
 
-    settle_model(text);
+    settle_model(text, compiled_);
+    settle_model(text, tuned_);
     lab::MeasureOptions options = measuring(4, 15);
     options.progress = [&](double done, const std::string& what) { progress_.at(done, what); };
     auto timed = lab::measure({{"eager", [&] { eager(baseline); }},
@@ -174,15 +181,22 @@ std::vector<ModelRow> DemoRun::measure_model() {
                                   const PoolGuard pool;
                                   eager(baseline);
                                 }},
-                               {"compiled", [&] { encode_compiled(text); }}},
+                               {"compiled", [&] { encode(text, compiled_); }},
+                               {"max-autotune", [&] { encode(text, tuned_); }}},
                               options);
     row.eager = std::move(timed[0]);
     row.pooled = std::move(timed[1]);
     row.compiled = std::move(timed[2]);
+    row.tuned = std::move(timed[3]);
+    options.min_time /= 2;
+    row.alone =
+        std::move(lab::measure({{"compiled alone", [&] { encode(text, compiled_); }}}, options)[0]);
     row.speedup = lab::bootstrap_ratio(row.eager.ms, row.compiled.ms);
+    row.tuned_speedup = lab::bootstrap_ratio(row.eager.ms, row.tuned.ms);
     row.pool_speedup = lab::bootstrap_ratio(row.eager.ms, row.pooled.ms);
     const Regions& same = options_.attention == Attention::Explicit ? explicit_ : sdpa;
-    row.result = lab::compare({encode_compiled(text)}, {eager(same)});
+    row.result = lab::compare({encode(text, compiled_)}, {eager(same)});
+    row.tuned_result = lab::compare({encode(text, tuned_)}, {eager(same)});
     out.push_back(std::move(row));
   }
   return out;
@@ -194,10 +208,10 @@ std::vector<NearestRow> DemoRun::find_nearest() {
   const auto candidates = tokenizer_.batch(kSentences), asked = tokenizer_.batch(kQueries);
   const Tensor among = model_.encode(candidates.ids, candidates.mask, eager);
   const Tensor wanted = model_.encode(asked.ids, asked.mask, eager);
-  settle_model(candidates);
-  settle_model(asked);
-  const Tensor among_compiled = encode_compiled(candidates),
-               wanted_compiled = encode_compiled(asked);
+  settle_model(candidates, compiled_);
+  settle_model(asked, compiled_);
+  const Tensor among_compiled = encode(candidates, compiled_),
+               wanted_compiled = encode(asked, compiled_);
   std::vector<NearestRow> out;
   for (size_t i = 0; i < std::size(kQueries); ++i) {
     const auto row = static_cast<int64_t>(i);

@@ -25,9 +25,13 @@ struct ModelRow {
   int64_t batch = 0, length = 0;
   workloads::minilm::Attention baseline{};  ///< eager's faster attention at this shape
   lab::Samples eager, pooled,
-      compiled;                      ///< pooled: eager under graft::PoolGuard; compiled: likewise
+      compiled;        ///< pooled: eager under graft::PoolGuard; compiled: likewise
+  lab::Samples alone;  ///< compiled again, with nothing in turns that leaves it cold caches
+  lab::Samples tuned;  ///< compiled with Mode::MaxAutotune
   lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled
-  lab::Comparison result;  ///< compiled against eager, both with the compiled side's attention
+  lab::Ratio tuned_speedup;
+  /// Against eager, with the compiled side's attention.
+  lab::Comparison result, tuned_result;
 };
 
 /// One region on the inputs that it has inside the model.
@@ -68,14 +72,16 @@ class DemoRun {
  private:
   workloads::minilm::Tokenizer::Batch text_batch(int64_t batch, int64_t length) const;
   lab::MeasureOptions measuring(double seconds, int samples);
-  at::Tensor encode_compiled(const workloads::minilm::Tokenizer::Batch& batch) const;
-  void settle_model(const workloads::minilm::Tokenizer::Batch& batch);
+  at::Tensor encode(const workloads::minilm::Tokenizer::Batch& batch,
+                    const workloads::minilm::Regions& compiled) const;
+  void settle_model(const workloads::minilm::Tokenizer::Batch& batch,
+                    const workloads::minilm::Regions& compiled);
 
   const DemoOptions& options_;
   lab::Progress& progress_;
   workloads::minilm::MiniLM model_;
   workloads::minilm::Tokenizer tokenizer_;
-  workloads::minilm::Regions compiled_;
+  workloads::minilm::Regions compiled_, tuned_;  ///< tuned: with Mode::MaxAutotune
 };
 
 }  // namespace graft::cli

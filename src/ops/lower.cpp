@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ops/context.h"
+#include "ops/routine.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -30,8 +31,8 @@ const std::unordered_map<std::string_view, LowerFn>& rows() {
 
 class Lowering {
  public:
-  Lowering(const record::Trace& trace, bool fast)
-      : trace_(trace), context_(trace, lowered_.program, fast) {}
+  Lowering(const record::Trace& trace, const LowerSettings& settings)
+      : trace_(trace), settings_(settings), context_(trace, lowered_.program, settings.fast) {}
 
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
@@ -48,13 +49,17 @@ class Lowering {
         // half-made stores are not.
         lowered_.program.items.resize(items);
         context_.approximated = std::move(approximated);
-        if (std::string why = make_extern(op); !why.empty())
+        if (auto routine = chosen_routine(trace_, op, settings_.matmuls)) {
+          make_call(op, *routine);
+          fate.why = routine->why;
+        } else if (std::string why = make_extern(op); !why.empty()) {
           return broken(full_name(op) + ": " + why);
+        }
       }
       report(op, fate);
     }
     if (std::string why = make_results(); !why.empty()) return broken(why);
-    if (!fused_) return broken("no operator of this function is one Graft fuses");
+    if (!gains_) return broken("no operator of this function is one Graft fuses");
     lowered_.exact = context_.approximated.empty() && !context_.fast;
     lowered_.either_zero = context_.either_zero;
     lowered_.approximated = std::move(context_.approximated);
@@ -177,6 +182,30 @@ class Lowering {
       call.slots.push_back(std::move(slot));
     }
     call.written = op.mutated;
+    add_outputs(op, std::move(call));
+    return {};
+  }
+
+  /// The operator, by another routine.
+  void make_call(const OperatorRecord& op, const Routine& routine) {
+    ir::Extern call{routine.op, {}, {}, {}, {}, context_.record};
+    for (const ir::View& view : routine.inputs) {
+      ir::Extern::Slot slot;
+      if (view.storage >= 0) {
+        slot.kind = ir::Extern::Slot::Kind::Tensor;
+        slot.views = {static_cast<int>(call.inputs.size())};
+        call.inputs.push_back(view);
+        context_.approximate(view.dtype);
+      }
+      call.slots.push_back(std::move(slot));
+    }
+    for (const c10::IValue& constant : routine.constants)
+      call.slots.push_back({ir::Extern::Slot::Kind::Constant, constant, {}});
+    gains_ = true;
+    add_outputs(op, std::move(call));
+  }
+
+  void add_outputs(const OperatorRecord& op, ir::Extern call) {
     each_tensor(op.outputs, [&](const TensorInfo& t) {
       call.outputs.push_back(Context::view(t));
       if (!is_new(t)) return;
@@ -185,7 +214,6 @@ class Lowering {
         call.written.push_back(t.storage);
     });
     lowered_.program.items.emplace_back(std::move(call));
-    return {};
   }
 
   std::string make_results() {
@@ -205,7 +233,7 @@ class Lowering {
   }
 
   void report(const OperatorRecord& op, const Fate& fate) {
-    fused_ = fused_ || fate.kind == Fate::Kind::Fused;
+    gains_ = gains_ || fate.kind == Fate::Kind::Fused;
     const char* names[] = {"fused", "view", "extern", "broken"};
     OperatorReport row{full_name(op), names[static_cast<int>(fate.kind)], fate.why, 1};
     for (OperatorReport& seen : lowered_.operators)
@@ -217,15 +245,16 @@ class Lowering {
   }
 
   const record::Trace& trace_;
+  const LowerSettings& settings_;
   Lowered lowered_;
   Context context_;
-  bool fused_ = false;
+  bool gains_ = false;  ///< some operator is fused, or has a faster routine
 };
 
 }  // namespace
 
-Lowered lower(const record::Trace& trace, bool fast_numerics) {
-  return Lowering(trace, fast_numerics).run();
+Lowered lower(const record::Trace& trace, const LowerSettings& settings) {
+  return Lowering(trace, settings).run();
 }
 
 }  // namespace graft::ops

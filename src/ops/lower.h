@@ -17,6 +17,17 @@ struct Lowered {
   std::optional<std::string> broken;          ///< cannot be compiled: why, and the next step
 };
 
-Lowered lower(const record::Trace& trace, bool fast_numerics);
+enum class Matmuls : uint8_t {
+  Aten,     ///< as eager
+  Fastest,  ///< measured (Mode::MaxAutotune)
+  OneDnn,   ///< where oneDNN has it, unmeasured
+};
+
+struct LowerSettings {
+  bool fast = false;  ///< Numerics::Fast
+  Matmuls matmuls = Matmuls::Aten;
+};
+
+Lowered lower(const record::Trace& trace, const LowerSettings& settings = {});
 
 }  // namespace graft::ops

@@ -19,8 +19,8 @@ std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
 /// thread-local memory, as far as `budget` bytes go.
 void to_scratch(ir::Kernel& kernel, const std::vector<bool>& local, int64_t budget);
 
-/// Marks the stores of large results that nothing reads, or that only their own tile reads: it then
-/// reads a copy in scratch.
+/// Marks the stores of large results that nothing reads but the iteration that has the value at
+/// hand, or that only their own tile reads: it then reads a copy in scratch.
 void stream_results(ir::Schedule& schedule, const Settings& settings);
 
 /// Packs the temporaries that are still memory into one arena, by their lifetimes over the steps.

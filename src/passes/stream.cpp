@@ -1,5 +1,6 @@
 // Stream: results that together are larger than the last cache, and that nothing of the program
-// reads, are stored past the cache. A plain store first reads the line that it will overwrite.
+// reads from memory, are stored past the cache. A plain store first reads the line that it will
+// overwrite.
 //
 //     %3[v0*2048+v1] = x                       %3[v0*2048+v1] = x  streamed
 //     … a later loop of the tile …      →      %10[v1] = x                       in scratch
@@ -53,6 +54,51 @@ bool reads_own_part(const Kernel& kernel, const Placed& p) {
         return false;
   }
   return true;
+}
+
+/// The loop body that a statement stands in.
+const std::vector<ir::TreeNode>* body_of(const std::vector<ir::TreeNode>& body, int placed) {
+  for (const ir::TreeNode& node : body) {
+    if (!node.loop && node.placed == placed) return &body;
+    if (!node.loop) continue;
+    if (const auto* found = body_of(node.loop->body, placed)) return found;
+  }
+  return nullptr;
+}
+
+/// Strides by variable: equal for two accesses that touch the same place in every iteration.
+std::vector<int64_t> by_variable(const Kernel& kernel, const Placed& p, const Access& x) {
+  std::vector<int64_t> strides(kernel.vars.size(), 0);
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    strides[static_cast<size_t>(p.axis_var[a])] += x.strides[a];
+  return strides;
+}
+
+/// Does each iteration read nothing of what `k` stores but what it has just stored? Such a load is
+/// never made: the value is at hand.
+bool reads_own_value(const Kernel& kernel, size_t k) {
+  const Placed& p = kernel.placed[k];
+  const Access& store = p.statement.store;
+  const auto* body = body_of(kernel.body, static_cast<int>(k));
+  auto strides = by_variable(kernel, p, store);
+  bool stored = false;
+  size_t readers = 0, after = 0;
+  auto reads = [&](const Placed& other, const Access& load) {
+    return load.storage == store.storage && load.dtype == store.dtype && load.indirect.empty() &&
+           load.offset == store.offset && by_variable(kernel, other, load) == strides;
+  };
+  for (const Placed& other : kernel.placed) {
+    if (&other != &p && other.statement.store.storage == store.storage) return false;
+    for (const Access& load : other.statement.loads) readers += load.storage == store.storage;
+  }
+  for (const ir::TreeNode& node : *body) {
+    if (node.loop) continue;
+    const Placed& other = kernel.placed[static_cast<size_t>(node.placed)];
+    if (stored && !other.statement.reduction)
+      for (const Access& load : other.statement.loads) after += reads(other, load);
+    stored = stored || node.placed == static_cast<int>(k);
+  }
+  return readers == after;
 }
 
 bool insert_after(std::vector<ir::TreeNode>& body, int placed, int added) {
@@ -116,7 +162,9 @@ void stream_results(ir::Schedule& schedule, const Settings& settings) {
       if (storage.role != ir::Role::Output || storage.made_by_extern || storage.bytes < kSmallest ||
           writer[s] == kSeveral || !fills_lines(*kernel, kernel->placed[i]))
         continue;
-      if (reader[s] == static_cast<int>(k) && reads_own_part(*kernel, kernel->placed[i])) {
+      if (reader[s] == static_cast<int>(k) && reads_own_value(*kernel, i)) {
+        reader[s] = kNobody;
+      } else if (reader[s] == static_cast<int>(k) && reads_own_part(*kernel, kernel->placed[i])) {
         copy_for_readers(schedule, *kernel, i, settings.l2_bytes / 2);
         reader.push_back(kSeveral);
         writer.push_back(kSeveral);

@@ -59,7 +59,7 @@ std::string summary(const std::vector<OperatorReport>& operators) {
 
 void build(const record::Trace& trace, const CompileSettings& settings, Built& out) {
   auto start = Clock::now();
-  ops::Lowered lowered = ops::lower(trace, settings.numerics == Numerics::Fast);
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
   out.operators = std::move(lowered.operators);
   out.tolerance = tolerance_of(trace, lowered);
   if (lowered.broken) {
@@ -95,6 +95,12 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
 }
 
 }  // namespace
+
+ops::LowerSettings lower_settings(const CompileSettings& settings) {
+  return {
+      .fast = settings.numerics == Numerics::Fast,
+      .matmuls = settings.mode == Mode::MaxAutotune ? ops::Matmuls::Fastest : ops::Matmuls::Aten};
+}
 
 passes::Settings pass_settings(const CompileSettings& settings) {
   passes::Settings made;

@@ -32,6 +32,7 @@ struct CompileSettings {
   Numerics numerics = Numerics::Exact;
   std::vector<std::string> skip_passes;
   int threads = 1;  ///< of the thread that will run it
+  Mode mode = Mode::Default;
 };
 
 /// What lowering promises of a program's results.
@@ -40,6 +41,7 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 /// Never throws.
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings) noexcept;
 
+ops::LowerSettings lower_settings(const CompileSettings& settings);
 passes::Settings pass_settings(const CompileSettings& settings);
 
 /// The trace, the program after each pass, the kernels, as text.

@@ -26,7 +26,7 @@ struct Part {
 std::vector<Part> parts(const record::Trace& trace, const CompileSettings& settings,
                         ir::Schedule* schedule) {
   std::vector<Part> all{{"trace", record::print(trace)}};
-  ops::Lowered lowered = ops::lower(trace, settings.numerics == Numerics::Fast);
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
   std::ostringstream fates;
   for (const OperatorReport& row : lowered.operators)
     fates << row.fate << "  " << row.name << (row.count > 1 ? " x" + std::to_string(row.count) : "")

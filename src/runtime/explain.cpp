@@ -58,7 +58,8 @@ std::string Core::Impl::explain() const {
     return text +
            "\nNothing is recorded, or it is being compiled; call the function, then wait().\n";
   // Made anew from the trace: texts are not kept for functions that nobody asks about.
-  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes, 1};
+  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes, 1,
+                                    options.mode};
   try {
     text += "\n" + runtime::describe_trace(*trace, settings);
     text += std::string("== code generator ==\n") + codegen::host_backend().describe() + "\n";

@@ -109,7 +109,7 @@ void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
 void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
   runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
-                                    at::get_num_threads()};
+                                    at::get_num_threads(), options.mode};
   entry->tier.store(Tier::Compiling, std::memory_order_release);
   entry->busy.store(false, std::memory_order_release);
   {

@@ -156,7 +156,7 @@ bool read_exactness(const Program& program, const Function& f, const Tensors& ar
                     runtime::Tolerance& tolerance) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered = ops::lower(trace, false);
+  ops::Lowered lowered = ops::lower(trace);
   tolerance = runtime::tolerance_of(trace, lowered);
   // The first call may be the only one that breaks: an out= argument has the right size after it.
   if (lowered.broken)

@@ -65,7 +65,7 @@ std::vector<int64_t> random_strides(const std::vector<int64_t>& sizes, Random& r
 /// Runs one step; does Graft promise eager's bits for it?
 bool runs_exactly(const Step& step, const Tensors& values, Tensors& made) {
   auto trace = record::record(values, [&] { made = execute(step, values); }, [&] { return made; });
-  ops::Lowered lowered = ops::lower(trace, false);
+  ops::Lowered lowered = ops::lower(trace);
   return lowered.broken || lowered.exact;
 }
 

@@ -50,7 +50,7 @@ Attempt attempt(const std::function<Tensors()>& call) {
 std::optional<Promise> promise_of(const Function& f, const Tensors& arguments) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered = ops::lower(trace, false);
+  ops::Lowered lowered = ops::lower(trace);
   if (lowered.broken) return std::nullopt;
   return Promise{lowered.exact, lowered.either_zero};
 }

@@ -85,6 +85,22 @@ TEST(Pipeline, LargeResultsThatNothingReadsGoPastTheCache) {
   EXPECT_EQ(streamed({256, 512}, false), 0u) << "both fit the cache";
 }
 
+TEST(Pipeline, AResultThatIsReadWhereItIsMadeGoesPastTheCache) {
+  ProgramBuilder b;
+  auto x = b.argument({1024, 512}), y = b.output({1024, 512}), z = b.output({1024, 512});
+  b.map(y, [](Value v) { return v * v; }, x);
+  b.map(z, [](Value v) { return -v; }, y);
+  Settings settings;
+  settings.last_cache_bytes = 4 << 20;
+  EXPECT_EQ(schedule_of(b, {"inline"}, settings),
+            "kernel map\n"
+            "  vector v0:524288\n"
+            "    %1[v0] f32 = (%0[v0] * %0[v0])  streamed\n"
+            "    %2[v0] f32 = neg(%1[v0])  streamed\n"
+            "result 0 = %1 f32[1024,512]:(512,1)\n"
+            "result 1 = %2 f32[1024,512]:(512,1)\n");
+}
+
 TEST(Pipeline, SkippedPassesLeaveOneKernelAStatement) {
   std::string text = schedule_of(rope(), {"inline", "fuse", "dead-stores"});
   size_t kernels = 0;

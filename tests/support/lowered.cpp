@@ -108,11 +108,11 @@ Tensors clone_all(const Tensors& tensors) {
   return result;
 }
 
-LoweredRun lower_run(const Function& fn, const Tensors& args, bool fast) {
+LoweredRun lower_run(const Function& fn, const Tensors& args, const ops::LowerSettings& settings) {
   Tensors copies = clone_all(args), results;
   LoweredRun run;
   run.trace = record::record(copies, [&] { results = fn(copies); }, [&] { return results; });
-  run.lowered = ops::lower(run.trace, fast);
+  run.lowered = ops::lower(run.trace, settings);
   return run;
 }
 

@@ -1,0 +1,91 @@
+// Matmuls by another of ATen's routines (Mode::MaxAutotune).
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "support/interpreter.h"
+#include "support/lowered.h"
+#include "support/samples.h"
+
+namespace graft::test {
+namespace {
+
+using at::Tensor;
+using ops::Matmuls;
+
+bool has_onednn() {
+  return c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""}).has_value();
+}
+
+Tensors by_onednn(const Function& fn, const Tensors& args, const std::string& routine) {
+  LoweredRun run = lower_run(fn, args, {.matmuls = Matmuls::OneDnn});
+  EXPECT_FALSE(run.lowered.broken) << *run.lowered.broken;
+  EXPECT_FALSE(run.lowered.exact);
+  EXPECT_NE(ir::print(run.lowered.program).find(routine), std::string::npos);
+  Tensors ours = clone_all(args);
+  return interpret(run.lowered.program, ours, run.trace.captured);
+}
+
+void expect_close(const Function& fn, const Tensors& args) {
+  if (!has_onednn()) GTEST_SKIP() << "libtorch without oneDNN";
+  Tensors eager_args = clone_all(args);
+  Tensors eager = fn(eager_args), ours = by_onednn(fn, args, "mkldnn::_linear_pointwise");
+  ASSERT_EQ(ours.size(), eager.size());
+  for (size_t k = 0; k < eager.size(); ++k) {
+    ASSERT_EQ(ours[k].sizes(), eager[k].sizes());
+    EXPECT_EQ(ours[k].strides(), eager[k].strides());
+    double largest = eager[k].abs().max().item<double>();
+    EXPECT_LE((ours[k] - eager[k]).abs().max().item<double>(), 1e-5 * largest + 1e-30);
+  }
+}
+
+TEST(Routine, MatricesOfEverySizeAndLayout) {
+  for (auto [m, k, n] : {std::tuple{1, 1, 1}, {1, 17, 5}, {33, 64, 48}, {7, 130, 1}}) {
+    Tensor a = at::randn({m, k}), b = at::randn({k, n}), wide = at::randn({m, 2 * k + 1});
+    auto product = [](Tensors& t) { return Tensors{at::mm(t[0], t[1]) * 2}; };
+    expect_close(product, {a, b});
+    expect_close(product, {a, at::randn({n, k}).t()});
+    expect_close(product, {at::randn({k, m}).t(), b});
+    expect_close(product, {wide.slice(1, 1, 2 * k + 1, 2), b});
+    expect_close([](Tensors& t) { return Tensors{at::relu(at::addmm(t[2], t[0], t[1]))}; },
+                 {a, b, at::randn({n})});
+  }
+}
+
+TEST(Routine, ALinearLayerOfThreeDimensions) {
+  expect_close([](Tensors& t) { return Tensors{at::gelu(at::linear(t[0], t[1], t[2]))}; },
+               {at::randn({2, 5, 24}), at::randn({40, 24}), at::randn({40})});
+}
+
+TEST(Routine, WhatItDoesNotComputeStaysAtens) {
+  auto stays = [](const Function& fn, const Tensors& args, const std::string& name) {
+    LoweredRun run = lower_run(fn, args, {.matmuls = Matmuls::OneDnn});
+    EXPECT_EQ(fate(run.lowered, name), "extern: no lowering");
+  };
+  Tensor a = at::randn({3, 4}), b = at::randn({4, 5}), bias = at::randn({5});
+  stays([](Tensors& t) { return Tensors{at::addmm(t[2], t[0], t[1], 2, 1) + 1}; }, {a, b, bias},
+        "aten::addmm");
+  stays([](Tensors& t) { return Tensors{at::addmm(t[2], t[0], t[1], 1, 0.5) + 1}; }, {a, b, bias},
+        "aten::addmm");
+  stays([](Tensors& t) { return Tensors{at::addmm(t[2], t[0], t[1]) + 1}; },
+        {a, b, at::randn({3, 5})}, "aten::addmm");
+  stays([](Tensors& t) { return Tensors{at::mm(t[0], t[1]) + 1}; },
+        {a.to(at::kDouble), b.to(at::kDouble)}, "aten::mm");
+  stays([](Tensors& t) { return Tensors{at::mm(t[0], t[1]) + 1}; }, {at::randn({0, 4}), b},
+        "aten::mm");
+  Tensor out = at::randn({3, 5});
+  stays([](Tensors& t) { return Tensors{at::mm_out(t[2], t[0], t[1]) + 1}; }, {a, b, out},
+        "aten::mm.out");
+}
+
+TEST(Routine, ByTheClockEitherIsRight) {
+  auto fn = [](Tensors& t) { return Tensors{at::mm(t[0], t[1]) + 1}; };
+  Tensors args{at::randn({64, 64}), at::randn({64, 64})};
+  LoweredRun run = lower_run(fn, args, {.matmuls = Matmuls::Fastest});
+  ASSERT_FALSE(run.lowered.broken);
+  Tensor ours = interpret(run.lowered.program, args, run.trace.captured)[0];
+  EXPECT_LE((ours - fn(args)[0]).abs().max().item<double>(), 1e-4);
+  EXPECT_EQ(run.lowered.exact, fate(run.lowered, "aten::mm") == "extern: no lowering");
+}
+
+}  // namespace
+}  // namespace graft::test
