@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "cli/usage.h"
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace graft::cli {
 namespace {

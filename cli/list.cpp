@@ -7,16 +7,20 @@
 #include <iostream>
 
 #include "lab/table.h"
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace graft::cli {
 
 void add_list(CLI::App& app) {
   CLI::App* command = app.add_subcommand("list", "Show the workloads that bench and explain know");
   command->callback([] {
-    lab::Table table({{"workload"}, {"what it is"}});
-    for (const workloads::Workload& workload : workloads::workloads())
-      table.row({workload.name, workload.summary});
+    lab::Table table({{"workload"}, {"what it is"}, {"axes"}});
+    for (const workloads::Workload& workload : workloads::workloads()) {
+      std::string axes;
+      for (const workloads::Axis& axis : workload.axes)
+        axes += (axes.empty() ? "" : ", ") + axis.name + "=" + axis.value;
+      table.row({workload.name, workload.summary, axes});
+    }
     table.print(std::cout, lab::colour_wanted(STDOUT_FILENO));
   });
 }

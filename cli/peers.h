@@ -1,44 +1,69 @@
-// torch.compile, measured by a Python process of its own: tools/peers/inductor.py.
+// Other compilers, each measured by a process of its own that speaks the lines of docs/peers.md:
+// torch.compile (tools/peers/inductor.py), JAX (tools/peers/jax_peer.py).
 #pragma once
 
-#include <sys/types.h>
-
-#include <cstdio>
+#include <iosfwd>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/bench_result.h"
+#include "cli/usage.h"
 
 namespace graft::cli {
+
+struct PeerScript {
+  std::string name;     ///< of the variant: "torch.compile"
+  std::string path;     ///< absolute, or within Graft's checkout
+  std::string install;  ///< what `python -m pip install` is to be given
+};
+/// Those that come with Graft.
+const std::vector<PeerScript>& peer_scripts();
 
 struct PeerOptions {
   std::string python = "python3";
   int threads = 1;
-  double min_time = 1;
+  double min_time = 1;  ///< seconds of samples a case
+  PeerScript script = peer_scripts().front();
+  double timeout = 600;  ///< seconds for an answer, compiling included, and for the imports
 };
 
-/// Speaks lines with the script: a case's name there, its result as JSON back. The process waits
-/// between cases, so that each is measured next to the same case here.
+/// The peer cannot run here. The text says what is missing and how to install it.
+class PeerAbsent : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
+/// The process waits between cases, so that each is measured next to the same case here. One that
+/// crashed, hung or spoke nonsense is ended, and started anew for the next case. Not thread-safe.
 class Peer {
  public:
-  /// Starts Python and waits for its imports. Throws UsageError if it, the script or torch is not
-  /// there.
-  explicit Peer(const PeerOptions& options);
+  /// Starts Python and waits for its imports. Throws PeerAbsent.
+  explicit Peer(PeerOptions options);
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
   /// Measures one workload, compiling included: that takes seconds, and minutes for gptq_block.
-  VariantResult measure(const std::string& workload);
+  /// `config` is axis → value, where it differs from the workload's own. What went wrong stands in
+  /// the result's reason; samples are empty then.
+  VariantResult measure(const std::string& workload,
+                        const std::map<std::string, std::string>& config = {});
+  const std::string& name() const { return options_.script.name; }
   const std::string& version() const { return version_; }
 
  private:
-  /// The script's next line; empty if it has ended.
-  std::string read_line();
+  class Process;
+  void start();
 
-  pid_t pid_ = -1;
-  FILE* to_ = nullptr;
-  FILE* from_ = nullptr;
+  PeerOptions options_;
+  std::unique_ptr<Process> process_;  // null: to be started
   std::string version_;
 };
+
+/// All of peer_scripts() that are here, with `options` but for the script; a line on `notes` for
+/// each that is not.
+std::vector<std::unique_ptr<Peer>> start_peers(const PeerOptions& options, std::ostream& notes);
 
 }  // namespace graft::cli

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace CLI {
 class App;

@@ -105,6 +105,26 @@ Ratio bootstrap_ratio(std::span<const double> a, std::span<const double> b, uint
   return {median(a) / median(b), quantile_sorted(ratios, 0.025), quantile_sorted(ratios, 0.975)};
 }
 
+Interval bootstrap_median(std::span<const double> x, uint64_t seed) {
+  if (x.empty()) return {kNaN, kNaN};
+  std::mt19937_64 random(seed);
+  std::vector<double> medians(kResamples), draw;
+  for (double& value : medians) value = resampled_median(x, random, draw);
+  std::sort(medians.begin(), medians.end());
+  return {quantile_sorted(medians, 0.025), quantile_sorted(medians, 0.975)};
+}
+
+Summary summarise(std::span<const double> x) {
+  Summary s;
+  s.count = x.size();
+  s.median = median(x), s.mean = mean(x), s.stddev = stddev(x), s.cv = s.stddev / s.mean;
+  s.min = quantile(x, 0), s.max = quantile(x, 1);
+  s.p50 = quantile(x, 0.5), s.p90 = quantile(x, 0.9), s.p99 = quantile(x, 0.99);
+  s.ci = bootstrap_median(x);
+  s.outliers = tukey_outliers(x).total();
+  return s;
+}
+
 RankTest mann_whitney(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty()) return {kNaN, kNaN};
   struct Value {

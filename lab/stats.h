@@ -26,6 +26,23 @@ struct Ratio {
 /// same interval.
 Ratio bootstrap_ratio(std::span<const double> a, std::span<const double> b, uint64_t seed = 0);
 
+/// 95 % percentile bootstrap interval of the median.
+struct Interval {
+  double lo = 0, hi = 0;
+};
+Interval bootstrap_median(std::span<const double> x, uint64_t seed = 0);
+
+/// What a table says of a sample. NaN where there is nothing.
+struct Summary {
+  size_t count = 0;
+  double median = 0, mean = 0, stddev = 0;
+  double cv = 0;  ///< stddev / mean
+  double min = 0, max = 0, p50 = 0, p90 = 0, p99 = 0;
+  Interval ci;       ///< of the median, 95 %
+  int outliers = 0;  ///< by Tukey's fences; none is removed
+};
+Summary summarise(std::span<const double> x);
+
 struct RankTest {
   double u = 0;  ///< pairs (a, b) with a > b; ties count half
   double p =

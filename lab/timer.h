@@ -2,9 +2,12 @@
 // slows the machine down for a while slows all of them.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "lab/device.h"
 
 namespace graft::lab {
 
@@ -15,22 +18,30 @@ struct TimedVariant {
 
 struct MeasureOptions {
   double min_time = 1.0;  ///< seconds of samples for each variant, on average over the variants
+  double max_time = 0;    ///< seconds for the same, at most, while `precision` is not reached
+  double precision = 0;   ///< wanted half-width of the 95 % interval of each ratio to the first
+                          ///< variant (of the median, if it is alone); 0: min_time is enough
   int min_samples = 10;   ///< of each variant, even if that takes longer
   int max_samples = 1000;
-  int warmup = 3;             ///< untimed calls of each variant before the first sample
-  double min_sample_us = 50;  ///< a sample of a quicker function is a batch of calls
+  int warmup = -1;  ///< untimed calls of each variant before the first sample; -1: until steady
+  double max_warmup_time = 1.0;  ///< seconds of waiting for a variant's steady state
+  double min_sample_us = 50;     ///< a sample of a quicker function is a batch of calls
   /// Called between samples with the part done (0 to 1) and the variant's name; may be empty.
   std::function<void(double, const std::string&)> progress = {};
+  Device* device = nullptr;  ///< that the variants run on; null: the processor
 };
 
 struct Samples {
   std::string name;
   std::vector<double> ms;  ///< per call; one value a sample
   int batch = 1;           ///< calls in a sample
+  int warmup_calls = 0;    ///< before the first sample
+  bool steady = true;      ///< times had stopped falling when the first sample was taken
 };
 
-/// Rounds of one sample of each variant, in an order that rotates. All variants have equally many
-/// samples, and sample i of one was taken next to sample i of another.
+/// Warm-up is over when the median of five samples is no longer below that of the five before (by
+/// more than 2 %). Then rounds of one sample of each variant, in an order that rotates. All
+/// variants have equally many samples, and sample i of one was taken next to sample i of another.
 std::vector<Samples> measure(const std::vector<TimedVariant>& variants,
                              const MeasureOptions& options = {});
 

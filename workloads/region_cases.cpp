@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <array>
+#include <cmath>
+
 #include "workloads/hand/hand.h"
+#include "workloads/region_cases.h"
 #include "workloads/regions.h"
-#include "workloads/workload.h"
 
 namespace graft::workloads {
 namespace {
@@ -44,32 +47,34 @@ Instance rope_case(const Options& options, at::ScalarType dtype, int64_t batch, 
   return out;
 }
 
-Instance rope_f32(const Options& o) {
-  return o.small ? rope_case(o, at::kFloat, 2, 3, 37, 44)
-                 : rope_case(o, at::kFloat, 2, 16, 2048, 128);
+Instance rope_of(const Options& o, at::ScalarType dtype) {
+  return rope_case(o, dtype, o.integer("batch"), o.integer("heads"), o.integer("sequence"),
+                   o.integer("head_size"));
 }
-
+Instance rope_f32(const Options& o) {
+  return rope_of(o, at::kFloat);
+}
 Instance rope_bf16(const Options& o) {
-  return o.small ? rope_case(o, at::kBFloat16, 2, 3, 37, 44)
-                 : rope_case(o, at::kBFloat16, 2, 16, 2048, 128);
+  return rope_of(o, at::kBFloat16);
 }
 
 Instance tiny_rope_f32(const Options& o) {
-  Instance out = rope_case(o, at::kFloat, 1, 4, 16, 64);
+  Instance out = rope_of(o, at::kFloat);
   out.hand = {};  // its eager time is call overhead, of which a prebuilt kernel call has none
   return out;
 }
 
 Instance qkv_rope_bf16(const Options& o) {
-  const int64_t heads = o.small ? 3 : 16, head_size = o.small ? 20 : 128,
-                sequence = o.small ? 37 : 2048;
+  const int64_t heads = o.integer("heads"), head_size = o.integer("head_size"),
+                sequence = o.integer("sequence");
   const auto [cos, sin] = rope_tables(sequence, head_size, at::kBFloat16);
-  const at::Tensor qkv = Draw(o).normal({2, sequence, 3 * heads * head_size}, at::kBFloat16);
+  const at::Tensor qkv =
+      Draw(o).normal({o.integer("batch"), sequence, 3 * heads * head_size}, at::kBFloat16);
   return instance_of(qkv_rope, qkv, cos, sin, heads);
 }
 
 Instance rmsnorm_bf16(const Options& o) {
-  const int64_t rows = o.small ? 67 : 4096, columns = o.small ? 203 : 2048;
+  const int64_t rows = o.integer("rows"), columns = o.integer("columns");
   Draw draw(o);
   const at::Tensor x = draw.normal({rows, columns}, at::kBFloat16),
                    r = draw.normal({rows, columns}, at::kBFloat16);
@@ -80,7 +85,7 @@ Instance rmsnorm_bf16(const Options& o) {
 }
 
 Instance swiglu_case(const Options& o, at::ScalarType dtype) {
-  const int64_t rows = o.small ? 67 : 4096, columns = o.small ? 203 : 5632;
+  const int64_t rows = o.integer("rows"), columns = o.integer("columns");
   Draw draw(o);
   const at::Tensor gate = draw.normal({rows, columns}, dtype),
                    up = draw.normal({rows, columns}, dtype);
@@ -97,7 +102,7 @@ Instance swiglu_f32(const Options& o) {
 }
 
 Instance softmax_f32(const Options& o) {
-  const int64_t heads = o.small ? 3 : 16, sequence = o.small ? 123 : 1024;
+  const int64_t heads = o.integer("heads"), sequence = o.integer("sequence");
   Draw draw(o);
   const at::Tensor scores = draw.normal({heads, sequence, sequence}),
                    mask = draw.normal({sequence, sequence});
@@ -107,16 +112,19 @@ Instance softmax_f32(const Options& o) {
 }
 
 Instance component_f32(const Options& o) {
-  const int64_t sequence = o.small ? 33 : 512, width = o.small ? 40 : 768,
-                parts = o.small ? 51 : 1200;
+  const int64_t batch = o.integer("batch"), sequence = o.integer("sequence"),
+                width = o.integer("width"), parts = o.integer("parts");
   Draw draw(o);
-  const at::Tensor x = draw.normal({2, sequence, width}), V = draw.normal({width, parts});
-  const at::Tensor mask = draw.uniform({2, sequence, parts}), U = draw.normal({parts, width});
-  return instance_of(component, x, V, mask, U);
+  const at::Tensor x = draw.normal({batch, sequence, width}), V = draw.normal({width, parts});
+  const at::Tensor mask = draw.uniform({batch, sequence, parts}), U = draw.normal({parts, width});
+  Instance out = instance_of(component, x, V, mask, U);
+  out.tokens = static_cast<double>(batch * sequence);
+  out.flops = 4.0 * out.tokens * static_cast<double>(width * parts);
+  return out;
 }
 
 Instance gptq_block_case(const Options& o) {
-  const int64_t rows = o.small ? 69 : 2048, columns = o.small ? 37 : 128;
+  const int64_t rows = o.integer("rows"), columns = o.integer("columns");
   Draw draw(o);
   const at::Tensor inputs = draw.normal({2 * columns, columns});
   const at::Tensor hessian =
@@ -131,8 +139,33 @@ Instance gptq_block_case(const Options& o) {
   return out;
 }
 
+/// ATen's fused step, in place, so on tensors of its own.
+Call aten_adamw(const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v) {
+  const auto copies = [](const Tensors& list) {
+    Tensors out;
+    for (const at::Tensor& t : list) out.push_back(t.clone());
+    return out;
+  };
+  const auto step = [](Tensors& param, const Tensors& grad, Tensors& first, Tensors& second) {
+    const Tensors steps(param.size(), at::ones({}));
+    at::_fused_adamw_(param, grad, first, second, {}, steps, /*lr=*/1e-3, /*beta1=*/0.9,
+                      /*beta2=*/0.95, /*weight_decay=*/0.01, /*eps=*/1e-8, /*amsgrad=*/false,
+                      /*maximize=*/false);
+  };
+  const auto own = std::make_shared<std::array<Tensors, 3>>(
+      std::array<Tensors, 3>{copies(p), copies(m), copies(v)});
+  return {[step, own, g] { step((*own)[0], g, (*own)[1], (*own)[2]); },
+          [step, copies, p, g, m, v] {
+            Tensors param = copies(p), first = copies(m), second = copies(v), out;
+            step(param, g, first, second);
+            for (size_t i = 0; i < param.size(); ++i)
+              for (const Tensors* list : {&param, &first, &second}) out.push_back((*list)[i]);
+            return out;
+          }};
+}
+
 Instance adamw_f32(const Options& o) {
-  const int64_t side = o.small ? 33 : 1024;
+  const int64_t side = o.integer("side");
   Draw draw(o);
   const auto list = [&] {
     Tensors tensors;
@@ -140,34 +173,107 @@ Instance adamw_f32(const Options& o) {
     return tensors;
   };
   const Tensors p = list(), g = list(), m = list(), v = list();
-  return instance_of(adamw, p, g, m, v);
+  Instance out = instance_of(adamw, p, g, m, v);
+  out.others.emplace_back("aten_fused", aten_adamw(p, g, m, v));
+  return out;
+}
+
+Instance attention_f32(const Options& o) {
+  const int64_t batch = o.integer("batch"), heads = o.integer("heads"),
+                sequence = o.integer("sequence"), head_size = o.integer("head_size");
+  Draw draw(o);
+  const auto part = [&] { return draw.normal({batch, heads, sequence, head_size}); };
+  const at::Tensor q = part(), k = part(), v = part();
+  Instance out = instance_of(attention, q, k, v);
+  const auto sdpa = [](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+    return at::scaled_dot_product_attention(a, b, c);
+  };
+  out.others.emplace_back("aten_sdpa", call_of(sdpa, q, k, v));
+  out.tokens = static_cast<double>(batch * sequence);
+  out.flops = 4.0 * out.tokens * static_cast<double>(sequence * heads * head_size);
+  return out;
+}
+
+Instance block_f32(const Options& o) {
+  const int64_t batch = o.integer("batch"), sequence = o.integer("sequence"),
+                heads = o.integer("heads"), width = o.integer("width");
+  TORCH_CHECK_VALUE(width % heads == 0, "block_f32: width ", width, " is no multiple of heads ",
+                    heads);
+  Draw draw(o);
+  Tensors weights;
+  const auto norm = [&] {
+    weights.push_back(at::ones({width}));
+    weights.push_back(at::zeros({width}));
+  };
+  const auto linear = [&](int64_t to, int64_t from) {
+    weights.push_back(draw.normal({to, from}) / std::sqrt(static_cast<double>(from)));
+    weights.push_back(draw.normal({to}) * 0.02);
+  };
+  norm(), linear(3 * width, width), linear(width, width);
+  norm(), linear(4 * width, width), linear(width, 4 * width);
+  const at::Tensor x = draw.normal({batch, sequence, width});
+  Instance out = instance_of(block, x, weights, heads);
+  out.others.emplace_back("aten_sdpa", call_of(block_sdpa, x, weights, heads));
+  out.samples = static_cast<double>(batch);
+  out.tokens = static_cast<double>(batch * sequence);
+  out.flops = out.tokens * static_cast<double>(24 * width * width + 4 * sequence * width);
+  return out;
+}
+
+std::vector<Axis> rope_axes(int64_t batch, int64_t heads, int64_t sequence, int64_t head_size) {
+  return {{"batch", std::to_string(batch), "2", "batch of q and k"},
+          {"heads", std::to_string(heads), "3", "heads"},
+          {"sequence", std::to_string(sequence), "37", "tokens of a sequence"},
+          {"head_size", std::to_string(head_size), "44", "of a head; even"}};
+}
+
+std::vector<Axis> matrix_axes(int64_t rows, int64_t columns) {
+  return {{"rows", std::to_string(rows), "67", "tokens"},
+          {"columns", std::to_string(columns), "203", "features of a token"}};
 }
 
 }  // namespace
 
-const std::vector<Workload>& workloads() {
-  static const std::vector<Workload> all{
-      {"rope_f32", "RoPE of q and k (2, 16, 2048, 128)", rope_f32},
-      {"rope_bf16", "RoPE of q and k (2, 16, 2048, 128)", rope_bf16},
-      {"qkv_rope_bf16", "QKV split into 16 heads, then RoPE, of (2, 2048, 6144)", qkv_rope_bf16},
-      {"rmsnorm_bf16", "residual and RMSNorm (4096, 2048)", rmsnorm_bf16},
-      {"swiglu_bf16", "silu(gate) * up (4096, 5632)", swiglu_bf16},
-      {"swiglu_f32", "silu(gate) * up (4096, 5632)", swiglu_f32},
-      {"softmax_f32", "scaled masked softmax (16, 1024, 1024)", softmax_f32},
-      {"component_f32", "masked component layer ((x V) mask) U, (2, 512, 768) by 1200",
+std::vector<Workload> region_cases() {
+  return {
+      {"rope_f32", "RoPE of q and k", rope_axes(2, 16, 2048, 128), rope_f32},
+      {"rope_bf16", "RoPE of q and k", rope_axes(2, 16, 2048, 128), rope_bf16},
+      {"qkv_rope_bf16", "QKV split into heads, then RoPE", rope_axes(2, 16, 2048, 128),
+       qkv_rope_bf16},
+      {"rmsnorm_bf16", "residual and RMSNorm", matrix_axes(4096, 2048), rmsnorm_bf16},
+      {"swiglu_bf16", "silu(gate) * up", matrix_axes(4096, 5632), swiglu_bf16},
+      {"swiglu_f32", "silu(gate) * up", matrix_axes(4096, 5632), swiglu_f32},
+      {"softmax_f32",
+       "scaled masked softmax",
+       {{"heads", "16", "3", "heads"}, {"sequence", "1024", "123", "tokens"}},
+       softmax_f32},
+      {"component_f32",
+       "masked component layer ((x V) mask) U",
+       {{"batch", "2", "2", "sequences"},
+        {"sequence", "512", "33", "tokens of a sequence"},
+        {"width", "768", "40", "features of a token"},
+        {"parts", "1200", "51", "components"}},
        component_f32},
-      {"gptq_block", "GPTQ's loop over a block of 128 columns, 2048 rows, fp32", gptq_block_case},
-      {"adamw_f32", "AdamW over 8 parameters of 1024 x 1024", adamw_f32},
-      {"tiny_rope_f32", "RoPE of q and k (1, 4, 16, 64): the overhead of a call", tiny_rope_f32},
+      {"gptq_block",
+       "GPTQ's loop over a block of columns, fp32",
+       {{"rows", "2048", "69", "rows of the weight"}, {"columns", "128", "37", "of the block"}},
+       gptq_block_case},
+      {"adamw_f32",
+       "AdamW over 8 square parameters",
+       {{"side", "1024", "33", "rows and columns of a parameter"}},
+       adamw_f32},
+      {"attention_f32", "softmax(q k^T / sqrt(D)) v, written out", rope_axes(2, 8, 512, 64),
+       attention_f32},
+      {"block_f32",
+       "pre-norm transformer block, forward",
+       {{"batch", "2", "2", "sequences"},
+        {"sequence", "128", "19", "tokens of a sequence"},
+        {"width", "256", "24", "features of a token"},
+        {"heads", "8", "3", "heads"}},
+       block_f32},
+      {"tiny_rope_f32", "RoPE of small q and k: the overhead of a call", rope_axes(1, 4, 16, 64),
+       tiny_rope_f32},
   };
-  return all;
-}
-
-const Workload* find_workload(std::string_view name) {
-  for (const Workload& workload : workloads()) {
-    if (workload.name == name) return &workload;
-  }
-  return nullptr;
 }
 
 }  // namespace graft::workloads

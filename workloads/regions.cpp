@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 namespace graft::workloads {
 namespace {
 
@@ -82,6 +84,40 @@ std::vector<at::Tensor> adamw(const std::vector<at::Tensor>& parameters,
     out.push_back(v);
   }
   return out;
+}
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  return at::matmul(at::softmax(at::matmul(q, k.transpose(-2, -1)) * scale, -1), v);
+}
+
+namespace {
+
+template <class Attention>
+at::Tensor block_with(const Attention& attend, const at::Tensor& x,
+                      const std::vector<at::Tensor>& w, int64_t heads) {
+  const int64_t batch = x.size(0), sequence = x.size(1), width = x.size(2);
+  const at::Tensor qkv = at::linear(at::layer_norm(x, {width}, w[0], w[1]), w[2], w[3]);
+  const auto parts =
+      qkv.view({batch, sequence, 3, heads, width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
+  const at::Tensor mixed =
+      attend(parts[0], parts[1], parts[2]).transpose(1, 2).reshape({batch, sequence, width});
+  const at::Tensor h = x + at::linear(mixed, w[4], w[5]);
+  const at::Tensor up = at::gelu(at::linear(at::layer_norm(h, {width}, w[6], w[7]), w[8], w[9]));
+  return h + at::linear(up, w[10], w[11]);
+}
+
+}  // namespace
+
+at::Tensor block(const at::Tensor& x, const std::vector<at::Tensor>& weights, int64_t heads) {
+  return block_with(attention, x, weights, heads);
+}
+
+at::Tensor block_sdpa(const at::Tensor& x, const std::vector<at::Tensor>& weights, int64_t heads) {
+  const auto attend = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return at::scaled_dot_product_attention(q, k, v);
+  };
+  return block_with(attend, x, weights, heads);
 }
 
 }  // namespace graft::workloads

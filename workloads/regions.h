@@ -47,4 +47,13 @@ std::vector<at::Tensor> adamw(const std::vector<at::Tensor>& parameters,
                               const std::vector<at::Tensor>& first,
                               const std::vector<at::Tensor>& second);
 
+/// softmax(q k^T / sqrt(D)) v over (B, H, S, D), written out.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+/// A pre-norm transformer block of x (B, S, W): attention and a GELU layer, each with its residual.
+/// `weights`, each followed by its bias: norm, QKV, output, norm, up, down; linear ones (out, in).
+at::Tensor block(const at::Tensor& x, const std::vector<at::Tensor>& weights, int64_t heads);
+/// The same with ATen's fused attention.
+at::Tensor block_sdpa(const at::Tensor& x, const std::vector<at::Tensor>& weights, int64_t heads);
+
 }  // namespace graft::workloads

@@ -17,7 +17,7 @@ class Frame {
  public:
   Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured,
         const Plan::StandIns* stand_ins);
-  ~Frame();
+  ~Frame() = default;
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
@@ -61,7 +61,7 @@ class Frame {
   const Plan::StandIns* stand_ins_;
   c10::SmallVector<char*, 24> bases_;
   c10::SmallVector<c10::Storage, 8> storages_;  ///< by block; empty while no block has one
-  void* arena_ = nullptr;
+  c10::DataPtr arena_;  ///< seen by whoever watches the allocator
 };
 
 }  // namespace graft::runtime

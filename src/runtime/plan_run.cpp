@@ -28,10 +28,6 @@ Frame::Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* c
   for (size_t b = 0; b < plan.blocks_.size(); ++b) bind(plan.blocks_[b], b);
 }
 
-Frame::~Frame() {
-  if (arena_ != nullptr) pool_free(arena_);
-}
-
 char* Frame::data_of(const at::Tensor& tensor, bool written) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
@@ -67,8 +63,8 @@ void Frame::bind(const Block& block, size_t b) {
         storages_[b] = make_storage(block.bytes);
         bases_[b] = static_cast<char*>(storages_[b].mutable_data());
       } else {
-        arena_ = pool_allocate(static_cast<size_t>(block.bytes));
-        bases_[b] = static_cast<char*>(arena_);
+        arena_ = pool_data(static_cast<size_t>(block.bytes));
+        bases_[b] = static_cast<char*>(arena_.get());
       }
       break;
     case Block::Kind::Extern:

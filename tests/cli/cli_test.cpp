@@ -1,57 +1,17 @@
 // The command from outside: what it prints, its exit codes, and the form of its files.
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/support.h"
+
+namespace graft::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code = -1;
-  std::string out;  // stdout and stderr together
-};
-
-Ran graft(const std::string& args) {
-  const std::string program = std::string(GRAFT_BINARY_DIR) + "/graft";
-  if (!fs::exists(program)) return {-1, program + " is not there: build the target graft_cli"};
-  FILE* pipe = popen((program + ' ' + args + " 2>&1 < /dev/null").c_str(), "r");
-  Ran ran;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.out += static_cast<char>(c);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-void expect_usage_error(const std::string& args, const std::string& text) {
-  const Ran ran = graft(args);
-  EXPECT_EQ(ran.code, 1) << args << '\n' << ran.out;
-  EXPECT_NE(ran.out.find(text), std::string::npos) << args << '\n' << ran.out;
-}
-
-/// A folder that goes with the test.
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("graft_cli_test_" + std::to_string(getpid()))) {
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  size_t size() const {
-    return static_cast<size_t>(
-        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  fs::path path_;
-};
 
 TEST(Cli, ListsWorkloads) {
   const Ran ran = graft("list");
@@ -147,8 +107,9 @@ TEST(Cli, BenchMeasuresOnlyTheVariantsAsked) {
 /// `answer`.
 std::string fake_python(const Folder& folder, const std::string& answer) {
   const std::string path = folder.file("python");
-  std::ofstream(path) << "#!/bin/sh\necho '{\"torch\": \"9.9\"}'\nwhile read name; do " << answer
-                      << "; done\n";
+  std::ofstream(path) << "#!/bin/sh\necho '{\"peer\": \"torch.compile\", \"version\": \"9.9\", "
+                         "\"protocol\": 1}'\nwhile read name; do "
+                      << answer << "; done\n";
   fs::permissions(path, fs::perms::owner_all);
   return path;
 }
@@ -169,9 +130,11 @@ TEST(Cli, BenchShowsPeers) {
       << ran.out;
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file);
-  EXPECT_EQ(json["context"]["peer_torch"], "9.9");
-  const auto& row = json["results"].back();
-  EXPECT_EQ(row["variant"], "torch.compile");
+  EXPECT_EQ(json["context"]["peers"]["torch.compile"], "9.9");
+  const auto found = std::ranges::find_if(
+      json["results"], [](const auto& r) { return r["variant"] == "torch.compile"; });
+  ASSERT_NE(found, json["results"].end());
+  const auto& row = *found;
   EXPECT_EQ(row["median_ms"], 2.5);
   EXPECT_EQ(row["first_call_ms"], 9000);
   EXPECT_EQ(row["kernels"], 2);
@@ -195,3 +158,4 @@ TEST(Cli, ExplainShowsTheReport) {
 }
 
 }  // namespace
+}  // namespace graft::test

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <string>
@@ -54,12 +55,41 @@ TEST(Timer, StopsAtTheTimeForAllVariants) {
   EXPECT_LE(samples[0].ms.size(), 11u);
 }
 
+TEST(Timer, WaitsForTheSteadyState) {
+  double now = 3000;
+  const auto falling = [&] { busy(now = std::max(300.0, 0.85 * now)); };
+  const auto samples =
+      measure({{"falls", falling}}, {.min_time = 0, .min_samples = 5, .max_samples = 5});
+  EXPECT_TRUE(samples[0].steady);
+  EXPECT_GE(samples[0].warmup_calls, 14) << "it takes 14 calls to fall";
+  EXPECT_EQ(now, 300);
+
+  double us = 20000;
+  const auto endless = [&] { busy(us *= 0.95); };
+  const auto never = measure({{"falls on", endless}}, {.min_time = 0,
+                                                       .min_samples = 1,
+                                                       .max_samples = 1,
+                                                       .max_warmup_time = 0.1,
+                                                       .min_sample_us = 0});
+  EXPECT_FALSE(never[0].steady);
+}
+
+TEST(Timer, GoesOnUntilItIsPreciseOrTimeIsUp) {
+  const auto steady = [] { busy(200); };
+  MeasureOptions options{.min_time = 0.01, .max_time = 0.2, .min_samples = 5, .warmup = 0};
+  options.precision = 1;  // at once
+  const size_t few = measure({{"a", steady}, {"b", steady}}, options)[0].ms.size();
+  options.precision = 1e-9;  // never
+  const size_t many = measure({{"a", steady}, {"b", steady}}, options)[0].ms.size();
+  EXPECT_GT(many, 4 * few);
+}
+
 TEST(Timer, ReportsProgress) {
   double last = -1;
   MeasureOptions options{
       .min_time = 0, .min_samples = 3, .max_samples = 3, .warmup = 0, .min_sample_us = 0};
   options.progress = [&](double done, const std::string& name) {
-    EXPECT_EQ(name, "x");
+    EXPECT_TRUE(name.starts_with("x")) << name;
     EXPECT_GE(done, 0);
     EXPECT_LE(done, 1);
     last = done;

@@ -11,12 +11,12 @@
 
 #include "lab/compare.h"
 #include "workloads/hand/hand.h"
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace graft::workloads {
 namespace {
 
-constexpr Options kSmall{.seed = 1, .small = true};
+const Options kSmall{.seed = 1, .small = true};
 
 /// How close hand-written results come to eager's; 0 is bitwise. Relative, for each output in turn.
 const std::map<std::string, std::vector<double>> kHandTolerance{
@@ -77,7 +77,9 @@ TEST_P(Region, CompiledAgrees) {
     const lab::Comparison c = lab::compare(expected, compiled.outputs());
     ASSERT_TRUE(c.same_form) << "call " << call;
     // A reduction may add in another order; everything else has eager's bits.
-    const bool reduces = GetParam() == "rmsnorm_bf16" || GetParam() == "softmax_f32";
+    static const std::set<std::string> kReduce{"rmsnorm_bf16", "softmax_f32", "attention_f32",
+                                               "block_f32"};
+    const bool reduces = kReduce.contains(GetParam());
     ASSERT_TRUE(c.bitwise || reduces) << "call " << call << ": " << c.text() << '\n'
                                       << compiled.report();
     ASSERT_LT(c.max_abs_diff, 0.05);
@@ -85,6 +87,17 @@ TEST_P(Region, CompiledAgrees) {
   }
   EXPECT_NE(compiled.report().verdict, Verdict::Mismatch) << compiled.report();
   EXPECT_NE(compiled.report().verdict, Verdict::Failed) << compiled.report();
+}
+
+TEST_P(Region, OtherImplementationsAgree) {
+  const Instance region = instance();
+  const Tensors expected = region.eager.outputs();
+  for (const auto& [name, call] : region.others) {
+    call.run();
+    EXPECT_LT(lab::relative_error(call.outputs(), expected), 1e-5) << name;
+    EXPECT_TRUE(lab::compare(call.outputs(), call.outputs()).bitwise)
+        << name << " changes its inputs";
+  }
 }
 
 TEST_P(Region, HandAgrees) {

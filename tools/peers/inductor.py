@@ -1,38 +1,21 @@
 #!/usr/bin/env python3
-"""The peer: torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp, inputs of the same shapes.
+"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp, inputs of the same shapes.
 
-usage: inductor.py [--threads N] [--min-time S] CASE...
-       inductor.py [--threads N] [--min-time S] -        case names from standard input, until it ends
+usage: inductor.py [--threads N] [--min-time S] CASE... [--config AXIS=VALUE...]
+       inductor.py -        requests from standard input, as docs/peers.md says
 
-Prints one JSON line to begin with ({"torch": version} or {"error": why}) and one a case: samples of the compiled
-function in milliseconds a call, eager Python's median, what the first call took, and how far the results are from
-eager's. A case that fails is {"case", "error"}. `graft bench --peers` runs this in turns with its own cases; a fresh
-TORCHINDUCTOR_CACHE_DIR makes the first calls cold ones.
+Besides the protocol's fields an answer has eager Python's median. `graft bench --peers` runs this in turns with its own
+cases; a fresh TORCHINDUCTOR_CACHE_DIR makes the first calls cold ones.
 """
 
-import argparse
-import json
-import os
-import statistics
-import sys
-import time
-
-
-def say(line):
-    print(json.dumps(line), file=answers, flush=True)
-
-
-# Compilers write to standard output too; answers keep the pipe to themselves.
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
+import protocol
 
 try:
     import torch
     import torch._inductor.metrics
     import torch.nn.functional as F
 except ImportError as error:
-    say({"error": f"'import torch' failed ({error})"})
-    sys.exit(1)
+    protocol.absent("torch.compile", "torch", error)
 
 
 def rope_tables(sequence, head_size, dtype):
@@ -52,7 +35,7 @@ def rope(q, k, cos, sin):
     return q * c + rotate_half(q) * s, k * c + rotate_half(k) * s
 
 
-def qkv_rope(qkv, cos, sin, heads=16):
+def qkv_rope(qkv, cos, sin, heads):
     batch, sequence, width = qkv.shape
     q, k, v = qkv.view(batch, sequence, 3, heads, width // 3 // heads).permute(2, 0, 3, 1, 4).unbind(0)
     q, k = rope(q, k, cos, sin)
@@ -106,17 +89,26 @@ def rope_case(dtype, batch=2, heads=16, sequence=2048, head_size=128):
     return rope, (q, k, *rope_tables(sequence, head_size, dtype))
 
 
-def swiglu_case(dtype):
-    return swiglu, tuple(torch.randn(4096, 5632).to(dtype) for _ in range(2))
+def qkv_rope_case(dtype, batch=2, heads=16, sequence=2048, head_size=128):
+    qkv = torch.randn(batch, sequence, 3 * heads * head_size).to(dtype)
+    return qkv_rope, (qkv, *rope_tables(sequence, head_size, dtype), heads)
 
 
-def rmsnorm_case(dtype):
-    x, r = (torch.randn(4096, 2048).to(dtype) for _ in range(2))
-    return rmsnorm_residual, (x, r, torch.ones(2048).to(dtype))
+def swiglu_case(dtype, rows=4096, columns=5632):
+    return swiglu, tuple(torch.randn(rows, columns).to(dtype) for _ in range(2))
 
 
-def component_case():
-    shapes = (2, 512, 768), (768, 1200), (2, 512, 1200), (1200, 768)
+def rmsnorm_case(dtype, rows=4096, columns=2048):
+    x, r = (torch.randn(rows, columns).to(dtype) for _ in range(2))
+    return rmsnorm_residual, (x, r, torch.ones(columns).to(dtype))
+
+
+def softmax_case(heads=16, sequence=1024):
+    return softmax_mask, (torch.randn(heads, sequence, sequence), torch.randn(sequence, sequence))
+
+
+def component_case(batch=2, sequence=512, width=768, parts=1200):
+    shapes = (batch, sequence, width), (width, parts), (batch, sequence, parts), (parts, width)
     x, V, mask, U = (torch.randn(shape) for shape in shapes)
     return component, (x, V, mask.uniform_(), U)
 
@@ -130,42 +122,52 @@ def gptq_case(rows=2048, columns=128):
     return gptq_block, (W, Hinv, W.abs().amax(1) / 8, torch.full((rows,), 8.0))
 
 
-def adamw_case():
-    return adamw, tuple([torch.rand(1024, 1024) for _ in range(8)] for _ in range(4))
+def adamw_case(side=1024):
+    return adamw, tuple([torch.rand(side, side) for _ in range(8)] for _ in range(4))
 
 
-BF16, F32 = torch.bfloat16, torch.float32
+def attention(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5, -1) @ v
+
+
+def attention_case(batch=2, heads=8, sequence=512, head_size=64):
+    return attention, tuple(torch.randn(batch, heads, sequence, head_size) for _ in range(3))
+
+
+def block(x, weights, heads):
+    w, (batch, sequence, width) = weights, x.shape
+    qkv = F.linear(F.layer_norm(x, (width,), w[0], w[1]), w[2], w[3])
+    q, k, v = qkv.view(batch, sequence, 3, heads, width // heads).permute(2, 0, 3, 1, 4).unbind(0)
+    mixed = attention(q, k, v).transpose(1, 2).reshape(batch, sequence, width)
+    h = x + F.linear(mixed, w[4], w[5])
+    up = F.gelu(F.linear(F.layer_norm(h, (width,), w[6], w[7]), w[8], w[9]))
+    return h + F.linear(up, w[10], w[11])
+
+
+def block_case(batch=2, sequence=128, width=256, heads=8):
+    norm = lambda: [torch.ones(width), torch.zeros(width)]
+    linear = lambda to, of: [torch.randn(to, of) / of**0.5, torch.randn(to) * 0.02]
+    attend = norm() + linear(3 * width, width) + linear(width, width)
+    weights = attend + norm() + linear(4 * width, width) + linear(width, 4 * width)
+    return block, (torch.randn(batch, sequence, width), weights, heads)
+
+
+BF16, F32 = {"dtype": torch.bfloat16}, {"dtype": torch.float32}
 CASES = {
-    "rope_f32": lambda: rope_case(F32),
-    "rope_bf16": lambda: rope_case(BF16),
-    "qkv_rope_bf16": lambda: (qkv_rope, (torch.randn(2, 2048, 6144).to(BF16), *rope_tables(2048, 128, BF16))),
-    "rmsnorm_bf16": lambda: rmsnorm_case(BF16),
-    "swiglu_bf16": lambda: swiglu_case(BF16),
-    "swiglu_f32": lambda: swiglu_case(F32),
-    "softmax_f32": lambda: (softmax_mask, (torch.randn(16, 1024, 1024), torch.randn(1024, 1024))),
-    "component_f32": component_case,
-    "gptq_block": gptq_case,
-    "adamw_f32": adamw_case,
-    "tiny_rope_f32": lambda: rope_case(F32, 1, 4, 16, 64),
+    "rope_f32": (rope_case, F32),
+    "rope_bf16": (rope_case, BF16),
+    "qkv_rope_bf16": (qkv_rope_case, BF16),
+    "rmsnorm_bf16": (rmsnorm_case, BF16),
+    "swiglu_bf16": (swiglu_case, BF16),
+    "swiglu_f32": (swiglu_case, F32),
+    "softmax_f32": (softmax_case, {}),
+    "component_f32": (component_case, {}),
+    "gptq_block": (gptq_case, {}),
+    "adamw_f32": (adamw_case, {}),
+    "attention_f32": (attention_case, {}),
+    "block_f32": (block_case, {}),
+    "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
 }
-
-
-def call_ms(function, args, calls=1):
-    start = time.perf_counter()
-    for _ in range(calls):
-        function(*args)
-    return (time.perf_counter() - start) * 1e3 / calls
-
-
-def samples_ms(function, args, min_time, least=10, most=1000):
-    """As lab/timer.cpp: a sample of a quick function is a batch of calls of at least 50 µs."""
-    for _ in range(3):
-        function(*args)
-    batch = max(1, round(0.05 / max(call_ms(function, args), 1e-6) + 0.5))
-    out, start = [], time.perf_counter()
-    while len(out) < most and (len(out) < least or time.perf_counter() - start < min_time):
-        out.append(call_ms(function, args, batch))
-    return out
 
 
 def difference(expected, got):
@@ -184,46 +186,30 @@ def as_list(result):
     return [result] if isinstance(result, torch.Tensor) else list(result)
 
 
-def measure(name, min_time):
-    if name not in CASES:
-        return {"case": name, "error": f"no case '{name}'; expected one of {', '.join(CASES)}"}
+def measure(request):
+    make, fixed = protocol.find_case(CASES, request.case)
+    arguments = protocol.sizes(make, fixed, request.config)
+    torch.set_num_threads(request.threads)
     torch._dynamo.reset()
     torch.manual_seed(0)
-    function, args = CASES[name]()
-    expected = function(*args)
-    compiled = torch.compile(function)
-    torch._inductor.metrics.reset()
-    first_call_ms = call_ms(compiled, args)
-    bitwise, largest = difference(expected, compiled(*args))
-    samples = samples_ms(compiled, args, min_time)
-    return {
-        "case": name,
-        "samples_ms": samples,
-        "eager_python_ms": statistics.median(samples_ms(function, args, min_time)),
-        "first_call_ms": first_call_ms,
-        "compile_ms": max(0.0, first_call_ms - statistics.median(samples)),
-        "kernels": torch._inductor.metrics.generated_kernel_count,
-        "bitwise": bitwise,
-        "max_abs_diff": largest,
-    }
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--min-time", type=float, default=1.0)
-    parser.add_argument("case", nargs="+")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    say({"torch": torch.__version__})
-    names = (line.strip() for line in sys.stdin) if options.case == ["-"] else options.case
-    for name in names:
-        try:
-            with torch.no_grad():
-                say(measure(name, options.min_time))
-        except Exception as error:  # one case's failure leaves the others
-            say({"case": name, "error": f"{type(error).__name__}: {error}"})
+    with torch.no_grad():
+        function, args = make(**arguments)
+        expected = function(*args)
+        compiled = torch.compile(function)
+        torch._inductor.metrics.reset()
+        first_call_ms = protocol.call_ms(lambda: compiled(*args))
+        bitwise, largest = difference(expected, compiled(*args))
+        return protocol.measured(
+            request,
+            "torch.compile",
+            lambda: compiled(*args),
+            first_call_ms,
+            lambda: function(*args),
+            kernels=torch._inductor.metrics.generated_kernel_count,
+            bitwise=bitwise,
+            max_abs_diff=largest,
+        )
 
 
 if __name__ == "__main__":
-    main()
+    protocol.run("torch.compile", torch.__version__, measure, __doc__)

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace graft::workloads::hand {
 

@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace graft::workloads::hand {
 

@@ -9,7 +9,7 @@
 
 #include "workloads/minilm/model.h"
 #include "workloads/minilm/regions.h"
-#include "workloads/workload.h"
+#include "graft/workload.h"
 
 namespace graft::workloads::minilm {
 

@@ -1,0 +1,80 @@
+// The graft command: one file a subcommand.
+
+#include <graft/workload.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+
+#include "cli/bench.h"
+#include "cli/check.h"
+#include "cli/compare.h"
+#include "cli/demo.h"
+#include "cli/env.h"
+#include "cli/explain.h"
+#include "cli/history.h"
+#include "cli/list.h"
+#include "cli/memory.h"
+#include "cli/profile.h"
+#include "cli/report.h"
+#include "cli/study.h"
+#include "cli/usage.h"
+#include "cli/version.h"
+
+namespace graft {
+namespace {
+
+constexpr int kUsage = 1;
+
+/// CLI11 says which words it could not place; a mistyped subcommand deserves the one that was
+/// meant.
+void check_subcommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  throw cli::UsageError("there is no subcommand '" + std::string(argv[1]) + "'; " +
+                        cli::did_you_mean(argv[1], names) + " 'graft --help' explains each.");
+}
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+  CLI::App app("torch.compile for LibTorch programs, and a laboratory that measures what it gains.",
+               "graft");
+  app.set_version_flag("--version", std::string("graft ") + cli::kVersion);
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("graft: ") + error.what() +
+           "\nRun 'graft --help' or 'graft SUBCOMMAND --help' to see what is expected.\n";
+  });
+  cli::add_demo(app);
+  cli::add_list(app);
+  cli::add_bench(app);
+  cli::add_check(app);
+  cli::add_compare(app);
+  cli::add_history(app);
+  cli::add_explain(app);
+  cli::add_memory(app);
+  cli::add_profile(app);
+  cli::add_study(app);
+  cli::add_env(app);
+  cli::add_report(app);
+  try {
+    check_subcommand(app, argc, argv);
+    app.parse(argc, argv);  // runs the subcommand
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();  // a subcommand's verdict
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0
+                                : kUsage;  // CLI11's own codes start at 100; help and version are 0
+  } catch (const std::exception& error) {
+    std::cerr << "graft: " << error.what() << '\n';
+    return kUsage;
+  }
+  return 0;
+}
+
+}  // namespace graft

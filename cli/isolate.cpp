@@ -1,0 +1,180 @@
+#include "cli/isolate.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <memory>
+
+#include "cli/measure_case.h"
+#include "cli/usage.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kResultFd = 3;
+
+json spec_of(const Case& c, const std::string& variant, const BenchOptions& o) {
+  const lab::MeasureOptions m = o.measuring();
+  return {{"workload", c.workload->name},
+          {"config", c.config},
+          {"variant", variant},
+          {"threads", at::get_num_threads()},
+          {"seed", o.seed},
+          {"small", o.small},
+          {"min_time", m.min_time},
+          {"max_time", m.max_time},
+          {"precision", m.precision},
+          {"min_samples", m.min_samples},
+          {"warmup", m.warmup},
+          {"numerics", static_cast<int>(o.compile.numerics)},
+          {"mode", static_cast<int>(o.compile.mode)}};
+}
+
+/// On the first `threads` CPUs of those that are allowed: threads do not wander in the middle of a
+/// sample.
+void pin(int threads) {
+  cpu_set_t allowed, chosen;
+  CPU_ZERO(&allowed);
+  CPU_ZERO(&chosen);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&chosen) < threads; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &chosen);
+  sched_setaffinity(0, sizeof chosen, &chosen);
+}
+
+void run_child(const std::string& text) {
+  const json spec = json::parse(text);
+  BenchOptions o;
+  o.seed = spec["seed"], o.small = spec["small"];
+  o.min_time = spec["min_time"], o.max_time = spec["max_time"];
+  o.precision = spec["precision"], o.min_samples = spec["min_samples"], o.warmup = spec["warmup"];
+  o.compile.numerics = static_cast<Numerics>(spec["numerics"].get<int>());
+  o.compile.mode = static_cast<Mode>(spec["mode"].get<int>());
+  o.variants = {spec["variant"]};
+  pin(spec["threads"]);
+  at::set_num_threads(spec["threads"]);
+  const c10::NoGradGuard no_grad;
+  const Case c{&workload_or_throw(spec["workload"]), spec["config"]};
+  lab::Run run;
+  run.context = json::object();
+  try {
+    run.rows.push_back(measure_alone(c, spec["variant"], o));
+  } catch (const UsageError&) {
+    throw;
+  } catch (const std::exception& error) {
+    lab::Row row;
+    row.status = lab::Status::Failed;
+    row.error = std::string(error.what()).substr(0, std::string(error.what()).find('\n'));
+    run.rows.push_back(row);
+  }
+  const std::string out = lab::to_json(run).dump();
+  for (size_t at = 0; at < out.size();) {
+    const ssize_t wrote = write(kResultFd, out.data() + at, out.size() - at);
+    if (wrote <= 0) throw std::runtime_error("the process that asked for the row has gone");
+    at += static_cast<size_t>(wrote);
+  }
+}
+
+struct Ended {
+  std::string text;
+  bool timeout = false;
+  int status = 0;
+};
+
+/// Reads to the end, or kills at the time-out.
+Ended wait_for(pid_t child, int from, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  Ended out;
+  char buffer[1 << 14];
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    pollfd ready{from, POLLIN, 0};
+    const int polled = poll(&ready, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled == 0) {
+      out.timeout = true;
+      kill(child, SIGKILL);
+      break;
+    }
+    const ssize_t got = read(from, buffer, sizeof buffer);
+    if (got <= 0) break;
+    out.text.append(buffer, static_cast<size_t>(got));
+  }
+  while (waitpid(child, &out.status, 0) < 0 && errno == EINTR) {
+  }
+  return out;
+}
+
+}  // namespace
+
+lab::Row measure_in_process(const Case& c, const std::string& variant,
+                            const BenchOptions& options) {
+  const std::string spec = spec_of(c, variant, options).dump();
+  lab::Row row;
+  row.name = c.workload->name;
+  row.config = c.config;
+  row.variant = variant;
+  row.threads = at::get_num_threads();
+  row.isolated = true;
+  int result[2];
+  if (pipe2(result, O_CLOEXEC) != 0)
+    throw std::runtime_error(std::string("no pipe for a process: ") + std::strerror(errno));
+  const pid_t child = fork();
+  if (child == 0) {
+    if (result[1] == kResultFd)
+      fcntl(kResultFd, F_SETFD, 0);
+    else
+      dup2(result[1], kResultFd);
+    execl("/proc/self/exe", "graft", "bench-child", spec.c_str(), nullptr);
+    _exit(127);
+  }
+  close(result[1]);
+  if (child < 0) {
+    close(result[0]);
+    throw std::runtime_error(std::string("no process for a variant: ") + std::strerror(errno));
+  }
+  const Ended ended = wait_for(child, result[0], options.timeout);
+  close(result[0]);
+  if (ended.timeout) {
+    row.status = lab::Status::Timeout;
+    row.error = "took longer than " + std::to_string(static_cast<int>(options.timeout)) +
+                " s; give it more with --timeout";
+  } else if (WIFSIGNALED(ended.status)) {
+    row.status = lab::Status::Crashed;
+    row.error = std::string("ended by signal ") + std::to_string(WTERMSIG(ended.status)) + " (" +
+                strsignal(WTERMSIG(ended.status)) + ")";
+  } else if (WEXITSTATUS(ended.status) != 0) {
+    row.status = lab::Status::Failed;
+    row.error = "its process ended with code " + std::to_string(WEXITSTATUS(ended.status));
+  } else {
+    const lab::Row got =
+        lab::run_from_json(json::parse(ended.text), "a variant's process").rows.at(0);
+    if (got.status == lab::Status::Ok) return got;
+    row.status = got.status, row.error = got.error;
+  }
+  return row;
+}
+
+void add_bench_child(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench-child", "One variant, for 'bench --isolate'");
+  command->group("");  // not for people
+  const auto spec = std::make_shared<std::string>();
+  command->add_option("spec", *spec)->required();
+  command->callback([spec] { run_child(*spec); });
+}
+
+}  // namespace graft::cli

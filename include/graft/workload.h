@@ -1,0 +1,176 @@
+// A benchmark region with its inputs: what the laboratory can run, compile, compare and time.
+//
+// Adding one to Graft is a plain function in regions.cpp and a short maker of inputs in
+// region_cases.cpp, with a row there; a program of one's own calls add() and run_command().
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "graft/graft.h"
+
+namespace graft::workloads {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// One way to compute a region on its inputs.
+struct Call {
+  std::function<void()> run;  ///< what is timed: results are made and dropped
+  std::function<Tensors()>
+      outputs;  ///< the same call, its tensors flattened in order, for comparison
+  explicit operator bool() const { return static_cast<bool>(run); }
+};
+
+struct CompiledCall : Call {
+  std::function<Report()> report;
+  std::function<std::string()> explain;
+  std::function<void()> wait;
+};
+
+struct Instance {
+  Call eager;
+  std::function<CompiledCall(graft::Options)> compile;
+  Call hand;  ///< hand-written C++ as the physical reference; empty where there is none
+  /// More implementations by name: ATen's fused operator, another library's.
+  std::vector<std::pair<std::string, Call>> others;
+  std::function<Tensors()>
+      fp64;  ///< eager on the inputs in double: the reference for a reduction's error
+  int64_t input_bytes = 0;
+  double flops = 0, samples = 0, tokens = 0;  ///< of a call, where they mean something
+};
+
+/// A parameter that a sweep can change.
+struct Axis {
+  std::string name;   ///< "rows"
+  std::string value;  ///< at which it is measured unless told otherwise
+  std::string small;  ///< for tests; odd so that vector loops have tails
+  std::string what;   ///< one line: "rows of x"
+};
+
+struct Options {
+  uint64_t seed = 0;
+  bool small = false;                              ///< the axes' small values
+  std::map<std::string, std::string> config = {};  ///< axis → value, over the axes' own
+
+  /// An axis's value. Throws std::invalid_argument naming the axis if it is not of that kind.
+  const std::string& text(const std::string& axis) const;
+  int64_t integer(const std::string& axis) const;                 ///< at least 1
+  at::ScalarType dtype(const std::string& axis = "dtype") const;  ///< f64, f32, f16, bf16
+};
+
+struct Workload {
+  std::string name;
+  std::string summary;
+  std::vector<Axis> axes;
+  /// Called with every axis in the options.
+  std::function<Instance(const Options&)> build;
+
+  /// Axes that the options leave out take their own values. Throws std::invalid_argument for an
+  /// axis that the workload does not have.
+  Instance make(const Options& options) const;
+};
+
+/// Every workload, in the order of the tables.
+const std::vector<Workload>& workloads();
+/// Adds one of the user's own, before the first use of workloads(). Throws std::invalid_argument if
+/// the name is taken.
+void add(Workload workload);
+/// Null if there is none of this name.
+const Workload* find_workload(std::string_view name);
+
+namespace detail {
+
+inline void flatten(const at::Tensor& t, Tensors& out) {
+  out.push_back(t);
+}
+inline void flatten(const Tensors& list, Tensors& out) {
+  out.insert(out.end(), list.begin(), list.end());
+}
+template <class... T>
+void flatten(const std::tuple<T...>& results, Tensors& out) {
+  std::apply([&](const auto&... result) { (flatten(result, out), ...); }, results);
+}
+
+inline int64_t bytes_of(const at::Tensor& t) {
+  return static_cast<int64_t>(t.nbytes());
+}
+inline int64_t bytes_of(const Tensors& list) {
+  int64_t sum = 0;
+  for (const at::Tensor& t : list) sum += bytes_of(t);
+  return sum;
+}
+inline int64_t bytes_of(int64_t) {
+  return 0;
+}
+
+inline at::Tensor in_double(const at::Tensor& t) {
+  return t.is_floating_point() ? t.to(at::kDouble) : t;
+}
+inline Tensors in_double(Tensors list) {
+  for (at::Tensor& t : list) t = in_double(t);
+  return list;
+}
+inline int64_t in_double(int64_t scalar) {
+  return scalar;
+}
+
+template <class F, class Args>
+Tensors outputs_of(const F& f, const Args& args) {
+  Tensors out;
+  flatten(std::apply(f, args), out);
+  return out;
+}
+
+template <class F, class Args>
+Call call_of(const F& f, const std::shared_ptr<Args>& args) {
+  return {[f, args] { (void)std::apply(f, *args); }, [f, args] { return outputs_of(f, *args); }};
+}
+
+}  // namespace detail
+
+/// Another implementation for Instance::others: `f` on these inputs.
+template <class F, class... Args>
+Call call_of(F f, Args... inputs) {
+  return detail::call_of(f, std::make_shared<std::tuple<Args...>>(std::move(inputs)...));
+}
+
+/// The region `f` on these inputs: tensors, lists of tensors, and integers.
+template <class F, class... Args>
+Instance instance_of(F f, Args... inputs) {
+  const auto args = std::make_shared<std::tuple<Args...>>(std::move(inputs)...);
+  Instance out;
+  std::apply([&](const Args&... input) { ((out.input_bytes += detail::bytes_of(input)), ...); },
+             *args);
+  out.eager = detail::call_of(f, args);
+  out.compile = [f, args](graft::Options options) {
+    const auto compiled = graft::compile(f, std::move(options));
+    return CompiledCall{detail::call_of(compiled, args), [compiled] { return compiled.report(); },
+                        [compiled] { return compiled.explain(); }, [compiled] { compiled.wait(); }};
+  };
+  out.fp64 = [f, args] {
+    const auto upcast = [](const Args&... input) {
+      return std::tuple<Args...>(detail::in_double(input)...);
+    };
+    return detail::outputs_of(f, std::apply(upcast, *args));
+  };
+  return out;
+}
+
+}  // namespace graft::workloads
+
+namespace graft {
+
+/// The graft command, with the workloads that were added: what a program of one's own returns from
+/// main. Link Graft::lab.
+int run_command(int argc, char** argv);
+
+}  // namespace graft

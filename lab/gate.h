@@ -1,0 +1,45 @@
+// Did anything become slower between two runs? For tables and for continuous integration.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lab/run.h"
+#include "lab/stats.h"
+
+namespace graft::lab {
+
+enum class Outcome {
+  Same,        ///< within what the two runs' own noise allows
+  Faster,      ///< certainly
+  Regression,  ///< certainly slower, or its results changed
+  Ambiguous,   ///< the interval reaches beyond the threshold, but not wholly
+  Missing,     ///< in the baseline, not in the other run, or without samples there
+  New,         ///< not in the baseline
+};
+const char* to_string(Outcome outcome);
+
+struct GateRow {
+  std::string case_name, variant;
+  Outcome outcome = Outcome::Same;
+  double before_ms = 0, after_ms = 0;  ///< medians
+  Ratio change;                        ///< before / after: below 1, it became slower
+  double threshold = 0;                ///< relative change that the two runs' noise alone can make
+  bool relative = false;  ///< both taken as multiples of the run's own reference: what made the
+                          ///< whole machine slower between the runs cancels
+  std::string why;        ///< for outcomes other than Same
+};
+
+struct GateOptions {
+  double least = 0.02;  ///< changes below it are never a regression
+};
+
+/// The threshold of a row is `least` plus how far its median drifted within either run (the first
+/// half of the samples against the second); a change is certain when its whole 95 % interval lies
+/// beyond it.
+std::vector<GateRow> gate(const Run& baseline, const Run& now, const GateOptions& options = {});
+
+/// What differs between the machines or builds of two runs; empty if nothing that matters.
+std::string difference_of_contexts(const Run& a, const Run& b);
+
+}  // namespace graft::lab

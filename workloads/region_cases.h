@@ -1,0 +1,12 @@
+// The workloads that come with Graft: the regions of tools/peers/inductor.py.
+#pragma once
+
+#include <vector>
+
+#include "graft/workload.h"
+
+namespace graft::workloads {
+
+std::vector<Workload> region_cases();
+
+}  // namespace graft::workloads
