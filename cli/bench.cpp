@@ -8,24 +8,22 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "cli/bench_options.h"
+#include "cli/context.h"
 #include "cli/isolate.h"
 #include "cli/measure_case.h"
 #include "cli/peers.h"
 #include "cli/run_table.h"
 #include "cli/usage.h"
-#include "cli/version.h"
-#include "lab/env.h"
 #include "lab/export.h"
 #include "lab/limits.h"
 #include "lab/progress.h"
-#include "lab/report_html.h"
-#include "lab/report_markdown.h"
+#include "lab/report/html.h"
+#include "lab/report/markdown.h"
 #include "lab/table.h"
 
 namespace graft::cli {
@@ -34,19 +32,8 @@ namespace {
 using lab::Row;
 using lab::Run;
 
-/// A busy machine shows in every number; better said before the run than guessed after it.
-void warn_if_busy(double load, int cpus) {
-  if (load < 0.5 * cpus) return;
-  std::cerr << "graft: the machine is busy (load " << lab::number(load, 2) << " on " << cpus
-            << " CPUs): timings will be unsteady; stop other programs first.\n";
-}
-
 nlohmann::json context_of(const BenchOptions& options) {
-  nlohmann::json context = lab::to_json(lab::read_environment(kVersion));
-  char now[32];
-  const std::time_t seconds = std::time(nullptr);
-  std::strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&seconds));
-  context["date"] = now;
+  nlohmann::json context = run_context();
   context["seed"] = options.seed;
   context["small"] = options.small;
   context["options"] = options.identity();
@@ -80,7 +67,7 @@ class Bench {
     run_ = started(options_);  // before the run: the load is not ours yet
     for (const auto& peer : peers_) run_.context["peers"][peer->name()] = peer->version();
     if (!options_.quiet) {
-      warn_if_busy(run_.context.value("load", 0.0), run_.context.value("logical_cpus", 1));
+      warn_if_busy(run_.context);
       progress_ =
           std::make_unique<lab::Progress>(std::cerr, isatty(STDERR_FILENO) == 1, cases_.size());
     }
@@ -118,6 +105,14 @@ class Bench {
     if (progress_) progress_->at(done, what);
   }
 
+  /// What a peer must know of a case: with --small every axis.
+  std::map<std::string, std::string> axes_of(const Case& c) const {
+    std::map<std::string, std::string> out = c.config;
+    if (options_.small)
+      for (const workloads::Axis& axis : c.workload->axes) out.emplace(axis.name, axis.small);
+    return out;
+  }
+
   bool is_done(const Case& c, const std::string& variant) const {
     const Row* row = run_.find(c.name(), variant);
     return row != nullptr && row->status == lab::Status::Ok;
@@ -139,25 +134,10 @@ class Bench {
     for (const auto& peer : peers_) {
       if (is_done(c, peer->name())) continue;
       say(1, peer->name());
-      keep({peer_row(c, *peer)});
+      Row row = peer->measure(c.workload->name, axes_of(c));
+      row.config = c.config;
+      keep({std::move(row)});
     }
-  }
-
-  static Row peer_row(const Case& c, Peer& peer) {
-    const VariantResult got = peer.measure(c.workload->name, c.config);
-    Row row;
-    row.name = c.workload->name;
-    row.config = c.config;
-    row.variant = got.variant;
-    row.threads = at::get_num_threads();
-    row.samples_ms = got.samples_ms;
-    row.first_call_ms = got.first_call_ms;
-    row.compile_ms = got.compile_ms;
-    row.kernels = got.kernels;
-    row.bitwise = got.bitwise;
-    row.max_abs_diff = got.max_abs_diff;
-    if (got.samples_ms.empty()) row.status = lab::Status::Failed, row.error = got.reason;
-    return row;
   }
 
   /// Replaces what an earlier run has of these, and writes the file: a run that is stopped has lost

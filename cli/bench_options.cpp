@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/run_table.h"
 #include "cli/usage.h"
 
 namespace graft::cli {
@@ -184,7 +183,7 @@ void finish_options(CLI::App& command, BenchOptions& o) {
                                    {"--csv", o.csv},
                                    {"--markdown", o.markdown},
                                    {"--html", o.html}})
-    if (!path.empty()) check_writable(flag, path);
+    check_writable(flag, path);
   if (o.resume && o.json.empty())
     throw UsageError("--resume: there is nothing to go on with; name the run's file with --json.");
 }

@@ -13,12 +13,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/context.h"
 #include "cli/run_table.h"
 #include "cli/sweep.h"
 #include "cli/usage.h"
-#include "cli/version.h"
-#include "lab/accuracy.h"
-#include "lab/env.h"
+#include "lab/accuracy/accuracy.h"
 #include "lab/progress.h"
 #include "lab/run.h"
 #include "lab/table.h"
@@ -135,7 +134,7 @@ std::string error_text(double error, int64_t non_finite) {
 }
 
 void add_row(lab::Table& table, const Checked& row) {
-  const Cell judgement = !row.judged ? Cell("")
+  const Cell judgement = !row.judged ? Cell("-")
                          : row.good  ? Cell("good", Style::Good)
                                      : Cell("not good", Style::Bad);
   std::vector<Cell> cells{row.name, row.variant, row.ran};
@@ -215,7 +214,7 @@ void print(const std::vector<Checked>& rows, const CheckOptions& options, bool c
 }
 
 nlohmann::json to_json(const std::vector<Checked>& rows, const CheckOptions& options) {
-  nlohmann::json context = lab::to_json(lab::read_environment(kVersion));
+  nlohmann::json context = run_context();
   context["seed"] = options.seed;
   context["small"] = options.small;
   context["numerics"] = options.compile.numerics == Numerics::Fast ? "fast" : "exact";
@@ -238,7 +237,7 @@ nlohmann::json to_json(const std::vector<Checked>& rows, const CheckOptions& opt
 
 void check(const CheckOptions& options) {
   const std::vector<Case> cases = chosen_cases(options);
-  if (!options.json.empty()) check_writable("--json", options.json);
+  check_writable("--json", options.json);
   if (options.threads > 0) at::set_num_threads(options.threads);
   const c10::NoGradGuard no_grad;  // as bench
   std::unique_ptr<lab::Progress> progress;
@@ -265,7 +264,8 @@ void add_check(CLI::App& app) {
   command->add_option("workload", o->names, "Of 'graft list' (all)");
   command->add_option("--filter", o->filter,
                       "Only workloads whose name has a match of this regular expression");
-  command->add_option("--axis", o->axes, "Sizes to check: rows=64,128; may be repeated");
+  command->add_option("--axis", o->axes, "Sizes to check: rows=64,128; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--seed", o->seed, "Of the inputs (0)");
   command->add_option("--threads", o->threads, "ATen's threads")->check(CLI::Range(1, 1024));
   command->add_flag("--small", o->small, "Tiny inputs of odd sizes");

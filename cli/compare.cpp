@@ -9,7 +9,6 @@
 #include <memory>
 #include <regex>
 
-#include "cli/run_table.h"
 #include "cli/usage.h"
 #include "lab/gate.h"
 #include "lab/table.h"
@@ -115,7 +114,7 @@ nlohmann::json to_json(const std::vector<GateRow>& rows) {
 }
 
 std::vector<GateRow> show(const CompareOptions& options) {
-  if (!options.json.empty()) check_writable("--json", options.json);
+  check_writable("--json", options.json);
   const std::vector<GateRow> rows = rows_of(options);
   print(rows, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
   if (!options.json.empty()) lab::write_file(options.json, to_json(rows).dump(1) + '\n');

@@ -9,16 +9,16 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "cli/demo_measure.h"
+#include "cli/demo_run.h"
+#include "cli/run_table.h"
 #include "cli/usage.h"
 #include "cli/version.h"
 #include "lab/env.h"
+#include "lab/report/html.h"
 #include "lab/table.h"
 
 namespace graft::cli {
@@ -30,13 +30,6 @@ using lab::number;
 using lab::Style;
 using workloads::minilm::Attention;
 using workloads::minilm::Cut;
-
-const char* name_of(Attention attention) {
-  return attention == Attention::Sdpa ? "sdpa" : "explicit";
-}
-const char* name_of(Cut cut) {
-  return cut == Cut::Elementwise ? "elementwise" : "blocks";
-}
 
 // "1.25x (1.22-1.29)": green when the interval lies above 1, red when below.
 Cell ratio_cell(const lab::Ratio& ratio) {
@@ -50,11 +43,7 @@ Cell result_cell(const lab::Comparison& result) {
                                             : Style::Bad};
 }
 
-struct Results {
-  std::vector<RegionRow> regions;
-  std::vector<ModelRow> model;
-  std::vector<NearestRow> nearest;
-};
+using Results = DemoResults;
 
 void print_model(const Results& results, bool color) {
   std::cout << lab::styled("Sentences into vectors: all-MiniLM-L6-v2, real weights, fp32",
@@ -77,7 +66,7 @@ void print_model(const Results& results, bool color) {
                number(lab::median(row.compiled.ms)), ratio_cell(row.speedup),
                number(lab::median(row.alone.ms)), result_cell(row.result),
                number(lab::median(row.tuned.ms)), ratio_cell(row.tuned_speedup),
-               result_cell(row.tuned_result), Cell(name_of(row.baseline), Style::Dim)});
+               result_cell(row.tuned_result), Cell(attention_name(row.baseline), Style::Dim)});
   }
   table.print(std::cout, color);
   std::cout << "eager: the faster of its two attentions. with pool: eager under graft::PoolGuard, "
@@ -154,70 +143,6 @@ void print_nearest(const Results& results, bool color) {
             << '\n';
 }
 
-nlohmann::json to_json(const lab::Samples& samples) {
-  return {{"median_ms", lab::median(samples.ms)}, {"batch", samples.batch}, {"ms", samples.ms}};
-}
-nlohmann::json to_json(const lab::Ratio& ratio) {
-  return {{"ratio", ratio.ratio}, {"lo", ratio.lo}, {"hi", ratio.hi}};
-}
-nlohmann::json to_json(const lab::Comparison& result) {
-  return {{"bitwise", result.bitwise},
-          {"same_form", result.same_form},
-          {"max_abs_diff", result.max_abs_diff}};
-}
-
-nlohmann::json to_json(const Results& results, const DemoOptions& options,
-                       const lab::Environment& environment) {
-  nlohmann::json out = {{"schema_version", 1},
-                        {"command", "demo"},
-                        {"environment", lab::to_json(environment)},
-                        {"cut", name_of(options.cut)},
-                        {"attention", name_of(options.attention)}};
-  for (const ModelRow& row : results.model) {
-    out["model"].push_back({{"batch", row.batch},
-                            {"length", row.length},
-                            {"baseline_attention", name_of(row.baseline)},
-                            {"eager", to_json(row.eager)},
-                            {"eager_with_pool", to_json(row.pooled)},
-                            {"compiled", to_json(row.compiled)},
-                            {"compiled_alone", to_json(row.alone)},
-                            {"max_autotune", to_json(row.tuned)},
-                            {"speedup", to_json(row.speedup)},
-                            {"max_autotune_speedup", to_json(row.tuned_speedup)},
-                            {"max_autotune_result", to_json(row.tuned_result)},
-                            {"pool_speedup", to_json(row.pool_speedup)},
-                            {"result", to_json(row.result)}});
-  }
-  for (const RegionRow& row : results.regions) {
-    const double calls = row.break_even_calls();
-    out["regions"].push_back(
-        {{"name", row.name},
-         {"calls_per_encode", row.calls_per_encode},
-         {"eager", to_json(row.eager)},
-         {"compiled", to_json(row.compiled)},
-         {"speedup", to_json(row.speedup)},
-         {"result", to_json(row.result)},
-         {"first_call_ms", row.first_call_ms},
-         {"compile_ms", row.report.compile_ms},
-         {"break_even_calls", std::isfinite(calls) ? nlohmann::json(calls) : nlohmann::json()},
-         {"verdict", to_string(row.report.verdict)},
-         {"reason", row.report.reason},
-         {"kernels", row.report.kernels},
-         {"kernels_compiled", row.report.kernels_compiled}});
-  }
-  for (const NearestRow& row : results.nearest) {
-    nlohmann::json found;
-    for (size_t i = 0; i < row.eager.size(); ++i) {
-      found.push_back({{"eager", row.eager[i].index},
-                       {"eager_similarity", row.eager[i].similarity},
-                       {"compiled", row.compiled[i].index},
-                       {"compiled_similarity", row.compiled[i].similarity}});
-    }
-    out["nearest"].push_back({{"query", row.query}, {"found", found}});
-  }
-  return out;
-}
-
 }  // namespace
 
 int run_demo(const DemoOptions& options) try {
@@ -225,12 +150,8 @@ int run_demo(const DemoOptions& options) try {
   const c10::InferenceMode inference;
   const bool color = !options.no_color && lab::colour_wanted(STDOUT_FILENO);
   const lab::Environment environment = lab::read_environment(kVersion);
-  // Opened before the work: a path that cannot be written is better known now.
-  std::ofstream json;
-  if (!options.json.empty()) {
-    json.open(options.json);
-    if (!json) throw std::runtime_error(options.json + " cannot be written");
-  }
+  for (const auto& [flag, path] : {std::pair("--json", options.json), {"--html", options.html}})
+    check_writable(flag, path);
 
   Results results;
   {
@@ -245,10 +166,9 @@ int run_demo(const DemoOptions& options) try {
   print_model(results, color);
   print_regions(results, color);
   print_nearest(results, color);
-  if (json.is_open()) {
-    json << to_json(results, options, environment).dump(1) << '\n';
-    if (!json.flush()) throw std::runtime_error(options.json + " could not be written to its end");
-  }
+  const lab::Run run = run_of(results, options);
+  if (!options.json.empty()) lab::write_file(options.json, lab::to_json(run).dump(1) + '\n');
+  if (!options.html.empty()) lab::write_file(options.html, lab::html_report({{"MiniLM", run}}));
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "graft demo: " << error.what() << '\n';
@@ -263,6 +183,7 @@ void add_demo(CLI::App& app) {
                    "MiniLM's folder (default: where tools/setup.sh puts it)");
   demo->add_flag("--quick", options->quick, "Fewer samples: a first look, with wider intervals");
   demo->add_option("--json", options->json, "Write the results and every sample to this file");
+  demo->add_option("--html", options->html, "Write a page with pictures to this file");
   demo->add_flag("--no-color", options->no_color, "Plain text");
   add_compile_flags(*demo, options->compile);
   demo->add_option("--threads", options->threads, "Intra-op threads (default: ATen's choice)")

@@ -19,6 +19,7 @@ struct DemoOptions {
   std::filesystem::path model;  ///< MiniLM's folder; empty: the one that tools/setup.sh fetches
   bool quick = false;  ///< fewer samples: a first look in half a minute, with wider intervals
   std::string json;    ///< write every sample to this file
+  std::string html;    ///< write a page with pictures to this file
   bool no_color = false;
   graft::Options compile;
   int threads = 0;  ///< 0: ATen's choice

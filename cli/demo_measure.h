@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/demo.h"
-#include "lab/compare.h"
+#include "lab/accuracy/compare.h"
 #include "lab/progress.h"
 #include "lab/stats.h"
 #include "lab/timer.h"

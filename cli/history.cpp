@@ -12,7 +12,6 @@
 #include <memory>
 #include <regex>
 
-#include "cli/run_table.h"
 #include "cli/usage.h"
 #include "lab/export.h"
 #include "lab/run.h"
@@ -126,8 +125,8 @@ struct ExportOptions {
 void write_exports(const ExportOptions& options) {
   if (options.csv.empty() && options.google.empty())
     throw UsageError("export: nothing to write; name a file with --csv or --google-benchmark.");
-  if (!options.csv.empty()) check_writable("--csv", options.csv);
-  if (!options.google.empty()) check_writable("--google-benchmark", options.google);
+  check_writable("--csv", options.csv);
+  check_writable("--google-benchmark", options.google);
   const lab::Run run = lab::read_run(options.run);
   if (!options.csv.empty()) lab::write_file(options.csv, lab::to_csv(run));
   if (!options.google.empty())

@@ -6,8 +6,8 @@
 
 #include <iostream>
 
-#include "lab/table.h"
 #include "graft/workload.h"
+#include "lab/table.h"
 
 namespace graft::cli {
 

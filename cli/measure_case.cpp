@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "cli/usage.h"
-#include "lab/compare.h"
+#include "lab/accuracy/compare.h"
 #include "lab/device.h"
 
 namespace graft::cli {

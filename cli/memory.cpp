@@ -1,5 +1,7 @@
 #include "cli/memory.h"
 
+#include "cli/context.h"
+
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <graft/pool.h>
@@ -17,14 +19,12 @@
 
 #include "cli/memory_findings.h"
 #include "cli/usage.h"
-#include "cli/version.h"
-#include "lab/env.h"
-#include "lab/memory.h"
-#include "lab/run.h"
-#include "lab/sentinel.h"
-#include "lab/storage.h"
-#include "lab/table.h"
 #include "graft/workload.h"
+#include "lab/memory/memory.h"
+#include "lab/memory/sentinel.h"
+#include "lab/memory/storage.h"
+#include "lab/run.h"
+#include "lab/table.h"
 
 namespace graft::cli {
 namespace {
@@ -42,26 +42,10 @@ struct MemoryChoice {
   bool colour() const { return !no_color && lab::colour_wanted(STDOUT_FILENO); }
 };
 
-/// Throws now rather than after the run, if no file can be made there.
-void check_target(const char* flag, const std::string& path) {
-  if (path.empty()) return;
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  std::string why;
-  if (std::filesystem::is_directory(path)) {
-    why = "which is a folder";
-  } else if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    why = "but in '" + folder.string() + "' nothing can be written (" + std::strerror(errno) + ")";
-  }
-  if (why.empty()) return;
-  throw UsageError(std::string(flag) + ": came '" + path + "', " + why +
-                   "; expected a file's name in a folder that exists. Make the folder, or name "
-                   "another file.");
-}
-
 void check(const MemoryChoice& choice) {
-  check_target("--json", choice.json);
-  check_target("--svg", choice.svg);
-  check_target("--html", choice.html);
+  check_writable("--json", choice.json);
+  check_writable("--svg", choice.svg);
+  check_writable("--html", choice.html);
   const bool picture = !choice.svg.empty() || !choice.html.empty();
   if (choice.sentinel_only && (picture || !choice.workload.empty())) {
     throw UsageError(
@@ -167,7 +151,7 @@ void memory(const MemoryChoice& choice) {
   if (choice.threads > 0) at::set_num_threads(choice.threads);
   const c10::NoGradGuard no_grad;  // as bench
   nlohmann::json json{{"schema_version", lab::kSchemaVersion},
-                      {"context", lab::to_json(lab::read_environment(kVersion))},
+                      {"context", run_context()},
                       {"sentinel", run_sentinels()}};
   if (!choice.sentinel_only) {
     const MemoryFindings found = measure(choice);

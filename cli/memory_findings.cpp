@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "lab/memory_report.h"
-#include "lab/svg.h"
+#include "lab/memory/report.h"
+#include "lab/report/svg.h"
 #include "lab/table.h"
 
 namespace graft::cli {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/memory.h"
-#include "lab/storage.h"
+#include "lab/memory/memory.h"
+#include "lab/memory/storage.h"
 
 namespace graft::cli {
 

@@ -60,7 +60,7 @@ std::string string_in(const nlohmann::json& object, const char* key) {
 }
 
 /// The answer's numbers; throws std::invalid_argument saying what is wrong with it.
-void read_answer(const nlohmann::json& answer, VariantResult& result) {
+void read_answer(const nlohmann::json& answer, lab::Row& result) {
   const auto number = [](const nlohmann::json& value, const std::string& key) {
     if (!value.is_number() || value.get<double>() < 0)
       throw std::invalid_argument("its answer's " + key + " came as " + value.dump().substr(0, 40) +
@@ -248,10 +248,14 @@ void Peer::start() {
   throw PeerAbsent("--peers: '" + options_.python + "' cannot measure " + name() + ": " + problem);
 }
 
-VariantResult Peer::measure(const std::string& workload,
-                            const std::map<std::string, std::string>& config) {
-  VariantResult result;
+lab::Row Peer::measure(const std::string& workload,
+                       const std::map<std::string, std::string>& config) {
+  lab::Row result;
+  result.name = workload;
+  result.config = config;
   result.variant = name();
+  result.threads = options_.threads;
+  result.status = lab::Status::Failed;
   try {
     if (process_ == nullptr || !process_->alive()) start();
     process_->send(nlohmann::json{{"case", workload},
@@ -260,16 +264,17 @@ VariantResult Peer::measure(const std::string& workload,
                                   {"threads", options_.threads}}
                        .dump());
     const nlohmann::json answer = process_->read_object(options_.timeout);
-    result.reason = string_in(answer, "error");
-    if (!result.reason.empty()) return result;
+    result.error = string_in(answer, "error");
+    if (!result.error.empty()) return result;
     if (answer.contains("case") && answer["case"] != workload)
       throw std::invalid_argument("its answer is for case " + excerpt(string_in(answer, "case")));
     read_answer(answer, result);
+    result.status = lab::Status::Ok;
   } catch (const PeerAbsent& error) {
-    result.reason = error.what();
+    result.error = error.what();
   } catch (const std::invalid_argument& error) {
     process_ = nullptr;  // what it says next may be the rest of this
-    result.reason = error.what();
+    result.error = error.what();
   }
   return result;
 }

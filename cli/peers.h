@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_result.h"
 #include "cli/usage.h"
+#include "lab/run.h"
 
 namespace graft::cli {
 
@@ -47,9 +47,9 @@ class Peer {
 
   /// Measures one workload, compiling included: that takes seconds, and minutes for gptq_block.
   /// `config` is axis → value, where it differs from the workload's own. What went wrong stands in
-  /// the result's reason; samples are empty then.
-  VariantResult measure(const std::string& workload,
-                        const std::map<std::string, std::string>& config = {});
+  /// the row's error.
+  lab::Row measure(const std::string& workload,
+                   const std::map<std::string, std::string>& config = {});
   const std::string& name() const { return options_.script.name; }
   const std::string& version() const { return version_; }
 

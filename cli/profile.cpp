@@ -7,25 +7,23 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "cli/context.h"
 #include "cli/profile_subject.h"
 #include "cli/usage.h"
-#include "cli/version.h"
-#include "lab/env.h"
-#include "lab/profile.h"
-#include "lab/profile_picture.h"
-#include "lab/profile_table.h"
+#include "lab/profile/picture.h"
+#include "lab/profile/profile.h"
+#include "lab/profile/table.h"
+#include "lab/profile/worth.h"
 #include "lab/progress.h"
 #include "lab/run.h"
 #include "lab/stats.h"
 #include "lab/table.h"
 #include "lab/timer.h"
-#include "lab/worth.h"
 
 namespace graft::cli {
 namespace {
@@ -40,24 +38,6 @@ struct ProfileChoice {
   std::string ranges, trace, flame, json;
   bool quick = false, no_color = false, quiet = false;
 };
-
-/// Before the run, not after it: a path that cannot be written costs minutes otherwise.
-void check_output(const std::string& flag, const std::string& path) {
-  if (path.empty()) return;
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  std::string what;
-  if (std::filesystem::is_directory(path)) {
-    what = "which is a folder";
-  } else if (!std::filesystem::is_directory(folder)) {
-    what = "and there is no folder " + folder.string();
-  } else if (access(folder.c_str(), W_OK) != 0) {
-    what = "and the folder " + folder.string() + " cannot be written";
-  } else {
-    return;
-  }
-  throw UsageError(flag + ": came '" + path + "', " + what +
-                   "; expected a file in a folder that can be written.");
-}
 
 void check_pattern(const std::string& text) {
   try {
@@ -175,8 +155,8 @@ void print(std::ostream& out, const Subject& subject, const Findings& found,
       << lab::percent_text(found.measured_saving()) << ".\n";
 }
 
-nlohmann::json to_json(const Subject& subject, const Findings& found, const ProfileChoice& choice) {
-  nlohmann::json context = lab::to_json(lab::read_environment(kVersion));
+nlohmann::json to_json(const Subject& subject, const Findings& found, const ProfileChoice& choice,
+                       nlohmann::json context) {
   return {{"schema_version", lab::kSchemaVersion},
           {"context", std::move(context)},
           {"workload", choice.subject.name},
@@ -189,28 +169,19 @@ nlohmann::json to_json(const Subject& subject, const Findings& found, const Prof
           {"profile", lab::to_json(found.profile)}};
 }
 
-void warn_if_busy() {
-  const lab::Environment machine = lab::read_environment(kVersion);
-  if (machine.load < 0.5 * machine.logical_cpus) return;
-  std::cerr
-      << "graft: the machine is busy (load " << lab::number(machine.load, 2) << " on "
-      << machine.logical_cpus
-      << " CPUs): operators that wait for a thread will look slow; stop other programs first, "
-         "or take --threads 1.\n";
-}
-
 void run_profile(const ProfileChoice& choice) {
   check_pattern(choice.ranges);
-  check_output("--trace", choice.trace);
-  check_output("--flame", choice.flame);
-  check_output("--json", choice.json);
+  check_writable("--trace", choice.trace);
+  check_writable("--flame", choice.flame);
+  check_writable("--json", choice.json);
   if (choice.threads > 0) at::set_num_threads(choice.threads);
   const c10::NoGradGuard no_grad;  // as bench
   std::unique_ptr<lab::Progress> progress;
   if (!choice.quiet)
     progress = std::make_unique<lab::Progress>(std::cerr, isatty(STDERR_FILENO) == 1,
                                                subject_steps(choice.subject) + 3);
-  if (!choice.quiet) warn_if_busy();
+  nlohmann::json context = run_context();
+  if (!choice.quiet) warn_if_busy(context);
   const Subject subject = make_subject(choice.subject, progress.get());
   const Findings found = examine(subject, choice, progress.get());
   progress.reset();
@@ -219,7 +190,8 @@ void run_profile(const ProfileChoice& choice) {
   if (!choice.flame.empty())
     lab::write_file(choice.flame, lab::flame_graph(found.profile, subject.title));
   if (!choice.json.empty())
-    lab::write_file(choice.json, to_json(subject, found, choice).dump(1) + '\n');
+    lab::write_file(choice.json,
+                    to_json(subject, found, choice, std::move(context)).dump(1) + '\n');
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cli/usage.h"
-#include "lab/profile.h"
+#include "lab/profile/profile.h"
 #include "workloads/minilm/model.h"
 #include "workloads/minilm/samples.h"
 #include "workloads/minilm/sentences.h"

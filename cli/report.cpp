@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "cli/usage.h"
-#include "lab/report_html.h"
-#include "lab/report_markdown.h"
+#include "lab/report/html.h"
+#include "lab/report/markdown.h"
 #include "lab/table.h"
 
 namespace graft::cli {

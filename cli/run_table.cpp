@@ -1,16 +1,10 @@
 #include "cli/run_table.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <ostream>
 
-#include "cli/usage.h"
-#include "lab/compare.h"
+#include "lab/accuracy/compare.h"
 #include "lab/stats.h"
 #include "lab/table.h"
 #include "lab/verdict.h"
@@ -174,18 +168,6 @@ void print(std::ostream& out, const Run& run, bool colour) {
     if (variant == "torch.compile" || variant == "jax")
       print_mean(out, run, variant, "graft_alone");
   print_notes(out, run);
-}
-
-void check_writable(const std::string& flag, const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  const bool is_folder = std::filesystem::is_directory(path);
-  if (!is_folder && access(folder.c_str(), W_OK | X_OK) == 0) return;
-  throw UsageError(
-      flag + ": came '" + path + "', " +
-      (is_folder ? "which is a folder"
-                 : "but in '" + folder.string() + "' nothing can be written (" +
-                       std::strerror(errno) + ")") +
-      "; expected a file's name in a folder that exists. Make the folder, or name another file.");
 }
 
 }  // namespace graft::cli

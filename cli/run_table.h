@@ -2,7 +2,6 @@
 #pragma once
 
 #include <iosfwd>
-#include <string>
 
 #include "lab/run.h"
 
@@ -10,8 +9,5 @@ namespace graft::cli {
 
 /// The table, geometric means of the ratios, and the reasons of all that is not simply faster.
 void print(std::ostream& out, const lab::Run& run, bool colour);
-
-/// Throws UsageError now rather than after a run, if no file can be made there.
-void check_writable(const std::string& flag, const std::string& path);
 
 }  // namespace graft::cli

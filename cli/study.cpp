@@ -14,7 +14,6 @@
 #include <memory>
 
 #include "cli/bench_options.h"
-#include "cli/run_table.h"
 #include "cli/sweep.h"
 #include "cli/usage.h"
 #include "lab/progress.h"
@@ -91,7 +90,7 @@ nlohmann::json to_json(const Tally& tally) {
 }
 
 void study(StudyOptions& o) {
-  if (!o.json.empty()) check_writable("--json", o.json);
+  check_writable("--json", o.json);
   const c10::NoGradGuard no_grad;
   const PoolGuard pool;  // page faults would be most of the noise otherwise
   const Case c = cases_of({&workload_or_throw(o.workload)}, o.axes, {}).front();

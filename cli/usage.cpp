@@ -1,9 +1,14 @@
 #include "cli/usage.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -77,6 +82,19 @@ const workloads::Workload& workload_or_throw(const std::string& name) {
   if (workload != nullptr) return *workload;
   throw UsageError("there is no workload '" + name + "'; " + did_you_mean(name, workload_names()) +
                    " 'graft list' shows all.");
+}
+
+void check_writable(const std::string& flag, const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw UsageError(
+      flag + ": came '" + path + "', " +
+      (is_folder ? "which is a folder"
+                 : "but in '" + folder.string() + "' nothing can be written (" +
+                       std::strerror(errno) + ")") +
+      "; expected a file's name in a folder that exists. Make the folder, or name another file.");
 }
 
 namespace {

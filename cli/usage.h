@@ -29,6 +29,10 @@ std::vector<std::string> workload_names();
 /// Throws UsageError naming near workloads.
 const workloads::Workload& workload_or_throw(const std::string& name);
 
+/// Throws UsageError now rather than after a run, if no file can be made there. An empty path, an
+/// option that was not given, is fine.
+void check_writable(const std::string& flag, const std::string& path);
+
 /// Adds --numerics and --mode, which write to `options`; it must outlive the parse.
 void add_compile_flags(CLI::App& command, Options& options);
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "lab/device.h"
-#include "lab/memory.h"
+#include "lab/memory/memory.h"
 
 namespace graft::lab {
 namespace {

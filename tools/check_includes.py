@@ -40,9 +40,9 @@ ONLY_IN = [
         "it costs 24 s a unit; include the fine ATen headers",
     ),
     (
-        r"graft/(?!graft\.h$)",
+        r"graft/(?!(graft|workload)\.h$)",
         [folder for folder in MAY_INCLUDE if folder not in ("workloads", "examples", "tests/consumer")],
-        "users include <graft/graft.h>",
+        "users include <graft/graft.h>, or <graft/workload.h> for the laboratory",
     ),
 ]
 

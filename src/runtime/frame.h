@@ -61,7 +61,7 @@ class Frame {
   const Plan::StandIns* stand_ins_;
   c10::SmallVector<char*, 24> bases_;
   c10::SmallVector<c10::Storage, 8> storages_;  ///< by block; empty while no block has one
-  c10::DataPtr arena_;  ///< seen by whoever watches the allocator
+  c10::DataPtr arena_;                          ///< seen by whoever watches the allocator
 };
 
 }  // namespace graft::runtime

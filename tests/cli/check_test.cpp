@@ -57,7 +57,7 @@ TEST(Check, ExitCodeOfWorseResults) {
 }
 
 TEST(Check, AxesAndSeeds) {
-  const Ran ran = graft("check swiglu_f32 --small --quiet --axis rows=1,2 --seed 7");
+  const Ran ran = graft("check --small --quiet --seed 7 --axis rows=1,2 swiglu_f32");
   ASSERT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("swiglu_f32[rows=1]"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("swiglu_f32[rows=2]"), std::string::npos) << ran.out;

@@ -57,8 +57,8 @@ TEST(Peers, AGoodAnswer) {
   Peer peer(script(folder, kGood));
   EXPECT_EQ(peer.version(), "9.9");
   EXPECT_EQ(peer.name(), "p");
-  const VariantResult result = peer.measure("rope_f32");
-  EXPECT_EQ(result.reason, "");
+  const lab::Row result = peer.measure("rope_f32");
+  EXPECT_EQ(result.error, "");
   EXPECT_EQ(result.variant, "p");
   EXPECT_EQ(result.samples_ms, (std::vector<double>{1.5, 2, 3}));
   EXPECT_EQ(result.first_call_ms, 9);
@@ -90,7 +90,7 @@ TEST(Peers, AnErrorIsOfItsCaseOnly) {
                    "if r['case'] == 'bad': say({'case': 'bad', 'error': 'no such case'})\n"
                    "else: " +
                        kGood));
-  EXPECT_EQ(peer.measure("bad").reason, "no such case");
+  EXPECT_EQ(peer.measure("bad").error, "no such case");
   EXPECT_TRUE(peer.measure("bad").samples_ms.empty());
   EXPECT_EQ(peer.measure("good").samples_ms.size(), 3u);
 }
@@ -101,16 +101,16 @@ TEST(Peers, ACrashIsAReasonAndThePeerStartsAnew) {
                    "if r['case'] == 'abort': os.kill(os.getpid(), 9)\n"
                    "if r['case'] == 'exit': sys.exit(3)\n" +
                        kGood));
-  expect_in("it ended without an answer (signal 9)", peer.measure("abort").reason);
-  EXPECT_EQ(peer.measure("good").reason, "");
-  expect_in("it ended without an answer (exit code 3)", peer.measure("exit").reason);
-  EXPECT_EQ(peer.measure("good").reason, "");
+  expect_in("it ended without an answer (signal 9)", peer.measure("abort").error);
+  EXPECT_EQ(peer.measure("good").error, "");
+  expect_in("it ended without an answer (exit code 3)", peer.measure("exit").error);
+  EXPECT_EQ(peer.measure("good").error, "");
 }
 
 TEST(Peers, ACrashIsSeenThoughAChildHoldsTheOutput) {
   const test::Folder folder;
   Peer peer(script(folder, "import subprocess; subprocess.Popen(['sleep', '20'])\nos._exit(4)"));
-  expect_in("exit code 4", peer.measure("any").reason);
+  expect_in("exit code 4", peer.measure("any").error);
 }
 
 TEST(Peers, AHangIsStoppedWithItsChildren) {
@@ -124,7 +124,7 @@ TEST(Peers, AHangIsStoppedWithItsChildren) {
   options.timeout = 3;
   Peer peer(options);
   const auto start = std::chrono::steady_clock::now();
-  expect_in("it gave no answer within 3 s and was stopped", peer.measure("hang").reason);
+  expect_in("it gave no answer within 3 s and was stopped", peer.measure("hang").error);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
   pid_t pid = 0;
   std::ifstream(child) >> pid;
@@ -136,7 +136,7 @@ TEST(Peers, AHangIsStoppedWithItsChildren) {
   };
   for (int i = 0; i < 100 && !gone(); ++i) usleep(20'000);
   EXPECT_TRUE(gone());
-  EXPECT_EQ(peer.measure("good").reason, "");
+  EXPECT_EQ(peer.measure("good").error, "");
 }
 
 TEST(Peers, GarbageIsAReason) {
@@ -148,15 +148,15 @@ TEST(Peers, GarbageIsAReason) {
              "     'negative': '{\"samples_ms\": [1, -2]}', 'empty': '{\"samples_ms\": []}',\n"
              "     'other': '{\"case\": \"another\", \"samples_ms\": [1]}',\n"
              "     'blank': ''}.get(r['case'], '{\"samples_ms\": [1]}'))"));
-  expect_in("it said 'Compiling?\?\?\?', expected a JSON object", peer.measure("noise").reason);
-  expect_in("it said '[1]'", peer.measure("list").reason);
-  expect_in("it said '{\"samples_ms\": [1'", peer.measure("half").reason);
-  expect_in("it said ''", peer.measure("blank").reason);
-  expect_in("no samples_ms", peer.measure("none").reason);
-  expect_in("no samples_ms", peer.measure("empty").reason);
-  expect_in("samples_ms came as \"fast\"", peer.measure("text").reason);
-  expect_in("samples_ms came as -2", peer.measure("negative").reason);
-  expect_in("its answer is for case 'another'", peer.measure("other").reason);
+  expect_in("it said 'Compiling?\?\?\?', expected a JSON object", peer.measure("noise").error);
+  expect_in("it said '[1]'", peer.measure("list").error);
+  expect_in("it said '{\"samples_ms\": [1'", peer.measure("half").error);
+  expect_in("it said ''", peer.measure("blank").error);
+  expect_in("no samples_ms", peer.measure("none").error);
+  expect_in("no samples_ms", peer.measure("empty").error);
+  expect_in("samples_ms came as \"fast\"", peer.measure("text").error);
+  expect_in("samples_ms came as -2", peer.measure("negative").error);
+  expect_in("its answer is for case 'another'", peer.measure("other").error);
   EXPECT_EQ(peer.measure("good").samples_ms.size(), 1u);
 }
 
@@ -212,13 +212,13 @@ TEST(Peers, TheShippedProtocolSpeaksIt) {
   options.min_time = 0.01;
   Peer peer(options);
   EXPECT_EQ(peer.version(), "1.0");
-  const VariantResult good = peer.measure("any", {{"size", "8"}});
-  EXPECT_EQ(good.reason, "");
+  const lab::Row good = peer.measure("any", {{"size", "8"}});
+  EXPECT_EQ(good.error, "");
   EXPECT_GE(good.samples_ms.size(), 10u);
   EXPECT_EQ(good.first_call_ms, 1);
   EXPECT_FALSE(peer.measure("nan").max_abs_diff);
-  expect_in("no axis 'rows'; expected one of size", peer.measure("any", {{"rows", "8"}}).reason);
-  expect_in("size: came 'x', expected a whole number", peer.measure("any", {{"size", "x"}}).reason);
+  expect_in("no axis 'rows'; expected one of size", peer.measure("any", {{"rows", "8"}}).error);
+  expect_in("size: came 'x', expected a whole number", peer.measure("any", {{"size", "x"}}).error);
 }
 
 }  // namespace

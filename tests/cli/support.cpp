@@ -10,7 +10,7 @@ namespace graft::test {
 namespace fs = std::filesystem;
 
 Ran graft(const std::string& args) {
-  const std::string program = std::string(GRAFT_BINARY_DIR) + "/graft";
+  const std::string program = GRAFT_BINARY_DIR "/graft";
   if (!fs::exists(program)) return {-1, program + " is not there: build the target graft_cli"};
   FILE* pipe = popen((program + ' ' + args + " 2>&1 < /dev/null").c_str(), "r");
   Ran ran;

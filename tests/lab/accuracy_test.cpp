@@ -1,6 +1,6 @@
 // Distances in units in the last place against ones counted by hand; differences, fp64's errors,
 // and how they are shown.
-#include "lab/accuracy.h"
+#include "lab/accuracy/accuracy.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "lab/compare.h"
+#include "lab/accuracy/compare.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>

@@ -1,5 +1,5 @@
 // The memory tracker, the sentinel, and their texts and pictures.
-#include "lab/memory.h"
+#include "lab/memory/memory.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "lab/memory_ledger.h"
-#include "lab/memory_report.h"
-#include "lab/resident.h"
-#include "lab/sentinel.h"
+#include "lab/memory/ledger.h"
+#include "lab/memory/report.h"
+#include "lab/memory/resident.h"
+#include "lab/memory/sentinel.h"
 
 namespace graft::lab {
 namespace {

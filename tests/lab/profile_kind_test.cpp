@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "lab/profile_table.h"
+#include "lab/profile/table.h"
 
 namespace graft::lab {
 namespace {

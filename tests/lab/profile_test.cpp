@@ -1,6 +1,6 @@
 // Profiles: from made-up events, where every figure is known, and of real calls, where the nest is.
 
-#include "lab/profile.h"
+#include "lab/profile/profile.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "lab/profile_picture.h"
-#include "lab/profile_table.h"
+#include "lab/profile/picture.h"
+#include "lab/profile/table.h"
 
 namespace graft::lab {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/report_html.h"
-#include "lab/report_markdown.h"
+#include "lab/report/html.h"
+#include "lab/report/markdown.h"
 #include "tests/lab/report_runs.h"
 
 namespace graft::lab {

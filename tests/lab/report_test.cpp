@@ -1,5 +1,5 @@
 // What the reports say of rows: against their reference, in words, along a sweep.
-#include "lab/report.h"
+#include "lab/report/report.h"
 
 #include <gtest/gtest.h>
 

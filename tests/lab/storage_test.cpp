@@ -1,4 +1,4 @@
-#include "lab/storage.h"
+#include "lab/memory/storage.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Greedy tokens of logits and of decodes.
-#include "lab/tokens.h"
+#include "lab/accuracy/tokens.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

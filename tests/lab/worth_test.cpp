@@ -1,6 +1,6 @@
 // Regions in order of what compiling them saves.
 
-#include "lab/worth.h"
+#include "lab/profile/worth.h"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <sstream>
 
-#include "lab/compare.h"
-#include "workloads/hand/hand.h"
 #include "graft/workload.h"
+#include "lab/accuracy/compare.h"
+#include "workloads/hand/hand.h"
 
 namespace graft::workloads {
 namespace {

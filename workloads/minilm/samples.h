@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "graft/workload.h"
 #include "workloads/minilm/model.h"
 #include "workloads/minilm/regions.h"
-#include "graft/workload.h"
 
 namespace graft::workloads::minilm {
 
