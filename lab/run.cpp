@@ -93,6 +93,7 @@ json to_json(const Row& row, const Row* reference) {
   out["stats"] = to_json(s);
   if (reference != nullptr && reference != &row && !reference->samples_ms.empty())
     out["ratio"] = ratio_json(*reference, row);
+  if (row.isolated && row.first_call_ms) out["cold_overhead_ms"] = *row.first_call_ms - s.mean;
   // Computed from shapes and the measured time, not measured themselves.
   for (const auto& [name, amount] : {std::pair("flops_per_s", w.flops),
                                      {"bytes_per_s", w.bytes},

@@ -103,6 +103,8 @@ double time_once_ms(const std::function<void()>& run) {
 std::vector<Samples> measure(const std::vector<TimedVariant>& variants,
                              const MeasureOptions& options) {
   Device& device = options.device != nullptr ? *options.device : processor();
+  const double fills_us = 1e6 * options.min_time / std::max(1, options.max_samples),
+               least_us = options.min_sample_us > 0 ? std::max(options.min_sample_us, fills_us) : 0;
   std::vector<Samples> out;
   for (const TimedVariant& variant : variants) {
     if (options.progress) options.progress(0, variant.name + ", warming up");
@@ -110,7 +112,7 @@ std::vector<Samples> measure(const std::vector<TimedVariant>& variants,
     for (int i = 0; i < options.warmup; ++i) variant.run();
     device.synchronize();
     samples.warmup_calls = std::max(0, options.warmup);
-    samples.batch = batch_for(device, variant, options.min_sample_us, samples.warmup_calls);
+    samples.batch = batch_for(device, variant, least_us, samples.warmup_calls);
     if (options.warmup < 0) warm_up(device, variant, options.max_warmup_time, samples);
   }
   if (variants.empty()) return out;

@@ -25,7 +25,8 @@ struct MeasureOptions {
   int max_samples = 1000;
   int warmup = -1;  ///< untimed calls of each variant before the first sample; -1: until steady
   double max_warmup_time = 1.0;  ///< seconds of waiting for a variant's steady state
-  double min_sample_us = 50;     ///< a sample of a quicker function is a batch of calls
+  double min_sample_us = 50;  ///< a sample of a quicker function is a batch of calls, a longer one
+                              ///< where max_samples of this length would not fill min_time
   /// Called between samples with the part done (0 to 1) and the variant's name; may be empty.
   std::function<void(double, const std::string&)> progress = {};
   Device* device = nullptr;  ///< that the variants run on; null: the processor

@@ -1,6 +1,11 @@
 // What only the laboratory's side of `graft bench` does: sweeps, presets, files, processes.
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/support.h"
 
@@ -86,6 +91,38 @@ TEST(Bench, AVariantThatTakesTooLongIsARow) {
   ASSERT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("give it more with --timeout"), std::string::npos) << ran.out;
   EXPECT_EQ(json_of(path)["results"][0]["status"], "timeout");
+}
+
+/// Kills the first process whose command line has both words, within ten seconds.
+bool kill_process(const std::string& one, const std::string& other, int signal) {
+  namespace fs = std::filesystem;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < end) {
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "cmdline");
+      const std::string line{std::istreambuf_iterator<char>(file), {}};
+      if (line.find(one) == std::string::npos || line.find(other) == std::string::npos) continue;
+      return kill(std::stoi(entry.path().filename()), signal) == 0;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+TEST(Bench, ACrashIsARowAndNotTheEnd) {
+  const Folder folder;
+  const std::string path = folder.file("run.json");
+  std::thread killer([] { EXPECT_TRUE(kill_process("bench-child", "\"seed\":987654", SIGSEGV)); });
+  const Ran ran = graft(
+      "bench --quiet --small --min-time 1 --isolate --seed 987654 --filter "
+      "'^rope_f32$' --variants eager,graft --json " +
+      path);
+  killer.join();
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("ended by signal 11"), std::string::npos) << ran.out;
+  const auto rows = json_of(path)["results"];
+  EXPECT_EQ(rows[0]["status"], "crashed");
+  EXPECT_EQ(rows[1]["status"], "ok");
 }
 
 TEST(Bench, AStoppedRunGoesOn) {
