@@ -22,7 +22,7 @@ build: ## Build everything into build/
 	@cmake --build build -j $(JOBS)
 
 demo: setup build ## Set up, build, and show Graft on a real model
-	@build/graft demo
+	@build/graft demo --json build/demo.json --html build/demo.html
 
 test: setup build ## Set up, build, and run the tests
 	@ctest --test-dir build --output-on-failure -j $(JOBS)

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 #include <graft/pool.h>
 #include <unistd.h>
 
@@ -46,8 +47,13 @@ Run started(const BenchOptions& options) {
   run.context = context_of(options);
   if (!options.resume || !std::filesystem::exists(options.json)) return run;
   Run before = lab::read_run(options.json);
-  const nlohmann::json was = before.context.value("options", nlohmann::json()),
-                       now = run.context["options"];
+  const auto identity = [](const nlohmann::json& context) {
+    nlohmann::json out;
+    for (const char* key : {"options", "threads", "cpu", "torch", "graft"})
+      out[key] = context.value(key, nlohmann::json());
+    return out;
+  };
+  const nlohmann::json was = identity(before.context), now = identity(run.context);
   if (was != now)
     throw UsageError("--resume: " + options.json + " was measured with " + was.dump() +
                      ", this run has " + now.dump() + "; give the same options, or another file.");
@@ -63,7 +69,7 @@ class Bench {
   void run() {
     if (options_.threads > 0) at::set_num_threads(options_.threads);
     const c10::NoGradGuard no_grad;  // inference, as the peers measure it
-    if (options_.peers) start_peers();
+    if (options_.peers || !options_.own_peers.empty()) start_peers();
     run_ = started(options_);  // before the run: the load is not ours yet
     for (const auto& peer : peers_) run_.context["peers"][peer->name()] = peer->version();
     if (!options_.quiet) {
@@ -86,11 +92,22 @@ class Bench {
                               .threads = at::get_num_threads(),
                               .min_time = options_.measuring().min_time,
                               .timeout = options_.timeout};
-    peers_ = cli::start_peers(options, std::cerr);
+    std::vector<PeerScript> scripts = options_.peers ? peer_scripts() : std::vector<PeerScript>{};
+    for (const std::string& text : options_.own_peers) {
+      const size_t equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        throw UsageError("--peer: came '" + text + "', expected NAME=SCRIPT (docs/peers.md)");
+      scripts.push_back({text.substr(0, equals), text.substr(equals + 1), "what it imports"});
+    }
+    peers_ = cli::start_peers(options, scripts, std::cerr);
     if (peers_.empty())
       throw UsageError(
           "--peers: none can run here, as said above. Name one with --python EXE, or leave --peers "
           "out.");
+    for (const PeerScript& script : scripts)
+      if (std::none_of(peers_.begin(), peers_.end(),
+                       [&](const auto& peer) { return peer->name() == script.name; }))
+        absent_.push_back(script);
   }
 
   /// What the reports set speeds beside.
@@ -119,7 +136,16 @@ class Bench {
   }
 
   void measure(const Case& c) {
-    const std::vector<std::string> variants = variants_of(c, options_);
+    std::vector<std::string> variants;
+    try {
+      variants = variants_of(c, options_);
+    } catch (const c10::Error& error) {  // its inputs cannot be made: the others go on
+      Row row;
+      row.name = c.workload->name, row.config = c.config, row.variant = options_.variants.front();
+      row.status = lab::Status::Failed;
+      row.error = error.what_without_backtrace();
+      return keep({std::move(row)});
+    }
     const auto done = [&](const std::string& variant) { return is_done(c, variant); };
     if (options_.isolate) {
       for (size_t i = 0; i < variants.size(); ++i) {
@@ -127,6 +153,7 @@ class Bench {
         if (!done(variants[i])) keep({measure_in_process(c, variants[i], options_)});
       }
     } else if (!std::all_of(variants.begin(), variants.end(), done)) {
+      std::erase_if(run_.rows, [&](const Row& row) { return row.case_name() == c.name(); });
       keep(measure_in_turns(c, options_,
                             [&](double part, const std::string& what) { say(part, what); }));
       pool_trim();  // the next case has other sizes
@@ -136,6 +163,13 @@ class Bench {
       say(1, peer->name());
       Row row = peer->measure(c.workload->name, axes_of(c));
       row.config = c.config;
+      keep({std::move(row)});
+    }
+    for (const PeerScript& script : absent_) {
+      Row row;
+      row.name = c.workload->name, row.config = c.config, row.variant = script.name;
+      row.status = lab::Status::Skipped;
+      row.error = "not here; '" + options_.python + " -m pip install " + script.install + "'";
       keep({std::move(row)});
     }
   }
@@ -149,11 +183,18 @@ class Bench {
       });
       run_.rows.push_back(std::move(row));
     }
-    if (!options_.json.empty()) lab::write_file(options_.json, lab::to_json(run_).dump(1) + '\n');
+    write_json(false);
+  }
+
+  void write_json(bool with_statistics) const {
+    constexpr auto kReplace = nlohmann::json::error_handler_t::replace;  // errors are others' text
+    if (!options_.json.empty())
+      lab::write_file(options_.json,
+                      lab::to_json(run_, with_statistics).dump(1, ' ', false, kReplace) + '\n');
   }
 
   void finish() {
-    if (!options_.json.empty()) lab::write_file(options_.json, lab::to_json(run_).dump(1) + '\n');
+    write_json(true);
     if (!options_.csv.empty()) lab::write_file(options_.csv, lab::to_csv(run_));
     const std::vector<lab::NamedRun> named{{"this run", run_}};
     if (!options_.html.empty()) lab::write_file(options_.html, lab::html_report(named));
@@ -165,6 +206,7 @@ class Bench {
   std::vector<Case> cases_;
   Run run_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<PeerScript> absent_;  ///< peers that cannot run here
   std::unique_ptr<lab::Progress> progress_;
 };
 

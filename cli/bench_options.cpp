@@ -105,13 +105,28 @@ lab::MeasureOptions BenchOptions::measuring() const {
   out.max_time = max_time > 0 ? max_time : min_time > 0 ? min_time : p.max_time;
   out.precision = precision >= 0 ? precision : p.precision;
   out.min_samples = min_samples > 0 ? min_samples : p.min_samples;
+  out.max_samples = std::max(out.max_samples, out.min_samples);
   out.warmup = warmup;
   out.max_warmup_time = std::min(1.0, out.min_time);
   return out;
 }
 
 std::map<std::string, std::string> BenchOptions::identity() const {
+  const lab::MeasureOptions m = measuring();
+  const auto text = [](double value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  };
+  std::string all;
+  for (const std::string& variant : variants) all += (all.empty() ? "" : ",") + variant;
   return {{"preset", preset},
+          {"variants", all},
+          {"min_time", text(m.min_time)},
+          {"max_time", text(m.max_time)},
+          {"precision", text(m.precision)},
+          {"min_samples", std::to_string(m.min_samples)},
+          {"warmup", std::to_string(warmup)},
           {"seed", std::to_string(seed)},
           {"small", small ? "true" : "false"},
           {"isolate", isolate ? "true" : "false"},
@@ -159,10 +174,12 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
   command.add_option("--csv", o.csv, "Write a line a variant to this file");
   command.add_option("--markdown", o.markdown, "Write a summary to this file");
   command.add_option("--html", o.html, "Write a page with pictures to this file");
-  command.add_flag("--peers", o.peers, "Measure torch.compile too, in Python");
+  command.add_flag("--peers", o.peers, "Measure torch.compile and JAX too, in Python");
+  command.add_option("--peer", o.own_peers, "NAME=SCRIPT: a peer of your own (docs/peers.md)");
   command.add_option("--python", o.python, "The Python that has torch")->capture_default_str();
   command.add_option("--config", o.config, "Take options from this TOML file; flags override it");
-  command.add_flag("--dump-config", o.dump_config, "Print the options in force as TOML, and stop");
+  command.add_flag("--dump-config", o.dump_config,
+                   "Print the options that were given as TOML, and stop");
   command.add_flag("--no-color", o.no_color,
                    "Plain text on a terminal too; NO_COLOR does the same");
   command.add_flag("--quiet", o.quiet, "No progress");
@@ -170,8 +187,9 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
 }
 
 void finish_options(CLI::App& command, BenchOptions& o) {
+  const bool preset_on_line = command.get_option("--preset")->count() > 0, quick_on_line = o.quick;
   if (!o.config.empty()) read_config(command, o.config);
-  if (o.quick) o.preset = "quick";
+  if (quick_on_line || (o.quick && !preset_on_line)) o.preset = "quick";
   preset_of(o.preset);
   if (o.variants.empty()) o.variants = kUsual;
   for (const std::string& variant : o.variants) {
@@ -196,7 +214,7 @@ std::string as_toml(const CLI::App& command) {
     if (name == "dump-config" || name == "config" || name == "help") continue;
     const std::vector<std::string> values = option->reduced_results();
     if (option->get_items_expected_max() == 0) {
-      table.insert(name, true);
+      table.insert(name, option->as<bool>());
     } else if (values.size() == 1) {
       table.insert(name, values.front());
     } else {

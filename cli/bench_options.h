@@ -20,6 +20,7 @@ struct BenchOptions {
   std::string filter;
   std::vector<std::string> axes, where;
   std::vector<std::string> variants;
+  std::vector<std::string> own_peers;  ///< NAME=SCRIPT
   std::string preset = "default";
   double min_time = 0, max_time = 0, precision = -1;  ///< 0, 0, -1: the preset's
   int min_samples = 0, warmup = -1;                   ///< 0: the preset's; -1: until steady

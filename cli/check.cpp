@@ -147,7 +147,8 @@ void add_row(lab::Table& table, const Checked& row) {
   const auto& ulps = all.ulps;
   char share[40];
   std::snprintf(share, sizeof share, "%.3g %%",
-                100 * static_cast<double>(all.different) / static_cast<double>(all.elements));
+                100 * static_cast<double>(all.different) /
+                    static_cast<double>(std::max<int64_t>(1, all.elements)));
   cells.push_back(all.bitwise() ? Cell("bitwise", Style::Good) : Cell(share));
   const int64_t special = ulps.nan_mismatches + ulps.inf_mismatches;
   cells.emplace_back(all.floating ? lab::ulp_text(all.max_ulp.value) +
@@ -155,6 +156,10 @@ void add_row(lab::Table& table, const Checked& row) {
                                   : "-");
   cells.emplace_back(short_number(all.max_abs.value));
   cells.emplace_back(short_number(all.max_rel.value));
+  if (!all.fp64) {
+    table.row(std::move(cells));
+    return;
+  }
   const auto& fp64 = *all.fp64;
   cells.emplace_back(error_text(fp64.candidate.max, fp64.candidate.non_finite));
   cells.emplace_back(error_text(fp64.reference.max, fp64.reference.non_finite));

@@ -169,6 +169,8 @@ int run_demo(const DemoOptions& options) try {
   const lab::Run run = run_of(results, options);
   if (!options.json.empty()) lab::write_file(options.json, lab::to_json(run).dump(1) + '\n');
   if (!options.html.empty()) lab::write_file(options.html, lab::html_report({{"MiniLM", run}}));
+  if (!options.html.empty())
+    std::cout << "\nThe same as a page, with pictures: " << options.html << '\n';
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "graft demo: " << error.what() << '\n';

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +57,7 @@ void pin(int threads) {
 }
 
 void run_child(const std::string& text) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would stop it, or read what it finds
   const json spec = json::parse(text);
   BenchOptions o;
   o.seed = spec["seed"], o.small = spec["small"];
@@ -161,10 +163,15 @@ lab::Row measure_in_process(const Case& c, const std::string& variant,
     row.status = lab::Status::Failed;
     row.error = "its process ended with code " + std::to_string(WEXITSTATUS(ended.status));
   } else {
-    const lab::Row got =
-        lab::run_from_json(json::parse(ended.text), "a variant's process").rows.at(0);
-    if (got.status == lab::Status::Ok) return got;
-    row.status = got.status, row.error = got.error;
+    try {
+      const lab::Run run = lab::run_from_json(json::parse(ended.text), "a variant's process");
+      const lab::Row& got = run.rows.at(0);
+      if (got.status == lab::Status::Ok) return got;
+      row.status = got.status, row.error = got.error;
+    } catch (const std::exception&) {
+      row.status = lab::Status::Failed;
+      row.error = "its process ended without a result; its main must return graft::run_command()";
+    }
   }
   return row;
 }

@@ -67,8 +67,24 @@ struct Prepared {
   Call call;
 };
 
-Prepared prepare(const Case& c, const Instance& instance, const std::string& variant,
-                 const BenchOptions& options) {
+void fail(lab::Row& row, const std::exception& error) {
+  row.status = lab::Status::Failed;
+  row.error = error.what();
+  if (const size_t end = row.error.find('\n'); end != std::string::npos) row.error.resize(end);
+}
+
+/// What one variant throws is its row's, not the run's.
+template <class Fn>
+void attempt(Prepared& p, Fn fn) {
+  if (p.row.status != lab::Status::Ok) return;
+  try {
+    fn();
+  } catch (const std::exception& error) {
+    fail(p.row, error);
+  }
+}
+
+Prepared begin(const Case& c, const Instance& instance, const std::string& variant) {
   Prepared out;
   out.row.name = c.workload->name;
   out.row.config = c.config;
@@ -78,6 +94,12 @@ Prepared prepare(const Case& c, const Instance& instance, const std::string& var
                   .bytes = static_cast<double>(instance.input_bytes),
                   .samples = instance.samples,
                   .tokens = instance.tokens};
+  return out;
+}
+
+/// Makes the call: compiles what is compiled.
+void prepare(const Case& c, const Instance& instance, const BenchOptions& options, Prepared& out) {
+  const std::string& variant = out.row.variant;
   if (is_compiled(variant)) {
     const auto compiled = instance.compile(compile_options(c, variant, options));
     out.row.first_call_ms = settle(compiled);
@@ -97,13 +119,6 @@ Prepared prepare(const Case& c, const Instance& instance, const std::string& var
     for (const auto& [name, call] : instance.others)
       if (name == variant) out.call = call;
   }
-  return out;
-}
-
-void fail(lab::Row& row, const std::exception& error) {
-  row.status = lab::Status::Failed;
-  row.error = error.what();
-  if (const size_t end = row.error.find('\n'); end != std::string::npos) row.error.resize(end);
 }
 
 double bytes_of(const Tensors& tensors) {
@@ -122,28 +137,34 @@ void compare(const Tensors& expected, const Tensors& outputs, lab::Row& row) {
 }
 
 void compare_all(const Instance& instance, std::vector<Prepared>& prepared) {
-  const Tensors expected = instance.eager.outputs();
-  bool all_bitwise = true;
-  for (Prepared& p : prepared) {
-    if (p.row.status != lab::Status::Ok) continue;
-    try {
-      compare(expected, p.call.outputs(), p.row);
-      all_bitwise = all_bitwise && *p.row.bitwise;
-    } catch (const std::exception& error) {
-      fail(p.row, error);
-    }
+  std::optional<Tensors> expected;
+  try {
+    expected = instance.eager.outputs();
+  } catch (const std::exception&) {
+    // Eager's own row says so, where there is one.
   }
+  bool all_bitwise = true;
+  for (Prepared& p : prepared)
+    attempt(p, [&] {
+      const Tensors outputs = p.call.outputs();
+      if (!expected) return;
+      compare(*expected, outputs, p.row);
+      all_bitwise = all_bitwise && *p.row.bitwise;
+    });
   if (all_bitwise) return;
   const Tensors reference = instance.fp64();
   for (Prepared& p : prepared)
-    if (p.row.status == lab::Status::Ok)
-      p.row.fp64_error = lab::relative_error(p.call.outputs(), reference);
+    attempt(p, [&] { p.row.fp64_error = lab::relative_error(p.call.outputs(), reference); });
 }
 
-/// After the timing, which a tracker would slow down.
+/// After the timing, which a tracker would slow down. What others left in the pool is given back
+/// first.
 void measure_memory(Prepared& p) {
-  const auto device = lab::cpu_device([] { return pool_stats().cached_bytes; });
-  p.row.memory = device->memory_of(p.call.run);
+  pool_trim();
+  const bool pooled = is_compiled(p.row.variant) || p.row.variant == "eager_pool";
+  const auto cached = [] { return pool_stats().cached_bytes; };
+  p.row.memory =
+      lab::cpu_device(pooled ? std::function<int64_t()>(cached) : nullptr)->memory_of(p.call.run);
 }
 
 void take(lab::Samples samples, lab::Row& row) {
@@ -160,6 +181,7 @@ void measure_without_others(const lab::MeasureOptions& measuring, std::vector<Pr
     if (prepared[i].row.variant != "graft" || prepared[i].row.status != lab::Status::Ok) continue;
     Prepared alone = prepared[i];
     alone.row.variant = "graft_alone";
+    alone.row.isolated = true;
     take(std::move(lab::measure({{alone.row.variant, alone.call.run}}, measuring)[0]), alone.row);
     prepared.push_back(std::move(alone));
     return;
@@ -178,7 +200,8 @@ std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& option
   std::vector<Prepared> prepared;
   for (const std::string& variant : present(instance, options)) {
     if (is_compiled(variant)) say(0, "compiling");
-    prepared.push_back(prepare(c, instance, variant, options));
+    Prepared& p = prepared.emplace_back(begin(c, instance, variant));
+    attempt(p, [&] { prepare(c, instance, options, p); });
   }
   say(0, "comparing");
   compare_all(instance, prepared);
@@ -191,9 +214,8 @@ std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& option
   size_t next = 0;
   for (Prepared& p : prepared)
     if (p.row.status == lab::Status::Ok) take(std::move(samples[next++]), p.row);
-  for (Prepared& p : prepared)
-    if (p.row.status == lab::Status::Ok) measure_memory(p);
-  if (options.peers) measure_without_others(measuring, prepared);
+  for (Prepared& p : prepared) attempt(p, [&] { measure_memory(p); });
+  if (options.peers || !options.own_peers.empty()) measure_without_others(measuring, prepared);
   std::vector<lab::Row> rows;
   for (Prepared& p : prepared) rows.push_back(std::move(p.row));
   return rows;
@@ -201,7 +223,8 @@ std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& option
 
 lab::Row measure_alone(const Case& c, const std::string& variant, const BenchOptions& options) {
   const Instance instance = instance_of(c, options);
-  Prepared p = prepare(c, instance, variant, options);
+  Prepared p = begin(c, instance, variant);
+  prepare(c, instance, options, p);
   p.row.isolated = true;
   if (!p.row.first_call_ms) p.row.first_call_ms = lab::time_once_ms(p.call.run);
   take(std::move(lab::measure({{variant, p.call.run}}, options.measuring())[0]), p.row);

@@ -63,7 +63,7 @@ std::string string_in(const nlohmann::json& object, const char* key) {
 void read_answer(const nlohmann::json& answer, lab::Row& result) {
   const auto number = [](const nlohmann::json& value, const std::string& key) {
     if (!value.is_number() || value.get<double>() < 0)
-      throw std::invalid_argument("its answer's " + key + " came as " + value.dump().substr(0, 40) +
+      throw std::invalid_argument("its answer's " + key + " came as " + excerpt(value.dump()) +
                                   ", expected a number from 0");
     return value.get<double>();
   };
@@ -255,6 +255,7 @@ lab::Row Peer::measure(const std::string& workload,
   result.config = config;
   result.variant = name();
   result.threads = options_.threads;
+  result.isolated = true;
   result.status = lab::Status::Failed;
   try {
     if (process_ == nullptr || !process_->alive()) start();
@@ -279,9 +280,11 @@ lab::Row Peer::measure(const std::string& workload,
   return result;
 }
 
-std::vector<std::unique_ptr<Peer>> start_peers(const PeerOptions& options, std::ostream& notes) {
+std::vector<std::unique_ptr<Peer>> start_peers(const PeerOptions& options,
+                                               const std::vector<PeerScript>& scripts,
+                                               std::ostream& notes) {
   std::vector<std::unique_ptr<Peer>> peers;
-  for (const PeerScript& script : peer_scripts()) {
+  for (const PeerScript& script : scripts) {
     PeerOptions own = options;
     own.script = script;
     try {

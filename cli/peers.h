@@ -62,8 +62,10 @@ class Peer {
   std::string version_;
 };
 
-/// All of peer_scripts() that are here, with `options` but for the script; a line on `notes` for
-/// each that is not.
-std::vector<std::unique_ptr<Peer>> start_peers(const PeerOptions& options, std::ostream& notes);
+/// Those of `scripts` that can run here, with `options` but for the script; a line on `notes` for
+/// each that cannot.
+std::vector<std::unique_ptr<Peer>> start_peers(const PeerOptions& options,
+                                               const std::vector<PeerScript>& scripts,
+                                               std::ostream& notes);
 
 }  // namespace graft::cli

@@ -90,7 +90,8 @@ std::vector<File> all_artifacts(const std::vector<lab::NamedRun>& runs, const fs
   std::vector<File> out;
   std::vector<std::string> used;
   for (const lab::NamedRun& named : runs) {
-    const std::string stem = fs::path(named.name).stem().string();
+    std::string stem = fs::path(named.name).filename().string();
+    if (stem.ends_with(".json")) stem.resize(stem.size() - 5);  // "a.v1.json" is "a.v1"
     std::string name = stem;
     for (int i = 2; std::find(used.begin(), used.end(), name) != used.end(); ++i)
       name = stem + '-' + std::to_string(i);

@@ -28,8 +28,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct StudyOptions {
-  std::string workload = "swiglu_f32", json;
-  std::vector<std::string> axes{"rows=128", "columns=1024"};
+  std::string workload, json;
+  std::vector<std::string> axes;
   int runs = 200;
   double slow = 0.05;
   BenchOptions bench;  // preset, times
@@ -91,6 +91,10 @@ nlohmann::json to_json(const Tally& tally) {
 
 void study(StudyOptions& o) {
   check_writable("--json", o.json);
+  if (o.workload.empty()) {
+    o.workload = "swiglu_f32";
+    if (o.axes.empty()) o.axes = {"rows=128", "columns=1024"};
+  }
   const c10::NoGradGuard no_grad;
   const PoolGuard pool;  // page faults would be most of the noise otherwise
   const Case c = cases_of({&workload_or_throw(o.workload)}, o.axes, {}).front();
@@ -150,9 +154,8 @@ void add_study(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "study", "How often the verdicts are right here: identical variants, and a slowed one");
   const auto o = std::make_shared<StudyOptions>();
-  command->add_option("workload", o->workload, "Whose eager code is measured")
-      ->capture_default_str();
-  command->add_option("--axis", o->axes, "Its configuration: NAME=VALUE")->capture_default_str();
+  command->add_option("workload", o->workload, "Whose eager code is measured (swiglu_f32, small)");
+  command->add_option("--axis", o->axes, "Its configuration: NAME=VALUE");
   command->add_option("--runs", o->runs, "Of each kind")
       ->check(CLI::Range(5, 10000))
       ->capture_default_str();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lab/verdict.h"
 
@@ -9,6 +10,8 @@ namespace graft::lab {
 namespace {
 
 using Samples = std::vector<double>;
+
+constexpr size_t kFewest = 5;  // samples on either side, below which nothing is certain
 
 /// A row's samples as one run has them: times, or multiples of the reference's next to them.
 struct Seen {
@@ -24,7 +27,7 @@ bool usable(const Row* row) {
 Ratio speed(const Seen& seen) {
   if (seen.reference == nullptr) {
     const double center = median(seen.row->samples_ms);
-    const Interval ci = bootstrap_median(seen.row->samples_ms);
+    const Interval ci = block_bootstrap_median(seen.row->samples_ms);
     return {1 / center, 1 / ci.hi, 1 / ci.lo};
   }
   return judge(seen.reference->samples_ms, seen.row->samples_ms,
@@ -61,19 +64,38 @@ Ratio quotient(const Ratio& before, const Ratio& after) {
   return {center, center * std::exp(-down), center * std::exp(up)};
 }
 
-void compare(const Seen& before, const Seen& after, const GateOptions& options, GateRow& out) {
-  out.change = quotient(speed(before), speed(after));
-  out.threshold = options.least + std::max(drift(before), drift(after));
-  const double slower = 1 / (1 + out.threshold), faster = 1 + out.threshold;
-  if (out.change.hi < slower) {
-    out.outcome = Outcome::Regression;
-    out.why = "slower by more than the runs' noise";
-  } else if (out.change.lo > faster) {
+/// A change, and how much of one the two runs' own noise can make.
+struct Change {
+  Ratio ratio;
+  double threshold = 0;
+  bool slower() const { return ratio.hi < 1 / (1 + threshold); }
+  bool faster() const { return ratio.lo > 1 + threshold; }
+  bool unsure() const { return !slower() && ratio.lo < 1 / (1 + threshold); }
+};
+
+Change change_of(const Seen& before, const Seen& after, const GateOptions& options) {
+  return {quotient(speed(before), speed(after)),
+          options.least + std::max(drift(before), drift(after))};
+}
+
+void set_outcome(const Change& own, const std::optional<Change>& relative, bool yardstick,
+                 GateRow& out) {
+  const Change& shown = relative ? *relative : own;
+  out.change = shown.ratio, out.threshold = shown.threshold, out.relative = relative.has_value();
+  const auto ambiguous = [&](const char* why) { out.outcome = Outcome::Ambiguous, out.why = why; };
+  if (shown.slower() && relative && !own.slower()) {
+    ambiguous("slower beside its reference, not by its own time: the reference became faster");
+  } else if (shown.slower() && yardstick) {
+    ambiguous("slower, as the whole machine may have been: others are measured by it");
+  } else if (shown.slower()) {
+    out.outcome = Outcome::Regression, out.why = "slower by more than the runs' noise";
+  } else if (shown.faster()) {
     out.outcome = Outcome::Faster;
-  } else if (out.change.lo < slower) {
-    out.outcome = Outcome::Ambiguous;
-    out.why = "the interval reaches beyond the threshold; measure longer (--preset strict)";
+  } else if (shown.unsure()) {
+    ambiguous("the interval reaches beyond the threshold; measure longer (--preset strict)");
   }
+  if (out.outcome == Outcome::Regression && out.fewest_samples < kFewest)
+    ambiguous("slower, by too few samples to be sure; take --min-samples 5 or more");
 }
 
 const Row* common_reference(const Run& run, const Row& row, const Run& other) {
@@ -82,13 +104,22 @@ const Row* common_reference(const Run& run, const Row& row, const Run& other) {
   return usable(other.find(row.case_name(), reference->variant)) ? reference : nullptr;
 }
 
+/// Do others of its case have it as their reference?
+bool is_yardstick(const Run& run, const Row& row) {
+  if (run.reference(row.case_name()) != &row) return false;
+  return std::any_of(run.rows.begin(), run.rows.end(), [&](const Row& other) {
+    return &other != &row && other.case_name() == row.case_name();
+  });
+}
+
 GateRow judged(const Run& baseline, const Row& before, const Run& now, const Row* after,
                const GateOptions& options) {
   GateRow out;
   out.case_name = before.case_name(), out.variant = before.variant;
   out.before_ms = median(before.samples_ms);
   if (!usable(after)) {
-    out.outcome = Outcome::Missing;
+    const bool broken = after != nullptr && after->status != Status::Skipped;
+    out.outcome = broken ? Outcome::Regression : Outcome::Missing;
     out.why = after == nullptr ? "not in the new run"
                                : std::string(to_string(after->status)) + ": " + after->error;
     return out;
@@ -96,9 +127,12 @@ GateRow judged(const Run& baseline, const Row& before, const Run& now, const Row
   out.after_ms = median(after->samples_ms);
   const Row *was = common_reference(baseline, before, now),
             *is = common_reference(now, *after, baseline);
-  out.relative = was != nullptr && is != nullptr && was->variant == is->variant;
-  if (!out.relative) was = is = nullptr;
-  compare({&before, was}, {after, is}, options, out);
+  out.fewest_samples = std::min(before.samples_ms.size(), after->samples_ms.size());
+  std::optional<Change> relative;
+  if (was != nullptr && is != nullptr && was->variant == is->variant)
+    relative = change_of({&before, was}, {after, is}, options);
+  set_outcome(change_of({&before, nullptr}, {after, nullptr}, options), relative,
+              is_yardstick(baseline, before), out);
   if (before.bitwise.value_or(false) && !after->bitwise.value_or(true)) {
     out.outcome = Outcome::Regression;
     out.why = "its results were the reference's, bit for bit, and are no more";

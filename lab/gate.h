@@ -12,9 +12,10 @@ namespace graft::lab {
 enum class Outcome {
   Same,        ///< within what the two runs' own noise allows
   Faster,      ///< certainly
-  Regression,  ///< certainly slower, or its results changed
+  Regression,  ///< certainly slower, both by its own time and beside its reference; or its results
+               ///< changed; or it failed
   Ambiguous,   ///< the interval reaches beyond the threshold, but not wholly
-  Missing,     ///< in the baseline, not in the other run, or without samples there
+  Missing,     ///< in the baseline, not in the other run, or skipped there
   New,         ///< not in the baseline
 };
 const char* to_string(Outcome outcome);
@@ -27,7 +28,8 @@ struct GateRow {
   double threshold = 0;                ///< relative change that the two runs' noise alone can make
   bool relative = false;  ///< both taken as multiples of the run's own reference: what made the
                           ///< whole machine slower between the runs cancels
-  std::string why;        ///< for outcomes other than Same
+  size_t fewest_samples = 0;
+  std::string why;  ///< for outcomes other than Same and Faster
 };
 
 struct GateOptions {
@@ -36,7 +38,8 @@ struct GateOptions {
 
 /// The threshold of a row is `least` plus how far its median drifted within either run (the first
 /// half of the samples against the second); a change is certain when its whole 95 % interval lies
-/// beyond it.
+/// beyond it, with five samples or more. The reference itself is at most ambiguous while others are
+/// measured by it: it has nothing that would tell a slower machine from slower code.
 std::vector<GateRow> gate(const Run& baseline, const Run& now, const GateOptions& options = {});
 
 /// What differs between the machines or builds of two runs; empty if nothing that matters.

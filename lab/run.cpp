@@ -58,7 +58,7 @@ json ratio_json(const Row& reference, const Row& row) {
           {"verdict", to_string(j.verdict)},  {"class", gain_class(j.ratio.ratio)}};
 }
 
-json to_json(const Row& row, const Row* reference) {
+json to_json(const Row& row, const Row* reference, bool with_statistics) {
   json out{{"name", row.name},
            {"variant", row.variant},
            {"config", row.config},
@@ -88,8 +88,9 @@ json to_json(const Row& row, const Row* reference) {
     out["work"] = {
         {"flops", w.flops}, {"bytes", w.bytes}, {"samples", w.samples}, {"tokens", w.tokens}};
   if (row.samples_ms.empty()) return out;
+  out["median_ms"] = median(row.samples_ms);
+  if (!with_statistics) return out;
   const Summary s = summarise(row.samples_ms);
-  out["median_ms"] = s.median;
   out["stats"] = to_json(s);
   if (reference != nullptr && reference != &row && !reference->samples_ms.empty())
     out["ratio"] = ratio_json(*reference, row);
@@ -190,9 +191,10 @@ std::vector<std::string> Run::cases() const {
   return out;
 }
 
-json to_json(const Run& run) {
+json to_json(const Run& run, bool with_statistics) {
   json rows = json::array();
-  for (const Row& row : run.rows) rows.push_back(to_json(row, run.reference(row.case_name())));
+  for (const Row& row : run.rows)
+    rows.push_back(to_json(row, run.reference(row.case_name()), with_statistics));
   return {{"schema_version", kSchemaVersion}, {"context", run.context}, {"results", rows}};
 }
 
@@ -210,6 +212,7 @@ Run run_from_json(const json& from, const std::string& where) {
                        "; use the graft that wrote it, or a newer one.");
   Run run;
   run.context = from.value("context", json::object());
+  if (!run.context.is_object()) throw refuse("its 'context' is no object");
   size_t index = 0;
   for (const json& row : from["results"]) {
     try {

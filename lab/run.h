@@ -47,11 +47,11 @@ struct Row {
   int threads = 0;
   Status status = Status::Ok;
   std::string error;
-  std::vector<double> samples_ms;       ///< per call; one value a sample, in the order taken
-  int batch = 1;                        ///< calls in a sample
-  int warmup_calls = 0;                 ///< until the steady state was seen
-  bool steady = true;                   ///< was it seen before patience ended?
-  bool isolated = false;                ///< measured in a process of its own, not in turns
+  std::vector<double> samples_ms;  ///< per call; one value a sample, in the order taken
+  int batch = 1;                   ///< calls in a sample
+  int warmup_calls = 0;            ///< until the steady state was seen
+  bool steady = true;              ///< was it seen before patience ended?
+  bool isolated = false;           ///< not in turns with others: in a process of its own, or alone
   std::optional<double> first_call_ms;  ///< cold
   std::optional<double> compile_ms;
   std::optional<int64_t> kernels;
@@ -84,8 +84,9 @@ class RunFileError : public std::runtime_error {
 };
 
 /// Rows carry `stats` and, where the reference ran, `ratio` for other programs to read; both are
-/// computed from the samples.
-nlohmann::json to_json(const Run& run);
+/// computed from the samples, which takes a tenth of a second a row: a file that is written again
+/// and again may do without.
+nlohmann::json to_json(const Run& run, bool with_statistics = true);
 Run run_from_json(const nlohmann::json& json, const std::string& where);
 /// Refuses a schema that is newer than this program's, text that is cut off, and rows without what
 /// every row has.

@@ -107,6 +107,17 @@ Judgement judge(std::span<const double> reference, std::span<const double> candi
   return out;
 }
 
+Interval block_bootstrap_median(std::span<const double> x, uint64_t seed) {
+  if (x.empty()) return {std::nan(""), std::nan("")};
+  Blocks blocks(x.size(), seed);
+  std::vector<double> medians;
+  for (int i = 0; i < kResamples; ++i) {
+    std::vector<double> drawn = at(x, blocks.draw());
+    medians.push_back(median_in_place(drawn));
+  }
+  return {quantile(medians, 0.025), quantile(medians, 0.975)};
+}
+
 const char* gain_class(double ratio) {
   return ratio >= 1.5   ? "excellent"
          : ratio >= 1.2 ? "good"

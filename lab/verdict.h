@@ -37,6 +37,9 @@ struct JudgeOptions {
 Judgement judge(std::span<const double> reference, std::span<const double> candidate,
                 const JudgeOptions& options = {});
 
+/// 95 % interval of one sample's median, from blocks of neighbours.
+Interval block_bootstrap_median(std::span<const double> x, uint64_t seed = 0);
+
 /// "excellent" from 1.5, "good" from 1.2, "measured" from 1.0, "investigate" below.
 const char* gain_class(double ratio);
 

@@ -81,9 +81,14 @@ double relative_error(const std::vector<at::Tensor>& values,
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].sizes() != reference[i].sizes()) return std::numeric_limits<double>::quiet_NaN();
     if (values[i].numel() == 0) continue;
-    const at::Tensor wanted = as_double(reference[i]);
-    const double scale = wanted.abs().max().item<double>();
-    const double error = as_double(values[i]).sub(wanted).abs().max().item<double>();
+    const at::Tensor wanted = as_double(reference[i]), came = as_double(values[i]);
+    const at::Tensor same = came.eq(wanted).logical_or(came.isnan().logical_and(wanted.isnan()));
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    // Where only one of them is finite, or a NaN, the error has no bound.
+    const double error =
+        came.sub(wanted).abs().masked_fill(same, 0).nan_to_num(kInf, kInf).max().item<double>();
+    const double scale =
+        wanted.masked_fill(wanted.isfinite().logical_not(), 0).abs().max().item<double>();
     worst = std::max(worst, scale > 0 ? error / scale : error);
   }
   return worst;

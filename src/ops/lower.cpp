@@ -49,7 +49,7 @@ class Lowering {
         // half-made stores are not.
         lowered_.program.items.resize(items);
         context_.approximated = std::move(approximated);
-        if (auto routine = chosen_routine(trace_, op, settings_.matmuls)) {
+        if (auto routine = chosen_routine(trace_, op, settings_)) {
           make_call(op, *routine);
           fate.why = routine->why;
         } else if (std::string why = make_extern(op); !why.empty()) {

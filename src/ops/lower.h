@@ -26,6 +26,7 @@ enum class Matmuls : uint8_t {
 struct LowerSettings {
   bool fast = false;  ///< Numerics::Fast
   Matmuls matmuls = Matmuls::Aten;
+  int threads = 1;  ///< of whoever will run the program: what Fastest measures with
 };
 
 Lowered lower(const record::Trace& trace, const LowerSettings& settings = {});

@@ -18,10 +18,10 @@ struct Routine {
 };
 
 /// Empty where the operator is no matmul of fp32, or is ATen's by the settings or the clock. With
-/// Fastest, the first call for a shape runs each routine a few times, on data of its own, for at
-/// most about 0.3 s; the answer is kept for the process. Thread-safe. Results differ from eager's
-/// by the rounding of a sum in another order.
+/// Matmuls::Fastest, the first call for a shape runs each routine once or a few times, on data of
+/// its own: about 0.3 s, or two calls where those take longer. The answer is kept for the process.
+/// Thread-safe. Results differ from eager's by the rounding of a sum in another order.
 std::optional<Routine> chosen_routine(const record::Trace& trace, const record::OperatorRecord& op,
-                                      Matmuls matmuls);
+                                      const LowerSettings& settings);
 
 }  // namespace graft::ops

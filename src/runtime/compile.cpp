@@ -99,7 +99,8 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
   return {
       .fast = settings.numerics == Numerics::Fast,
-      .matmuls = settings.mode == Mode::MaxAutotune ? ops::Matmuls::Fastest : ops::Matmuls::Aten};
+      .matmuls = settings.mode == Mode::MaxAutotune ? ops::Matmuls::Fastest : ops::Matmuls::Aten,
+      .threads = settings.threads};
 }
 
 passes::Settings pass_settings(const CompileSettings& settings) {

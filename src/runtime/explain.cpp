@@ -1,8 +1,12 @@
 // Reports and explanations of one function.
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <sstream>
 
+#include <ATen/Parallel.h>
 #include "codegen/backend.h"
+
 #include "runtime/core_impl.h"
 #include "runtime/worker.h"
 
@@ -58,8 +62,8 @@ std::string Core::Impl::explain() const {
     return text +
            "\nNothing is recorded, or it is being compiled; call the function, then wait().\n";
   // Made anew from the trace: texts are not kept for functions that nobody asks about.
-  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes, 1,
-                                    options.mode};
+  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
+                                    at::get_num_threads(), options.mode};
   try {
     text += "\n" + runtime::describe_trace(*trace, settings);
     text += std::string("== code generator ==\n") + codegen::host_backend().describe() + "\n";

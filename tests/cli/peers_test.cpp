@@ -154,8 +154,8 @@ TEST(Peers, GarbageIsAReason) {
   expect_in("it said ''", peer.measure("blank").error);
   expect_in("no samples_ms", peer.measure("none").error);
   expect_in("no samples_ms", peer.measure("empty").error);
-  expect_in("samples_ms came as \"fast\"", peer.measure("text").error);
-  expect_in("samples_ms came as -2", peer.measure("negative").error);
+  expect_in("samples_ms came as '\"fast\"'", peer.measure("text").error);
+  expect_in("samples_ms came as '-2'", peer.measure("negative").error);
   expect_in("its answer is for case 'another'", peer.measure("other").error);
   EXPECT_EQ(peer.measure("good").samples_ms.size(), 1u);
 }
@@ -184,7 +184,7 @@ TEST(Peers, ThoseThatAreAbsentAreLeftOut) {
   PeerOptions options;
   options.python = python;
   std::ostringstream notes;
-  EXPECT_TRUE(start_peers(options, notes).empty());
+  EXPECT_TRUE(start_peers(options, peer_scripts(), notes).empty());
   expect_in("torch.compile is left out", notes.str());
   expect_in("pip install torch'", notes.str());
   expect_in("jax is left out", notes.str());

@@ -46,7 +46,19 @@ TEST(Gate, ASlowerVariantIsARegression) {
 TEST(Gate, ASlowerMachineIsNot) {
   const auto rows = gate(run(10, 2, 1), run(15, 3, 3));
   EXPECT_EQ(outcome(rows, "graft"), Outcome::Same);
-  EXPECT_EQ(outcome(rows, "eager"), Outcome::Regression) << "that has nothing to be relative to";
+  EXPECT_EQ(outcome(rows, "eager"), Outcome::Ambiguous) << "it has nothing to be relative to";
+}
+
+TEST(Gate, AFasterReferenceDoesNotMakeOthersSlower) {
+  EXPECT_EQ(outcome(gate(run(10, 2, 1), run(8, 2, 3)), "graft"), Outcome::Ambiguous);
+}
+
+TEST(Gate, AVariantAloneIsJudgedByItsTime) {
+  lab::Run before = run(10, 2, 1), now = run(10, 2.4, 3);
+  before.rows.erase(before.rows.begin()), now.rows.erase(now.rows.begin());
+  EXPECT_EQ(outcome(gate(before, now), "graft"), Outcome::Regression);
+  now.rows[0].samples_ms.resize(3);
+  EXPECT_EQ(outcome(gate(before, now), "graft"), Outcome::Ambiguous) << "too few samples";
 }
 
 TEST(Gate, NoiseWithinTheRunsRaisesTheThreshold) {
@@ -71,7 +83,9 @@ TEST(Gate, MissingAndNewOnesAreNamed) {
   const auto rows = gate(run(10, 2, 1), now);
   EXPECT_EQ(outcome(rows, "eager"), Outcome::Same);
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[1].outcome, Outcome::Missing);
+  now.rows[1].status = Status::Skipped;
+  EXPECT_EQ(gate(run(10, 2, 1), now)[1].outcome, Outcome::Missing);
+  EXPECT_EQ(rows[1].outcome, Outcome::Regression);
   EXPECT_NE(rows[1].why.find("crashed"), std::string::npos);
   EXPECT_EQ(rows[2].outcome, Outcome::New);
 }

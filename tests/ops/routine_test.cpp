@@ -72,6 +72,8 @@ TEST(Routine, WhatItDoesNotComputeStaysAtens) {
         {a.to(at::kDouble), b.to(at::kDouble)}, "aten::mm");
   stays([](Tensors& t) { return Tensors{at::mm(t[0], t[1]) + 1}; }, {at::randn({0, 4}), b},
         "aten::mm");
+  stays([](Tensors& t) { return Tensors{at::mm(t[0], t[1].as_strided({4, 5}, {1, 1})) + 1}; },
+        {a, at::randn({8})}, "aten::mm");
   Tensor out = at::randn({3, 5});
   stays([](Tensors& t) { return Tensors{at::mm_out(t[2], t[0], t[1]) + 1}; }, {a, b, out},
         "aten::mm.out");
