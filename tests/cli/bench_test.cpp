@@ -125,6 +125,25 @@ TEST(Bench, ACrashIsARowAndNotTheEnd) {
   EXPECT_EQ(rows[1]["status"], "ok");
 }
 
+TEST(Bench, WhatCannotRunIsARowAndTheOthersGoOn) {
+  const Folder folder;
+  const std::string path = folder.file("run.json");
+  // Tables of an odd head size do not fit; a width of 24 has no 7 heads.
+  const Ran odd =
+      graft(kSmall + "--filter '^rope_f32$' --variants eager,graft --axis head_size=63,64 --json " +
+            path);
+  ASSERT_EQ(odd.code, 0) << odd.out;
+  std::vector<std::string> statuses;
+  const auto first = json_of(path);
+  for (const auto& row : first["results"]) statuses.push_back(row["status"]);
+  EXPECT_EQ(statuses, (std::vector<std::string>{"failed", "failed", "ok", "ok"}));
+  const Ran heads =
+      graft(kSmall + "--filter '^block_f32$' --variants eager --axis heads=7,8 --json " + path);
+  ASSERT_EQ(heads.code, 0) << heads.out;
+  EXPECT_NE(heads.out.find("no multiple of heads 7"), std::string::npos) << heads.out;
+  EXPECT_EQ(json_of(path)["results"][1]["status"], "ok");
+}
+
 TEST(Bench, AStoppedRunGoesOn) {
   const Folder folder;
   const std::string path = folder.file("run.json"),
