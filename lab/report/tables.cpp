@@ -109,11 +109,20 @@ std::string before_after(const std::vector<GateRow>& rows) {
   return out + "</tbody></table></div>\n";
 }
 
+/// Lists within lists are data, not facts; the file has them.
+bool is_nested(const nlohmann::json& value) {
+  if (!value.is_array()) return false;
+  return std::any_of(value.begin(), value.end(), [](const nlohmann::json& item) {
+    return std::any_of(item.begin(), item.end(), [](const auto& part) { return part.is_array(); });
+  });
+}
+
 std::string environment(const std::vector<NamedRun>& runs) {
   std::vector<std::string> keys;
   for (const NamedRun& named : runs) {
     if (!named.run.context.is_object()) continue;
     for (const auto& [key, value] : named.run.context.items()) {
+      if (is_nested(value)) continue;
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
     }
   }
