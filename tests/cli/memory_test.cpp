@@ -1,38 +1,27 @@
 // `graft memory` from outside: its table, its files, and what it refuses.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "cli/support.h"
+
+namespace graft {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code = -1;
-  std::string out;  // stdout and stderr together
-};
+using test::Ran;
 
 Ran memory(const std::string& args) {
-  const std::string program = std::string(GRAFT_BINARY_DIR) + "/graft memory ";
-  FILE* pipe = popen((program + args + " 2>&1 < /dev/null").c_str(), "r");
-  Ran ran;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.out += static_cast<char>(c);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
+  return test::graft("memory " + args);
 }
 
 void expect_usage_error(const std::string& args, const std::string& text) {
-  const Ran ran = memory(args);
-  EXPECT_EQ(ran.code, 1) << args << '\n' << ran.out;
-  EXPECT_NE(ran.out.find(text), std::string::npos) << args << '\n' << ran.out;
+  test::expect_usage_error("memory " + args, text);
 }
 
 class MemoryCommand : public testing::Test {
@@ -115,3 +104,4 @@ TEST_F(MemoryCommand, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
+}  // namespace graft

@@ -1,36 +1,27 @@
 // `graft profile` from outside: its tables, its files, and its errors.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "cli/support.h"
+
 #include "workloads/minilm/model.h"
 
+namespace graft {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code = -1;
-  std::string out;  // stdout and stderr together
-};
+using test::Ran;
 
 Ran profile(const std::string& args) {
   // One thread: several that wait for each other take seconds on a machine that others use.
-  const std::string program = std::string(GRAFT_BINARY_DIR) + "/graft profile --threads 1 ";
-  FILE* pipe = popen((program + args + " 2>&1 < /dev/null").c_str(), "r");
-  Ran ran;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.out += static_cast<char>(c);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
+  return test::graft("profile --threads 1 " + args);
 }
 
 void expect_text(const Ran& ran, const std::string& text) {
@@ -145,3 +136,4 @@ TEST_F(CliProfile, ErrorsNameTheNextStep) {
 }
 
 }  // namespace
+}  // namespace graft

@@ -1,34 +1,25 @@
 // graft report from outside: what it prints and writes, and its errors.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "cli/support.h"
+
+namespace graft {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-struct Ran {
-  int code = -1;
-  std::string out;  // stdout and stderr together
-};
+using test::Ran;
 
 Ran report(const std::string& args) {
-  const std::string program = std::string(GRAFT_BINARY_DIR) + "/graft report ";
-  FILE* pipe = popen((program + args + " 2>&1 < /dev/null").c_str(), "r");
-  Ran ran;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.out += static_cast<char>(c);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
+  return test::graft("report " + args);
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -149,3 +140,4 @@ TEST_F(CliReport, ErrorsNameTheFileAndTheNextStep) {
 }
 
 }  // namespace
+}  // namespace graft

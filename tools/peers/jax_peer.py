@@ -134,6 +134,38 @@ def adamw_case(draw, side=1024):
     return adamw, tuple([jnp.asarray(draw.random((side, side), np.float32)) for _ in range(8)] for _ in range(4))
 
 
+def attention(q, k, v):
+    return jax.nn.softmax(q @ k.swapaxes(-2, -1) * q.shape[-1] ** -0.5, -1) @ v
+
+
+def attention_case(draw, batch=2, heads=8, sequence=512, head_size=64):
+    return attention, tuple(normal(draw, batch, heads, sequence, head_size) for _ in range(3))
+
+
+def norm(x, w, b):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * w + b
+
+
+def block(heads):
+    def run(x, w):
+        batch, sequence, width = x.shape
+        qkv = norm(x, w[0], w[1]) @ w[2].T + w[3]
+        q, k, v = qkv.reshape(batch, sequence, 3, heads, width // heads).transpose(2, 0, 3, 1, 4)
+        h = x + attention(q, k, v).swapaxes(1, 2).reshape(batch, sequence, width) @ w[4].T + w[5]
+        return h + jax.nn.gelu(norm(h, w[6], w[7]) @ w[8].T + w[9], approximate=False) @ w[10].T + w[11]
+
+    return run
+
+
+def block_case(draw, batch=2, sequence=128, width=256, heads=8):
+    ones = lambda: [jnp.ones(width), jnp.zeros(width)]
+    linear = lambda to, of: [normal(draw, to, of) / of**0.5, normal(draw, to) * 0.02]
+    attend = ones() + linear(3 * width, width) + linear(width, width)
+    weights = attend + ones() + linear(4 * width, width) + linear(width, 4 * width)
+    return block(heads), (normal(draw, batch, sequence, width), weights)
+
+
 BF16, F32 = {"dtype": jnp.bfloat16}, {"dtype": jnp.float32}
 CASES = {
     "rope_f32": (rope_case, F32),
@@ -146,6 +178,8 @@ CASES = {
     "component_f32": (component_case, {}),
     "gptq_block": (gptq_case, {}),
     "adamw_f32": (adamw_case, {}),
+    "attention_f32": (attention_case, {}),
+    "block_f32": (block_case, {}),
     "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
 }
 
