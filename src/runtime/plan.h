@@ -137,6 +137,9 @@ class Plan {
   const ViewSpec& argument_view(size_t i) const { return argument_views_[i]; }
   const ViewSpec& captured_view(size_t i) const { return captured_views_[i]; }
   size_t captured_count() const { return captured_views_.size(); }
+  /// Arguments (captured tensors) whose version a run raises, one a distinct counter.
+  const std::vector<int>& bumped() const { return bumped_; }
+  const std::vector<int>& bumped_captured() const { return bumped_captured_; }
 
  private:
   friend class PlanBuilder;

@@ -1,5 +1,6 @@
 #include "runtime/shadow.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -136,7 +137,8 @@ class Check {
       const ViewSpec& view = argument ? plan_.argument_view(k) : plan_.captured_view(k);
       // In-place operators on an empty tensor raise its version and store nothing.
       bool empty = argument ? args_.tensors[k]->numel() == 0 : captured_[k].numel() == 0;
-      if (before[i] == after[i] || empty || (view.place.block >= 0 && block(view).written))
+      if (before[i] == after[i] || empty || (view.place.block >= 0 && block(view).written) ||
+          was_raised(argument, k))
         continue;
       differ((argument ? "argument " : "captured tensor ") + std::to_string(k) +
              ": eager changed it in place, the record does not; the control flow depends on data "
@@ -145,6 +147,17 @@ class Check {
   }
 
  private:
+  /// Did the recorded run raise its version as well, as out= does that leaves nothing to store?
+  bool was_raised(bool argument, size_t k) const {
+    auto tensor = [&](size_t i) -> const at::Tensor& {
+      return argument ? *args_.tensors[i] : captured_[i];
+    };
+    const std::vector<int>& raised = argument ? plan_.bumped() : plan_.bumped_captured();
+    return std::any_of(raised.begin(), raised.end(), [&](int i) {
+      return tensor(static_cast<size_t>(i)).is_alias_of(tensor(k));
+    });
+  }
+
   const Block& block(const ViewSpec& view) const {
     return plan_.blocks()[static_cast<size_t>(view.place.block)];
   }

@@ -107,7 +107,7 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
   }
   for (size_t i = 0; i < spreads.size(); ++i) {
     if (!spreads[i].low.defined()) continue;
-    if (overflows && at::isFloatingType(eager[i].scalar_type())) continue;
+    if (overflows) continue;  // comparisons of what is lost there included
     at::Tensor a = as_double(eager[i]), b = as_double(came[i]);
     at::Tensor width =
         (spreads[i].high - spreads[i].low) * 4 + a.abs() * (8 * eps_of(eager[i].scalar_type()));

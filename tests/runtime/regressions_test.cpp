@@ -158,5 +158,16 @@ TEST(Regressions, LargeResults) {
           [&] { return std::vector<at::Tensor>{at::randn(sizes).to(type)}; });
 }
 
+/// out= that leaves nothing to store raises its argument's version all the same.
+TEST(Regressions, AnOutArgumentMadeEmpty) {
+  expect_as_eager(
+      [](const std::vector<at::Tensor>& a) -> std::vector<at::Tensor> {
+        at::Tensor none = a[0].slice(0, -1, 0), out = a[0].view({2, 1, 3, 8});
+        at::addcmul_out(out, a[0].unsqueeze(1), none, none, 0.5);
+        return {out, a[0] * 2};
+      },
+      [&] { return std::vector<at::Tensor>{at::randn({2, 3, 8})}; });
+}
+
 }  // namespace
 }  // namespace graft::test
