@@ -167,8 +167,13 @@ TEST(Bench, RunsAreComparedGatedAndExported) {
   const Folder folder;
   const std::string path = folder.file("a.json"), slow = folder.file("b.json");
   ASSERT_EQ(graft(kSmall + "--filter '^rope_f32$' --json " + path).code, 0);
-  EXPECT_EQ(graft("gate " + path + " --baseline " + path).code, 0);
   auto run = json_of(path);
+  for (auto& row : run["results"]) {  // times that no other program on the machine has a part in
+    row["samples_ms"] = nlohmann::json::array();
+    for (int i = 0; i < 20; ++i) row["samples_ms"].push_back(1 + 1e-4 * (i % 5));
+  }
+  std::ofstream(path) << run;
+  EXPECT_EQ(graft("gate " + path + " --baseline " + path).code, 0);
   for (auto& row : run["results"])
     if (row["variant"] == "graft")
       for (auto& ms : row["samples_ms"]) ms = ms.get<double>() * 3;
