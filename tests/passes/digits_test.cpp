@@ -91,7 +91,9 @@ TEST(Digits, RelateHoldsForEveryPoint) {
     each_point(access, [&](const auto&, int64_t address) {
       (stored.count(address) ? any : all) = stored.count(address);
     });
-    if (overlap.relation == Relation::Disjoint) ASSERT_FALSE(any) << "round " << round;
+    if (overlap.relation == Relation::Disjoint) {
+      ASSERT_FALSE(any) << "round " << round;
+    }
     if (overlap.relation == Relation::Covered) {
       ASSERT_TRUE(all) << "round " << round;
       each_point(access, [&](const auto& point, int64_t address) {
@@ -111,8 +113,9 @@ TEST(Digits, RelateHoldsForEveryPoint) {
       ASSERT_GT(overlap.at, 0);
       ASSERT_LT(overlap.at, access.axes[static_cast<size_t>(overlap.axis)]);
     }
-    if (overlap.relation == Relation::NeedSplit)
+    if (overlap.relation == Relation::NeedSplit) {
       ASSERT_EQ(access.axes[static_cast<size_t>(overlap.axis)] % overlap.at, 0);
+    }
   }
   for (int count : seen) EXPECT_GT(count, 500);  // every answer is exercised
 }
