@@ -135,28 +135,39 @@ class Bench {
     return row != nullptr && row->status == lab::Status::Ok;
   }
 
+  /// Lists the variants, for which it makes the inputs, only where some may be done.
+  bool all_done(const Case& c) const {
+    if (run_.reference(c.name()) == nullptr) return false;
+    const std::vector<std::string> variants = variants_of(c, options_);
+    return std::all_of(variants.begin(), variants.end(),
+                       [&](const std::string& variant) { return is_done(c, variant); });
+  }
+
+  void measure_variants(const Case& c) {
+    if (options_.isolate) {
+      const std::vector<std::string> variants = variants_of(c, options_);
+      for (size_t i = 0; i < variants.size(); ++i) {
+        say(static_cast<double>(i) / static_cast<double>(variants.size()), variants[i]);
+        if (!is_done(c, variants[i])) keep({measure_in_process(c, variants[i], options_)});
+      }
+    } else if (!all_done(c)) {
+      std::vector<Row> rows = measure_in_turns(
+          c, options_, [&](double part, const std::string& what) { say(part, what); });
+      std::erase_if(run_.rows, [&](const Row& row) { return row.case_name() == c.name(); });
+      keep(std::move(rows));
+      pool_trim();  // the next case has other sizes
+    }
+  }
+
   void measure(const Case& c) {
-    std::vector<std::string> variants;
     try {
-      variants = variants_of(c, options_);
+      measure_variants(c);
     } catch (const c10::Error& error) {  // its inputs cannot be made: the others go on
       Row row;
       row.name = c.workload->name, row.config = c.config, row.variant = options_.variants.front();
       row.status = lab::Status::Failed;
       row.error = error.what_without_backtrace();
       return keep({std::move(row)});
-    }
-    const auto done = [&](const std::string& variant) { return is_done(c, variant); };
-    if (options_.isolate) {
-      for (size_t i = 0; i < variants.size(); ++i) {
-        say(static_cast<double>(i) / static_cast<double>(variants.size()), variants[i]);
-        if (!done(variants[i])) keep({measure_in_process(c, variants[i], options_)});
-      }
-    } else if (!std::all_of(variants.begin(), variants.end(), done)) {
-      std::erase_if(run_.rows, [&](const Row& row) { return row.case_name() == c.name(); });
-      keep(measure_in_turns(c, options_,
-                            [&](double part, const std::string& what) { say(part, what); }));
-      pool_trim();  // the next case has other sizes
     }
     for (const auto& peer : peers_) {
       if (is_done(c, peer->name())) continue;

@@ -94,10 +94,6 @@ void read_config(CLI::App& command, const std::string& file) {
 
 }  // namespace
 
-bool BenchOptions::wants(const std::string& variant) const {
-  return std::find(variants.begin(), variants.end(), variant) != variants.end();
-}
-
 lab::MeasureOptions BenchOptions::measuring() const {
   const Preset& p = preset_of(preset);
   lab::MeasureOptions out;

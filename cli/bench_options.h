@@ -32,7 +32,6 @@ struct BenchOptions {
   std::string json, csv, markdown, html, config, python = "python3";
   Options compile;
 
-  bool wants(const std::string& variant) const;
   lab::MeasureOptions measuring() const;
   /// What changes results: two runs that differ in it are not one run.
   std::map<std::string, std::string> identity() const;

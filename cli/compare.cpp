@@ -49,13 +49,7 @@ std::vector<GateRow> rows_of(const CompareOptions& options) {
     std::cerr << "graft: the two runs are of different machines or builds (" << difference
               << "): what changed may be theirs.\n";
   std::vector<GateRow> rows = gate(before, after, {.least = options.least});
-  std::regex wanted;
-  try {
-    wanted.assign(options.variants);
-  } catch (const std::regex_error& error) {
-    throw UsageError("--variants: came '" + options.variants +
-                     "', which is not a regular expression (" + error.what() + ").");
-  }
+  const std::regex wanted = pattern_of("--variants", options.variants, "'graft|hand'.");
   std::erase_if(rows, [&](const GateRow& row) { return !std::regex_search(row.variant, wanted); });
   const bool common = std::any_of(rows.begin(), rows.end(), [](const GateRow& row) {
     return row.outcome != Outcome::Missing && row.outcome != Outcome::New;

@@ -39,15 +39,6 @@ struct ProfileChoice {
   bool quick = false, no_color = false, quiet = false;
 };
 
-void check_pattern(const std::string& text) {
-  try {
-    (void)std::regex(text);
-  } catch (const std::regex_error& error) {
-    throw UsageError("--ranges: came '" + text + "', which is not a regular expression (" +
-                     error.what() + "); expected one such as 'eager/.*gelu'.");
-  }
-}
-
 struct Findings {
   std::vector<double> eager_ms, compiled_ms;  // of the whole, without the profiler
   lab::Profile profile;
@@ -170,7 +161,7 @@ nlohmann::json to_json(const Subject& subject, const Findings& found, const Prof
 }
 
 void run_profile(const ProfileChoice& choice) {
-  check_pattern(choice.ranges);
+  pattern_of("--ranges", choice.ranges, "'eager/.*gelu'.");
   check_writable("--trace", choice.trace);
   check_writable("--flame", choice.flame);
   check_writable("--json", choice.json);

@@ -32,8 +32,7 @@ double median_of(const Row* row) {
 std::optional<lab::Judgement> judged(const Row* slow, const Row* fast) {
   if (slow == nullptr || fast == nullptr || slow->samples_ms.empty() || fast->samples_ms.empty())
     return std::nullopt;
-  const bool apart = slow->isolated || fast->isolated;
-  return lab::judge(slow->samples_ms, fast->samples_ms, {.paired = !apart});
+  return lab::judge(*slow, *fast);
 }
 
 Cell time_cell(const Row* row) {

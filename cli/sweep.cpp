@@ -111,14 +111,8 @@ std::string Case::name() const {
 
 std::vector<const Workload*> chosen_workloads(const std::string& filter) {
   std::vector<const Workload*> out;
-  std::regex pattern;
-  try {
-    pattern.assign(filter);
-  } catch (const std::regex_error& error) {
-    throw UsageError("--filter: came '" + filter + "', which is not a regular expression (" +
-                     error.what() +
-                     "); expected one such as 'rope|softmax'. 'graft list' shows the names.");
-  }
+  const std::regex pattern =
+      pattern_of("--filter", filter, "'rope|softmax'. 'graft list' shows the names.");
   for (const Workload& workload : workloads::workloads()) {
     if (std::regex_search(workload.name, pattern)) out.push_back(&workload);
   }

@@ -84,6 +84,16 @@ const workloads::Workload& workload_or_throw(const std::string& name) {
                    " 'graft list' shows all.");
 }
 
+std::regex pattern_of(const std::string& flag, const std::string& text,
+                      const std::string& such_as) {
+  try {
+    return std::regex(text);
+  } catch (const std::regex_error& error) {
+    throw UsageError(flag + ": came '" + text + "', which is not a regular expression (" +
+                     error.what() + "); expected one such as " + such_as);
+  }
+}
+
 void check_writable(const std::string& flag, const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();

@@ -1,6 +1,7 @@
 // What the subcommands share: errors a user can mend, and names looked up kindly.
 #pragma once
 
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ std::string did_you_mean(std::string_view given, const std::vector<std::string>&
 std::vector<std::string> workload_names();
 /// Throws UsageError naming near workloads.
 const workloads::Workload& workload_or_throw(const std::string& name);
+
+/// Throws UsageError for text that is no regular expression; `such_as` is the next step.
+std::regex pattern_of(const std::string& flag, const std::string& text, const std::string& such_as);
 
 /// Throws UsageError now rather than after a run, if no file can be made there. An empty path, an
 /// option that was not given, is fine.

@@ -30,9 +30,7 @@ Ratio speed(const Seen& seen) {
     const Interval ci = block_bootstrap_median(seen.row->samples_ms);
     return {1 / center, 1 / ci.hi, 1 / ci.lo};
   }
-  return judge(seen.reference->samples_ms, seen.row->samples_ms,
-               {.paired = !seen.row->isolated && !seen.reference->isolated})
-      .ratio;
+  return judge(*seen.reference, *seen.row).ratio;
 }
 
 double half_median(const Samples& x, bool first) {

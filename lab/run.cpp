@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "lab/stats.h"
-#include "lab/verdict.h"
 
 namespace graft::lab {
 namespace {
@@ -51,8 +50,7 @@ json to_json(const Summary& s) {
 }
 
 json ratio_json(const Row& reference, const Row& row) {
-  const Judgement j =
-      judge(reference.samples_ms, row.samples_ms, {.paired = !reference.isolated && !row.isolated});
+  const Judgement j = judge(reference, row);
   return {{"to", reference.variant},          {"ratio", j.ratio.ratio},
           {"ci95", {j.ratio.lo, j.ratio.hi}}, {"p", j.p},
           {"verdict", to_string(j.verdict)},  {"class", gain_class(j.ratio.ratio)}};
@@ -168,6 +166,11 @@ std::string Row::case_name() const {
   std::string text;
   for (const auto& [axis, value] : config) text += (text.empty() ? "" : ",") + axis + "=" + value;
   return text.empty() ? name : name + "[" + text + "]";
+}
+
+Judgement judge(const Row& reference, const Row& row) {
+  return judge(reference.samples_ms, row.samples_ms,
+               {.paired = !reference.isolated && !row.isolated});
 }
 
 const Row* Run::reference(const std::string& case_name) const {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "lab/verdict.h"
+
 namespace graft::lab {
 
 inline constexpr int kSchemaVersion = 1;
@@ -66,6 +68,9 @@ struct Row {
   /// Name and configuration: rows of one case are compared. "rope_f32", "matmul[m=64,n=32]".
   std::string case_name() const;
 };
+
+/// In pairs where the two were measured in turns, independently where not.
+Judgement judge(const Row& reference, const Row& row);
 
 struct Run {
   nlohmann::json context;  ///< the machine, the build, the date, the options

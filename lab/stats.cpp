@@ -28,14 +28,6 @@ std::vector<double> sorted(std::span<const double> x) {
   return copy;
 }
 
-/// The median by selection: resampling calls it thousands of times. Reorders x.
-double median_in_place(std::vector<double>& x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  if (x.size() % 2 == 1) return *middle;
-  return 0.5 * (*middle + *std::max_element(x.begin(), middle));
-}
-
 double resampled_median(std::span<const double> x, std::mt19937_64& random,
                         std::vector<double>& draw) {
   std::uniform_int_distribution<size_t> pick(0, x.size() - 1);
@@ -79,6 +71,13 @@ double stddev(std::span<const double> x) {
 
 double quantile(std::span<const double> x, double q) {
   return x.empty() ? kNaN : quantile_sorted(sorted(x), q);
+}
+
+double median_in_place(std::vector<double>& x) {
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::nth_element(x.begin(), middle, x.end());
+  if (x.size() % 2 == 1) return *middle;
+  return 0.5 * (*middle + *std::max_element(x.begin(), middle));
 }
 
 double median(std::span<const double> x) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace graft::lab {
 
@@ -14,6 +15,8 @@ double stddev(std::span<const double> x);
 /// Linear interpolation between order statistics (numpy's default); q in [0, 1].
 double quantile(std::span<const double> x, double q);
 double median(std::span<const double> x);
+/// The same by selection, for those who resample thousands of times. Reorders x, which has values.
+double median_in_place(std::vector<double>& x);
 /// Of positive values.
 double geometric_mean(std::span<const double> x);
 

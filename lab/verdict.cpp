@@ -17,13 +17,6 @@ size_t block_length(size_t count) {
   return std::max<size_t>(1, static_cast<size_t>(std::sqrt(static_cast<double>(count)) / 2));
 }
 
-double median_in_place(std::vector<double>& x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  if (x.size() % 2 == 1) return *middle;
-  return 0.5 * (*middle + *std::max_element(x.begin(), middle));
-}
-
 /// Draws whole blocks of neighbours, as starts of blocks that wrap around.
 class Blocks {
  public:

@@ -95,8 +95,7 @@ std::vector<CaseFacts> facts_of(const Run& run) {
     if (timed == nullptr) continue;
     for (RowFacts& row : c.rows) {
       if (row.is_reference || !row.timed()) continue;
-      row.against = judge(reference->samples_ms, row.row->samples_ms,
-                          {.paired = !reference->isolated && !row.row->isolated});
+      row.against = judge(*reference, *row.row);
       row.pays_after = pays_after(row, *timed);
       if (reference->fp64_error.value_or(0) > 0 && row.row->fp64_error.value_or(0) > 0)
         row.error_share = *row.row->fp64_error / *reference->fp64_error;
