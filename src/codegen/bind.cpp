@@ -49,8 +49,12 @@ class Walk {
   void variables() {
     put(static_cast<int64_t>(kernel_.vars.size()));
     for (const ir::Variable& v : kernel_.vars) {
-      layout_.extent.push_back(v.extent == 1 ? -1 : integer(v.extent));
-      put(static_cast<int64_t>(v.kind) * 2 + (v.extent == 1));
+      bool unit = v.extent == 1 && v.growth == 0;
+      layout_.extent.push_back(unit ? -1 : integer(v.extent));
+      layout_.growth.push_back(stride(v.growth));
+      put(static_cast<int64_t>(v.kind) * 2 + unit);
+      put(static_cast<int64_t>(layout_.growth.back().kind));
+      if (v.growth != 0) put(v.step);
     }
     put(static_cast<int64_t>(kernel_.range.size()));
     binding_.range_extent = 1;
@@ -66,11 +70,18 @@ class Walk {
   }
 
   int64_t extent(int var) const { return kernel_.vars[static_cast<size_t>(var)].extent; }
+  /// Of extent 1 at every step.
+  bool is_unit(int var) const { return layout_.extent[static_cast<size_t>(var)] < 0; }
+  int64_t longest(int var) const {
+    const ir::Variable& v = kernel_.vars[static_cast<size_t>(var)];
+    return v.step < 0 ? v.extent
+                      : v.extent + std::max<int64_t>(0, v.growth * (extent(v.step) - 1));
+  }
 
   bool elements_are_range() const {
     if (kernel_.body.size() != 1 || !kernel_.body[0].loop) return false;
     int var = kernel_.body[0].loop->var;
-    if (kernel_.vars[static_cast<size_t>(var)].kind != LoopKind::Vector || extent(var) == 1)
+    if (kernel_.vars[static_cast<size_t>(var)].kind != LoopKind::Vector || is_unit(var))
       return false;
     return std::none_of(kernel_.placed.begin(), kernel_.placed.end(),
                         [&](const Placed& p) { return reduces_over(p, var); });
@@ -100,11 +111,11 @@ class Walk {
       if (reduces_over(placed, v)) {
         inside = true;
       } else if (inside && kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Vector &&
-                 extent(v) != 1) {
+                 !is_unit(v)) {
         layout_.statements[p].array = integer(binding_.scratch_bytes);
         // Values, and for ArgMax and ArgMin the indices after them; eight bytes each whatever the
         // type.
-        binding_.scratch_bytes += array_entries(extent(v)) * 16;
+        binding_.scratch_bytes += array_entries(longest(v)) * 16;
       }
     }
   }
@@ -120,7 +131,8 @@ class Walk {
     put(static_cast<int64_t>(s.scalars.size()));
     layout.store = use(placed, s.store);
     layout.streamed = placed.streamed;
-    put(placed.streamed);
+    layout.transposed = placed.transposed;
+    put(placed.streamed * 2 + placed.transposed);
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
     put(static_cast<int64_t>(s.expr.nodes.size()));
@@ -164,7 +176,7 @@ class Walk {
     std::vector<int64_t> strides(kernel_.vars.size(), 0);
     for (size_t a = 0; a < access.strides.size(); ++a) {
       int var = placed.axis_var[a];
-      if (extent(var) != 1) strides[static_cast<size_t>(var)] += access.strides[a];
+      if (!is_unit(var)) strides[static_cast<size_t>(var)] += access.strides[a];
     }
     AffineAccess key;
     key.storage = storage(access.storage);
@@ -185,6 +197,7 @@ class Walk {
                                 [&](const ir::Scratch& s) { return s.storage == access.storage; });
     if (scratch != kernel_.scratch.end()) {
       key.scratch = integer(scratch->offset + key.byte_offset);
+      key.by_lane = scratch->by_lane;
     } else {
       key.pointer = static_cast<int>(binding_.pointers.size());
       binding_.pointers.push_back({access.storage, key.byte_offset});
@@ -194,7 +207,7 @@ class Walk {
     put(static_cast<int64_t>(layout_.accesses.size()));
     put(key.storage);
     put(static_cast<int64_t>(key.dtype));
-    put(key.pointer >= 0);
+    put((key.pointer >= 0) * 2 + key.by_lane);
     put(key.shape);
     if (new_shape)
       for (const Stride& stride : layout_.shapes.back().strides)

@@ -35,6 +35,7 @@ struct AffineAccess {
   int pointer = -1;  ///< into Binding::pointers; -1: in scratch
   int scratch = -1;  ///< into Binding::integers: byte offset in the scratch block
   int64_t byte_offset = 0;
+  bool by_lane = false;  ///< ir::Scratch::by_lane
 };
 
 struct IndirectPart {
@@ -48,7 +49,8 @@ struct AccessUse {
 struct StatementLayout {
   AccessUse store;
   std::vector<AccessUse> loads;
-  bool streamed = false;  ///< Placed::streamed
+  bool streamed = false;    ///< Placed::streamed
+  bool transposed = false;  ///< Placed::transposed
   int first_scalar = 0;   ///< of its slots in Binding::scalars
   /// A reduction whose accumulators are one a value of a Vector variable that runs inside its
   /// reduced loops: integer slot of their byte offset in the scratch block; -1: they live in
@@ -64,6 +66,7 @@ enum class RangeKind : uint8_t {
 
 struct Layout {
   std::vector<int> extent;  ///< a variable: slot in Binding::integers; -1: its extent is 1
+  std::vector<Stride> growth;  ///< a variable: of its extent, a step of Variable::step
   std::vector<Shape> shapes;
   std::vector<AffineAccess> accesses;
   std::vector<StatementLayout> statements;

@@ -12,10 +12,13 @@ namespace graft::ir {
 /// A loop of a kernel. `Range` variables are the outermost ones, flattened (last fastest) and
 /// handed out to threads; `Vector` steps by the vector width, its iterations are lanes; `Serial`
 /// runs in order.
-enum class LoopKind : uint8_t { Range, Serial, Vector };
+/// `Step` is a Repeat's: it runs in order, its iterations see what earlier ones stored.
+enum class LoopKind : uint8_t { Range, Serial, Vector, Step };
 struct Variable {
   int64_t extent;
   LoopKind kind;
+  int64_t growth = 0;  ///< at value i of the variable `step`, the extent is extent + growth * i
+  int step = -1;       ///< whose loop lies around this one's
 };
 
 /// A statement inside a kernel: axis a of the statement runs with variable axis_var[a]. The
@@ -26,6 +29,9 @@ struct Placed {
   /// Whole vectors are stored past the cache. They lie at multiples of 64 bytes of memory that
   /// begins at one.
   bool streamed = false;
+  /// Copies between memory, contiguous along its one inner variable, and scratch by lane: whole
+  /// squares of it are transposed in registers.
+  bool transposed = false;
 };
 
 struct Loop;
@@ -49,6 +55,9 @@ struct Scratch {
   int storage;     ///< the Temporary it stands for
   int64_t offset;  ///< bytes in the kernel's scratch block, 64-aligned
   int64_t bytes;
+  /// Holds the lanes of one vector side by side: accesses have stride 1 along the Vector variable
+  /// around the tile, counted from the vector's first lane.
+  bool by_lane = false;
 };
 
 struct Kernel {

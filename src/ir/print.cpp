@@ -51,6 +51,13 @@ std::string number(double value) {
   return out.str();
 }
 
+/// "-2a" after an extent that shrinks by two a step.
+std::string growth_text(int64_t growth, const std::string& step) {
+  if (growth == 0) return "";
+  std::string text = growth < 0 ? "-" : "+";
+  return text + (std::abs(growth) == 1 ? "" : std::to_string(std::abs(growth))) + step;
+}
+
 /// Prints one statement; shared nodes that are not leaves become `let`s so that text stays linear
 /// in the DAG.
 class Printer {
@@ -68,7 +75,8 @@ class Printer {
     if (!vars_) {
       head = "[";
       for (size_t a = 0; a < s_.axes.size(); ++a)
-        head += (a ? "," : "") + axis_name(a) + ":" + std::to_string(s_.axes[a]);
+        head += (a ? "," : "") + axis_name(a) + ":" + std::to_string(s_.axes[a]) +
+                (s_.repeated() ? growth_text(s_.growth[a], "a") : "");
       head += "] ";
     }
     std::string reduction, guard;
@@ -217,17 +225,19 @@ std::string indent(size_t depth) {
 
 void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t depth,
                 std::string& text) {
-  constexpr const char* kKinds[] = {"range", "serial", "vector"};
+  constexpr const char* kKinds[] = {"range", "serial", "vector", "step"};
   for (const TreeNode& node : body) {
     if (node.loop) {
       const Variable& var = kernel.vars[static_cast<size_t>(node.loop->var)];
       text += indent(depth) + kKinds[static_cast<size_t>(var.kind)] + " v" +
-              std::to_string(node.loop->var) + ":" + std::to_string(var.extent) + "\n";
+              std::to_string(node.loop->var) + ":" + std::to_string(var.extent) +
+              growth_text(var.growth, "v" + std::to_string(var.step)) + "\n";
       print_tree(kernel, node.loop->body, depth + 1, text);
     } else {
       const Placed& placed = kernel.placed[static_cast<size_t>(node.placed)];
       text += indent(depth) + Printer(placed.statement, &placed.axis_var).statement() +
-              (placed.streamed ? "  streamed\n" : "\n");
+              (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "") +
+              "\n";
     }
   }
 }
@@ -244,10 +254,15 @@ std::string print_expr(const Statement& statement, NodeId node) {
 std::string print(const Program& program) {
   std::string text;
   std::vector<bool> used(program.storages.size());
+  auto uses = [&](const Statement& s) {
+    used[static_cast<size_t>(s.store.storage)] = true;
+    for (const Access& a : s.loads) used[static_cast<size_t>(a.storage)] = true;
+  };
   for (const Item& item : program.items) {
     if (const auto* s = std::get_if<Statement>(&item)) {
-      used[static_cast<size_t>(s->store.storage)] = true;
-      for (const Access& a : s->loads) used[static_cast<size_t>(a.storage)] = true;
+      uses(*s);
+    } else if (const auto* r = std::get_if<Repeat>(&item)) {
+      for (const Statement& each : r->body) uses(each);
     } else if (const auto* e = std::get_if<Extern>(&item)) {
       for (const View& v : e->inputs)
         if (v.storage >= 0) used[static_cast<size_t>(v.storage)] = true;
@@ -262,6 +277,10 @@ std::string print(const Program& program) {
     if (const auto* e = std::get_if<Extern>(&item)) text += extern_text(*e) + "\n";
     if (const auto* a = std::get_if<Abort>(&item))
       text += "abort if %" + std::to_string(a->flag) + "\n";
+    if (const auto* r = std::get_if<Repeat>(&item)) {
+      text += "repeat " + std::to_string(r->count) + "\n";
+      for (const Statement& each : r->body) text += "  " + print(each) + "\n";
+    }
   }
   return text + results_text(program.results);
 }
@@ -274,7 +293,7 @@ std::string print(const Kernel& kernel, const std::vector<Storage>&) {
   text += " grain " + std::to_string(kernel.grain) + "\n";
   for (const Scratch& s : kernel.scratch)
     text += "  scratch %" + std::to_string(s.storage) + ": " + std::to_string(s.bytes) +
-            " bytes at " + std::to_string(s.offset) + "\n";
+            " bytes at " + std::to_string(s.offset) + (s.by_lane ? ", by lane\n" : "\n");
   print_tree(kernel, kernel.body, 1, text);
   return text;
 }

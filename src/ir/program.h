@@ -83,6 +83,17 @@ struct Statement {
   NodeId guard = -1;  ///< Bool: store only where true (no reduction then)
   std::optional<Reduction> reduction;
   int record = -1;  ///< the recorded operator it came from
+  /// Inside a Repeat, one an axis: at step i, axis a has extent axes[a] + growth[a] * i, at least
+  /// 1. Axis 0 is the step. Empty elsewhere.
+  std::vector<int64_t> growth;
+  bool repeated() const { return !growth.empty(); }
+};
+
+/// Runs its statements in order, once a step: a loop that the recorded program had unrolled. Steps
+/// see what earlier steps stored. Axis 0 of every statement is the step, of extent `count`.
+struct Repeat {
+  int64_t count = 0;
+  std::vector<Statement> body;
 };
 
 /// A tensor over a storage.
@@ -124,7 +135,7 @@ struct Abort {
   int record = -1;
 };
 
-using Item = std::variant<Statement, Extern, Abort>;
+using Item = std::variant<Statement, Extern, Abort, Repeat>;
 
 /// A result tensor of the function.
 struct Result {
@@ -157,5 +168,10 @@ struct Span {
   int64_t first, last;
 };
 Span span(const Access& access, const std::vector<int64_t>& axes);
+/// The same over all steps of a statement in a Repeat: an extent that shrinks as the offset
+/// advances reaches no further than the longer of the first and the last step.
+Span span(const Access& access, const Statement& statement);
+/// The statement at one step of its Repeat: without the step's axis.
+Statement at_step(const Statement& statement, int64_t step);
 
 }  // namespace graft::ir

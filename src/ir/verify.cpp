@@ -98,7 +98,7 @@ std::string check_access(const Statement& s, const Access& a, const std::vector<
     if (i.index < 0 || i.index >= static_cast<NodeId>(s.expr.nodes.size()) ||
         s.expr.type(i.index) != ScalarType::Long)
       return std::string(what) + ": an index is not a Long node";
-  Span reach = span(a, s.axes);
+  Span reach = span(a, s);
   auto size = static_cast<int64_t>(c10::elementSize(a.dtype));
   const Storage& storage = storages[static_cast<size_t>(a.storage)];
   if (reach.first < 0 || (reach.last + 1) * size > storage.bytes)
@@ -110,8 +110,13 @@ std::string check_access(const Statement& s, const Access& a, const std::vector<
 
 std::string check_statement(const Statement& s, const std::vector<Storage>& storages) {
   auto valid = [&](NodeId id) { return id >= 0 && id < static_cast<NodeId>(s.expr.nodes.size()); };
-  for (int64_t extent : s.axes)
-    if (extent < 1) return "an axis has extent " + std::to_string(extent);
+  if (s.repeated() && (s.growth.size() != s.axes.size() || s.growth[0] != 0))
+    return "growth does not fit the axes";
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    int64_t last = s.repeated() ? s.axes[a] + s.growth[a] * (s.axes[0] - 1) : s.axes[a];
+    if (std::min(s.axes[a], last) < 1)
+      return "an axis has extent " + std::to_string(std::min(s.axes[a], last));
+  }
   for (size_t id = 0; id < s.expr.nodes.size(); ++id)
     if (auto wrong = check_types(s, static_cast<NodeId>(id)); !wrong.empty()) return wrong;
   for (const Access& a : s.loads)
@@ -135,8 +140,23 @@ std::string check_statement(const Statement& s, const std::vector<Storage>& stor
     bool accumulated = along[a] && !s.reduction->scan;
     if (accumulated && s.store.strides[a] != 0)
       return "a reduction's store moves along a reduced axis";
-    if (!accumulated && s.axes[a] > 1 && s.store.strides[a] == 0 && s.store.indirect.empty())
+    bool step = a == 0 && s.repeated();
+    if (!accumulated && !step && s.axes[a] > 1 && s.store.strides[a] == 0 &&
+        s.store.indirect.empty())
       return "two points store the same place (axis " + std::to_string(a) + ")";
+  }
+  return "";
+}
+
+std::string check_repeat(const Repeat& r, const std::vector<Storage>& storages) {
+  if (r.count < 1 || r.body.empty()) return "an empty repeat";
+  for (const Statement& s : r.body) {
+    std::string wrong;
+    if (!s.repeated() || s.axes[0] != r.count || (s.reduction && s.reduction->axes[0]))
+      wrong = "axis 0 is not the step";
+    else
+      wrong = check_statement(s, storages);
+    if (!wrong.empty()) return wrong + "\n  " + print(s);
   }
   return "";
 }
@@ -164,8 +184,11 @@ std::string check_tree(const Kernel& k, const std::vector<TreeNode>& body, std::
     for (size_t a = 0; a < p.axis_var.size(); ++a) {
       if (!std::count(open.begin(), open.end(), p.axis_var[a]))
         return "an axis's variable has no loop around the statement";
-      if (k.vars[static_cast<size_t>(p.axis_var[a])].extent != p.statement.axes[a])
+      const Variable& v = k.vars[static_cast<size_t>(p.axis_var[a])];
+      int64_t growth = p.statement.repeated() ? p.statement.growth[a] : 0;
+      if (v.extent != p.statement.axes[a] || v.growth != growth)
         return "an axis and its variable differ in extent";
+      if (growth != 0 && v.step != p.axis_var[0]) return "an extent follows another loop";
     }
   }
   return "";
@@ -182,6 +205,41 @@ Span span(const Access& access, const std::vector<int64_t>& axes) {
   return reach;
 }
 
+Span span(const Access& access, const Statement& s) {
+  if (!s.repeated()) return span(access, s.axes);
+  std::vector<int64_t> axes = s.axes;
+  axes[0] = 1;
+  Span first = span(access, axes);
+  int64_t steps = s.axes[0] - 1;
+  for (size_t a = 1; a < axes.size(); ++a) axes[a] += s.growth[a] * steps;
+  Span last = span(access, axes);
+  // In between both ends of the span move linearly.
+  int64_t moved = access.strides[0] * steps;
+  return {std::min(first.first, last.first + moved), std::max(first.last, last.last + moved)};
+}
+
+Statement at_step(const Statement& s, int64_t step) {
+  Statement out = s;
+  out.growth.clear();
+  out.axes.erase(out.axes.begin());
+  for (size_t a = 1; a < s.axes.size(); ++a) out.axes[a - 1] += s.growth[a] * step;
+  auto drop = [&](Access& access) {
+    access.offset += access.strides[0] * step;
+    access.strides.erase(access.strides.begin());
+  };
+  drop(out.store);
+  for (Access& load : out.loads) drop(load);
+  if (out.reduction) out.reduction->axes.erase(out.reduction->axes.begin());
+  for (Node& node : out.expr.nodes) {
+    if (node.op != Op::Axis) continue;
+    if (node.payload == 0)
+      node = {Op::Const, ScalarType::Long, {-1, -1, -1}, step};
+    else
+      --node.payload;
+  }
+  return out;
+}
+
 std::string verify(const Statement& statement, const Program& program) {
   return check_statement(statement, program.storages);
 }
@@ -192,9 +250,12 @@ std::string verify(const Program& program) {
     if (const auto* s = std::get_if<Statement>(&program.items[i])) {
       wrong = check_statement(*s, program.storages);
       if (!wrong.empty()) wrong += "\n  " + print(*s);
+      if (s->repeated()) wrong = "a growing statement outside of a repeat";
     } else if (const auto* a = std::get_if<Abort>(&program.items[i])) {
       if (a->flag < 0 || a->flag >= static_cast<int>(program.storages.size()))
         wrong = "abort without a flag";
+    } else if (const auto* r = std::get_if<Repeat>(&program.items[i])) {
+      wrong = check_repeat(*r, program.storages);
     }
     if (!wrong.empty()) return "item " + std::to_string(i) + ": " + wrong;
   }
@@ -214,7 +275,14 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
   if (wrong.empty() && std::any_of(seen.begin(), seen.end(), [](int n) { return n != 1; }))
     wrong = "a statement is not placed once";
   std::vector<Storage> local = storages;
-  for (const Scratch& s : kernel.scratch) local[static_cast<size_t>(s.storage)].bytes = s.bytes;
+  for (const Scratch& s : kernel.scratch) {
+    int64_t& bytes = local[static_cast<size_t>(s.storage)].bytes;
+    bytes = s.bytes;
+    // Counted from each vector's first lane, though strides say from the loop's.
+    if (s.by_lane)
+      for (const Variable& v : kernel.vars)
+        if (v.kind == LoopKind::Vector) bytes += v.extent * 8;
+  }
   for (const Placed& p : kernel.placed) {
     if (!wrong.empty()) break;
     bool scratch = std::any_of(kernel.scratch.begin(), kernel.scratch.end(), [&](const Scratch& s) {

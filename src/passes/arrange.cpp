@@ -29,12 +29,6 @@ bool is_range(const Kernel& kernel, int var) {
   return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range;
 }
 
-int axis_of(const Placed& p, int var) {
-  for (size_t a = 0; a < p.axis_var.size(); ++a)
-    if (p.axis_var[a] == var) return static_cast<int>(a);
-  return -1;
-}
-
 template <class Fn>
 bool all_accesses(const Statement& s, Fn fn) {
   return fn(s.store) && std::all_of(s.loads.begin(), s.loads.end(), fn);
@@ -48,7 +42,12 @@ bool uses_axis(const Statement& s, int axis) {
 
 /// May variable u (outer) and v (inner) become one loop?
 bool mergeable(const Kernel& kernel, int u, int v) {
-  int64_t extent = kernel.vars[static_cast<size_t>(v)].extent;
+  const ir::Variable &outer = kernel.vars[static_cast<size_t>(u)],
+                     &inner = kernel.vars[static_cast<size_t>(v)];
+  if (outer.kind == LoopKind::Step || inner.kind == LoopKind::Step || outer.growth != 0 ||
+      inner.growth != 0)
+    return false;
+  int64_t extent = inner.extent;
   return std::all_of(kernel.placed.begin(), kernel.placed.end(), [&](const Placed& p) {
     int a = axis_of(p, u), b = axis_of(p, v);
     if (a < 0 && b < 0) return true;
@@ -131,7 +130,11 @@ double vector_score(const Kernel& kernel, int var) {
     for (const Access& x : p.statement.loads) count(x, 1.0);
   }
   // A vector loop shorter than a vector wastes lanes.
-  auto extent = static_cast<double>(kernel.vars[static_cast<size_t>(var)].extent);
+  const ir::Variable& v = kernel.vars[static_cast<size_t>(var)];
+  auto extent = static_cast<double>(v.extent);
+  if (v.step >= 0)
+    extent += 0.5 * static_cast<double>(v.growth *
+                                        kernel.vars[static_cast<size_t>(v.step)].extent);
   return score > 0 ? score * std::min(1.0, extent / 16) : score;
 }
 
@@ -170,9 +173,17 @@ void reorder(Loop& loop, const std::vector<int>& order) {
   }
 }
 
-void vectorize_nests(Kernel& kernel) {
-  for (TreeNode& node : kernel.body) {
+bool is_step(const Kernel& kernel, const Loop& loop) {
+  return kernel.vars[static_cast<size_t>(loop.var)].kind == LoopKind::Step;
+}
+
+void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body) {
+  for (TreeNode& node : body) {
     if (!node.loop) continue;
+    if (is_step(kernel, *node.loop)) {
+      vectorize_nests(kernel, node.loop->body);
+      continue;
+    }
     std::vector<int> vars = nest_of(*node.loop), candidates, order;
     for (int v : vars)
       if (!is_reduced(kernel, v, true)) candidates.push_back(v);  // a scan runs in order
@@ -218,22 +229,15 @@ void split_wrapped(Kernel& kernel, int var) {
   kernel.range.push_back(split_variable(kernel, var, inner));
 }
 
-/// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
-void wrap(Kernel& kernel, int var) {
-  kernel.range.erase(std::find(kernel.range.begin(), kernel.range.end(), var));
-  kernel.vars[static_cast<size_t>(var)].kind = LoopKind::Vector;
-  split_wrapped(kernel, var);
-  std::vector<TreeNode> inner = std::move(kernel.body);
-  kernel.body.clear();
-  kernel.body.push_back({std::make_unique<Loop>(Loop{var, std::move(inner)}), -1});
-}
-
-void choose_vector(Kernel& kernel) {
-  double outer_score = 0, inner_score = 0;
-  int outer = best_of(kernel, kernel.range, outer_score);
+/// Whether there are loops inside, and how well their best variables suit as vector loops.
+bool inner_scores(const Kernel& kernel, const std::vector<TreeNode>& body, double& inner_score) {
   bool loops = false;
-  for (const TreeNode& node : kernel.body) {
+  for (const TreeNode& node : body) {
     if (!node.loop) continue;
+    if (is_step(kernel, *node.loop)) {
+      loops = inner_scores(kernel, node.loop->body, inner_score) || loops;
+      continue;
+    }
     loops = true;
     std::vector<int> candidates;
     for (int v : nest_of(*node.loop))
@@ -241,10 +245,17 @@ void choose_vector(Kernel& kernel) {
     double score = 0;
     if (best_of(kernel, candidates, score) >= 0) inner_score += score;
   }
+  return loops;
+}
+
+void choose_vector(Kernel& kernel) {
+  double outer_score = 0, inner_score = 0;
+  int outer = best_of(kernel, kernel.range, outer_score);
+  bool loops = inner_scores(kernel, kernel.body, inner_score);
   if (outer >= 0 && (!loops || outer_score > inner_score))
     wrap(kernel, outer);
   else
-    vectorize_nests(kernel);
+    vectorize_nests(kernel, kernel.body);
 }
 
 void sort_range(Kernel& kernel) {
@@ -315,6 +326,8 @@ void compact_vars(Kernel& kernel) {
     vars.push_back(kernel.vars[static_cast<size_t>(v)]);
   }
   kernel.vars = std::move(vars);
+  for (ir::Variable& v : kernel.vars)
+    if (v.step >= 0) v.step = to[static_cast<size_t>(v.step)];
   for (int& v : kernel.range) v = to[static_cast<size_t>(v)];
   for (Placed& p : kernel.placed)
     for (int& v : p.axis_var) v = to[static_cast<size_t>(v)];
@@ -355,6 +368,21 @@ void set_name(Kernel& kernel) {
 
 }  // namespace
 
+int axis_of(const Placed& p, int var) {
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (p.axis_var[a] == var) return static_cast<int>(a);
+  return -1;
+}
+
+void wrap(Kernel& kernel, int var) {
+  kernel.range.erase(std::find(kernel.range.begin(), kernel.range.end(), var));
+  kernel.vars[static_cast<size_t>(var)].kind = LoopKind::Vector;
+  split_wrapped(kernel, var);
+  std::vector<TreeNode> inner = std::move(kernel.body);
+  kernel.body.clear();
+  kernel.body.push_back({std::make_unique<Loop>(Loop{var, std::move(inner)}), -1});
+}
+
 std::vector<int64_t> tile_strides(const Kernel& kernel, const Placed& p, const Access& x) {
   std::vector<int64_t> strides(kernel.vars.size(), 0);
   for (size_t a = 0; a < p.axis_var.size(); ++a)
@@ -380,12 +408,10 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
     std::vector<int64_t> common;
     for (auto [x, p] : accesses) {
       std::vector<int64_t> strides = tile_strides(kernel, *p, *x);
-      int64_t low = x->offset, high = x->offset;
-      for (size_t a = 0; a < p->axis_var.size(); ++a) {
-        if (is_range(kernel, p->axis_var[a])) continue;
-        int64_t far = (p->statement.axes[a] - 1) * x->strides[a];
-        (far < 0 ? low : high) += far;
-      }
+      Access within = *x;
+      for (size_t a = 0; a < p->axis_var.size(); ++a)
+        if (is_range(kernel, p->axis_var[a])) within.strides[a] = 0;
+      auto [low, high] = span(within, p->statement);
       if (common.empty()) common = strides;
       fits =
           fits && strides == common && x->indirect.empty() && x->dtype == accesses[0].first->dtype;
@@ -406,15 +432,17 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
   }
 }
 
-void arrange(Kernel& kernel, const std::vector<ir::Storage>&,
-             const std::vector<bool>& local_temporary, const Settings& settings) {
+void arrange(Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& local_temporary,
+             const Settings& settings) {
   coalesce_range(kernel);
   coalesce_tree(kernel, kernel.body);
-  choose_vector(kernel);
+  if (!to_lanes(kernel, schedule, local_temporary, settings)) choose_vector(kernel);
+  std::vector<bool> local = local_temporary;
+  local.resize(schedule.storages.size(), false);
   if (!kernel.range.empty()) sort_range(kernel);
-  pair_range(kernel, local_temporary, settings.l2_bytes);
+  pair_range(kernel, local, settings.l2_bytes);
   compact_vars(kernel);
-  to_scratch(kernel, local_temporary, settings.l2_bytes / 2);
+  to_scratch(kernel, local, settings.l2_bytes / 2);
   set_grain(kernel);
   set_name(kernel);
 }

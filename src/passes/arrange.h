@@ -8,8 +8,9 @@
 
 namespace graft::passes {
 
-void arrange(ir::Kernel& kernel, const std::vector<ir::Storage>& storages,
-             const std::vector<bool>& local_temporary, const Settings& settings);
+/// May add storages to the schedule: scratch of the kernel.
+void arrange(ir::Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& local_temporary,
+             const Settings& settings);
 
 /// An access's strides along Range variables, by variable: where a tile's part of memory lies.
 std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
@@ -18,6 +19,26 @@ std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
 /// Shrinks temporaries that live inside one tile (marked in `local`) to the tile's slice, in
 /// thread-local memory, as far as `budget` bytes go.
 void to_scratch(ir::Kernel& kernel, const std::vector<bool>& local, int64_t budget);
+
+/// Makes neighbouring tiles the lanes of a vector where the program is sequential along what a tile
+/// walks (GPTQ's columns, scans, recurrences), if that is the cheaper way: memory that tiles walk
+/// contiguously is transposed into scratch by lane, and back.
+///
+///     v0:2048                                        vector v0:2048
+///       step v1:128                                    %9[v0+v2*16] = %4[v0*128+v2]  transposed
+///         %5[v0*128+v1] = f(%4[v0*128+v1])       →     step v1:128
+///         serial v2:128-v1                               %8[v0+v1*16] = f(%9[v0+v1*16])
+///           %4[v0*128+v1+v2] = …                         …
+///                                                      %5[v0*128+v2] = %8[v0+v2*16]  transposed
+///
+/// False when it leaves the kernel as it is.
+bool to_lanes(ir::Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& local,
+              const Settings& settings);
+
+/// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
+void wrap(ir::Kernel& kernel, int var);
+/// An axis of the statement by its variable; -1: it has none.
+int axis_of(const ir::Placed& p, int var);
 
 /// Marks the stores of large results that nothing reads but the iteration that has the value at
 /// hand, or that only their own tile reads: it then reads a copy in scratch.

@@ -19,6 +19,7 @@ namespace {
 
 /// Statements that share all their inner loops, in order.
 struct Run {
+  int repeat = -1;        ///< that it is in the body of
   std::vector<int> vars;  ///< inner variables, outermost first
   std::vector<int> placed;
 };
@@ -35,9 +36,48 @@ bool same_place(const Access& x, const Placed& px, const Access& y, const Placed
          x.indirect.empty() && y.indirect.empty() && by_variable(x, px) == by_variable(y, py);
 }
 
-bool meet(const Access& store, const Statement& s, const Access& access, const Statement& t) {
-  return may_touch(store, s.axes, access, t.axes) &&
-         relate(store, s.axes, access, t.axes).relation != Relation::Disjoint;
+/// Do two accesses move alike from step to step? Then they meet at every step if they do at one.
+bool move_alike(const Access& x, const Statement& s, const Access& y, const Statement& t) {
+  if (!s.repeated() || x.strides[0] != y.strides[0]) return false;
+  auto steady = [](const Statement& each, const Access& access) {
+    for (size_t a = 1; a < each.axes.size(); ++a)
+      if (each.growth[a] > 0 && access.strides[a] != 0) return false;
+    return true;
+  };
+  return steady(s, x) && steady(t, y);  // step 0 is the longest
+}
+
+/// Of statements of one repeat: within a step. Accesses that move differently count as meeting in
+/// one if they do in any.
+bool meet_in_step(const Access& x, const Statement& s, const Access& y, const Statement& t) {
+  if (!move_alike(x, s, y, t)) return meet(x, s, y, t);
+  auto without_step = [](const Statement& each, Access& access) {
+    access.strides.erase(access.strides.begin());
+    return std::vector<int64_t>(each.axes.begin() + 1, each.axes.end());
+  };
+  Access a = x, b = y;
+  std::vector<int64_t> over_a = without_step(s, a), over_b = without_step(t, b);
+  return may_touch(a, over_a, b, over_b) &&
+         relate(a, over_a, b, over_b).relation != Relation::Disjoint;
+}
+
+/// Of statements of one repeat: does iteration t of axis `a` never meet another one of `b` within a
+/// step?
+bool apart_in_step(const Access& x, const Statement& s, size_t a, const Access& y,
+                   const Statement& t, size_t b) {
+  if (s.repeated() && s.growth[a] != t.growth[b]) return false;
+  if (!move_alike(x, s, y, t))
+    return (!s.repeated() || s.growth[a] == 0) && same_digit(x, s, a, y, t, b);
+  Statement u = s, v = t;
+  Access at_x = x, at_y = y;
+  auto fix = [](Statement& each, Access& access) {
+    each.axes[0] = 1;
+    each.growth.assign(each.axes.size(), 0);
+    access.strides[0] = 0;
+  };
+  fix(u, at_x);
+  fix(v, at_y);
+  return same_digit(at_x, u, a, at_y, v, b);
 }
 
 class Builder {
@@ -52,7 +92,16 @@ class Builder {
     for (size_t m = 0; m < group_.members.size(); ++m) place(m);
     for (Run& run : runs_) forward(run);
     drop_removed();
-    for (Run& run : runs_) emit(run);
+    int open = -1;
+    std::vector<TreeNode>* body = &kernel_.body;
+    for (Run& run : runs_) {
+      if (run.repeat != open) {
+        open = run.repeat;
+        body = &kernel_.body;
+        if (open >= 0) body = &nest(*body, step_var_[open]);
+      }
+      emit(run, *body);
+    }
     return std::move(kernel_);
   }
 
@@ -62,20 +111,32 @@ class Builder {
     Placed placed{t, std::vector<int>(t.axes.size(), -1)};
     for (size_t o = 0; o < group_.outer.size(); ++o)
       placed.axis_var[group_.outer_axis[m][o]] = kernel_.range[o];
+    int repeat = group_.repeat[m], step = repeat < 0 ? -1 : step_of(repeat, t);
+    if (step >= 0) placed.axis_var[0] = step;
     std::vector<size_t> inner;
     for (size_t a = 0; a < t.axes.size(); ++a)
       if (placed.axis_var[a] < 0) inner.push_back(a);
-    if (runs_.empty() || !match(runs_.back(), t, inner, placed)) {
+    if (runs_.empty() || runs_.back().repeat != repeat ||
+        !match(runs_.back(), t, inner, placed)) {
       Run run;
+      run.repeat = repeat;
       for (size_t a : inner) {
         placed.axis_var[a] = static_cast<int>(kernel_.vars.size());
         run.vars.push_back(placed.axis_var[a]);
-        kernel_.vars.push_back({t.axes[a], LoopKind::Serial});
+        int64_t growth = step < 0 ? 0 : t.growth[a];
+        kernel_.vars.push_back(
+            {t.axes[a], LoopKind::Serial, growth, growth == 0 ? -1 : step});
       }
       runs_.push_back(std::move(run));
     }
     runs_.back().placed.push_back(static_cast<int>(kernel_.placed.size()));
     kernel_.placed.push_back(std::move(placed));
+  }
+
+  int step_of(int repeat, const Statement& t) {
+    auto [at, is_new] = step_var_.try_emplace(repeat, static_cast<int>(kernel_.vars.size()));
+    if (is_new) kernel_.vars.push_back({t.axes[0], LoopKind::Step});
+    return at->second;
   }
 
   /// Can `t` run in the run's loops, iteration by iteration? Then its inner axes get the run's
@@ -115,22 +176,23 @@ class Builder {
   }
 
   bool fits(const Run& run, int var, const Statement& t, size_t axis) {
-    if (kernel_.vars[static_cast<size_t>(var)].extent != t.axes[axis]) return false;
+    const ir::Variable& v = kernel_.vars[static_cast<size_t>(var)];
+    if (v.extent != t.axes[axis] || v.growth != (t.repeated() ? t.growth[axis] : 0)) return false;
     for (int k : run.placed) {
       const Placed& p = kernel_.placed[static_cast<size_t>(k)];
       const Statement& s = p.statement;
       size_t own = static_cast<size_t>(std::find(p.axis_var.begin(), p.axis_var.end(), var) -
                                        p.axis_var.begin());
       auto apart = [&](const Access& x, const Access& y) {
-        return same_digit(x, s.axes, own, y, t.axes, axis);
+        return apart_in_step(x, s, own, y, t, axis);
       };
       // A scan's running store and a reduction both need the loop's order, which merging keeps;
       // what may not be merged is a reader of another iteration's result.
-      if (meet(s.store, s, t.store, t) && !apart(s.store, t.store)) return false;
+      if (meet_in_step(s.store, s, t.store, t) && !apart(s.store, t.store)) return false;
       for (const Access& load : t.loads)
-        if (meet(s.store, s, load, t) && !apart(s.store, load)) return false;
+        if (meet_in_step(s.store, s, load, t) && !apart(s.store, load)) return false;
       for (const Access& load : s.loads)
-        if (meet(t.store, t, load, s) && !apart(load, t.store)) return false;
+        if (meet_in_step(t.store, t, load, s) && !apart(load, t.store)) return false;
       bool s_reduces = s.reduction && s.reduction->axes[own],
            t_reduces = t.reduction && t.reduction->axes[axis];
       if ((s_reduces && s.reduction->scan) != (t_reduces && t.reduction->scan)) return false;
@@ -179,8 +241,7 @@ class Builder {
           return false;
       if (later)
         for (const Access& input : producer.statement.loads)
-          if (may_touch(other.statement.store, other.statement.axes, input,
-                        producer.statement.axes))
+          if (may_touch(other.statement.store, other.statement, input, producer.statement))
             return false;
       if (later && other.statement.expr.nodes.size() + producer.statement.expr.nodes.size() > 400)
         return false;
@@ -225,7 +286,7 @@ class Builder {
 
   /// Kept variables outside, reduced ones inside: a reduction is then finished where its outermost
   /// reduced loop ends.
-  void emit(const Run& run) {
+  void emit(const Run& run, std::vector<TreeNode>& where) {
     auto reduced = [&](int var) {
       return std::any_of(run.placed.begin(), run.placed.end(), [&](int k) {
         const Placed& p = kernel_.placed[static_cast<size_t>(k)];
@@ -238,12 +299,14 @@ class Builder {
       if (!reduced(v)) order.push_back(v);
     for (int v : run.vars)
       if (reduced(v)) order.push_back(v);
-    std::vector<TreeNode>* body = &kernel_.body;
-    for (int v : order) {
-      body->push_back({std::make_unique<Loop>(Loop{v, {}}), -1});
-      body = &body->back().loop->body;
-    }
+    std::vector<TreeNode>* body = &where;
+    for (int v : order) body = &nest(*body, v);
     for (int k : run.placed) body->push_back({nullptr, k});
+  }
+
+  static std::vector<TreeNode>& nest(std::vector<TreeNode>& body, int var) {
+    body.push_back({std::make_unique<Loop>(Loop{var, {}}), -1});
+    return body.back().loop->body;
   }
 
   const Group& group_;
@@ -251,6 +314,7 @@ class Builder {
   Kernel kernel_;
   std::vector<Run> runs_;
   std::vector<int> removed_;
+  std::map<int, int> step_var_;  ///< a repeat: its variable
 };
 
 }  // namespace

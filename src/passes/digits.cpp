@@ -40,14 +40,53 @@ bool digits_of(const Access& store, const std::vector<int64_t>& axes, std::vecto
 
 }  // namespace
 
-bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y,
-               const std::vector<int64_t>& y_axes) {
+namespace {
+
+template <class X, class Y>
+bool ranges_meet(const Access& x, const X& over_x, const Access& y, const Y& over_y) {
   if (x.storage != y.storage) return false;
   if (!x.indirect.empty() || !y.indirect.empty()) return true;
-  ir::Span a = span(x, x_axes), b = span(y, y_axes);
+  ir::Span a = span(x, over_x), b = span(y, over_y);
   auto xs = static_cast<int64_t>(c10::elementSize(x.dtype)),
        ys = static_cast<int64_t>(c10::elementSize(y.dtype));
   return a.first * xs < (b.last + 1) * ys && b.first * ys < (a.last + 1) * xs;
+}
+
+/// The statement's axes, each as long as it ever gets.
+std::vector<int64_t> longest_axes(const ir::Statement& s) {
+  std::vector<int64_t> axes = s.axes;
+  for (size_t a = 1; s.repeated() && a < axes.size(); ++a)
+    axes[a] += std::max<int64_t>(0, s.growth[a] * (s.axes[0] - 1));
+  return axes;
+}
+
+/// Where in units of `stride` the access lies, axis `own` and higher digits left out; false when it
+/// leaves that unit.
+bool in_window(Access access, const ir::Statement& s, size_t own, int64_t& place) {
+  int64_t stride = access.strides[own], extent = s.axes[own];
+  for (size_t k = 0; k < access.strides.size(); ++k)
+    if (k == own || access.strides[k] % (stride * extent) == 0) access.strides[k] = 0;
+  ir::Span reach = span(access, s);
+  place = floor_div(reach.first, stride);
+  return reach.last - place * stride < stride;
+}
+
+}  // namespace
+
+bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y,
+               const std::vector<int64_t>& y_axes) {
+  return ranges_meet(x, x_axes, y, y_axes);
+}
+
+bool may_touch(const Access& x, const ir::Statement& s, const Access& y, const ir::Statement& t) {
+  return ranges_meet(x, s, y, t);
+}
+
+bool meet(const Access& x, const ir::Statement& s, const Access& access, const ir::Statement& t) {
+  if (!may_touch(x, s, access, t)) return false;
+  if (!s.repeated() && !t.repeated())
+    return relate(x, s.axes, access, t.axes).relation != Relation::Disjoint;
+  return relate(x, longest_axes(s), access, longest_axes(t)).relation != Relation::Disjoint;
 }
 
 Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
@@ -151,26 +190,13 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   return out;
 }
 
-bool same_digit(const Access& x, const std::vector<int64_t>& x_axes, size_t a, const Access& y,
-                const std::vector<int64_t>& y_axes, size_t b) {
+bool same_digit(const Access& x, const ir::Statement& s, size_t a, const Access& y,
+                const ir::Statement& t, size_t b) {
   if (x.dtype != y.dtype || !x.indirect.empty() || !y.indirect.empty()) return false;
-  int64_t stride = x.strides[a], extent = x_axes[a];
-  if (stride <= 0 || y.strides[b] != stride || y_axes[b] != extent) return false;
-  auto window = [&](const Access& access, const std::vector<int64_t>& axes, size_t own,
-                    int64_t& place) {
-    int64_t low = access.offset, reach = 0;
-    for (size_t k = 0; k < axes.size(); ++k) {
-      if (k == own || axes[k] == 1 || access.strides[k] == 0) continue;
-      if (access.strides[k] % (stride * extent) == 0) continue;  // an upper digit
-      int64_t far = (axes[k] - 1) * access.strides[k];
-      reach += std::abs(far);
-      if (far < 0) low += far;
-    }
-    place = floor_div(low, stride);
-    return low - place * stride + reach < stride;
-  };
+  int64_t stride = x.strides[a], extent = s.axes[a];
+  if (stride <= 0 || y.strides[b] != stride || t.axes[b] != extent) return false;
   int64_t px, py;
-  if (!window(x, x_axes, a, px) || !window(y, y_axes, b, py)) return false;
+  if (!in_window(x, s, a, px) || !in_window(y, t, b, py)) return false;
   return (px - py) % extent == 0;
 }
 

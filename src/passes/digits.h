@@ -41,14 +41,22 @@ struct Overlap {
 Overlap relate(const ir::Access& store, const std::vector<int64_t>& store_axes,
                const ir::Access& access, const std::vector<int64_t>& axes);
 
-/// True when iteration t of axis `a` of x never meets iteration t' != t of axis `b` of y, so that
-/// both may run in one loop.
-bool same_digit(const ir::Access& x, const std::vector<int64_t>& x_axes, size_t a,
-                const ir::Access& y, const std::vector<int64_t>& y_axes, size_t b);
+/// True when iteration t of axis `a` of statement s's access x never meets iteration t' != t of axis
+/// `b` of statement t's access y, so that both may run in one loop; over all steps where they are
+/// repeated. Neither axis may be the step or one that grows.
+bool same_digit(const ir::Access& x, const ir::Statement& s, size_t a, const ir::Access& y,
+                const ir::Statement& t, size_t b);
+
+/// May `access` of statement t touch what statement s stores or loads by `x`? At whatever step
+/// where they are repeated.
+bool meet(const ir::Access& x, const ir::Statement& s, const ir::Access& access,
+          const ir::Statement& t);
 
 /// Bounding byte ranges of two accesses of one storage intersect (indirect accesses touch
 /// everything).
 bool may_touch(const ir::Access& x, const std::vector<int64_t>& x_axes, const ir::Access& y,
                const std::vector<int64_t>& y_axes);
+bool may_touch(const ir::Access& x, const ir::Statement& s, const ir::Access& y,
+               const ir::Statement& t);
 
 }  // namespace graft::passes

@@ -26,11 +26,6 @@ struct Conflict {
   const Access* incoming;
 };
 
-bool meet(const Access& store, const Statement& s, const Access& access, const Statement& t) {
-  return may_touch(store, s.axes, access, t.axes) &&
-         relate(store, s.axes, access, t.axes).relation != Relation::Disjoint;
-}
-
 void conflicts(const Statement& s, const Statement& t, std::vector<Conflict>& out) {
   if (meet(s.store, s, t.store, t)) out.push_back({&s.store, &t.store});
   for (const Access& load : t.loads)
@@ -40,7 +35,28 @@ void conflicts(const Statement& s, const Statement& t, std::vector<Conflict>& ou
 }
 
 bool parallel(const Statement& s, size_t axis) {
+  if (s.repeated() && (axis == 0 || s.growth[axis] != 0)) return false;
   return !s.reduction || !s.reduction->axes[axis];
+}
+
+int64_t all_points(const Group& group) {
+  int64_t total = 0;
+  for (const Statement& s : group.members) total += points(s);
+  return total;
+}
+
+Group alone(Statement s) {
+  Group made;
+  std::vector<size_t> axes;
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (parallel(s, a)) {
+      made.outer.push_back(s.axes[a]);
+      axes.push_back(a);
+    }
+  made.outer_axis.push_back(std::move(axes));
+  made.members.push_back(std::move(s));
+  made.repeat.push_back(-1);
+  return made;
 }
 
 int64_t footprint(const Access& access, const Statement& s) {
@@ -57,7 +73,7 @@ std::optional<size_t> slowest_axis(const Statement& s) {
   for (const Access& load : s.loads)
     if (footprint(load, s) > footprint(*largest, s)) largest = &load;
   std::optional<size_t> slowest;
-  for (size_t a = 0; a < s.axes.size(); ++a)
+  for (size_t a = s.repeated() ? 1 : 0; a < s.axes.size(); ++a)
     if (largest->strides[a] != 0 &&
         (!slowest || std::abs(largest->strides[a]) > std::abs(largest->strides[*slowest])))
       slowest = a;
@@ -72,6 +88,8 @@ class Grouper {
     for (ir::Item& item : program_.items) {
       if (auto* s = std::get_if<Statement>(&item)) {
         place(std::move(*s));
+      } else if (auto* r = std::get_if<ir::Repeat>(&item)) {
+        place(std::move(*r));
       } else if (auto* e = std::get_if<ir::Extern>(&item)) {
         groups_.emplace_back(std::move(*e));
       } else {
@@ -92,6 +110,11 @@ class Grouper {
     return !t.store.indirect.empty() ||
            std::any_of(t.loads.begin(), t.loads.end(),
                        [](const Access& load) { return !load.indirect.empty(); });
+  }
+
+  bool depends(const GroupOrItem& earlier, const Group& unit) const {
+    return std::any_of(unit.members.begin(), unit.members.end(),
+                       [&](const Statement& t) { return depends(earlier, t); });
   }
 
   bool depends(const GroupOrItem& earlier, const Statement& t) const {
@@ -121,90 +144,164 @@ class Grouper {
   void place(Statement s) {
     drop_unit_axes(s);
     compact(s);
+    place(alone(std::move(s)));
+  }
+
+  /// As one unit when its steps can run tile by tile; otherwise as if it had not been found.
+  void place(ir::Repeat r) {
+    if (auto unit = fuse_ ? unit_of(r) : std::nullopt) return place(std::move(*unit));
+    for (int64_t step = 0; step < r.count; ++step)
+      for (const Statement& s : r.body) place(ir::at_step(s, step));
+  }
+
+  void place(Group unit) {
     if (fuse_) {
       // Every group it depends on lies at or before `first`: it may join that one or any later one.
       size_t first = groups_.size();
-      while (first > 0 && !depends(groups_[first - 1], s)) --first;
-      if (first > 0 && try_join(first - 1, s)) return;
+      while (first > 0 && !depends(groups_[first - 1], unit)) --first;
+      if (first > 0 && try_join(first - 1, unit)) return;
       for (size_t g = groups_.size(); g-- > first;)
-        if (try_join(g, s)) return;
+        if (try_join(g, unit)) return;
     }
-    Group fresh;
-    std::vector<size_t> axes;
-    for (size_t a = 0; a < s.axes.size(); ++a)
-      if (parallel(s, a)) {
-        fresh.outer.push_back(s.axes[a]);
-        axes.push_back(a);
-      }
-    fresh.outer_axis.push_back(std::move(axes));
-    fresh.members.push_back(std::move(s));
-    groups_.emplace_back(std::move(fresh));
+    groups_.emplace_back(std::move(unit));
   }
 
-  bool try_join(size_t g, Statement& t) {
+  bool try_join(size_t g, const Group& unit) {
     auto* group = std::get_if<Group>(&groups_[g]);
-    return group && group->members.size() < kMaxMembers && join(*group, t);
+    return group && group->members.size() + unit.members.size() <= kMaxMembers &&
+           join(*group, unit);
   }
 
-  /// Adds `t` to the group if they can share tiles and gain by it.
-  static bool join(Group& group, Statement& t) {
-    std::vector<Conflict> any;
-    int64_t everything = points(t);
-    for (const Statement& s : group.members) {
-      everything += points(s);
-      if (any.empty()) conflicts(s, t, any);
+  /// A repeat's statements over the axes that no step of any of them crosses.
+  static std::optional<Group> unit_of(const ir::Repeat& r) {
+    if (r.body.size() > kMaxMembers) return std::nullopt;
+    std::optional<Group> unit;
+    for (Statement s : r.body) {
+      drop_unit_axes(s);
+      compact(s);
+      Group next = alone(std::move(s));
+      next.repeat.back() = 0;
+      next.repeats = 1;
+      keep_safe(next);
+      if (!unit) {
+        unit = std::move(next);
+        continue;
+      }
+      Shared shared = shared_axes(*unit, next);
+      append(*unit, std::move(next), shared);
+      unit->repeats = 1;
+      unit->repeat.back() = 0;
     }
-    if (any.empty() && !shares_reads(group, t, everything)) return false;
-    Group trial = group;
-    Statement candidate = t;
-    align(trial, candidate);
-    std::vector<std::vector<Conflict>> met(trial.members.size());
-    bool vertical = false;
-    for (size_t m = 0; m < trial.members.size(); ++m) {
-      conflicts(trial.members[m], candidate, met[m]);
-      vertical = vertical || !met[m].empty();
-    }
-    std::vector<size_t> kept, axes;  // outer axes that stay, and the candidate's axis for each
-    std::vector<bool> used(candidate.axes.size(), false);
-    for (size_t o = 0; o < trial.outer.size(); ++o)
-      for (size_t b = 0; b < candidate.axes.size(); ++b) {
-        if (used[b] || candidate.axes[b] != trial.outer[o] || !parallel(candidate, b)) continue;
-        bool safe = true;
-        for (size_t m = 0; m < met.size() && safe; ++m)
-          for (const Conflict& c : met[m])
-            if (!same_digit(*c.member, trial.members[m].axes, trial.outer_axis[m][o], *c.incoming,
-                            candidate.axes, b)) {
-              safe = false;
-              break;
-            }
-        if (!safe) continue;
-        used[b] = true;
+    bool small = all_points(*unit) / r.count <= kSmall;
+    if (!small && ir::numel(unit->outer) < kEnough) return std::nullopt;
+    return unit;
+  }
+
+  /// Leaves a repeated statement the outer axes that its own steps do not cross.
+  static void keep_safe(Group& unit) {
+    const Statement& s = unit.members.front();
+    std::vector<Conflict> met;
+    conflicts(s, s, met);
+    std::vector<size_t> kept;
+    for (size_t o = 0; o < unit.outer.size(); ++o) {
+      size_t axis = unit.outer_axis.front()[o];
+      if (std::all_of(met.begin(), met.end(), [&](const Conflict& c) {
+            return same_digit(*c.member, s, axis, *c.incoming, s, axis);
+          }))
         kept.push_back(o);
-        axes.push_back(b);
+    }
+    shrink(unit, kept);
+  }
+
+  /// Outer axes of two groups that can be one loop: by position in each.
+  struct Shared {
+    std::vector<size_t> group, unit;
+    bool vertical = false;  ///< one has results of the other
+  };
+  static Shared shared_axes(const Group& group, const Group& unit) {
+    struct Pair {
+      size_t m, n;
+      std::vector<Conflict> met;
+    };
+    std::vector<Pair> pairs;
+    for (size_t m = 0; m < group.members.size(); ++m)
+      for (size_t n = 0; n < unit.members.size(); ++n) {
+        Pair pair{m, n, {}};
+        conflicts(group.members[m], unit.members[n], pair.met);
+        if (!pair.met.empty()) pairs.push_back(std::move(pair));
+      }
+    Shared shared;
+    shared.vertical = !pairs.empty();
+    std::vector<bool> used(unit.outer.size(), false);
+    for (size_t o = 0; o < group.outer.size(); ++o)
+      for (size_t p = 0; p < unit.outer.size(); ++p) {
+        if (used[p] || unit.outer[p] != group.outer[o]) continue;
+        bool safe = std::all_of(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+          return std::all_of(pair.met.begin(), pair.met.end(), [&](const Conflict& c) {
+            return same_digit(*c.member, group.members[pair.m], group.outer_axis[pair.m][o],
+                              *c.incoming, unit.members[pair.n], unit.outer_axis[pair.n][p]);
+          });
+        });
+        if (!safe) continue;
+        used[p] = true;
+        shared.group.push_back(o);
+        shared.unit.push_back(p);
         break;
       }
-    int64_t before = ir::numel(trial.outer), after = 1, total = points(candidate);
-    for (size_t o : kept) after *= trial.outer[o];
-    for (const Statement& s : trial.members) total += points(s);
-    if (vertical) {
+    return shared;
+  }
+
+  static void append(Group& group, Group unit, const Shared& shared) {
+    shrink(group, shared.group);
+    shrink(unit, shared.unit);
+    for (size_t n = 0; n < unit.members.size(); ++n) {
+      group.members.push_back(std::move(unit.members[n]));
+      group.outer_axis.push_back(std::move(unit.outer_axis[n]));
+      group.repeat.push_back(unit.repeat[n] < 0 ? -1 : unit.repeat[n] + group.repeats);
+    }
+    group.repeats += unit.repeats;
+  }
+
+  /// Adds `unit` to the group if they can share tiles and gain by it.
+  static bool join(Group& group, const Group& unit) {
+    std::vector<Conflict> any;
+    int64_t total = all_points(group) + all_points(unit);
+    for (const Statement& s : group.members)
+      for (const Statement& t : unit.members)
+        if (any.empty()) conflicts(s, t, any);
+    if (any.empty() &&
+        std::none_of(unit.members.begin(), unit.members.end(),
+                     [&](const Statement& t) { return shares_reads(group, t, total); }))
+      return false;
+    Group trial = group, candidate = unit;
+    if (candidate.members.size() == 1 && !candidate.members.front().repeated()) {
+      Statement t = std::move(candidate.members.front());
+      align(trial, t);
+      candidate = alone(std::move(t));
+    }
+    Shared shared = shared_axes(trial, candidate);
+    int64_t before = ir::numel(trial.outer), after = 1;
+    for (size_t o : shared.group) after *= trial.outer[o];
+    if (shared.vertical) {
       if (total > kSmall && after < std::min(before, kEnough)) return false;
-      if (total > kSmall && after < before && !keeps_slowest(trial, candidate, kept, axes))
+      if (total > kSmall && after < before && !keeps_slowest(trial, shared.group)) return false;
+      if (total > kSmall && after < before && !keeps_slowest(candidate, shared.unit)) return false;
+      // What has many tiles alone does not wait for what has few.
+      if (total > kSmall && unit.repeats > 0 && after < std::min(ir::numel(unit.outer), kEnough))
         return false;
-    } else if (kept.size() != trial.outer.size() ||
-               ir::numel(candidate.axes) / std::max<int64_t>(after, 1) != inner_points(trial)) {
+    } else if (shared.group.size() != trial.outer.size() ||
+               most_inner_points(candidate, after) != most_inner_points(trial, before)) {
       return false;
     }
-    shrink(trial, kept);
-    trial.outer_axis.push_back(std::move(axes));
-    trial.members.push_back(std::move(candidate));
+    append(trial, std::move(candidate), shared);
     group = std::move(trial);
     return true;
   }
 
-  static int64_t inner_points(const Group& group) {
-    int64_t outer = ir::numel(group.outer), most = 1;
+  static int64_t most_inner_points(const Group& group, int64_t tiles) {
+    int64_t most = 1;
     for (const Statement& s : group.members)
-      most = std::max(most, points(s) / std::max<int64_t>(outer, 1));
+      most = std::max(most, points(s) / std::max<int64_t>(tiles, 1));
     return most;
   }
 
@@ -219,7 +316,7 @@ class Grouper {
       bool common =
           std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
             return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& other) {
-              return may_touch(other, s.axes, load, t.axes);
+              return may_touch(other, s, load, t);
             });
           });
       if (common) shared += bytes;
@@ -227,11 +324,7 @@ class Grouper {
     return shared * 8 >= all;
   }
 
-  static bool keeps_slowest(const Group& group, const Statement& t, const std::vector<size_t>& kept,
-                            const std::vector<size_t>& axes) {
-    if (auto slow = slowest_axis(t);
-        slow && std::find(axes.begin(), axes.end(), *slow) == axes.end())
-      return false;
+  static bool keeps_slowest(const Group& group, const std::vector<size_t>& kept) {
     for (size_t m = 0; m < group.members.size(); ++m) {
       auto slow = slowest_axis(group.members[m]);
       if (!slow) continue;
@@ -263,6 +356,7 @@ class Grouper {
       const Statement& s = group.members[m];
       std::vector<Conflict> met;
       conflicts(s, t, met);
+      if (s.repeated()) continue;
       for (const Conflict& c : met) {
         if (c.member->dtype != c.incoming->dtype) continue;
         for (size_t o = 0; o < group.outer.size(); ++o) {
@@ -290,8 +384,8 @@ class Grouper {
     return false;
   }
   static bool split_outer(Group& group, size_t o, int64_t inner) {
-    for (size_t m = 0; m < group.members.size(); ++m)
-      if (group.members[m].reduction && group.members[m].reduction->scan) return false;
+    for (const Statement& s : group.members)
+      if (s.reduction && s.reduction->scan) return false;
     for (size_t m = 0; m < group.members.size(); ++m) {
       size_t axis = group.outer_axis[m][o];
       split_axis(group.members[m], axis, inner);

@@ -22,6 +22,8 @@ struct Group {
   std::vector<int64_t> outer;  ///< extents of the shared parallel axes
   std::vector<ir::Statement> members;
   std::vector<std::vector<size_t>> outer_axis;
+  std::vector<int> repeat;  ///< a member: which of the group's repeats it is in; -1: none
+  int repeats = 0;
 };
 using GroupOrItem = std::variant<Group, ir::Extern, ir::Abort>;
 

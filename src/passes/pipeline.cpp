@@ -7,6 +7,7 @@
 #include "passes/arrange.h"
 #include "passes/fuse.h"
 #include "passes/inline.h"
+#include "passes/reroll.h"
 #include "passes/simplify.h"
 #include "passes/split_reduce.h"
 
@@ -33,6 +34,7 @@ constexpr ProgramPass kProgramPasses[] = {
      true},
     {{"dead-stores", true, "removes statements nobody reads"}, remove_dead_stores},
     {{"split-reduce", true, "cuts long reductions with few results into parts"}, split_reductions},
+    {{"reroll", true, "finds the loop that statements were unrolled from"}, reroll},
 };
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
 constexpr PassName kArrange{"arrange", false,
@@ -148,7 +150,7 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
       [&] {
         for (size_t k = 0; k < schedule.steps.size(); ++k)
           if (auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k]))
-            arrange(*kernel, schedule.storages, local[k], settings);
+            arrange(*kernel, schedule, local[k], settings);
         return check();
       },
       text);

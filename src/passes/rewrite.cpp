@@ -62,6 +62,7 @@ void split_axis(Statement& s, size_t axis, int64_t inner) {
   });
   if (s.reduction)
     s.reduction->axes.insert(s.reduction->axes.begin() + at, s.reduction->axes[axis]);
+  if (s.repeated()) s.growth.insert(s.growth.begin() + at, 0);
   rebuild(s, [&](Expr& out, Node node) {
     if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
     if (node.payload > static_cast<int64_t>(axis)) {
@@ -87,26 +88,9 @@ void take_range(Statement& s, size_t axis, int64_t first, int64_t last) {
   });
 }
 
-void permute_axes(Statement& s, const std::vector<size_t>& order) {
-  Statement old = s;
-  std::vector<int64_t> place(order.size());
-  for (size_t k = 0; k < order.size(); ++k) {
-    s.axes[k] = old.axes[order[k]];
-    place[order[k]] = static_cast<int64_t>(k);
-    s.store.strides[k] = old.store.strides[order[k]];
-    for (size_t l = 0; l < s.loads.size(); ++l)
-      s.loads[l].strides[k] = old.loads[l].strides[order[k]];
-    if (s.reduction) s.reduction->axes[k] = old.reduction->axes[order[k]];
-  }
-  rebuild(s, [&](Expr& out, Node node) {
-    if (node.op == Op::Axis) node.payload = place[static_cast<size_t>(node.payload)];
-    return out.add(node);
-  });
-}
-
 void drop_unit_axes(Statement& s) {
   for (size_t axis = s.axes.size(); axis-- > 0;) {
-    if (s.axes[axis] != 1) continue;
+    if (s.axes[axis] != 1 || (s.repeated() && (axis == 0 || s.growth[axis] != 0))) continue;
     // The one axis of a scan, or the last reduced axis, still says that there is a reduction.
     if (s.reduction && s.reduction->axes[axis] &&
         std::count(s.reduction->axes.begin(), s.reduction->axes.end(), true) == 1)
@@ -115,6 +99,7 @@ void drop_unit_axes(Statement& s) {
     s.axes.erase(s.axes.begin() + at);
     each_access(s, [&](Access& a) { a.strides.erase(a.strides.begin() + at); });
     if (s.reduction) s.reduction->axes.erase(s.reduction->axes.begin() + at);
+    if (s.repeated()) s.growth.erase(s.growth.begin() + at);
     rebuild(s, [&](Expr& out, Node node) {
       if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
       if (node.payload == static_cast<int64_t>(axis)) return out.integer(0, ScalarType::Long);
@@ -275,7 +260,13 @@ int work(const Statement& s) {
 }
 
 int64_t points(const Statement& s) {
-  return ir::numel(s.axes);
+  double total = 1;
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    auto extent = static_cast<double>(s.axes[a]);
+    if (s.repeated()) extent += 0.5 * static_cast<double>(s.growth[a] * (s.axes[0] - 1));
+    total *= extent;
+  }
+  return static_cast<int64_t>(total);
 }
 
 }  // namespace graft::passes

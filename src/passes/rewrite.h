@@ -6,15 +6,13 @@
 
 namespace graft::passes {
 
-/// Splits axis `axis` (extent n) into two: (n / inner, inner). n must be a multiple of inner.
+/// Splits axis `axis` (extent n) into two: (n / inner, inner). n must be a multiple of inner, and
+/// the axis must not grow.
 void split_axis(ir::Statement& s, size_t axis, int64_t inner);
 /// Keeps the points of axis `axis` in [first, last).
 void take_range(ir::Statement& s, size_t axis, int64_t first, int64_t last);
 /// Removes axes of extent 1.
 void drop_unit_axes(ir::Statement& s);
-/// Exchanges axes: new axis k is old axis order[k]. Not for statements with ArgMax/ArgMin over
-/// several axes.
-void permute_axes(ir::Statement& s, const std::vector<size_t>& order);
 /// Removes nodes, loads and scalars that nothing uses.
 void compact(ir::Statement& s);
 /// Replaces load `load` of `reader` by the value `producer` stores at the mapped point.
@@ -23,6 +21,8 @@ void substitute(ir::Statement& reader, size_t load, const ir::Statement& produce
 /// Arithmetic in an expression, weighted by cost: loads, casts and constants 0, add 1, division 4,
 /// a routine 8.
 int work(const ir::Statement& s);
-int64_t points(const ir::Statement& s);  ///< number of points of its domain
+/// Number of points of its domain, over all steps in a Repeat; an axis that grows counts with its
+/// mean extent.
+int64_t points(const ir::Statement& s);
 
 }  // namespace graft::passes

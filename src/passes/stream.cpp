@@ -117,6 +117,7 @@ void copy_for_readers(ir::Schedule& schedule, Kernel& kernel, size_t k, int64_t 
   int to = static_cast<int>(schedule.storages.size());
   schedule.storages.push_back(schedule.storages[static_cast<size_t>(from)]);
   schedule.storages.back().role = ir::Role::Temporary;
+  schedule.arena_offset.push_back(-1);
   for (Placed& p : kernel.placed)
     for (Access& load : p.statement.loads)
       if (load.storage == from) load.storage = to;

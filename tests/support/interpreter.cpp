@@ -56,6 +56,11 @@ class Run {
     if (*memory_.at(abort.flag, 0, 1) != 0) throw Aborted(abort.record);
   }
 
+  void operator()(const ir::Repeat& repeat) {
+    for (int64_t step = 0; step < repeat.count; ++step)
+      for (const ir::Statement& statement : repeat.body) (*this)(ir::at_step(statement, step));
+  }
+
   void operator()(const ir::Kernel& kernel) { run_kernel(kernel, memory_); }
 
   std::vector<at::Tensor> results(const std::vector<ir::Result>& results) const {
@@ -118,6 +123,7 @@ struct Describe {
   std::string operator()(const ir::Extern& e) const { return c10::toString(e.op.operator_name()); }
   std::string operator()(const ir::Abort& a) const { return "abort if %" + std::to_string(a.flag); }
   std::string operator()(const ir::Kernel& k) const { return ir::print(k, {}); }
+  std::string operator()(const ir::Repeat& r) const { return ir::print(r.body.front()) + " …"; }
 };
 
 template <class Item>

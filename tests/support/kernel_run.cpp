@@ -42,7 +42,10 @@ class KernelRun {
   std::vector<int> loop(const ir::Loop& loop) {
     std::vector<int> inside;
     open_.push_back(loop.var);
-    for (int64_t i = 0; i < kernel_.vars.at(static_cast<size_t>(loop.var)).extent; ++i) {
+    const ir::Variable& var = kernel_.vars.at(static_cast<size_t>(loop.var));
+    int64_t extent = var.extent;
+    if (var.step >= 0) extent += var.growth * vars_.at(static_cast<size_t>(var.step));
+    for (int64_t i = 0; i < extent; ++i) {
       vars_[static_cast<size_t>(loop.var)] = i;
       inside = walk(loop.body);
     }
@@ -86,7 +89,14 @@ void run_kernel(const ir::Kernel& kernel, Memory& memory) {
   for (int var : kernel.range) extents.push_back(kernel.vars.at(static_cast<size_t>(var)).extent);
   std::vector<int64_t> index(extents.size(), 0);
   do {
-    for (const ir::Scratch& scratch : kernel.scratch) memory.renew(scratch.storage, scratch.bytes);
+    for (const ir::Scratch& scratch : kernel.scratch) {
+      int64_t bytes = scratch.bytes;
+      // Lanes run one after the other here, so they may lie in each other's places.
+      if (scratch.by_lane)
+        for (const ir::Variable& v : kernel.vars)
+          if (v.kind == ir::LoopKind::Vector) bytes += v.extent * 8;
+      memory.renew(scratch.storage, bytes);
+    }
     std::vector<int64_t> vars(kernel.vars.size(), 0);
     for (size_t k = 0; k < index.size(); ++k) vars[static_cast<size_t>(kernel.range[k])] = index[k];
     KernelRun(kernel, memory, std::move(vars)).run();

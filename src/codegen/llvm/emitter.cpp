@@ -101,6 +101,17 @@ llvm::Value* Emitter::integer(int slot) {
   return argument(integers_, slot, b_.getInt64Ty());
 }
 
+llvm::Value* Emitter::extent(int var) {
+  auto v = static_cast<size_t>(var);
+  llvm::Value* first = integer(layout_.extent[v]);
+  if (layout_.growth[v].kind == StrideKind::Zero) return first;
+  int step = kernel_.vars[v].step;
+  for (size_t f = frames_.size(); f-- > 0;)
+    if (loop(frames_[f].loop).var == step)
+      return b_.CreateAdd(first, b_.CreateMul(frames_[f].index, stride(layout_.growth[v])));
+  throw std::runtime_error("graft: kernel " + kernel_.name + ": an extent follows no open loop");
+}
+
 llvm::Value* Emitter::range_counter(int var) {
   auto v = static_cast<size_t>(var);
   return b_.CreateLoad(b_.getInt64Ty(), counters_[v]);

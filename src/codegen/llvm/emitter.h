@@ -101,7 +101,7 @@ class Emitter {
   // Kernel arguments: emitter.cpp
   llvm::Value* argument(llvm::Value* table, int slot, llvm::Type* type);
   llvm::Value* integer(int slot);
-  llvm::Value* extent(int var) { return integer(layout_.extent[static_cast<size_t>(var)]); }
+  llvm::Value* extent(int var);  ///< now, if it grows
   void range_loop();
   void next_range_iteration(const std::vector<int>& vars);
   llvm::Value* range_offset(int shape);
@@ -114,6 +114,9 @@ class Emitter {
                const std::function<void(llvm::Value*)>& body);
   llvm::Value* whole_vectors(llvm::Value* border, int l);
   void serial_loop(int l);
+  bool transposes(int l) const;
+  void transposed_loop(int l);
+  void transpose(llvm::SmallVectorImpl<llvm::Value*>& rows);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
   void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                const std::function<void(llvm::Value*)>& body);
@@ -145,6 +148,7 @@ class Emitter {
   llvm::Value* load(const PlanValue& v);
   void store(int p, int v, llvm::Value* on);  ///< value number v, where `on` holds
   Stride lane_stride(int access) const;
+  llvm::Value* lane_pointer(int access, llvm::Value* base);
   llvm::Value* lane_offsets(int access, const std::vector<std::pair<int, Stride>>& indirect);
   llvm::Value* uniform_pointer(int access, const std::vector<std::pair<int, Stride>>& indirect);
   llvm::Value* to_register(llvm::Value* x, ScalarType type);

@@ -146,6 +146,8 @@ void Emitter::inner_loop(int l) {
       vector_loop(l, from, to, [&] { items(l); });
     else
       strip_loop(l, from, to, std::move(strips));
+  } else if (transposes(l)) {
+    transposed_loop(l);
   } else {
     serial_loop(l);
   }

@@ -271,6 +271,10 @@ class Planner {
       weight += cost;
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
+    // Scratch by lane has room for one vector.
+    bool by_lane = std::any_of(layout_.accesses.begin(), layout_.accesses.end(),
+                               [](const AffineAccess& access) { return access.by_lane; });
+    if (by_lane) l.unroll = 1;
   }
 
   const ir::Kernel& kernel_;
