@@ -21,6 +21,9 @@ namespace {
 constexpr size_t kMaxNodes = 220;
 constexpr size_t kMaxLoads = 24;
 constexpr size_t kMaxPieces = 16;
+/// Stores into a buffer from which on its readers see the buffer, not the copy that filled it: a
+/// loop over its parts keeps one form from the first step on.
+constexpr size_t kUpdates = 8;
 
 /// Does the item touch `access` (over `axes`) by writing / reading?
 bool extern_touches(const Extern& e, int storage, bool writes) {
@@ -36,35 +39,13 @@ bool writes(const Item& item, const Access& access, const std::vector<int64_t>& 
   return false;
 }
 
-/// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and results
-/// count too.
-int count_readers(const Program& program, size_t at, const Statement& producer) {
-  int readers = 0;
-  for (size_t i = at + 1; i < program.items.size(); ++i) {
-    if (const auto* s = std::get_if<Statement>(&program.items[i])) {
-      for (const Access& load : s->loads)
-        if (may_touch(producer.store, producer.axes, load, s->axes) &&
-            relate(producer.store, producer.axes, load, s->axes).relation != Relation::Disjoint)
-          ++readers;
-      if (may_touch(s->store, s->axes, producer.store, producer.axes) && s->guard < 0 &&
-          !s->reduction &&
-          relate(s->store, s->axes, producer.store, producer.axes).relation == Relation::Covered)
-        return readers;  // overwritten as a whole
-    } else if (const auto* e = std::get_if<Extern>(&program.items[i])) {
-      readers += extern_touches(*e, producer.store.storage, false);
-    } else if (const auto* a = std::get_if<ir::Abort>(&program.items[i])) {
-      readers += a->flag == producer.store.storage;
-    }
-  }
-  return readers;
-}
-
 class Inliner {
  public:
   explicit Inliner(Program program) : old_(std::move(program)) {
     out_.storages = old_.storages;
     out_.results = old_.results;
     touched_.resize(old_.storages.size());
+    index();
   }
 
   Program run() {
@@ -75,7 +56,7 @@ class Inliner {
         continue;
       }
       int readers = old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary
-                        ? count_readers(old_, i, *s)
+                        ? count_readers(i, *s)
                         : 0;
       for (Statement& piece : resolve(*s)) append(std::move(piece), readers);
     }
@@ -83,6 +64,47 @@ class Inliner {
   }
 
  private:
+  void index() {
+    touching_.resize(old_.storages.size());
+    updates_.assign(old_.storages.size(), 0);
+    for (size_t i = 0; i < old_.items.size(); ++i) {
+      auto touch = [&](int storage) {
+        if (storage < 0) return;
+        auto& list = touching_[static_cast<size_t>(storage)];
+        if (list.empty() || list.back() != i) list.push_back(i);
+      };
+      if (const auto* s = std::get_if<Statement>(&old_.items[i])) {
+        for (const Access& load : s->loads) touch(load.storage);
+        touch(s->store.storage);
+        ++updates_[static_cast<size_t>(s->store.storage)];
+      } else if (const auto* e = std::get_if<Extern>(&old_.items[i])) {
+        for (const View& v : e->inputs) touch(v.storage);
+      } else if (const auto* a = std::get_if<ir::Abort>(&old_.items[i])) {
+        touch(a->flag);
+      }
+    }
+  }
+
+  /// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and
+  /// results count too.
+  int count_readers(size_t at, const Statement& producer) const {
+    const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
+    int readers = 0;
+    for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end(); ++i) {
+      const auto* s = std::get_if<Statement>(&old_.items[*i]);
+      if (!s) {
+        ++readers;
+        continue;
+      }
+      for (const Access& load : s->loads) readers += meet(producer.store, producer, load, *s);
+      if (may_touch(s->store, s->axes, producer.store, producer.axes) && s->guard < 0 &&
+          !s->reduction &&
+          relate(s->store, s->axes, producer.store, producer.axes).relation == Relation::Covered)
+        return readers;  // overwritten as a whole
+    }
+    return readers;
+  }
+
   /// The statement with its loads of temporaries resolved, in pieces.
   std::vector<Statement> resolve(const Statement& original) {
     std::vector<Statement> done;
@@ -134,8 +156,9 @@ class Inliner {
       if (!producer) return false;
       Overlap overlap = relate(producer->store, producer->axes, load, s.axes);
       if (overlap.relation == Relation::Disjoint) continue;
-      if (overlap.relation == Relation::Unknown || !worth_it(s, *producer, readers_[at]) ||
-          !inputs_unchanged(*producer, at))
+      bool updated = updates_[static_cast<size_t>(load.storage)] >= kUpdates && is_copy(*producer);
+      if (overlap.relation == Relation::Unknown || updated ||
+          !worth_it(s, *producer, readers_[at]) || !inputs_unchanged(*producer, at))
         return false;
       if (overlap.relation != Relation::Covered) {
         split = overlap;
@@ -150,6 +173,10 @@ class Inliner {
       return true;
     }
     return false;
+  }
+
+  static bool is_copy(const Statement& s) {
+    return s.loads.size() == 1 && s.expr.nodes[static_cast<size_t>(s.value)].op == ir::Op::Load;
   }
 
   static bool worth_it(const Statement& reader, const Statement& producer, int readers) {
@@ -203,7 +230,9 @@ class Inliner {
 
   Program old_;
   Program out_;
-  std::vector<std::vector<size_t>> touched_;  ///< a storage: items of out_ that write it
+  std::vector<std::vector<size_t>> touching_;  ///< a storage: items of old_ that read or write it
+  std::vector<size_t> updates_;                ///< a storage: statements of old_ that store to it
+  std::vector<std::vector<size_t>> touched_;   ///< a storage: items of out_ that write it
   std::vector<int> readers_;  ///< an item of out_: readers of its statement as recorded
 };
 
@@ -211,69 +240,6 @@ class Inliner {
 
 Program inline_producers(Program program) {
   return Inliner(std::move(program)).run();
-}
-
-Program remove_dead_stores(Program program) {
-  std::vector<std::vector<size_t>> touching(
-      program.storages.size());  // items that read or write a storage
-  for (size_t i = 0; i < program.items.size(); ++i) {
-    auto touch = [&](int storage) {
-      if (storage < 0) return;
-      auto& list = touching[static_cast<size_t>(storage)];
-      if (list.empty() || list.back() != i) list.push_back(i);
-    };
-    if (const auto* s = std::get_if<Statement>(&program.items[i])) {
-      for (const Access& load : s->loads) touch(load.storage);
-      touch(s->store.storage);
-    } else if (const auto* e = std::get_if<Extern>(&program.items[i])) {
-      for (const View& v : e->inputs) touch(v.storage);
-      for (int storage : e->written) touch(storage);
-    } else {
-      touch(std::get<ir::Abort>(program.items[i]).flag);
-    }
-  }
-  size_t next_extern = program.items.size();
-  std::vector<bool> dead(program.items.size(), false);
-  for (size_t i = program.items.size(); i-- > 0;) {
-    const auto* s = std::get_if<Statement>(&program.items[i]);
-    if (std::holds_alternative<Extern>(program.items[i])) next_extern = i;
-    if (!s) continue;
-    const auto& list = touching[static_cast<size_t>(s->store.storage)];
-    Role role = program.storages[static_cast<size_t>(s->store.storage)].role;
-    bool live = role != Role::Temporary;
-    // An extern may throw: what is stored before it, the caller sees.
-    size_t until =
-        role == Role::Argument || role == Role::Captured ? next_extern : program.items.size();
-    for (size_t j : list) {
-      if (j > until) break;
-      if (j <= i || dead[j]) continue;
-      const auto* later = std::get_if<Statement>(&program.items[j]);
-      if (!later) {
-        live = true;
-        break;
-      }
-      bool reads = std::any_of(later->loads.begin(), later->loads.end(), [&](const Access& load) {
-        return may_touch(s->store, s->axes, load, later->axes) &&
-               relate(s->store, s->axes, load, later->axes).relation != Relation::Disjoint;
-      });
-      if (reads) {
-        live = true;
-        break;
-      }
-      if (later->guard < 0 && (!later->reduction || later->reduction->scan) &&
-          relate(later->store, later->axes, s->store, s->axes).relation == Relation::Covered) {
-        live = false;
-        break;
-      }
-    }
-    dead[i] = !live;
-  }
-  Program out;
-  out.storages = std::move(program.storages);
-  out.results = std::move(program.results);
-  for (size_t i = 0; i < program.items.size(); ++i)
-    if (!dead[i]) out.items.push_back(std::move(program.items[i]));
-  return out;
 }
 
 }  // namespace graft::passes

@@ -15,8 +15,4 @@ namespace graft::passes {
 
 ir::Program inline_producers(ir::Program program);
 
-/// Removes statements whose stores nobody reads: into temporaries without readers, and those
-/// overwritten unread.
-ir::Program remove_dead_stores(ir::Program program);
-
 }  // namespace graft::passes

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "passes/arrange.h"
+#include "passes/dead_stores.h"
 #include "passes/fuse.h"
 #include "passes/inline.h"
 #include "passes/reroll.h"
@@ -32,9 +33,9 @@ constexpr ProgramPass kProgramPasses[] = {
     {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"},
      keep_wide,
      true},
+    {{"reroll", true, "finds the loop that statements were unrolled from"}, reroll},
     {{"dead-stores", true, "removes statements nobody reads"}, remove_dead_stores},
     {{"split-reduce", true, "cuts long reductions with few results into parts"}, split_reductions},
-    {{"reroll", true, "finds the loop that statements were unrolled from"}, reroll},
 };
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
 constexpr PassName kArrange{"arrange", false,

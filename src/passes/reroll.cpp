@@ -21,7 +21,7 @@ using ir::Statement;
 
 namespace {
 
-constexpr size_t kLongestBody = 40;  ///< statements of a step
+constexpr size_t kLongestBody = 64;  ///< statements of a step, those that inlining left dead too
 constexpr size_t kFewestSteps = 4;
 constexpr int kAttempts = 400;  ///< runs looked at closely, so that odd programs cost little
 
@@ -243,8 +243,40 @@ class Reroller {
     return false;
   }
 
-  /// Statement q of step `step` is that of step 0, moved on by the difference of steps 0 and 1.
-  bool follows(const Candidate& c, size_t q, size_t step) const {
+  /// Strides of the storages that a step alone uses, against those of step 0. They may differ: a
+  /// contiguous temporary of a shrinking size takes the layout that it has at step 0.
+  struct Relaid {
+    std::map<std::pair<int, int64_t>, int64_t> stride;  ///< of a storage's label, in step 0
+    std::vector<int> changed, has_offset;
+    bool add(int at, int64_t from, int64_t to) {
+      if (from != to) changed.push_back(at);
+      auto [known, is_new] = stride.try_emplace({at, from}, to);
+      return is_new || known->second == to;
+    }
+    bool consistent() const {
+      return std::none_of(changed.begin(), changed.end(), [&](int at) {
+        return std::find(has_offset.begin(), has_offset.end(), at) != has_offset.end();
+      });
+    }
+  };
+
+  /// Step `step` is step 0, moved on by the difference of steps 0 and 1.
+  bool follows(const Candidate& c, size_t step, const std::vector<Label>& labels) const {
+    Relaid relaid;
+    size_t slot = 0;
+    for (size_t q = 0; q < c.period; ++q) {
+      if (!follows(c, q, step, &labels[slot], relaid)) return false;
+      slot += at(c.start + q).loads.size() + 1;
+    }
+    if (!relaid.consistent()) return false;
+    size_t end = c.start + (step + 1) * c.period;
+    return std::all_of(relaid.changed.begin(), relaid.changed.end(), [&](int q) {
+      return touched_[static_cast<size_t>(stored_at(c, step, q))].back() < end;
+    });
+  }
+
+  bool follows(const Candidate& c, size_t q, size_t step, const Label* labels,
+               Relaid& relaid) const {
     const Statement &s = at(c.start + q), &next = at(c.start + c.period + q),
                     &t = at(c.start + step * c.period + q);
     auto n = static_cast<int64_t>(step);
@@ -257,9 +289,13 @@ class Reroller {
     for (size_t k = 0; k <= s.loads.size(); ++k) {
       const Access &x = access_at(s, k), &y = access_at(next, k), &z = access_at(t, k);
       if (!linear(x.offset, y.offset, z.offset)) return false;
+      bool own = labels[k].kind == Label::Kind::Own;
+      if (own && z.offset != 0) relaid.has_offset.push_back(labels[k].at);
       for (size_t a = 0; a < s.axes.size(); ++a) {
         int64_t stride = s.axes[a] > 1 ? x.strides[a] : y.strides[a];
-        if (t.axes[a] > 1 && z.strides[a] != stride) return false;
+        if (t.axes[a] == 1) continue;
+        if (z.strides[a] != stride && (!own || t.axes[a] > s.axes[a])) return false;
+        if (own && !relaid.add(labels[k].at, stride, z.strides[a])) return false;
       }
     }
     for (size_t k = 0; k < s.expr.nodes.size(); ++k)
@@ -281,10 +317,7 @@ class Reroller {
     Candidate loop{start + peeled * period, period, 0, 0};
     size_t k = peeled;
     for (; k < steps; ++k) {
-      if (!label(c, k, labels) || labels != second) break;
-      bool good = true;
-      for (size_t q = 0; q < period && good; ++q) good = follows(loop, q, k - peeled);
-      if (!good) break;
+      if (!label(c, k, labels) || labels != second || !follows(loop, k - peeled, labels)) break;
       ++loop.steps;
       if (escapes(c, k)) break;
     }
@@ -295,6 +328,8 @@ class Reroller {
     for (const Label& l : second) loop.carried += l.kind == Label::Kind::Previous;
     return loop;
   }
+
+  int64_t& bytes_of(int storage) { return program_.storages[static_cast<size_t>(storage)].bytes; }
 
   int stored_at(const Candidate& c, size_t step, int q) const {
     return at(c.start + step * c.period + static_cast<size_t>(q)).store.storage;
@@ -323,6 +358,11 @@ class Reroller {
     Repeat made;
     made.count = static_cast<int64_t>(c.steps);
     size_t slot = 0;
+    for (size_t q = 0; q < c.period; ++q) {
+      // A temporary that shrinks has its first size.
+      int64_t& bytes = bytes_of(stored_at(c, c.steps - 1, static_cast<int>(q)));
+      bytes = std::max(bytes, bytes_of(stored_at(c, 0, static_cast<int>(q))));
+    }
     for (size_t q = 0; q < c.period; ++q) {
       Statement s = advancing(c, q);
       each_access(s, [&](Access& access) {

@@ -1,0 +1,150 @@
+#include "passes/dead_stores.h"
+
+#include <algorithm>
+
+#include "passes/digits.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Extern;
+using ir::Item;
+using ir::Program;
+using ir::Repeat;
+using ir::Role;
+using ir::Statement;
+
+namespace {
+
+/// Later items that are asked whether they overwrite a store the caller could see.
+constexpr size_t kLookAhead = 64;
+
+class DeadStores {
+ public:
+  explicit DeadStores(Program program) : program_(std::move(program)) {}
+
+  Program run() {
+    index();
+    size_t count = program_.items.size();
+    next_extern_ = count;
+    gone_.assign(count, false);
+    for (size_t i = count; i-- > 0;) {
+      Item& item = program_.items[i];
+      if (std::holds_alternative<Extern>(item)) next_extern_ = i;
+      if (const auto* s = std::get_if<Statement>(&item)) gone_[i] = !is_live(i, *s);
+      if (auto* r = std::get_if<Repeat>(&item)) {
+        std::erase_if(r->body, [&](const Statement& s) { return !is_read(i, *r, s); });
+        gone_[i] = r->body.empty();
+      }
+    }
+    std::vector<Item> kept;
+    for (size_t i = 0; i < count; ++i)
+      if (!gone_[i]) kept.push_back(std::move(program_.items[i]));
+    program_.items = std::move(kept);
+    return std::move(program_);
+  }
+
+ private:
+  void index() {
+    touching_.resize(program_.storages.size());
+    for (size_t i = 0; i < program_.items.size(); ++i) {
+      auto touch = [&](int storage) {
+        if (storage < 0) return;
+        auto& list = touching_[static_cast<size_t>(storage)];
+        if (list.empty() || list.back() != i) list.push_back(i);
+      };
+      auto statement = [&](const Statement& s) {
+        for (const Access& load : s.loads) touch(load.storage);
+        touch(s.store.storage);
+      };
+      if (const auto* s = std::get_if<Statement>(&program_.items[i])) {
+        statement(*s);
+      } else if (const auto* r = std::get_if<Repeat>(&program_.items[i])) {
+        for (const Statement& s : r->body) statement(s);
+      } else if (const auto* e = std::get_if<Extern>(&program_.items[i])) {
+        for (const ir::View& v : e->inputs) touch(v.storage);
+        for (int storage : e->written) touch(storage);
+      } else {
+        touch(std::get<ir::Abort>(program_.items[i]).flag);
+      }
+    }
+  }
+
+  Role role(const Statement& s) const {
+    return program_.storages[static_cast<size_t>(s.store.storage)].role;
+  }
+
+  static bool reads(const Statement& later, const Statement& s) {
+    return std::any_of(later.loads.begin(), later.loads.end(),
+                       [&](const Access& load) { return meet(s.store, s, load, later); });
+  }
+
+  /// Does `later` store wherever `s` does? In a Repeat over all its steps together.
+  static bool overwrites(const Statement& later, const Statement& s) {
+    bool grows = std::any_of(later.growth.begin(), later.growth.end(),
+                             [](int64_t growth) { return growth != 0; });
+    return later.guard < 0 && !grows && (!later.reduction || later.reduction->scan) &&
+           may_touch(later.store, later.axes, s.store, s.axes) &&
+           relate(later.store, later.axes, s.store, s.axes).relation ==
+               Relation::Covered;
+  }
+
+  bool is_live(size_t i, const Statement& s) const {
+    const auto& list = touching_[static_cast<size_t>(s.store.storage)];
+    bool visible = role(s) != Role::Temporary;
+    // An extern may throw: what is stored before it, the caller sees.
+    bool callers = role(s) == Role::Argument || role(s) == Role::Captured;
+    size_t until = callers ? next_extern_ : program_.items.size(), looked = 0;
+    for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at) {
+      if (*at > until || (visible && ++looked > kLookAhead)) break;
+      if (gone_[*at]) continue;
+      const Item& item = program_.items[*at];
+      if (const auto* later = std::get_if<Statement>(&item)) {
+        if (reads(*later, s)) return true;
+        if (overwrites(*later, s)) return false;
+      } else if (const auto* r = std::get_if<Repeat>(&item)) {
+        for (const Statement& each : r->body)
+          if (reads(each, s)) return true;
+        for (const Statement& each : r->body)
+          if (overwrites(each, s)) return false;
+      } else {
+        return true;
+      }
+    }
+    return visible;
+  }
+
+  /// A statement of a Repeat: is it the caller's, or read by whatever step or later item?
+  bool is_read(size_t i, const Repeat& r, const Statement& s) const {
+    if (role(s) != Role::Temporary) return true;
+    for (const Statement& each : r.body)
+      if (reads(each, s)) return true;
+    const auto& list = touching_[static_cast<size_t>(s.store.storage)];
+    for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at) {
+      if (gone_[*at]) continue;
+      const Item& item = program_.items[*at];
+      if (const auto* later = std::get_if<Statement>(&item)) {
+        if (reads(*later, s)) return true;
+      } else if (const auto* repeat = std::get_if<Repeat>(&item)) {
+        for (const Statement& each : repeat->body)
+          if (reads(each, s)) return true;
+      } else {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Program program_;
+  std::vector<std::vector<size_t>> touching_;  ///< a storage: items that read or write it
+  std::vector<bool> gone_;
+  size_t next_extern_ = 0;
+};
+
+}  // namespace
+
+Program remove_dead_stores(Program program) {
+  return DeadStores(std::move(program)).run();
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,11 @@
+// Dead stores: removes statements whose result nobody reads, because it goes with the call or is
+// overwritten first.
+#pragma once
+
+#include "ir/program.h"
+
+namespace graft::passes {
+
+ir::Program remove_dead_stores(ir::Program program);
+
+}  // namespace graft::passes
