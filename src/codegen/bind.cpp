@@ -126,9 +126,11 @@ class Walk {
     StatementLayout& layout = layout_.statements[p];
     put(static_cast<int64_t>(s.axes.size()));
     for (int v : placed.axis_var) put(v);
-    layout.first_scalar = static_cast<int>(binding_.scalars.size());
-    binding_.scalars.insert(binding_.scalars.end(), s.scalars.begin(), s.scalars.end());
     put(static_cast<int64_t>(s.scalars.size()));
+    for (uint64_t value : s.scalars) {
+      layout.scalars.push_back(scalar(value));
+      put(layout.scalars.back());
+    }
     layout.store = use(placed, s.store);
     layout.streamed = placed.streamed;
     layout.transposed = placed.transposed;
@@ -197,7 +199,7 @@ class Walk {
                                 [&](const ir::Scratch& s) { return s.storage == access.storage; });
     if (scratch != kernel_.scratch.end()) {
       key.scratch = integer(scratch->offset + key.byte_offset);
-      key.by_lane = scratch->by_lane;
+      key.vectors = scratch->vectors;
     } else {
       key.pointer = static_cast<int>(binding_.pointers.size());
       binding_.pointers.push_back({access.storage, key.byte_offset});
@@ -207,13 +209,20 @@ class Walk {
     put(static_cast<int64_t>(layout_.accesses.size()));
     put(key.storage);
     put(static_cast<int64_t>(key.dtype));
-    put((key.pointer >= 0) * 2 + key.by_lane);
+    put(key.pointer >= 0 ? -1 : key.vectors);
     put(key.shape);
     if (new_shape)
       for (const Stride& stride : layout_.shapes.back().strides)
         put(static_cast<int64_t>(stride.kind));
     layout_.accesses.push_back(key);
     return static_cast<int>(layout_.accesses.size() - 1);
+  }
+
+  int scalar(uint64_t value) {
+    auto& known = binding_.scalars;
+    auto found = std::find(known.begin(), known.end(), value);
+    if (found == known.end()) found = known.insert(known.end(), value);
+    return static_cast<int>(found - known.begin());
   }
 
   int storage(int id) {

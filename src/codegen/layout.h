@@ -35,7 +35,7 @@ struct AffineAccess {
   int pointer = -1;  ///< into Binding::pointers; -1: in scratch
   int scratch = -1;  ///< into Binding::integers: byte offset in the scratch block
   int64_t byte_offset = 0;
-  bool by_lane = false;  ///< ir::Scratch::by_lane
+  int vectors = 0;  ///< ir::Scratch::vectors
 };
 
 struct IndirectPart {
@@ -51,7 +51,7 @@ struct StatementLayout {
   std::vector<AccessUse> loads;
   bool streamed = false;    ///< Placed::streamed
   bool transposed = false;  ///< Placed::transposed
-  int first_scalar = 0;   ///< of its slots in Binding::scalars
+  std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// A reduction whose accumulators are one a value of a Vector variable that runs inside its
   /// reduced loops: integer slot of their byte offset in the scratch block; -1: they live in
   /// registers.

@@ -55,9 +55,9 @@ struct Scratch {
   int storage;     ///< the Temporary it stands for
   int64_t offset;  ///< bytes in the kernel's scratch block, 64-aligned
   int64_t bytes;
-  /// Holds the lanes of one vector side by side: accesses have stride 1 along the Vector variable
-  /// around the tile, counted from the vector's first lane.
-  bool by_lane = false;
+  /// Not 0: holds the lanes of this many vectors side by side. Accesses have stride 1 along the
+  /// Vector variable around the tile, counted from the first of these vectors.
+  int vectors = 0;
 };
 
 struct Kernel {

@@ -293,7 +293,7 @@ std::string print(const Kernel& kernel, const std::vector<Storage>&) {
   text += " grain " + std::to_string(kernel.grain) + "\n";
   for (const Scratch& s : kernel.scratch)
     text += "  scratch %" + std::to_string(s.storage) + ": " + std::to_string(s.bytes) +
-            " bytes at " + std::to_string(s.offset) + (s.by_lane ? ", by lane\n" : "\n");
+            " bytes at " + std::to_string(s.offset) + (s.vectors ? ", by lane\n" : "\n");
   print_tree(kernel, kernel.body, 1, text);
   return text;
 }

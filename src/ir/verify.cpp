@@ -279,7 +279,7 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
     int64_t& bytes = local[static_cast<size_t>(s.storage)].bytes;
     bytes = s.bytes;
     // Counted from each vector's first lane, though strides say from the loop's.
-    if (s.by_lane)
+    if (s.vectors)
       for (const Variable& v : kernel.vars)
         if (v.kind == LoopKind::Vector) bytes += v.extent * 8;
   }

@@ -19,6 +19,7 @@ using ir::TreeNode;
 namespace {
 
 constexpr int64_t kFirstCache = 32 << 10;
+constexpr int64_t kSmallScratch = 128 << 10;
 constexpr double kSlowerScratch = 1.5;  ///< what a step costs more when its scratch is in L2
 constexpr double kLoopCost = 12;        ///< of starting an inner loop, in operations of a vector
 
@@ -96,6 +97,10 @@ class Lanes {
     if (chosen < 0) return false;
     wrap(kernel_, chosen);
     std::vector<Part> parts = parts_of(chosen);
+    int64_t bytes = 0;
+    for (const Part& part : parts) bytes += part.bytes(settings_.lanes);
+    // Two vectors hide each other's latency, where a step waits for the one before.
+    if (2 * bytes <= kSmallScratch && extent(chosen) >= 4 * settings_.lanes) vectors_ = 2;
     for (const Part& part : parts) move(part, chosen);
     for (Placed& p : kernel_.placed) mark_transposed(p, chosen);
     return true;
@@ -260,7 +265,7 @@ class Lanes {
   /// Lets the kernel work on scratch, and copies what goes in and out.
   void move(const Part& part, int var) {
     int to = static_cast<int>(schedule_.storages.size());
-    int64_t bytes = part.bytes(settings_.lanes);
+    int64_t bytes = part.bytes(width());
     schedule_.storages.push_back({ir::Role::Temporary, bytes});
     schedule_.arena_offset.push_back(-1);
     Placed copy = copy_of(part, var, to);
@@ -270,15 +275,15 @@ class Lanes {
         for (size_t a = 0; a < x.strides.size(); ++a) {
           int v = p.axis_var[a];
           bool outside = outside_tile(kernel_, v, var);
-          x.strides[a] = v == var ? 1 : outside ? 0 : x.strides[a] / part.gap * settings_.lanes;
+          x.strides[a] = v == var ? 1 : outside ? 0 : x.strides[a] / part.gap * width();
         }
-        x.offset = (x.offset - part.first) / part.gap * settings_.lanes;
+        x.offset = (x.offset - part.first) / part.gap * width();
         x.storage = to;
       };
       redirect(p.statement.store);
       for (Access& x : p.statement.loads) redirect(x);
     }
-    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, true});
+    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, vectors_});
     kernel_.scratch_bytes += (bytes + 63) / 64 * 64;
     if (part.copied_in) add(copy, false);
     if (part.copied_out) {
@@ -303,7 +308,7 @@ class Lanes {
     for (int v : kernel_.range) axis(v, tiles[static_cast<size_t>(v)], 0);
     axis(var, part.lane_stride, 1);
     kernel_.vars.push_back({part.count, LoopKind::Serial});
-    axis(static_cast<int>(kernel_.vars.size() - 1), part.gap, settings_.lanes);
+    axis(static_cast<int>(kernel_.vars.size() - 1), part.gap, width());
     memory.storage = part.storage;
     memory.offset = part.first;
     memory.dtype = scratch.dtype = part.dtype;
@@ -329,8 +334,8 @@ class Lanes {
     auto by_lane = [&](const Access& x) {
       return std::any_of(
                  kernel_.scratch.begin(), kernel_.scratch.end(),
-                 [&](const ir::Scratch& t) { return t.storage == x.storage && t.by_lane; }) &&
-             x.strides[static_cast<size_t>(inner)] == settings_.lanes;
+                 [&](const ir::Scratch& t) { return t.storage == x.storage && t.vectors != 0; }) &&
+             x.strides[static_cast<size_t>(inner)] == width();
     };
     auto along = [&](const Access& x) {
       return x.strides[static_cast<size_t>(inner)] == 1 && x.indirect.empty() &&
@@ -354,10 +359,13 @@ class Lanes {
     body.insert(last ? body.end() : body.begin(), TreeNode{std::move(loop), -1});
   }
 
+  int64_t width() const { return static_cast<int64_t>(settings_.lanes) * vectors_; }
+
   Kernel& kernel_;
   ir::Schedule& schedule_;
   const std::vector<bool>& local_;
   const Settings& settings_;
+  int vectors_ = 1;  ///< side by side
 };
 
 }  // namespace

@@ -92,7 +92,7 @@ void run_kernel(const ir::Kernel& kernel, Memory& memory) {
     for (const ir::Scratch& scratch : kernel.scratch) {
       int64_t bytes = scratch.bytes;
       // Lanes run one after the other here, so they may lie in each other's places.
-      if (scratch.by_lane)
+      if (scratch.vectors)
         for (const ir::Variable& v : kernel.vars)
           if (v.kind == ir::LoopKind::Vector) bytes += v.extent * 8;
       memory.renew(scratch.storage, bytes);

@@ -68,7 +68,9 @@ llvm::Value* Emitter::uniform_pointer(int access,
 /// Where the vector's first lane is, of lanes that lie side by side.
 llvm::Value* Emitter::lane_pointer(int access, llvm::Value* base) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
-  if (affine.by_lane) return base;
+  if (affine.vectors != 0)
+    return b_.CreateGEP(mem(affine.dtype), base,
+                        i64(static_cast<int64_t>(copy_) * machine_.lanes));
   return b_.CreateGEP(mem(affine.dtype), base, lanes_[copy_].index);
 }
 
@@ -122,7 +124,7 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   if (any_varying(plan_, v.indirect)) {
     x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
   } else if (s.kind == StrideKind::One) {
-    x = memory_.load(lane_pointer(v.access, base), element, affine.by_lane ? nullptr : on);
+    x = memory_.load(lane_pointer(v.access, base), element, affine.vectors != 0 ? nullptr : on);
   } else if (s.kind == StrideKind::MinusOne) {
     x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)),
                               element, on);
@@ -161,7 +163,7 @@ void Emitter::store(int p, int v, llvm::Value* on) {
   else if (s.kind == StrideKind::One && laid_out(p).streamed && !on)
     memory_.stream(x, b_.CreateGEP(element, base, lanes_[copy_].index));
   else if (s.kind == StrideKind::One)
-    memory_.store(x, lane_pointer(access, base), affine.by_lane && plan.guard < 0 ? nullptr : on);
+    memory_.store(x, lane_pointer(access, base), affine.vectors != 0 && plan.guard < 0 ? nullptr : on);
   else
     memory_.store_reversed(x, b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)), on);
 }

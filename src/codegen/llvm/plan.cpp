@@ -143,7 +143,8 @@ class Planner {
       PlanValue v;
       v.op = node.op;
       v.type = node.type;
-      v.payload = node.op == Op::Scalar ? layout.first_scalar + node.payload : node.payload;
+      v.payload = node.payload;
+      if (node.op == Op::Scalar) v.payload = layout.scalars[static_cast<size_t>(node.payload)];
       for (int k = 0; k < arity(node); ++k) {
         auto slot = static_cast<size_t>(k);
         v.in[slot] = number(p, node.in[slot], at, cache);
@@ -271,10 +272,8 @@ class Planner {
       weight += cost;
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
-    // Scratch by lane has room for one vector.
-    bool by_lane = std::any_of(layout_.accesses.begin(), layout_.accesses.end(),
-                               [](const AffineAccess& access) { return access.by_lane; });
-    if (by_lane) l.unroll = 1;
+    for (const AffineAccess& access : layout_.accesses)
+      if (access.vectors != 0) l.unroll = access.vectors;  // it has room for these
   }
 
   const ir::Kernel& kernel_;

@@ -34,29 +34,33 @@ void Emitter::transpose(llvm::SmallVectorImpl<llvm::Value*>& rows) {
 void Emitter::transposed_loop(int l) {
   int p = loop(l).items[0].placed;
   int from = value(planned(p).value).access, to = laid_out(p).store.access;
-  bool inwards = layout_.accesses[static_cast<size_t>(to)].by_lane;
+  const auto access = [&](int a) { return layout_.accesses[static_cast<size_t>(a)]; };
+  bool inwards = access(to).vectors != 0;
   int memory = inwards ? from : to, scratch = inwards ? to : from;
-  llvm::Type* element = mem(layout_.accesses[static_cast<size_t>(memory)].dtype);
-  const int64_t lanes = machine_.lanes;
+  llvm::Type* element = mem(access(memory).dtype);
+  const int64_t lanes = machine_.lanes, width = lanes * access(scratch).vectors;
   llvm::Value* end = extent(loop(l).var);
   llvm::Value* whole = b_.CreateAnd(end, i64(-lanes));
   counted(l, i64(0), whole, i64(lanes), false, [&](llvm::Value*) {
-    llvm::Value *outside = pointer(memory, at_depth_), *inside = pointer(scratch, at_depth_);
-    llvm::Value* apart = stride(lane_stride(memory));
-    outside = b_.CreateGEP(element, outside, b_.CreateMul(lanes_[copy_].index, apart));
-    auto row = [&](int64_t k) {
-      return inwards ? b_.CreateGEP(element, outside, b_.CreateMul(apart, i64(k)))
-                     : b_.CreateGEP(element, inside, i64(k * lanes));
-    };
-    auto column = [&](int64_t k) {
-      return inwards ? b_.CreateGEP(element, inside, i64(k * lanes))
-                     : b_.CreateGEP(element, outside, b_.CreateMul(apart, i64(k)));
-    };
-    llvm::SmallVector<llvm::Value*, 16> rows;
-    for (int64_t k = 0; k < lanes; ++k) rows.push_back(memory_.load(row(k), element, nullptr));
-    transpose(rows);
-    for (int64_t k = 0; k < lanes; ++k)
-      memory_.store(rows[static_cast<size_t>(k)], column(k), nullptr);
+    for (copy_ = 0; copy_ < copies(); ++copy_) {
+      llvm::Value* apart = stride(lane_stride(memory));
+      llvm::Value* outside = b_.CreateGEP(element, pointer(memory, at_depth_),
+                                          b_.CreateMul(lanes_[copy_].index, apart));
+      llvm::Value* inside = lane_pointer(scratch, pointer(scratch, at_depth_));
+      auto in_memory = [&](int64_t k) {
+        return b_.CreateGEP(element, outside, b_.CreateMul(apart, i64(k)));
+      };
+      auto in_scratch = [&](int64_t k) { return b_.CreateGEP(element, inside, i64(k * width)); };
+      llvm::SmallVector<llvm::Value*, 16> rows;
+      for (int64_t k = 0; k < lanes; ++k)
+        rows.push_back(
+            memory_.load(inwards ? in_memory(k) : in_scratch(k), element, nullptr));
+      transpose(rows);
+      for (int64_t k = 0; k < lanes; ++k)
+        memory_.store(rows[static_cast<size_t>(k)], inwards ? in_scratch(k) : in_memory(k),
+                      nullptr);
+    }
+    copy_ = 0;
   });
   counted(l, whole, end, i64(1), false, [&](llvm::Value*) { items(l); });
 }
