@@ -1,4 +1,4 @@
-// The workloads that come with Graft: the regions of tools/peers/inductor.py.
+// The workloads that come with Graft: the regions of tools/peers/inductor.py, and programs that loop.
 #pragma once
 
 #include <vector>
@@ -8,5 +8,6 @@
 namespace graft::workloads {
 
 std::vector<Workload> region_cases();
+std::vector<Workload> loop_cases();
 
 }  // namespace graft::workloads

@@ -10,7 +10,11 @@ namespace graft::workloads {
 namespace {
 
 std::vector<Workload>& registry() {
-  static std::vector<Workload> all = region_cases();
+  static std::vector<Workload> all = [] {
+    std::vector<Workload> cases = region_cases(), loops = loop_cases();
+    cases.insert(cases.end(), loops.begin(), loops.end());
+    return cases;
+  }();
   return all;
 }
 

@@ -40,6 +40,7 @@ ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType d
 void Context::emit(ir::Statement statement) {
   if (std::find(statement.axes.begin(), statement.axes.end(), 0) != statement.axes.end()) return;
   statement.record = record;
+  forget(statement.store.storage);
   program.items.emplace_back(std::move(statement));
 }
 
@@ -77,6 +78,17 @@ bool Context::check(const std::vector<int64_t>& axes,
   }
   program.items.emplace_back(ir::Abort{flag.storage, record});
   return true;
+}
+
+void Context::bound(const ir::View& view, int64_t count) {
+  const record::StorageInfo& made = trace.storages.at(static_cast<size_t>(view.storage));
+  if (made.origin == record::StorageInfo::Origin::Made && made.maker == record)
+    bounds_[view.storage] = count;
+}
+
+bool Context::is_bounded(const ir::View& view, int64_t count) const {
+  auto known = bounds_.find(view.storage);
+  return known != bounds_.end() && known->second <= count && view.dtype == c10::ScalarType::Long;
 }
 
 bool Context::visible_written() const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,8 +61,18 @@ class Context {
   /// emitting stores of this operator.
   bool check(const std::vector<int64_t>& axes,
              const std::function<ir::Value(ir::StatementBuilder&)>& bad);
+  /// Remembers that all elements of `view`, a tensor that this operator makes, lie in [0, count),
+  /// until something is stored there again.
+  void bound(const ir::View& view, int64_t count);
+  /// Are its elements known to lie in [0, count)?
+  bool is_bounded(const ir::View& view, int64_t count) const;
+  /// Something is stored there: forgets what was known.
+  void forget(int storage) { bounds_.erase(storage); }
   /// Has an argument's or captured tensor's memory been written by an earlier operator?
   bool visible_written() const;
+
+ private:
+  std::map<int, int64_t> bounds_;  ///< storages whose elements lie in [0, count)
 };
 
 /// Lowers one recorded operator, or says why not (then nothing was emitted).

@@ -182,6 +182,7 @@ class Lowering {
       call.slots.push_back(std::move(slot));
     }
     call.written = op.mutated;
+    for (int storage : call.written) context_.forget(storage);
     add_outputs(op, std::move(call));
     return {};
   }

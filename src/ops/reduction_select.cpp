@@ -35,6 +35,7 @@ void choose_place(Context& ctx, const Reduced& r, bool most, const ir::View& out
   ScalarType compute = r.in.dtype == ScalarType::Bool ? ScalarType::Byte : compute_type(r.in.dtype);
   r.emit(ctx, most ? ReduceOp::ArgMax : ReduceOp::ArgMin, ScalarType::Long, out,
          [&](StatementBuilder&, Value x) { return x.to(compute); });
+  ctx.bound(out, ir::numel(r.in.sizes) / ir::numel(out.sizes));
 }
 
 Fate extreme(Context& ctx, const OperatorRecord& op, bool most) {

@@ -127,7 +127,11 @@ void Emitter::serial_loop(int l) {
 /// A border between two tasks' elements, moved up to the next whole vectors: both move it alike, so
 /// that nothing is left out or done twice, and vectors stay aligned in memory.
 llvm::Value* Emitter::whole_vectors(llvm::Value* border, int l) {
-  llvm::Value* up = b_.CreateAnd(b_.CreateAdd(border, i64(kBorder - 1)), i64(-kBorder));
+  bool streams = std::any_of(layout_.statements.begin(), layout_.statements.end(),
+                             [](const StatementLayout& s) { return s.streamed; });
+  // Loops inside make each vector long work, worth sharing one by one.
+  int64_t step = loop(l).nested && !streams ? machine_.lanes * loop(l).unroll : kBorder;
+  llvm::Value* up = b_.CreateAnd(b_.CreateAdd(border, i64(step - 1)), i64(-step));
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, up, extent(loop(l).var));
 }
 
