@@ -354,6 +354,7 @@ Program generate(uint64_t seed) {
   for (const Weighted& family : kFamilies) total += family.weight;
   // Indices have to be inputs, and inputs come first.
   if (g.random.chance(0.3)) add_index(g);
+  if (g.random.chance(0.2)) add_loop(g);
   int64_t steps = g.random.chance(0.15) ? g.random.between(20, 45) : g.random.between(1, 16);
   for (int tries = 0;
        tries < 200 && static_cast<int64_t>(g.program.steps.size()) < steps && !g.ended(); ++tries) {

@@ -96,6 +96,6 @@ void add_reduction(Generator& g);  // steps_reduce.cpp
 void add_norm(Generator& g);
 void add_index(Generator& g);   // steps_index.cpp
 void add_extern(Generator& g);  // matmul, sort, random numbers
-void add_loop(Generator& g);    // a step in place on part of a value, again and again
+void add_loop(Generator& g);    // steps_loop.cpp: one body with indices that advance
 
 }  // namespace graft::fuzz

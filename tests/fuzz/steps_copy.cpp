@@ -88,37 +88,4 @@ void add_copy(Generator& g) {
   }
 }
 
-/// x[:, i] = f(x[:, i], x[:, j]) for i = 1, 2, …: what recurrences, triangular solves and
-/// quantisers do. With a fresh sum carried along, or rows instead of columns.
-void add_loop(Generator& g) {
-  int x = g.pick([](const at::Tensor& t) {
-    return t.dim() == 2 && t.size(0) > 1 && t.size(1) > 2 && at::isFloatingType(t.scalar_type());
-  });
-  if (x < 0) return;
-  if (g.random.chance(0.5)) x = g.add("aten::clone", {value_of(x)});
-  if (x < 0) return;
-  int64_t dim = g.random.chance(0.7) ? 1 : 0;
-  int64_t count = std::min<int64_t>(g.tensor(x).size(dim) - 1, g.random.between(3, 12));
-  static const std::vector<std::string> updates = {"aten::add_.Tensor", "aten::mul_.Tensor",
-                                                   "aten::sub_.Tensor", "aten::copy_"};
-  std::string update = g.random.pick(updates);
-  bool tail = g.random.chance(0.4), squash = g.random.chance(0.5);
-  for (int64_t i = 0; i < count; ++i) {
-    int here = g.add("aten::select.int", {value_of(x), integer(dim), integer(i)});
-    if (here < 0) return;
-    int value = g.add(squash ? "aten::round" : "aten::neg", {value_of(here)});
-    if (value < 0) return;
-    int target;
-    if (tail) {
-      // All that is left: shrinks by one at each step.
-      target = g.add("aten::slice.Tensor", {value_of(x), integer(dim), integer(i + 1)});
-      value = g.add("aten::unsqueeze", {value_of(value), integer(dim)});
-    } else {
-      target = g.add("aten::select.int", {value_of(x), integer(dim), integer(i + 1)});
-    }
-    if (target < 0 || value < 0) return;
-    g.add(update, {value_of(target), value_of(value)});
-  }
-}
-
 }  // namespace graft::fuzz
