@@ -25,8 +25,8 @@ Instance cholesky_case(const Options& o) {
   const at::Generator generator = at::detail::createCPUGenerator(o.seed);
   const int64_t batch = o.integer("batch"), side = o.integer("side");
   const at::Tensor x = normal(generator, {batch, side, 2 * side});
-  return instance_of(cholesky, at::matmul(x, x.transpose(1, 2)) / (2 * side) +
-                                   0.01 * at::eye(side));
+  return instance_of(cholesky,
+                     at::matmul(x, x.transpose(1, 2)) / (2 * side) + 0.01 * at::eye(side));
 }
 
 Instance codebook_case(const Options& o) {

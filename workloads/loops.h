@@ -6,8 +6,8 @@
 
 namespace graft::workloads {
 
-/// A diagonal linear recurrence, the state update of an SSM or LRU: h = a * h + b * x[:, t] for each
-/// step t. x (B, T, D), a and b (D); gives all states (B, T, D).
+/// A diagonal linear recurrence, the state update of an SSM or LRU: h = a * h + b * x[:, t] for
+/// each step t. x (B, T, D), a and b (D); gives all states (B, T, D).
 at::Tensor recurrence(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b);
 
 /// The lower Cholesky factor of each matrix of a batch (B, N, N), column by column, in place on a

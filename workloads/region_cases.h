@@ -1,4 +1,5 @@
-// The workloads that come with Graft: the regions of tools/peers/inductor.py, and programs that loop.
+// The workloads that come with Graft: the regions of tools/peers/inductor.py, and programs that
+// loop.
 #pragma once
 
 #include <vector>

@@ -74,8 +74,7 @@ class Walk {
   bool is_unit(int var) const { return layout_.extent[static_cast<size_t>(var)] < 0; }
   int64_t longest(int var) const {
     const ir::Variable& v = kernel_.vars[static_cast<size_t>(var)];
-    return v.step < 0 ? v.extent
-                      : v.extent + std::max<int64_t>(0, v.growth * (extent(v.step) - 1));
+    return v.step < 0 ? v.extent : v.extent + std::max<int64_t>(0, v.growth * (extent(v.step) - 1));
   }
 
   bool elements_are_range() const {

@@ -49,8 +49,8 @@ struct AccessUse {
 struct StatementLayout {
   AccessUse store;
   std::vector<AccessUse> loads;
-  bool streamed = false;    ///< Placed::streamed
-  bool transposed = false;  ///< Placed::transposed
+  bool streamed = false;     ///< Placed::streamed
+  bool transposed = false;   ///< Placed::transposed
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// A reduction whose accumulators are one a value of a Vector variable that runs inside its
   /// reduced loops: integer slot of their byte offset in the scratch block; -1: they live in
@@ -65,7 +65,7 @@ enum class RangeKind : uint8_t {
 };
 
 struct Layout {
-  std::vector<int> extent;  ///< a variable: slot in Binding::integers; -1: its extent is 1
+  std::vector<int> extent;     ///< a variable: slot in Binding::integers; -1: its extent is 1
   std::vector<Stride> growth;  ///< a variable: of its extent, a step of Variable::step
   std::vector<Shape> shapes;
   std::vector<AffineAccess> accesses;

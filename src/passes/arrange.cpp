@@ -133,8 +133,7 @@ double vector_score(const Kernel& kernel, int var) {
   const ir::Variable& v = kernel.vars[static_cast<size_t>(var)];
   auto extent = static_cast<double>(v.extent);
   if (v.step >= 0)
-    extent += 0.5 * static_cast<double>(v.growth *
-                                        kernel.vars[static_cast<size_t>(v.step)].extent);
+    extent += 0.5 * static_cast<double>(v.growth * kernel.vars[static_cast<size_t>(v.step)].extent);
   return score > 0 ? score * std::min(1.0, extent / 16) : score;
 }
 

@@ -116,16 +116,14 @@ class Builder {
     std::vector<size_t> inner;
     for (size_t a = 0; a < t.axes.size(); ++a)
       if (placed.axis_var[a] < 0) inner.push_back(a);
-    if (runs_.empty() || runs_.back().repeat != repeat ||
-        !match(runs_.back(), t, inner, placed)) {
+    if (runs_.empty() || runs_.back().repeat != repeat || !match(runs_.back(), t, inner, placed)) {
       Run run;
       run.repeat = repeat;
       for (size_t a : inner) {
         placed.axis_var[a] = static_cast<int>(kernel_.vars.size());
         run.vars.push_back(placed.axis_var[a]);
         int64_t growth = step < 0 ? 0 : t.growth[a];
-        kernel_.vars.push_back(
-            {t.axes[a], LoopKind::Serial, growth, growth == 0 ? -1 : step});
+        kernel_.vars.push_back({t.axes[a], LoopKind::Serial, growth, growth == 0 ? -1 : step});
       }
       runs_.push_back(std::move(run));
     }

@@ -85,8 +85,7 @@ class DeadStores {
                              [](int64_t growth) { return growth != 0; });
     return later.guard < 0 && !grows && (!later.reduction || later.reduction->scan) &&
            may_touch(later.store, later.axes, s.store, s.axes) &&
-           relate(later.store, later.axes, s.store, s.axes).relation ==
-               Relation::Covered;
+           relate(later.store, later.axes, s.store, s.axes).relation == Relation::Covered;
   }
 
   bool is_live(size_t i, const Statement& s) const {

@@ -41,9 +41,9 @@ struct Overlap {
 Overlap relate(const ir::Access& store, const std::vector<int64_t>& store_axes,
                const ir::Access& access, const std::vector<int64_t>& axes);
 
-/// True when iteration t of axis `a` of statement s's access x never meets iteration t' != t of axis
-/// `b` of statement t's access y, so that both may run in one loop; over all steps where they are
-/// repeated. Neither axis may be the step or one that grows.
+/// True when iteration t of axis `a` of statement s's access x never meets iteration t' != t of
+/// axis `b` of statement t's access y, so that both may run in one loop; over all steps where they
+/// are repeated. Neither axis may be the step or one that grows.
 bool same_digit(const ir::Access& x, const ir::Statement& s, size_t a, const ir::Access& y,
                 const ir::Statement& t, size_t b);
 

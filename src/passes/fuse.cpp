@@ -315,9 +315,8 @@ class Grouper {
       all += bytes;
       bool common =
           std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
-            return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& other) {
-              return may_touch(other, s, load, t);
-            });
+            return std::any_of(s.loads.begin(), s.loads.end(),
+                               [&](const Access& other) { return may_touch(other, s, load, t); });
           });
       if (common) shared += bytes;
     }

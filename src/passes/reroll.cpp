@@ -300,8 +300,8 @@ class Reroller {
       }
     }
     for (size_t k = 0; k < s.expr.nodes.size(); ++k)
-      if (advances(s.expr.nodes[k]) && !linear(s.expr.nodes[k].payload, next.expr.nodes[k].payload,
-                                               t.expr.nodes[k].payload))
+      if (advances(s.expr.nodes[k]) &&
+          !linear(s.expr.nodes[k].payload, next.expr.nodes[k].payload, t.expr.nodes[k].payload))
         return false;
     return true;
   }

@@ -55,8 +55,9 @@ class Loop {
     if (x < 0) return false;
     buffers_.push_back(x);
     if (g_.random.chance(0.6)) {
-      int y = g_.random.chance(0.5) ? g_.add("aten::zeros_like", {value_of(x)})
-                                    : g_.pick_like(g_.tensor(x).sizes(), g_.tensor(x).scalar_type());
+      int y = g_.random.chance(0.5)
+                  ? g_.add("aten::zeros_like", {value_of(x)})
+                  : g_.pick_like(g_.tensor(x).sizes(), g_.tensor(x).scalar_type());
       if (y >= 0) buffers_.push_back(y);
     }
     dim_ = g_.random.chance(0.7) ? 1 : 0;
@@ -145,8 +146,7 @@ class Loop {
         case Kind::Column:
         case Kind::SetColumn:
           if (at < 0 || at >= size) return false;
-          out = g_.add("aten::select.int",
-                       {value_of(target), constant_of(dim_), constant_of(at)});
+          out = g_.add("aten::select.int", {value_of(target), constant_of(dim_), constant_of(at)});
           break;
         case Kind::Tail:
         case Kind::SetTail:

@@ -164,8 +164,8 @@ const std::vector<Case>& cases() {
          }
          return Tensors{A};
        },
-       [](int64_t rows, int64_t steps) { return Tensors{at::randn({rows, 3 * steps, steps})}; },
-       8, false},
+       [](int64_t rows, int64_t steps) { return Tensors{at::randn({rows, 3 * steps, steps})}; }, 8,
+       false},
       {"codebook",
        [](const Tensors& t) {
          at::Tensor rest = t[0].clone(), Q = at::empty_like(rest);
@@ -193,8 +193,8 @@ const std::vector<Case>& cases() {
        [](const Tensors& t) {
          at::Tensor u = t[0].clone();
          for (int64_t i = 0; i < 12; ++i)
-           u.slice(1, 1, -1).add_(
-               (u.slice(1, 2) - 2 * u.slice(1, 1, -1) + u.slice(1, 0, -2)) * 0.1);
+           u.slice(1, 1, -1).add_((u.slice(1, 2) - 2 * u.slice(1, 1, -1) + u.slice(1, 0, -2)) *
+                                  0.1);
          return Tensors{u};
        },
        matrix, 40},

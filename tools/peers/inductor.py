@@ -152,6 +152,52 @@ def block_case(batch=2, sequence=128, width=256, heads=8):
     return block, (torch.randn(batch, sequence, width), weights, heads)
 
 
+def recurrence(x, a, b):
+    states, h = torch.empty_like(x), torch.zeros_like(x[:, 0])
+    for t in range(x.shape[1]):
+        h = a * h + b * x[:, t]
+        states[:, t] = h
+    return states
+
+
+def recurrence_case(batch=16, steps=128, width=512):
+    a = torch.rand(width) * 0.9
+    return recurrence, (torch.randn(batch, steps, width), a, 1 - a)
+
+
+def cholesky(matrices):
+    L = matrices.clone()
+    n = L.shape[-1]
+    for k in range(n):
+        L[:, k, k].sqrt_()
+        if k + 1 == n:
+            break
+        column = L[:, k + 1 :, k]
+        column /= L[:, k, k][:, None]
+        L[:, k + 1 :, k + 1 :] -= column[:, :, None] * column[:, None, :]
+    return L.tril_()
+
+
+def cholesky_case(batch=64, side=64):
+    x = torch.randn(batch, side, 2 * side)
+    return cholesky, (x @ x.transpose(1, 2) / (2 * side) + 0.01 * torch.eye(side),)
+
+
+def codebook(W, codes, carry):
+    rest, Q = W.clone(), torch.empty_like(W)
+    for i in range(W.shape[1]):
+        w, code = rest[:, i], codes[i]
+        q = code[(w[:, None] - code[None, :]).abs().argmin(1)]
+        Q[:, i] = q
+        if i + 1 < W.shape[1]:
+            rest[:, i + 1] += carry * (w - q)
+    return Q
+
+
+def codebook_case(rows=2048, columns=128, codes=16):
+    return codebook, (torch.randn(rows, columns), torch.randn(columns, codes).sort(1).values, 0.5)
+
+
 BF16, F32 = {"dtype": torch.bfloat16}, {"dtype": torch.float32}
 CASES = {
     "rope_f32": (rope_case, F32),
@@ -166,6 +212,9 @@ CASES = {
     "adamw_f32": (adamw_case, {}),
     "attention_f32": (attention_case, {}),
     "block_f32": (block_case, {}),
+    "recurrence_f32": (recurrence_case, {}),
+    "cholesky_f32": (cholesky_case, {}),
+    "codebook_f32": (codebook_case, {}),
     "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
 }
 

@@ -166,6 +166,55 @@ def block_case(draw, batch=2, sequence=128, width=256, heads=8):
     return block(heads), (normal(draw, batch, sequence, width), weights)
 
 
+def recurrence(x, a, b):
+    def step(h, now):
+        h = a * h + b * now
+        return h, h
+
+    return jax.lax.scan(step, jnp.zeros_like(x[:, 0]), x.swapaxes(0, 1))[1].swapaxes(0, 1)
+
+
+def recurrence_case(draw, batch=16, steps=128, width=512):
+    a = jnp.asarray(draw.random(width, np.float32)) * 0.9
+    return recurrence, (normal(draw, batch, steps, width), a, 1 - a)
+
+
+def cholesky(matrices):
+    """Column by column, as a loop: what lies before a column is masked, not cut off."""
+    n = matrices.shape[-1]
+    place = jnp.arange(n)
+
+    def column(k, L):
+        pivot = jnp.sqrt(L[:, k, k])
+        below = jnp.where(place > k, L[:, :, k] / pivot[:, None], 0)
+        L = L - below[:, :, None] * below[:, None, :]
+        return L.at[:, :, k].set(jnp.where(place == k, pivot[:, None], jnp.where(place > k, below, L[:, :, k])))
+
+    return jnp.tril(jax.lax.fori_loop(0, n, column, matrices))
+
+
+def cholesky_case(draw, batch=64, side=64):
+    x = normal(draw, batch, side, 2 * side)
+    return cholesky, (x @ x.swapaxes(1, 2) / (2 * side) + 0.01 * jnp.eye(side),)
+
+
+def codebook(carry):
+    def run(W, codes):
+        def step(error, column):
+            w, code = column
+            w = w + carry * error
+            q = code[jnp.abs(w[:, None] - code[None, :]).argmin(1)]
+            return w - q, q
+
+        return jax.lax.scan(step, jnp.zeros_like(W[:, 0]), (W.T, codes))[1].T
+
+    return run
+
+
+def codebook_case(draw, rows=2048, columns=128, codes=16):
+    return codebook(0.5), (normal(draw, rows, columns), jnp.sort(normal(draw, columns, codes), 1))
+
+
 BF16, F32 = {"dtype": jnp.bfloat16}, {"dtype": jnp.float32}
 CASES = {
     "rope_f32": (rope_case, F32),
@@ -180,6 +229,9 @@ CASES = {
     "adamw_f32": (adamw_case, {}),
     "attention_f32": (attention_case, {}),
     "block_f32": (block_case, {}),
+    "recurrence_f32": (recurrence_case, {}),
+    "cholesky_f32": (cholesky_case, {}),
+    "codebook_f32": (codebook_case, {}),
     "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
 }
 

@@ -69,8 +69,7 @@ llvm::Value* Emitter::uniform_pointer(int access,
 llvm::Value* Emitter::lane_pointer(int access, llvm::Value* base) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
   if (affine.vectors != 0)
-    return b_.CreateGEP(mem(affine.dtype), base,
-                        i64(static_cast<int64_t>(copy_) * machine_.lanes));
+    return b_.CreateGEP(mem(affine.dtype), base, i64(static_cast<int64_t>(copy_) * machine_.lanes));
   return b_.CreateGEP(mem(affine.dtype), base, lanes_[copy_].index);
 }
 
@@ -163,7 +162,8 @@ void Emitter::store(int p, int v, llvm::Value* on) {
   else if (s.kind == StrideKind::One && laid_out(p).streamed && !on)
     memory_.stream(x, b_.CreateGEP(element, base, lanes_[copy_].index));
   else if (s.kind == StrideKind::One)
-    memory_.store(x, lane_pointer(access, base), affine.vectors != 0 && plan.guard < 0 ? nullptr : on);
+    memory_.store(x, lane_pointer(access, base),
+                  affine.vectors != 0 && plan.guard < 0 ? nullptr : on);
   else
     memory_.store_reversed(x, b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)), on);
 }

@@ -53,8 +53,7 @@ void Emitter::transposed_loop(int l) {
       auto in_scratch = [&](int64_t k) { return b_.CreateGEP(element, inside, i64(k * width)); };
       llvm::SmallVector<llvm::Value*, 16> rows;
       for (int64_t k = 0; k < lanes; ++k)
-        rows.push_back(
-            memory_.load(inwards ? in_memory(k) : in_scratch(k), element, nullptr));
+        rows.push_back(memory_.load(inwards ? in_memory(k) : in_scratch(k), element, nullptr));
       transpose(rows);
       for (int64_t k = 0; k < lanes; ++k)
         memory_.store(rows[static_cast<size_t>(k)], inwards ? in_scratch(k) : in_memory(k),
