@@ -14,10 +14,12 @@
 #include "cli/demo.h"
 #include "cli/env.h"
 #include "cli/explain.h"
+#include "cli/gptq.h"
 #include "cli/history.h"
 #include "cli/list.h"
 #include "cli/memory.h"
 #include "cli/profile.h"
+#include "cli/quantize.h"
 #include "cli/report.h"
 #include "cli/study.h"
 #include "cli/usage.h"
@@ -57,8 +59,10 @@ int run_command(int argc, char** argv) {
   cli::add_compare(app);
   cli::add_history(app);
   cli::add_explain(app);
+  cli::add_gptq(app);
   cli::add_memory(app);
   cli::add_profile(app);
+  cli::add_quantize(app);
   cli::add_study(app);
   cli::add_env(app);
   cli::add_report(app);

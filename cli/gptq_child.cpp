@@ -1,0 +1,148 @@
+#include "cli/gptq_child.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <fcntl.h>
+#include <graft/pool.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+
+#include "cli/gptq_measure.h"
+#include "cli/gptq_numerics.h"
+#include "lab/memory/sentinel.h"
+#include "lab/progress.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kResultFd = 3;
+
+/// Both allocators that tensors may come from.
+json run_sentinels() {
+  json out = {{"passed", true}, {"sentinels", json::array()}};
+  const auto run = [&](const char* allocator) {
+    const lab::Sentinel seen = lab::memory_sentinel();
+    json one = lab::to_json(seen);
+    one["allocator"] = allocator;
+    one["text"] = seen.text();
+    out["sentinels"].push_back(one);
+    if (!seen.passed) out["passed"] = false;
+  };
+  run("c10's allocator");
+  const PoolGuard pool;
+  run("graft's pool");
+  return out;
+}
+
+json run_here(const GptqStep& step) {
+  if (step.what == "memory-sentinel") return run_sentinels();
+  const GptqScenario scenario = make_gptq_scenario(step.choice);
+  const bool baseline = step.what == "baseline", compiled = step.what == "compiled";
+  lab::Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1,
+                         baseline   ? gptq_baseline_steps(step.runs)
+                         : compiled ? gptq_compiled_steps(step.runs)
+                                    : gptq_numerics_steps(scenario.run_decoder != nullptr));
+  if (baseline) return measure_gptq_baseline(scenario, step.runs, progress);
+  if (compiled) return measure_gptq_compiled(scenario, step.runs, progress);
+  return check_gptq_numerics(step.choice, scenario, progress);
+}
+
+void run_child(const std::string& text) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would stop it, or read what it finds
+  const json spec = json::parse(text);
+  const GptqStep step{spec.at("what"), gptq_choice_from(spec.at("choice")), spec.at("runs"),
+                      spec.at("threads")};
+  if (step.threads > 0) at::set_num_threads(step.threads);
+  const c10::NoGradGuard no_grad;
+  json result;
+  try {
+    result["found"] = run_here(step);
+  } catch (const std::exception& error) {
+    result["error"] = error.what();
+  }
+  const std::string out = result.dump();
+  for (size_t at = 0; at < out.size();) {
+    const ssize_t wrote = write(kResultFd, out.data() + at, out.size() - at);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) throw std::runtime_error("the process that asked for the step has gone");
+    at += static_cast<size_t>(wrote);
+  }
+}
+
+std::string read_all(int from) {
+  std::string out;
+  char buffer[1 << 14];
+  for (;;) {
+    const ssize_t got = read(from, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return out;
+    out.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+}  // namespace
+
+json run_gptq_step(const GptqStep& step) {
+  const std::string spec = json{
+      {"what", step.what},
+      {"choice", to_json(step.choice)},
+      {"runs", step.runs},
+      {"threads",
+       step.threads}}.dump();
+  int result[2];
+  if (pipe2(result, O_CLOEXEC) != 0)
+    throw std::runtime_error(std::string("no pipe for a process: ") + std::strerror(errno));
+  const pid_t child = fork();
+  if (child == 0) {
+    if (result[1] == kResultFd)
+      fcntl(kResultFd, F_SETFD, 0);
+    else
+      dup2(result[1], kResultFd);
+    execl("/proc/self/exe", "graft", "gptq-child", spec.c_str(), nullptr);
+    _exit(127);
+  }
+  close(result[1]);
+  if (child < 0) {
+    close(result[0]);
+    throw std::runtime_error(std::string("no process for a step: ") + std::strerror(errno));
+  }
+  const std::string text = read_all(result[0]);
+  close(result[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const std::string what = "gptq, the process of '" + step.what + "' ";
+  if (WIFSIGNALED(status))
+    throw std::runtime_error(what + "was ended by signal " + std::to_string(WTERMSIG(status)) +
+                             " (" + strsignal(WTERMSIG(status)) +
+                             "); if memory ran out, give fewer --layers or --tokens");
+  const json answer = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (WEXITSTATUS(status) != 0 || !answer.is_object())
+    throw std::runtime_error(what + "ended with code " + std::to_string(WEXITSTATUS(status)) +
+                             " and without a result; its main must return graft::run_command()");
+  if (answer.contains("error"))
+    throw std::runtime_error("gptq, " + step.what + ": " + answer["error"].get<std::string>());
+  return answer.at("found");
+}
+
+void add_gptq_child(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("gptq-child", "One step, for 'gptq'");
+  command->group("");  // not for people
+  const auto spec = std::make_shared<std::string>();
+  command->add_option("spec", *spec)->required();
+  command->callback([spec] { run_child(*spec); });
+}
+
+}  // namespace graft::cli

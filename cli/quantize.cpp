@@ -1,0 +1,294 @@
+#include "cli/quantize.h"
+
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/context.h"
+#include "cli/usage.h"
+#include "lab/memory/resident.h"
+#include "lab/progress.h"
+#include "lab/run.h"
+#include "lab/table.h"
+#include "workloads/gptq/quantize_model.h"
+
+namespace graft::cli {
+namespace {
+
+using lab::Align;
+using lab::number;
+using workloads::gptq::LayerReport;
+using workloads::gptq::LinearReport;
+using workloads::gptq::QuantizeOptions;
+using workloads::gptq::QuantizeReport;
+
+constexpr const char* kNotes =
+    "MODEL_DIR holds config.json (model_type bert, llama or qwen2) and model.safetensors, or "
+    "shards "
+    "with their index.\nOut come safetensors in compressed-tensors' pack-quantized form. Layers "
+    "that "
+    "are done are kept: the same command\ngoes on where an earlier run ended.";
+constexpr const char* kCalibrationHelp =
+    "Calibration samples. bert: a text file, a sample a line. llama, qwen2: a .json file of token "
+    "ids (a list of lists, one list, or \"input_ids\"), or a text file of ids, a sample a line; "
+    "with "
+    "a vocabulary of 256, any other file's bytes. Without it: built-in sentences (bert), random "
+    "ids "
+    "(others)";
+
+struct Arguments {
+  QuantizeOptions options;
+  std::string model, out, calibration, json;
+  bool symmetric = false, asymmetric = false, eager = false, compiled = false;
+  int threads = 0;
+};
+
+/// A line a finished layer, with its loss and the time left; on a terminal also where it stands.
+class LayerLog {
+ public:
+  explicit LayerLog(bool terminal) : terminal_(terminal) {}
+
+  void at(int64_t layer, double done, const std::string& what) {
+    if (!terminal_) return;
+    std::cerr << "\r\x1b[Klayer " << layer << ": " << what << ", " << static_cast<int>(100 * done)
+              << " %" << std::flush;
+  }
+
+  void layer_done(const LayerReport& report, int64_t layers) {
+    ++done_;
+    clear();
+    const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
+    std::cerr << "layer " << report.layer + 1 << '/' << layers << ": loss "
+              << number(report.loss());
+    if (report.resumed) {
+      std::cerr << ", done by an earlier run";
+    } else {
+      std::cerr << ", " << lab::duration_text(report.seconds);
+      // Layers that were taken up again say little of those to come.
+      ++quantised_;
+      const double each = (passed - taken_up_) / static_cast<double>(quantised_);
+      std::cerr << ", " << lab::duration_text(each * static_cast<double>(layers - done_))
+                << " left";
+    }
+    if (report.resumed) taken_up_ = passed;
+    std::cerr << '\n';
+  }
+
+  void clear() const {
+    if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_;
+  const Clock::time_point start_ = Clock::now();
+  int64_t done_ = 0, quantised_ = 0;
+  double taken_up_ = 0;  // seconds until the last layer of an earlier run was taken up
+};
+
+std::string bytes(int64_t n) {
+  return lab::bytes_text(static_cast<double>(n));
+}
+
+void print_linears(const QuantizeReport& report, bool color) {
+  // Linear layers of one kind together: their names less the layer's number.
+  struct Kind {
+    std::string name;
+    int64_t count = 0, rows = 0, columns = 0, dead = 0;
+    double loss = 0, total = 0, factor = 0, process = 0, update = 0;
+  };
+  std::vector<Kind> kinds;
+  for (const LayerReport& layer : report.layers) {
+    for (const LinearReport& linear : layer.linears) {
+      const std::string index = '.' + std::to_string(layer.layer) + '.';
+      std::string name = linear.module;
+      if (const size_t at = name.find(index); at != name.npos) name.erase(0, at + index.size());
+      auto kind =
+          std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.name == name; });
+      if (kind == kinds.end())
+        kind = kinds.insert(kind, {.name = name, .rows = linear.rows, .columns = linear.columns});
+      ++kind->count;
+      kind->dead += linear.dead_columns;
+      kind->loss += linear.loss;
+      kind->total += linear.times.total;
+      kind->factor += linear.times.factor;
+      kind->process += linear.times.process;
+      kind->update += linear.times.update;
+    }
+  }
+  lab::Table table({{"linear layer"},
+                    {"count", Align::Right},
+                    {"shape", Align::Right},
+                    {"loss", Align::Right},
+                    {"dead inputs", Align::Right},
+                    {"ms each", Align::Right},
+                    {"Cholesky", Align::Right},
+                    {"blocks", Align::Right},
+                    {"update", Align::Right}});
+  for (const Kind& kind : kinds) {
+    const auto count = static_cast<double>(kind.count);
+    table.row({kind.name, std::to_string(kind.count),
+               std::to_string(kind.rows) + " x " + std::to_string(kind.columns),
+               number(kind.loss / count), std::to_string(kind.dead), number(kind.total / count),
+               number(kind.factor / count), number(kind.process / count),
+               number(kind.update / count)});
+  }
+  table.print(std::cout, color);
+}
+
+void print_summary(const QuantizeReport& report, const Arguments& given, bool color) {
+  int64_t linears = 0, resumed = 0;
+  for (const LayerReport& layer : report.layers) {
+    linears += static_cast<int64_t>(layer.linears.size());
+    resumed += layer.resumed ? 1 : 0;
+  }
+  const auto& settings = given.options.settings;
+  const auto ratio = [](int64_t before, int64_t after) {
+    return number(static_cast<double>(before) / static_cast<double>(std::max<int64_t>(after, 1))) +
+           "x smaller";
+  };
+  lab::Table table({{"fact"}, {"value"}});
+  table.row({"model", report.architecture + ", " + std::to_string(report.layers.size()) +
+                          (report.layers.size() == 1 ? " layer, " : " layers, ") +
+                          std::to_string(linears) + " linear layers quantised"});
+  table.row({"codes", std::to_string(settings.bits) + " bits, " +
+                          (settings.symmetric ? "symmetric" : "asymmetric") + ", " +
+                          (settings.group > 0 ? "groups of " + std::to_string(settings.group)
+                                              : std::string("one scale a row")) +
+                          (settings.act_order ? ", by activation" : "")});
+  table.row({"calibration", report.calibration + ", " + std::to_string(report.samples) +
+                                " samples, " + std::to_string(report.tokens) + " tokens"});
+  table.row({"linear layers", bytes(report.linears_source_bytes) + " -> " +
+                                  bytes(report.linears_bytes) + ", " +
+                                  ratio(report.linears_source_bytes, report.linears_bytes)});
+  table.row({"whole model", bytes(report.source_bytes) + " -> " + bytes(report.bytes) + ", " +
+                                ratio(report.source_bytes, report.bytes)});
+  table.row({"loss", number(report.loss())});
+  table.row({"results", "cosine to the original's " + number(report.similarity.mean, 5) +
+                            " on average, " + number(report.similarity.least, 5) +
+                            " at least, of " + std::to_string(report.similarity.vectors) +
+                            " vectors"});
+  table.row({"time",
+             lab::duration_text(report.seconds) +
+                 (resumed > 0 ? ", " + std::to_string(resumed) + " layers were done by earlier runs"
+                              : "")});
+  table.row({"memory", bytes(lab::read_resident().peak) + " at most, mapped files included"});
+  if (report.compiled) {
+    const Report& compiled = *report.compiled;
+    table.row({"compiled",
+               std::to_string(compiled.calls) + " calls, " + std::to_string(compiled.records) +
+                   " records, " + std::to_string(compiled.kernels_compiled) +
+                   " kernels compiled, " + std::to_string(compiled.plan_hits) + " plan hits, " +
+                   std::to_string(compiled.breaks) + " breaks, " + to_string(compiled.verdict)});
+  }
+  table.print(std::cout, color);
+}
+
+nlohmann::json json_of(const QuantizeReport& report, const Arguments& given) {
+  nlohmann::json out = to_json(report);
+  const auto& settings = given.options.settings;
+  out["context"] = run_context();
+  out["context"]["command"] = "quantize";
+  out["model"] = given.model;
+  out["out"] = given.out;
+  out["settings"] = {{"bits", settings.bits},
+                     {"group", settings.group},
+                     {"symmetric", settings.symmetric},
+                     {"act_order", settings.act_order},
+                     {"block", settings.block},
+                     {"dampening", settings.dampening},
+                     {"compiled", given.options.compiled}};
+  out["peak_resident_bytes"] = lab::read_resident().peak;
+  return out;
+}
+
+void run_quantize(Arguments& given) {
+  if (given.threads > 0) at::set_num_threads(given.threads);
+  check_writable("--json", given.json);
+  QuantizeOptions& options = given.options;
+  options.model = given.model;
+  options.out = given.out;
+  options.calibration.file = given.calibration;
+  options.settings.symmetric = !given.asymmetric;
+  options.compiled = !given.eager;
+  LayerLog log(::isatty(STDERR_FILENO) == 1);
+  options.progress = [&](int64_t layer, double done, const std::string& what) {
+    log.at(layer + 1, done, what);
+  };
+  options.layer_done = [&](const LayerReport& report, int64_t layers) {
+    log.layer_done(report, layers);
+  };
+  QuantizeReport report;
+  try {
+    report = workloads::gptq::quantize_model(options);
+  } catch (...) {
+    log.clear();
+    throw;
+  }
+  log.clear();
+  for (const std::string& warning : report.warnings) std::cerr << "graft: " << warning << ".\n";
+  const bool color = lab::colour_wanted(STDOUT_FILENO);
+  print_linears(report, color);
+  std::cout << '\n';
+  print_summary(report, given, color);
+  std::cout << "\nWritten to " << given.out << ".\n";
+  if (!given.json.empty()) lab::write_file(given.json, json_of(report, given).dump(1) + '\n');
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("quantize", "Quantise a model's linear layers to 3, 4 or 8 bits by GPTQ");
+  command->footer(kNotes);
+  const auto given = std::make_shared<Arguments>();
+  auto& settings = given->options.settings;
+  command->add_option("MODEL_DIR", given->model, "The model's folder")->required();
+  command->add_option("--out", given->out, "A new folder for the quantised model")->required();
+  command->add_option("--bits", settings.bits, "Bits a weight: 3, 4 or 8 (default 4)")
+      ->check(CLI::IsMember({3, 4, 8}));
+  command->add_option("--group", settings.group,
+                      "Columns that share a scale (default 128); -1: one scale a row");
+  CLI::Option* sym = command->add_flag("--sym", given->symmetric, "Codes around 0 (the default)");
+  command->add_flag("--asym", given->asymmetric, "Codes with a zero point")->excludes(sym);
+  command->add_flag("--act-order", settings.act_order,
+                    "Columns with the strongest activations first");
+  command->add_option("--block", settings.block, "Columns quantised at a time (default 128)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--dampening", settings.dampening,
+                   "Added to the Hessian's diagonal, as a share of its mean (default 0.01)")
+      ->check(CLI::Range(0.0, 1000.0));
+  command->add_option("--targets", given->options.targets,
+                      "Only linear layers in whose name this regular expression is found");
+  command->add_option("--calibration", given->calibration, kCalibrationHelp);
+  command
+      ->add_option("--samples", given->options.calibration.samples,
+                   "Calibration samples at most (default 128)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command
+      ->add_option("--sequence", given->options.calibration.sequence,
+                   "Tokens of a sample at most (default: 256 for bert, 512 for others)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  CLI::Option* eager =
+      command->add_flag("--eager", given->eager, "GPTQ's inner loop as plain ATen");
+  command->add_flag("--compiled", given->compiled, "GPTQ's inner loop compiled (the default)")
+      ->excludes(eager);
+  command->add_option("--threads", given->threads, "Intra-op threads (default: ATen's choice)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--json", given->json,
+                      "Write losses, times and checksums of each layer to this file");
+  command->callback([given] { run_quantize(*given); });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,83 @@
+// Which architecture a folder holds, and whether its tensors fit.
+#include "workloads/gptq/architecture.h"
+
+#include <ATen/ATen.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "workloads/gptq/error.h"
+
+namespace graft::workloads::gptq {
+namespace {
+
+std::string described(const Checkpoint::Entry& entry) {
+  std::ostringstream text;
+  text << c10::toString(entry.dtype) << ' ' << at::IntArrayRef(entry.shape);
+  return text.str();
+}
+
+void check_linears(const Checkpoint& checkpoint, const Architecture& model) {
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    for (const LinearSpec& linear : model.linears(layer)) {
+      const std::string name = linear.module + ".weight";
+      const Checkpoint::Entry& entry = checkpoint.entry(name);
+      if (!at::isFloatingType(entry.dtype) ||
+          entry.shape != std::vector<int64_t>{linear.rows, linear.columns}) {
+        throw GptqError(checkpoint.folder().string() + ": tensor '" + name + "' is " +
+                        described(entry) + "; config.json asks for a floating type [" +
+                        std::to_string(linear.rows) + ", " + std::to_string(linear.columns) + "]");
+      }
+    }
+  }
+}
+
+// A norm that is missing from the last layer is found now, not hours later.
+void check_layers_alike(const Checkpoint& checkpoint, const Architecture& model) {
+  const std::string first = model.prefix(0);
+  for (const std::string& name : checkpoint.names(first)) {
+    const Checkpoint::Entry& expected = checkpoint.entry(name);
+    for (int64_t layer = 1; layer < model.layers; ++layer) {
+      const std::string other = model.prefix(layer) + name.substr(first.size());
+      const Checkpoint::Entry& entry = checkpoint.entry(other);
+      if (entry.shape != expected.shape) {
+        throw GptqError(checkpoint.folder().string() + ": tensor '" + other + "' is " +
+                        described(entry) + ", but '" + name + "' is " + described(expected));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint) {
+  const std::filesystem::path file = checkpoint.folder() / "config.json";
+  std::ifstream in(file);
+  if (!in) throw GptqError(file.string() + ": cannot be opened; expected a Hugging Face config");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw GptqError(file.string() + ": is not a JSON object");
+  if (json.contains("quantization_config")) {
+    throw GptqError(file.string() +
+                    ": has a quantization_config, so this model is quantised already; quantise the "
+                    "one that it was made from");
+  }
+  const auto type = json.find("model_type");
+  std::unique_ptr<Architecture> out;
+  if (type != json.end() && *type == "bert") {
+    out = make_bert(checkpoint);
+  } else if (type != json.end() && (*type == "llama" || *type == "qwen2")) {
+    out = make_decoder(checkpoint);
+  } else {
+    throw GptqError(file.string() + ": model_type is " +
+                    (type == json.end() ? "missing" : type->dump()) +
+                    "; this tool quantises \"bert\", \"llama\" and \"qwen2\"");
+  }
+  check_linears(checkpoint, *out);
+  check_layers_alike(checkpoint, *out);
+  // The rest of the first layer: norms and biases, of which this reader knows the shapes.
+  out->read_layer(checkpoint.read(checkpoint.names(out->prefix(0))), 0);
+  return out;
+}
+
+}  // namespace graft::workloads::gptq

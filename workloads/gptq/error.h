@@ -1,0 +1,15 @@
+// What the quantiser throws.
+#pragma once
+
+#include <stdexcept>
+
+namespace graft::workloads::gptq {
+
+/// A layer that cannot be quantised, or settings that make no sense. The text names the layer (or
+/// tensor), what came, what was expected and the next step.
+class GptqError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace graft::workloads::gptq

@@ -1,0 +1,30 @@
+// The grid of values that a row's weights are rounded to: scale and zero point by the smallest and
+// largest weight, as `find_params` of GPTQ's reference code does.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace graft::workloads::gptq {
+
+/// The codes of `bits` bits: -2^(bits-1) .. 2^(bits-1)-1 when symmetric, else 0 .. 2^bits-1.
+struct CodeRange {
+  int64_t smallest = 0;
+  int64_t largest = 0;
+
+  static CodeRange of(int bits, bool symmetric);
+};
+
+struct Grid {
+  at::Tensor scale;  ///< fp32 [rows], above 0
+  at::Tensor zero;   ///< fp32 [rows], whole numbers: the code of 0; all 0 when symmetric
+};
+
+/// One scale and zero a row of `weights` (fp32 [rows, n], finite). Symmetric: scale = 2 max|w| /
+/// (2^bits - 1), which covers both ends alike. Otherwise: scale = (max - min) / (2^bits - 1), zero
+/// = round(-min / scale), where min and max include 0. A row of zeros (or so small that its scale
+/// would be 0) has scale 1.
+Grid find_grid(const at::Tensor& weights, int bits, bool symmetric);
+
+}  // namespace graft::workloads::gptq

@@ -1,0 +1,357 @@
+// The loop over layers: observe, quantise, write, and pass the activations on.
+#include "workloads/gptq/quantize_model.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "lab/safetensors_writer.h"
+#include "workloads/gptq/architecture.h"
+#include "workloads/gptq/checkpoint.h"
+#include "workloads/gptq/checksum.h"
+#include "workloads/gptq/output.h"
+#include "workloads/gptq/pack.h"
+
+namespace graft::workloads::gptq {
+namespace {
+
+using at::Tensor;
+using Clock = std::chrono::steady_clock;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::unique_ptr<graft::Compiled<decltype(&process_block)>> compiled_block() {
+  graft::Options options;
+  options.name = "gptq_process_block";
+  options.dynamic = true;
+  return std::make_unique<graft::Compiled<decltype(&process_block)>>(&process_block, options);
+}
+
+std::set<std::string> targeted(const Architecture& model, const std::string& pattern) {
+  std::regex regex;
+  try {
+    regex = std::regex(pattern);
+  } catch (const std::regex_error&) {
+    throw GptqError("--targets '" + pattern + "' is not a regular expression");
+  }
+  std::set<std::string> out;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    for (const LinearSpec& linear : model.linears(layer)) {
+      if (std::regex_search(linear.module, regex)) out.insert(linear.module);
+    }
+  }
+  if (out.empty()) {
+    throw GptqError("--targets '" + pattern +
+                    "' matches no linear layer; their names are such as '" +
+                    model.linears(0).front().module + "'");
+  }
+  return out;
+}
+
+class Quantizer {
+ public:
+  explicit Quantizer(const QuantizeOptions& options)
+      : options_(options),
+        source_(options.model),
+        model_(read_architecture(source_)),
+        targets_(targeted(*model_, options.targets)),
+        calibration_(read_calibration(options.calibration, *model_, options.model)) {
+    for (int64_t layer = 0; layer < model_->layers; ++layer) {
+      for (const LinearSpec& linear : model_->linears(layer)) {
+        if (targets_.contains(linear.module))
+          check_settings(linear.module, options.settings, linear.columns);
+      }
+    }
+    report_.memory = memory_need(*model_, calibration_, options.settings);
+    check_memory(report_.memory,
+                 options.available_memory >= 0 ? options.available_memory : available_memory());
+    process_ = &process_block;
+    if (options.compiled) {
+      compiled_ = compiled_block();
+      process_ = [this](const auto&... arguments) { return (*compiled_)(arguments...); };
+    }
+  }
+
+  QuantizeReport run() {
+    const Clock::time_point start = Clock::now();
+    Workspace workspace(options_.out, identity());
+    if (!workspace.has_layer(0)) check_weights();
+    embed();
+    for (int64_t layer = 0; layer < model_->layers; ++layer) run_layer(layer, workspace);
+    finish(workspace);
+    report_.seconds = seconds_since(start);
+    return std::move(report_);
+  }
+
+ private:
+  void progress(int64_t layer, double done, const std::string& what) const {
+    if (options_.progress) options_.progress(layer, done, what);
+  }
+
+  // What must be equal for a run to be taken up again. Not whether it is compiled: the bits are the
+  // same.
+  nlohmann::json identity() const {
+    uint32_t ids = 0, modules = 0;
+    for (const Tensor& batch : calibration_.batches)
+      ids = crc32(batch.const_data_ptr(), batch.nbytes(), ids);
+    for (const std::string& module : targets_)
+      modules = crc32(module.data(), module.size(), modules);
+    const Settings& s = options_.settings;
+    return {{"format", 1},
+            {"bits", s.bits},
+            {"group", s.group},
+            {"symmetric", s.symmetric},
+            {"block", s.block},
+            {"dampening", s.dampening},
+            {"act_order", s.act_order},
+            {"targets", crc_text(modules)},
+            {"calibration", crc_text(ids)},
+            {"source", source_.identity()}};
+  }
+
+  std::string shard_name(int64_t number) const {  // from 0; the last is for what is in no layer
+    char text[64];
+    std::snprintf(text, sizeof text, "model-%05lld-of-%05lld.safetensors",
+                  static_cast<long long>(number + 1), static_cast<long long>(model_->layers + 1));
+    return text;
+  }
+
+  void check_weights() const {
+    source_.check_finite([&](double done) {
+      progress(0, 0, "checking weights " + std::to_string(static_cast<int>(100 * done)) + " %");
+    });
+  }
+
+  void embed() {
+    int64_t tokens = 0;
+    for (const Tensor& ids : calibration_.batches) {
+      hidden_.push_back(model_->embed(source_, ids));
+      // The original model runs beside the quantised one on the first of the samples.
+      if (tokens < kReferenceTokens) reference_.push_back(hidden_.back());
+      tokens += ids.numel();
+    }
+  }
+
+  void run_layer(int64_t layer, Workspace& workspace) {
+    const Clock::time_point start = Clock::now();
+    const lab::Safetensors tensors = source_.read(source_.names(model_->prefix(layer)));
+    const std::unique_ptr<Layer> weights = model_->read_layer(tensors, layer);
+    for (Tensor& hidden : reference_) hidden = weights->forward(hidden, {});
+    LayerReport report;
+    if (workspace.has_layer(layer)) {
+      report = workspace.report(layer);
+      restore(layer, workspace.finished(workspace.shard(layer)), *weights);
+    } else {
+      report.layer = layer;
+      const NamedTensors packed = quantize(layer, *weights, report);
+      write_layer(tensors, packed, workspace.working(shard_name(layer)));
+      report.seconds = seconds_since(start);
+      workspace.finish_layer(report, shard_name(layer));
+    }
+    for (size_t i = 0; i < hidden_.size(); ++i) {
+      progress(layer, 0.9 + 0.1 * static_cast<double>(i) / static_cast<double>(hidden_.size()),
+               "passing on");
+      hidden_[i] = weights->forward(hidden_[i], {});
+      if (!all_finite(hidden_[i])) {
+        throw GptqError("the activations after " + model_->prefix(layer) +
+                        "* hold NaN or Inf; does the original model run on this calibration data "
+                        "in fp32?");
+      }
+    }
+    note_layer(layer, workspace.finished(shard_name(layer)));
+    if (options_.layer_done) options_.layer_done(report, model_->layers);
+    report_.layers.push_back(std::move(report));
+  }
+
+  // Quantises the layer's linear layers in their places, and returns what to write.
+  NamedTensors quantize(int64_t layer, Layer& weights, LayerReport& report) {
+    std::map<std::string, Hessian, std::less<>> hessians = observe(layer, weights);
+    NamedTensors out;
+    const std::vector<LinearSpec> linears = model_->linears(layer);
+    for (size_t i = 0; i < linears.size(); ++i) {
+      const LinearSpec& linear = linears[i];
+      if (!targets_.contains(linear.module)) continue;
+      progress(layer, 0.2 + 0.7 * static_cast<double>(i) / static_cast<double>(linears.size()),
+               linear.key);
+      const LayerResult result =
+          quantize_layer(linear.module, weights.weight(linear.key), hessians.at(linear.inputs),
+                         options_.settings, process_);
+      const PackedLinear packed =
+          pack_linear(result, options_.settings.bits, options_.settings.symmetric);
+      Tensor weight = dequantize(packed, options_.settings.bits, linear.module);
+      if (!at::equal(weight, result.weight)) {
+        throw GptqError(
+            linear.module +
+            ": the packed weight is not the quantised one; this is an error of Graft's");
+      }
+      report.linears.push_back({linear.module, linear.rows, linear.columns, result.loss,
+                                result.dead_columns, result.dampening, result.times,
+                                crc_text(crc32(weight))});
+      weights.weight(linear.key) = std::move(weight);
+      for (auto& [name, tensor] : tensors_of(packed, linear.module)) out.emplace_back(name, tensor);
+    }
+    return out;
+  }
+
+  // The second moments of the targeted linear layers' inputs, by `LinearSpec::inputs`.
+  std::map<std::string, Hessian, std::less<>> observe(int64_t layer, const Layer& weights) const {
+    std::map<std::string, Hessian, std::less<>> out;
+    for (const LinearSpec& linear : model_->linears(layer)) {
+      if (targets_.contains(linear.module)) out.try_emplace(linear.inputs, linear.columns);
+    }
+    const Observer observer = [&](std::string_view key, const Tensor& inputs) {
+      if (const auto found = out.find(key); found != out.end()) found->second.add(inputs);
+    };
+    for (size_t i = 0; i < hidden_.size() && !out.empty(); ++i) {
+      progress(layer, 0.2 * static_cast<double>(i) / static_cast<double>(hidden_.size()),
+               "observing");
+      weights.forward(hidden_[i], observer);
+    }
+    return out;
+  }
+
+  // The packed tensors, and those of the layer that stay as they are.
+  void write_layer(const lab::Safetensors& tensors, const NamedTensors& packed,
+                   const std::filesystem::path& file) const {
+    NamedTensors all = packed;
+    for (const auto& [name, tensor] : tensors.tensors) {
+      if (!is_replaced(name)) all.emplace_back(name, tensor);
+    }
+    lab::write_safetensors(file, all, {{"format", "pt"}});
+  }
+
+  // Whether it is the weight of a layer that is quantised.
+  bool is_replaced(const std::string& name) const {
+    return name.ends_with(".weight") && targets_.contains(name.substr(0, name.size() - 7));
+  }
+
+  void restore(int64_t layer, const std::filesystem::path& shard, Layer& weights) const {
+    progress(layer, 0.1, "taking up what was done");
+    const lab::Safetensors file = lab::read_safetensors(shard);
+    for (const LinearSpec& linear : model_->linears(layer)) {
+      if (targets_.contains(linear.module)) {
+        weights.weight(linear.key) =
+            dequantize(read_packed(file, linear.module), options_.settings.bits, linear.module);
+      }
+    }
+  }
+
+  // Where the layer's tensors are, and what they take.
+  void note_layer(int64_t layer, const std::filesystem::path& shard) {
+    for (const auto& [name, tensor] : lab::read_safetensors(shard).tensors) {
+      shards_[name] = shard_name(layer);
+      report_.bytes += static_cast<int64_t>(tensor.nbytes());
+      if (!source_.entries().contains(name))
+        report_.linears_bytes += static_cast<int64_t>(tensor.nbytes());
+      scattered_ = scattered_ || name.ends_with(".weight_g_idx");
+    }
+  }
+
+  // Embeddings, heads and all else outside the layers, one tensor at a time.
+  void write_rest(const std::filesystem::path& file) {
+    std::vector<lab::SafetensorsWriter::Declared> declared;
+    for (const auto& [name, entry] : source_.entries()) {
+      report_.source_bytes += entry.bytes();
+      if (is_replaced(name)) report_.linears_source_bytes += entry.bytes();
+      if (is_replaced(name) || shards_.contains(name)) continue;
+      declared.push_back({name, entry.dtype, entry.shape});
+      report_.bytes += entry.bytes();
+    }
+    lab::SafetensorsWriter writer(file, declared, {{"format", "pt"}});
+    for (const auto& one : declared) {
+      writer.add(one.name, source_.read({one.name}).get(one.name));
+      shards_[one.name] = shard_name(model_->layers);
+    }
+    writer.finish();
+  }
+
+  std::vector<std::string> ignored() const {
+    std::vector<std::string> out = model_->other_linears();
+    for (int64_t layer = 0; layer < model_->layers; ++layer) {
+      for (const LinearSpec& linear : model_->linears(layer)) {
+        if (!targets_.contains(linear.module)) out.push_back(linear.module);
+      }
+    }
+    return out;
+  }
+
+  void finish(Workspace& workspace) {
+    progress(model_->layers, 0, "the rest of the model");
+    report_.similarity = similarity();
+    const std::string rest = shard_name(model_->layers);
+    write_rest(workspace.working(rest));
+    std::vector<std::string> names;
+    for (int64_t i = 0; i <= model_->layers; ++i) names.push_back(shard_name(i));
+    workspace.publish(names);
+    copy_companions(options_.model, options_.out);
+    write_index(options_.out, shards_, report_.bytes);
+    write_config(options_.model, options_.out,
+                 quantization_config(options_.settings, ignored(), scattered_));
+    workspace.remove();
+    report_.architecture = model_->type;
+    report_.samples = calibration_.samples;
+    report_.tokens = calibration_.tokens;
+    report_.calibration = calibration_.source;
+    if (!calibration_.warning.empty()) report_.warnings.push_back(calibration_.warning);
+    if (scattered_) {
+      report_.warnings.emplace_back(
+          "--act-order with groups writes weight_g_idx, which compressed-tensors 0.20 and what "
+          "builds "
+          "on it refuse (older versions read it); --group -1 gives a form that all read");
+    }
+    if (compiled_) {
+      compiled_->wait();
+      report_.compiled = compiled_->report();
+    }
+  }
+
+  Similarity similarity() const {
+    Similarity out;
+    out.least = 1;
+    double sum = 0;
+    for (size_t i = 0; i < reference_.size(); ++i) {
+      const Tensor cosine = at::cosine_similarity(model_->vectors(hidden_[i]).to(at::kDouble),
+                                                  model_->vectors(reference_[i]).to(at::kDouble));
+      out.vectors += cosine.numel();
+      sum += cosine.sum().item<double>();
+      out.least = std::min(out.least, cosine.min().item<double>());
+    }
+    out.mean = sum / static_cast<double>(std::max<int64_t>(out.vectors, 1));
+    return out;
+  }
+
+  static constexpr int64_t kReferenceTokens = 4096;
+
+  const QuantizeOptions& options_;
+  const Checkpoint source_;
+  const std::unique_ptr<Architecture> model_;
+  const std::set<std::string> targets_;
+  const Calibration calibration_;
+  std::unique_ptr<graft::Compiled<decltype(&process_block)>> compiled_;
+  ProcessBlock process_;
+  std::vector<Tensor> hidden_;     // of each batch, after the quantised layers so far
+  std::vector<Tensor> reference_;  // of the first batches, after the original layers so far
+  std::map<std::string, std::string> shards_;
+  bool scattered_ = false;  // some layer's groups are not runs of columns
+  QuantizeReport report_;
+};
+
+}  // namespace
+
+QuantizeReport quantize_model(const QuantizeOptions& options) {
+  const c10::InferenceMode inference;
+  return Quantizer(options).run();
+}
+
+}  // namespace graft::workloads::gptq
