@@ -16,8 +16,8 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 using workloads::gptq::LayerResult;
-using workloads::gptq::process_block;
-using workloads::gptq::ProcessBlock;
+using workloads::gptq::quantize_block;
+using workloads::gptq::QuantizeBlock;
 
 constexpr int kSettlingPasses = 3;
 
@@ -53,7 +53,7 @@ struct StorageSums {
 /// A pass under the memory tracker, which makes its times worthless: what memory it took and what
 /// its results' storages hold.
 void add_memory_pass(const GptqScenario& scenario, const std::string& label,
-                     const ProcessBlock& process, lab::Progress& progress, json& out) {
+                     const QuantizeBlock& process, lab::Progress& progress, json& out) {
   pool_trim();
   StorageSums storage;
   lab::MemoryTracker tracker({.cached = [] { return pool_stats().cached_bytes; }});
@@ -81,7 +81,7 @@ json head_of(const GptqScenario& scenario) {
 }
 
 std::vector<GptqPass> timed_passes(const GptqScenario& scenario, const std::string& label, int runs,
-                                   const ProcessBlock& process, lab::Progress& progress) {
+                                   const QuantizeBlock& process, lab::Progress& progress) {
   std::vector<GptqPass> out;
   for (int i = 1; i <= runs; ++i)
     out.push_back(run_gptq_pass(scenario, label + ' ' + std::to_string(i), process, progress));
@@ -97,7 +97,7 @@ void add_passes(const std::vector<GptqPass>& passes, json& out) {
 
 graft::Options gptq_compile_options() {
   graft::Options out;
-  out.name = "process_block";
+  out.name = "quantize_block";
   out.dynamic = true;  // other row counts and a narrower last block are no new function
   return out;
 }
@@ -118,15 +118,15 @@ json gptq_counters(const Report& report) {
 
 json measure_gptq_baseline(const GptqScenario& scenario, int runs, lab::Progress& progress) {
   json out = head_of(scenario);
-  add_memory_pass(scenario, "eager, warm-up", process_block, progress, out);
-  add_passes(timed_passes(scenario, "eager, run", runs, process_block, progress), out);
+  add_memory_pass(scenario, "eager, warm-up", quantize_block, progress, out);
+  add_passes(timed_passes(scenario, "eager, run", runs, quantize_block, progress), out);
   return out;
 }
 
 json measure_gptq_compiled(const GptqScenario& scenario, int runs, lab::Progress& progress) {
   json out = head_of(scenario);
-  run_gptq_pass(scenario, "eager, warm-up", process_block, progress);
-  const auto compiled = graft::compile(process_block, gptq_compile_options());
+  run_gptq_pass(scenario, "eager, warm-up", quantize_block, progress);
+  const auto compiled = graft::compile(quantize_block, gptq_compile_options());
   const GptqPass cold = run_gptq_pass(scenario, "compiled, cold", compiled, progress);
   out["cold"] = to_json(cold);
   out["cold"]["counters"] = gptq_counters(compiled.report());
@@ -137,7 +137,7 @@ json measure_gptq_compiled(const GptqScenario& scenario, int runs, lab::Progress
     return verdict == Verdict::Compiling || verdict == Verdict::Proving;
   };
   progress.begin("compiled, settling");
-  const ProcessBlock process = compiled;
+  const QuantizeBlock process = compiled;
   for (int i = 0; i < kSettlingPasses && unsettled(); ++i) {
     GptqPass pass;
     scenario.run(gptq_quantiser(scenario, process, progress, pass));

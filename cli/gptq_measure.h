@@ -28,7 +28,7 @@ constexpr size_t gptq_compiled_steps(int runs) {
   return 4 + static_cast<size_t>(runs);
 }
 
-/// How every process of the experiment compiles process_block.
+/// How every process of the experiment compiles quantize_block.
 graft::Options gptq_compile_options();
 nlohmann::json gptq_counters(const Report& report);
 

@@ -19,8 +19,8 @@ using at::Tensor;
 using nlohmann::json;
 using workloads::gptq::Hessian;
 using workloads::gptq::LayerResult;
-using workloads::gptq::process_block;
-using workloads::gptq::ProcessBlock;
+using workloads::gptq::quantize_block;
+using workloads::gptq::QuantizeBlock;
 
 constexpr int kCompiledTries = 2;       // the first records and proves, the second finds plans
 constexpr int64_t kOutputTokens = 256;  // calibration inputs on which outputs are compared
@@ -32,7 +32,7 @@ bool same_bits(const LayerResult& a, const LayerResult& b) {
 
 class LayerCheck {
  public:
-  LayerCheck(const GptqScenario& scenario, const ProcessBlock& compiled, lab::Progress& progress)
+  LayerCheck(const GptqScenario& scenario, const QuantizeBlock& compiled, lab::Progress& progress)
       : scenario_(scenario), compiled_(compiled), progress_(progress) {}
 
   /// For the scenario's run(): goes on with eager's weights.
@@ -42,17 +42,17 @@ class LayerCheck {
     std::vector<Tensor> weights;
     for (const GptqLinear& linear : group.linears) {
       progress_.at(done_ / scenario_.work, linear.name);
-      const auto quantise = [&](const ProcessBlock& process) {
+      const auto quantise = [&](const QuantizeBlock& process) {
         return quantize_layer(linear.name, linear.weight, hessian, scenario_.settings, process);
       };
-      const LayerResult eager = quantise(process_block);
+      const LayerResult eager = quantise(quantize_block);
       ++layers_;
       bool same = true;
       for (int i = 0; i < kCompiledTries && same; ++i) {
         const LayerResult compiled = quantise(compiled_);
         same = same_bits(eager, compiled);
         if (!same)
-          differs(group, linear, eager, compiled, same_bits(eager, quantise(process_block)));
+          differs(group, linear, eager, compiled, same_bits(eager, quantise(quantize_block)));
       }
       identical_ += same;
       weights.push_back(eager.weight);
@@ -97,7 +97,7 @@ class LayerCheck {
   }
 
   const GptqScenario& scenario_;
-  const ProcessBlock& compiled_;
+  const QuantizeBlock& compiled_;
   lab::Progress& progress_;
   double done_ = 0;
   int64_t layers_ = 0, identical_ = 0, differing_codes_ = 0;
@@ -116,8 +116,8 @@ json check_gptq_numerics(const GptqChoice& choice, const GptqScenario& scenario,
   graft::Options options = gptq_compile_options();
   options.async = false;
   options.race = false;
-  const auto compiled = graft::compile(process_block, options);
-  const ProcessBlock process = compiled;
+  const auto compiled = graft::compile(quantize_block, options);
+  const QuantizeBlock process = compiled;
   progress.begin("both ways, layer by layer");
   LayerCheck check(scenario, process, progress);
   scenario.run([&](const GptqGroup& group) { return check(group); });
@@ -128,7 +128,7 @@ json check_gptq_numerics(const GptqChoice& choice, const GptqScenario& scenario,
     GptqPass eager_pass, compiled_pass;
     progress.begin("a whole model, eager");
     const auto eager =
-        scenario.run_decoder(gptq_quantiser(scenario, process_block, progress, eager_pass));
+        scenario.run_decoder(gptq_quantiser(scenario, quantize_block, progress, eager_pass));
     progress.begin("a whole model, compiled");
     const auto fast =
         scenario.run_decoder(gptq_quantiser(scenario, process, progress, compiled_pass));

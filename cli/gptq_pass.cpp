@@ -116,7 +116,7 @@ json gptq_statistics(std::span<const GptqPass> passes) {
 }
 
 QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
-                             const workloads::gptq::ProcessBlock& process, lab::Progress& progress,
+                             const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
                              GptqPass& pass, OnGptqResult on_result) {
   return [&, on_result = std::move(on_result), done = 0.0](const GptqGroup& group) mutable {
     Hessian hessian(group.inputs.size(-1));
@@ -137,7 +137,7 @@ QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
 }
 
 GptqPass run_gptq_pass(const GptqScenario& scenario, const std::string& label,
-                       const workloads::gptq::ProcessBlock& process, lab::Progress& progress,
+                       const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
                        OnGptqResult on_result) {
   progress.begin(label);
   GptqPass pass;

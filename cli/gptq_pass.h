@@ -41,12 +41,12 @@ using OnGptqResult =
 /// The hook for a scenario's run(): quantises each group and adds its layers to `pass`. References
 /// must outlive it. Shows how much is done in `progress`.
 QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
-                             const workloads::gptq::ProcessBlock& process, lab::Progress& progress,
+                             const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
                              GptqPass& pass, OnGptqResult on_result = {});
 
 /// A whole pass as one step of `progress`.
 GptqPass run_gptq_pass(const GptqScenario& scenario, const std::string& label,
-                       const workloads::gptq::ProcessBlock& process, lab::Progress& progress,
+                       const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
                        OnGptqResult on_result = {});
 
 }  // namespace graft::cli

@@ -67,7 +67,7 @@ std::string shape_of(const json& row) {
 /// Of one variant: where a layer's time goes.
 Part shares_part(const std::string& name, const json& statistics) {
   Part out{"A layer of each kind, " + name + ", ms",
-           {"layers", "shape", "whole step", "process_block", "Cholesky", "update matmuls", "other",
+           {"layers", "shape", "whole step", "quantize_block", "Cholesky", "update matmuls", "other",
             "Hessian, apart"},
            {}};
   for (const json& row : statistics.at("kinds")) {

@@ -29,7 +29,7 @@ class GptqErrors : public testing::Test {
  protected:
   std::string error(const Settings& settings = {.group = -1}) const {
     return error_of([&] {
-      quantize_layer("model.q_proj", weight, hessian_of(inputs, precision), settings, process_block,
+      quantize_layer("model.q_proj", weight, hessian_of(inputs, precision), settings, quantize_block,
                      mask);
     });
   }
@@ -65,11 +65,11 @@ TEST_F(GptqErrors, NanAndInfInInputs) {
 TEST_F(GptqErrors, ASingularHessianTakesMoreDampening) {
   inputs = at::ones({4, 8});  // rank 1
   const auto result = quantize_layer("q", weight, hessian_of(inputs, at::kFloat),
-                                     {.group = -1, .dampening = 1e-8}, process_block);
+                                     {.group = -1, .dampening = 1e-8}, quantize_block);
   EXPECT_GT(result.dampening, 1e-8);
   EXPECT_LE(result.dampening, 1e-5);
   const auto from_zero = quantize_layer("q", weight, hessian_of(inputs, at::kFloat),
-                                        {.group = -1, .dampening = 0}, process_block);
+                                        {.group = -1, .dampening = 0}, quantize_block);
   EXPECT_GE(from_zero.dampening, 0.001);
 }
 

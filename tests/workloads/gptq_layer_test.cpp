@@ -55,7 +55,7 @@ class GptqLayer : public testing::TestWithParam<Case> {
             .act_order = c.act_order};
   }
 
-  LayerResult quantize(const ProcessBlock& process = process_block) const {
+  LayerResult quantize(const QuantizeBlock& process = quantize_block) const {
     return quantize_layer("q", weight_, hessian_of(inputs_), settings(), process, mask_);
   }
 
@@ -145,11 +145,11 @@ TEST_P(GptqLayer, LosesLessThanRoundingToNearest) {
 
 TEST_P(GptqLayer, CompiledIsEagerBitForBit) {
   graft::Options options;
-  options.name = "process_block";
+  options.name = "quantize_block";
   options.async = false;
   options.dynamic = true;
   options.race = false;
-  const auto compiled = graft::compile(process_block, options);
+  const auto compiled = graft::compile(quantize_block, options);
   const LayerResult want = quantize();
   for (int call = 0; call < 3; ++call) {
     const LayerResult got = quantize(compiled);

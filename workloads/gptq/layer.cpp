@@ -174,10 +174,6 @@ class Grids {
   int64_t found_ = 0;
 };
 
-at::Tensor as_column(const at::Tensor& t) {
-  return t.dim() == 1 ? t.unsqueeze(1) : t;
-}
-
 }  // namespace
 
 void check_settings(const std::string& name, const Settings& s, int64_t columns) {
@@ -194,7 +190,7 @@ void check_settings(const std::string& name, const Settings& s, int64_t columns)
 
 LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
                            const Hessian& hessian, const Settings& settings,
-                           const ProcessBlock& process, const at::Tensor& mask) {
+                           const QuantizeBlock& quantize, const at::Tensor& mask) {
   LayerResult result;
   LayerTimes& times = result.times;
   const Stopwatch total(times.total);
@@ -232,21 +228,18 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
   Grids grids(w, settings);
   for (int64_t begin = 0; begin < columns; begin += settings.block) {
     const int64_t end = std::min(begin + settings.block, columns);
-    at::Tensor block = w.slice(1, begin, end);
+    const at::Tensor block = w.slice(1, begin, end);
     const Grid grid = grids.at_columns(begin, end);
-    at::Tensor values, losses, errors;
+    at::Tensor losses, errors;
     {
       const Stopwatch time(times.process);
-      std::tie(values, losses, errors) =
-          process(block, upper.slice(0, begin, end).slice(1, begin, end).contiguous(), grid.scale,
-                  grid.zero, pruned.defined() ? pruned.slice(1, begin, end) : pruned,
-                  range.smallest, range.largest, settings.symmetric);
+      std::tie(losses, errors) =
+          quantize(block, upper.slice(0, begin, end).slice(1, begin, end).contiguous(), grid.scale,
+                   grid.zero, pruned.defined() ? pruned.slice(1, begin, end) : pruned,
+                   result.codes.slice(1, begin, end), range.smallest, range.largest,
+                   settings.symmetric);
     }
     result.loss += losses.sum(at::kDouble).item<double>() / 2;
-    at::Tensor codes = at::round(values / as_column(grid.scale));
-    if (!settings.symmetric) codes += as_column(grid.zero);
-    result.codes.slice(1, begin, end).copy_(codes);
-    block.copy_(values).add_(0);  // -0 becomes 0, which is what its code says
     if (end < columns) {
       const Stopwatch time(times.update);
       w.slice(1, end).addmm_(errors, upper.slice(0, begin, end).slice(1, end), /*beta=*/1,

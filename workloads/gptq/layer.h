@@ -17,7 +17,7 @@ struct Settings {
   int bits = 4;             ///< 2 to 8
   int64_t group = 128;      ///< columns that share a scale; -1: one scale a row
   bool symmetric = true;    ///< codes around 0; otherwise codes from 0 with a zero point
-  int64_t block = 128;      ///< columns a call of process_block
+  int64_t block = 128;      ///< columns a call of quantize_block
   double dampening = 0.01;  ///< share of the mean diagonal added to H's diagonal
   bool act_order = false;   ///< columns in descending order of H's diagonal; groups in that order
 };
@@ -29,7 +29,7 @@ void check_settings(const std::string& name, const Settings& settings, int64_t c
 struct LayerTimes {
   double total = 0;
   double factor = 0;   ///< from H to the Cholesky factor of its inverse
-  double process = 0;  ///< all calls of process_block
+  double process = 0;  ///< all calls of quantize_block
   double update = 0;   ///< matmuls that carry a block's errors to the columns after it
 };
 
@@ -40,7 +40,7 @@ struct LayerResult {
   at::Tensor group_index;  ///< int32 [columns], each column's group; undefined unless act_order and
                            ///< group > 0 (otherwise it is column / group, or 0)
   at::Tensor weight;       ///< fp32 [rows, columns]: (codes - zero) * scale, bit for bit
-  double loss = 0;  ///< half the sum of process_block's losses: by how much the squared error of
+  double loss = 0;  ///< half the sum of quantize_block's losses: by how much the squared error of
                     ///< the layer's outputs, a sample, grows (with the dampened H)
   int64_t dead_columns = 0;  ///< inputs that were always 0; their weights are 0
   double dampening = 0;      ///< the one that was needed
@@ -55,6 +55,6 @@ struct LayerResult {
 /// samples, shapes that do not fit, a Hessian that stays singular, settings that make no sense.
 LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
                            const Hessian& hessian, const Settings& settings,
-                           const ProcessBlock& process, const at::Tensor& mask = {});
+                           const QuantizeBlock& process, const at::Tensor& mask = {});
 
 }  // namespace graft::workloads::gptq

@@ -29,9 +29,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> process_block(
     const at::Tensor& W1, const at::Tensor& Hinv1, const at::Tensor& scale, const at::Tensor& zero,
     const at::Tensor& mask, int64_t qmin, int64_t qmax, bool sym);
 
-/// process_block itself, or what graft::compile makes of it.
-using ProcessBlock = std::function<std::tuple<at::Tensor, at::Tensor, at::Tensor>(
-    const at::Tensor& W1, const at::Tensor& Hinv1, const at::Tensor& scale, const at::Tensor& zero,
-    const at::Tensor& mask, int64_t qmin, int64_t qmax, bool sym)>;
+/// process_block and what follows it, so that the whole can be one kernel: the quantised values
+/// replace those of `block`, and `codes` (int8 or uint8 [rows, n]) gets their codes. Returns
+/// (losses, errors).
+std::tuple<at::Tensor, at::Tensor> quantize_block(const at::Tensor& block, const at::Tensor& Hinv1,
+                                                  const at::Tensor& scale, const at::Tensor& zero,
+                                                  const at::Tensor& mask, const at::Tensor& codes,
+                                                  int64_t qmin, int64_t qmax, bool sym);
+
+/// quantize_block itself, or what graft::compile makes of it.
+using QuantizeBlock = std::function<std::tuple<at::Tensor, at::Tensor>(
+    const at::Tensor& block, const at::Tensor& Hinv1, const at::Tensor& scale,
+    const at::Tensor& zero, const at::Tensor& mask, const at::Tensor& codes, int64_t qmin,
+    int64_t qmax, bool sym)>;
 
 }  // namespace graft::workloads::gptq

@@ -31,11 +31,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::unique_ptr<graft::Compiled<decltype(&process_block)>> compiled_block() {
+std::unique_ptr<graft::Compiled<decltype(&quantize_block)>> compiled_block() {
   graft::Options options;
-  options.name = "gptq_process_block";
+  options.name = "gptq_quantize_block";
   options.dynamic = true;
-  return std::make_unique<graft::Compiled<decltype(&process_block)>>(&process_block, options);
+  return std::make_unique<graft::Compiled<decltype(&quantize_block)>>(&quantize_block, options);
 }
 
 std::set<std::string> targeted(const Architecture& model, const std::string& pattern) {
@@ -76,7 +76,7 @@ class Quantizer {
     report_.memory = memory_need(*model_, calibration_, options.settings);
     check_memory(report_.memory,
                  options.available_memory >= 0 ? options.available_memory : available_memory());
-    process_ = &process_block;
+    process_ = &quantize_block;
     if (options.compiled) {
       compiled_ = compiled_block();
       process_ = [this](const auto&... arguments) { return (*compiled_)(arguments...); };
@@ -338,8 +338,8 @@ class Quantizer {
   const std::unique_ptr<Architecture> model_;
   const std::set<std::string> targets_;
   const Calibration calibration_;
-  std::unique_ptr<graft::Compiled<decltype(&process_block)>> compiled_;
-  ProcessBlock process_;
+  std::unique_ptr<graft::Compiled<decltype(&quantize_block)>> compiled_;
+  QuantizeBlock process_;
   std::vector<Tensor> hidden_;     // of each batch, after the quantised layers so far
   std::vector<Tensor> reference_;  // of the first batches, after the original layers so far
   std::map<std::string, std::string> shards_;

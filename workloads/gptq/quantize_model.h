@@ -25,7 +25,7 @@ struct QuantizeOptions {
   Settings settings;
   std::string targets;  ///< regular expression searched in module names; empty: all linear layers
   CalibrationOptions calibration;
-  bool compiled = true;  ///< process_block through graft::compile, rather than eagerly
+  bool compiled = true;  ///< quantize_block through graft::compile, rather than eagerly
   /// Bytes that may be taken; -1: what the system has. More than that is an error ahead.
   int64_t available_memory = -1;
   /// Called often: the layer at hand (the number of layers: what comes after them), the part of it
