@@ -28,19 +28,20 @@ void Hessian::add(const at::Tensor& inputs) {
   }
   const at::Tensor x = inputs.reshape({-1, columns()}).to(sum_.scalar_type());
   sum_.addmm_(x.t(), x);
+  kept_.reset();
   samples_ += x.size(0);
 }
 
-double Hessian::factor() const {
+double Hessian::scale() const {
   return 2.0 / static_cast<double>(std::max<int64_t>(1, samples_));
 }
 
 at::Tensor Hessian::matrix() const {
-  return sum_ * factor();
+  return sum_ * scale();
 }
 
 at::Tensor Hessian::diagonal() const {
-  return sum_.diagonal() * factor();
+  return sum_.diagonal() * scale();
 }
 
 }  // namespace graft::workloads::gptq

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 namespace graft::workloads::gptq {
 
@@ -26,11 +28,33 @@ class Hessian {
   int64_t samples() const { return samples_; }  ///< vectors seen
   int64_t columns() const { return sum_.size(0); }
 
+  /// What quantize_layer factors it into. Layers of the same inputs (query, key and value) share
+  /// it, so it is kept until more inputs are added: another matrix [columns, columns] in fp32.
+  struct Factor {
+    at::Tensor upper;      ///< fp32 [columns, columns]: upper^T upper = H^-1
+    double dampening = 0;  ///< that was needed
+  };
+  /// Nothing if it was not kept for these settings.
+  const Factor* factor(double dampening, bool act_order) const {
+    return kept_ && kept_->dampening == dampening && kept_->act_order == act_order ? &kept_->factor
+                                                                                  : nullptr;
+  }
+  void keep(Factor factor, double dampening, bool act_order) const {
+    kept_ = Kept{std::move(factor), dampening, act_order};
+  }
+
  private:
-  double factor() const;  ///< from the sum to H
+  double scale() const;  ///< from the sum to H
+
+  struct Kept {
+    Factor factor;
+    double dampening;
+    bool act_order;
+  };
 
   at::Tensor sum_;  ///< sum of x x^T
   int64_t samples_ = 0;
+  mutable std::optional<Kept> kept_;
 };
 
 }  // namespace graft::workloads::gptq

@@ -66,12 +66,6 @@ void check_tensors(const std::string& name, const at::Tensor& weight, const Hess
     fail(name, "no calibration inputs; give it at least one sample, better some thousand tokens");
 }
 
-/// The inputs' second moments, ready for GPTQ, and what had to be done for it.
-struct Factor {
-  at::Tensor upper;  ///< fp32 [columns, columns]: upper^T upper = H^-1
-  double dampening = 0;
-};
-
 /// Replaces an upper triangular matrix (with zeros below) by its inverse. By halves, so that nearly
 /// all of the work is matmuls: [A B; 0 C] becomes [A' -A' B C'; 0 C'], where ' is the inverse.
 void invert_upper(const at::Tensor& r) {
@@ -120,7 +114,7 @@ at::Tensor prepared(const Hessian& hessian, const at::Tensor& dead, const at::Te
   return h;
 }
 
-Factor factorise(const std::string& name, const Hessian& hessian, const at::Tensor& dead,
+Hessian::Factor factorise(const std::string& name, const Hessian& hessian, const at::Tensor& dead,
                  const at::Tensor& order, double dampening) {
   constexpr int kAttempts = 4;
   for (int attempt = 1;; ++attempt) {
@@ -218,8 +212,11 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
   at::Tensor upper;
   {
     const Stopwatch time(times.factor);
-    Factor factor = factorise(name, hessian, dead, order, settings.dampening);
-    upper = std::move(factor.upper);
+    if (hessian.factor(settings.dampening, settings.act_order) == nullptr)
+      hessian.keep(factorise(name, hessian, dead, order, settings.dampening), settings.dampening,
+                   settings.act_order);
+    const Hessian::Factor& factor = *hessian.factor(settings.dampening, settings.act_order);
+    upper = factor.upper;
     result.dampening = factor.dampening;
   }
 

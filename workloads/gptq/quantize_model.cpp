@@ -38,27 +38,6 @@ std::unique_ptr<graft::Compiled<decltype(&quantize_block)>> compiled_block() {
   return std::make_unique<graft::Compiled<decltype(&quantize_block)>>(&quantize_block, options);
 }
 
-std::set<std::string> targeted(const Architecture& model, const std::string& pattern) {
-  std::regex regex;
-  try {
-    regex = std::regex(pattern);
-  } catch (const std::regex_error&) {
-    throw GptqError("--targets '" + pattern + "' is not a regular expression");
-  }
-  std::set<std::string> out;
-  for (int64_t layer = 0; layer < model.layers; ++layer) {
-    for (const LinearSpec& linear : model.linears(layer)) {
-      if (std::regex_search(linear.module, regex)) out.insert(linear.module);
-    }
-  }
-  if (out.empty()) {
-    throw GptqError("--targets '" + pattern +
-                    "' matches no linear layer; their names are such as '" +
-                    model.linears(0).front().module + "'");
-  }
-  return out;
-}
-
 class Quantizer {
  public:
   explicit Quantizer(const QuantizeOptions& options)
@@ -118,13 +97,6 @@ class Quantizer {
             {"targets", crc_text(modules)},
             {"calibration", crc_text(ids)},
             {"source", source_.identity()}};
-  }
-
-  std::string shard_name(int64_t number) const {  // from 0; the last is for what is in no layer
-    char text[64];
-    std::snprintf(text, sizeof text, "model-%05lld-of-%05lld.safetensors",
-                  static_cast<long long>(number + 1), static_cast<long long>(model_->layers + 1));
-    return text;
   }
 
   void check_weights() const {
@@ -221,21 +193,6 @@ class Quantizer {
     return out;
   }
 
-  // The packed tensors, and those of the layer that stay as they are.
-  void write_layer(const lab::Safetensors& tensors, const NamedTensors& packed,
-                   const std::filesystem::path& file) const {
-    NamedTensors all = packed;
-    for (const auto& [name, tensor] : tensors.tensors) {
-      if (!is_replaced(name)) all.emplace_back(name, tensor);
-    }
-    lab::write_safetensors(file, all, {{"format", "pt"}});
-  }
-
-  // Whether it is the weight of a layer that is quantised.
-  bool is_replaced(const std::string& name) const {
-    return name.ends_with(".weight") && targets_.contains(name.substr(0, name.size() - 7));
-  }
-
   void restore(int64_t layer, const std::filesystem::path& shard, Layer& weights) const {
     progress(layer, 0.1, "taking up what was done");
     const lab::Safetensors file = lab::read_safetensors(shard);
@@ -245,45 +202,6 @@ class Quantizer {
             dequantize(read_packed(file, linear.module), options_.settings.bits, linear.module);
       }
     }
-  }
-
-  // Where the layer's tensors are, and what they take.
-  void note_layer(int64_t layer, const std::filesystem::path& shard) {
-    for (const auto& [name, tensor] : lab::read_safetensors(shard).tensors) {
-      shards_[name] = shard_name(layer);
-      report_.bytes += static_cast<int64_t>(tensor.nbytes());
-      if (!source_.entries().contains(name))
-        report_.linears_bytes += static_cast<int64_t>(tensor.nbytes());
-      scattered_ = scattered_ || name.ends_with(".weight_g_idx");
-    }
-  }
-
-  // Embeddings, heads and all else outside the layers, one tensor at a time.
-  void write_rest(const std::filesystem::path& file) {
-    std::vector<lab::SafetensorsWriter::Declared> declared;
-    for (const auto& [name, entry] : source_.entries()) {
-      report_.source_bytes += entry.bytes();
-      if (is_replaced(name)) report_.linears_source_bytes += entry.bytes();
-      if (is_replaced(name) || shards_.contains(name)) continue;
-      declared.push_back({name, entry.dtype, entry.shape});
-      report_.bytes += entry.bytes();
-    }
-    lab::SafetensorsWriter writer(file, declared, {{"format", "pt"}});
-    for (const auto& one : declared) {
-      writer.add(one.name, source_.read({one.name}).get(one.name));
-      shards_[one.name] = shard_name(model_->layers);
-    }
-    writer.finish();
-  }
-
-  std::vector<std::string> ignored() const {
-    std::vector<std::string> out = model_->other_linears();
-    for (int64_t layer = 0; layer < model_->layers; ++layer) {
-      for (const LinearSpec& linear : model_->linears(layer)) {
-        if (!targets_.contains(linear.module)) out.push_back(linear.module);
-      }
-    }
-    return out;
   }
 
   void finish(Workspace& workspace) {
