@@ -193,8 +193,35 @@ class Grouper {
       unit->repeat.back() = 0;
     }
     bool small = all_points(*unit) / r.count <= kSmall;
-    if (!small && ir::numel(unit->outer) < kEnough) return std::nullopt;
+    if (!small && (ir::numel(unit->outer) < kEnough || independent(*unit))) return std::nullopt;
     return unit;
+  }
+
+  /// Does no step see what another one stores? Then large steps are better run one after the other
+  /// than all of them in each tile.
+  static bool independent(const Group& unit) {
+    for (size_t n = 0; n < unit.members.size(); ++n) {
+      const Statement& t = unit.members[n];
+      for (size_t m = 0; m <= n; ++m) {
+        std::vector<Conflict> met;
+        conflicts(unit.members[m], t, met);
+        for (const Conflict& c : met)
+          if (!made_anew(unit, c.member->storage) &&
+              !same_digit(*c.member, unit.members[m], 0, *c.incoming, t, 0))
+            return false;
+      }
+    }
+    return true;
+  }
+
+  /// Does each step store the storage at one place for all steps, before it reads it?
+  static bool made_anew(const Group& unit, int storage) {
+    for (const Statement& s : unit.members) {
+      for (const Access& load : s.loads)
+        if (load.storage == storage) return false;
+      if (s.store.storage == storage) return s.store.strides[0] == 0;
+    }
+    return false;
   }
 
   /// Leaves a repeated statement the outer axes that its own steps do not cross.
