@@ -66,6 +66,20 @@ const std::vector<Case>& cases() {
          return Tensors{at::randn({rows, steps}), at::randn({steps, steps}) * 0.1};
        },
        2},
+      {"a_row_for_all",
+       [](const Tensors& t) {
+         at::Tensor W = t[0].clone();
+         for (int64_t i = 0; i + 1 < W.size(1); ++i) {
+           at::Tensor row = t[1].select(0, i).slice(0, i) / t[1].select(0, i).select(0, i);
+           at::Tensor scaled = row.abs() / (row + 3);
+           W.slice(1, i) -= W.select(1, i).unsqueeze(1) * scaled + scaled.sqrt();
+         }
+         return Tensors{W};
+       },
+       [](int64_t rows, int64_t steps) {
+         return Tensors{at::randn({rows, steps}), at::rand({steps, steps}) * 0.2 + 0.1};
+       },
+       2},
       {"recurrence_functional",
        [](const Tensors& t) {
          at::Tensor h = at::zeros_like(t[0].select(0, 0));
@@ -271,6 +285,23 @@ TEST(LargeLoops, OfIndependentStepsStayParallelKernels) {
   }
   EXPECT_EQ(small.report().kernels, 1);
   EXPECT_GT(large.report().kernels, 1);
+}
+
+TEST(LargeLoops, ATileMakesASharedRowItself) {
+  auto solve = [](const at::Tensor& x, const at::Tensor& h) {
+    at::Tensor W = x.clone();
+    for (int64_t i = 0; i + 1 < W.size(1); ++i) {
+      at::Tensor row = h.select(0, i) / h.select(0, i).select(0, i);
+      W.sub_(W.select(1, i).clone().unsqueeze(1) * (row / (row.abs() + 2)));
+    }
+    return W;
+  };
+  auto f = compile(solve, at_once());
+  for (int call = 0; call < 3; ++call) {
+    at::Tensor x = at::randn({2000, 60}), h = at::rand({60, 60}) + 0.1;
+    EXPECT_TRUE(same(f(x, h), solve(x, h)));
+  }
+  EXPECT_LE(f.report().kernels, 2) << f.explain();
 }
 
 TEST(LargeLoops, WithoutAParallelAxisAreUnrolledAgain) {
