@@ -274,6 +274,9 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
   std::string wrong = check_tree(kernel, kernel.body, open, seen);
   if (wrong.empty() && std::any_of(seen.begin(), seen.end(), [](int n) { return n != 1; }))
     wrong = "a statement is not placed once";
+  std::vector<int> tiles = kernel.range;
+  if (kernel.range.empty() && kernel.body.size() == 1 && kernel.body[0].loop)
+    tiles.push_back(kernel.body[0].loop->var);
   std::vector<Storage> local = storages;
   for (const Scratch& s : kernel.scratch) {
     int64_t& bytes = local[static_cast<size_t>(s.storage)].bytes;
@@ -289,6 +292,10 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
       return s.storage == p.statement.store.storage;
     });
     wrong = check_statement(p.statement, local);
+    for (int v : tiles)
+      if (!scratch && kernel.vars[static_cast<size_t>(v)].extent > 1 && wrong.empty() &&
+          std::count(p.axis_var.begin(), p.axis_var.end(), v) == 0)
+        wrong = "every tile stores to the same memory";
     if (scratch && wrong.starts_with("two points"))
       wrong.clear();  // a tile's memory is used again by the next tile
     if (!wrong.empty()) wrong += "\n  " + print(p.statement);

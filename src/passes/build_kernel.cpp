@@ -110,7 +110,8 @@ class Builder {
     const Statement& t = group_.members[m];
     Placed placed{t, std::vector<int>(t.axes.size(), -1)};
     for (size_t o = 0; o < group_.outer.size(); ++o)
-      placed.axis_var[group_.outer_axis[m][o]] = kernel_.range[o];
+      if (group_.outer_axis[m][o] != kNoAxis)
+        placed.axis_var[group_.outer_axis[m][o]] = kernel_.range[o];
     int repeat = group_.repeat[m], step = repeat < 0 ? -1 : step_of(repeat, t);
     if (step >= 0) placed.axis_var[0] = step;
     std::vector<size_t> inner;

@@ -15,50 +15,6 @@ using ir::Statement;
 
 namespace {
 
-constexpr size_t kMaxMembers = 40;
-constexpr int64_t kSmall =
-    1 << 15;  ///< points below which one thread does it all and parallel axes do not matter
-constexpr int64_t kEnough = 16;  ///< tiles that keep the threads of a small machine busy
-
-/// Two accesses that may meet, one of them a store.
-struct Conflict {
-  const Access* member;
-  const Access* incoming;
-};
-
-void conflicts(const Statement& s, const Statement& t, std::vector<Conflict>& out) {
-  if (meet(s.store, s, t.store, t)) out.push_back({&s.store, &t.store});
-  for (const Access& load : t.loads)
-    if (meet(s.store, s, load, t)) out.push_back({&s.store, &load});
-  for (const Access& load : s.loads)
-    if (meet(t.store, t, load, s)) out.push_back({&load, &t.store});
-}
-
-bool parallel(const Statement& s, size_t axis) {
-  if (s.repeated() && (axis == 0 || s.growth[axis] != 0)) return false;
-  return !s.reduction || !s.reduction->axes[axis];
-}
-
-int64_t all_points(const Group& group) {
-  int64_t total = 0;
-  for (const Statement& s : group.members) total += points(s);
-  return total;
-}
-
-Group alone(Statement s) {
-  Group made;
-  std::vector<size_t> axes;
-  for (size_t a = 0; a < s.axes.size(); ++a)
-    if (parallel(s, a)) {
-      made.outer.push_back(s.axes[a]);
-      axes.push_back(a);
-    }
-  made.outer_axis.push_back(std::move(axes));
-  made.members.push_back(std::move(s));
-  made.repeat.push_back(-1);
-  return made;
-}
-
 int64_t footprint(const Access& access, const Statement& s) {
   int64_t n = static_cast<int64_t>(c10::elementSize(access.dtype));
   for (size_t a = 0; a < s.axes.size(); ++a)
@@ -82,7 +38,7 @@ std::optional<size_t> slowest_axis(const Statement& s) {
 
 class Grouper {
  public:
-  Grouper(Program& program, bool fuse) : program_(program), fuse_(fuse) {}
+  Grouper(Program& program, bool fuse) : program_(program), fuse_(fuse) { count(); }
 
   std::vector<GroupOrItem> run() {
     for (ir::Item& item : program_.items) {
@@ -100,6 +56,31 @@ class Grouper {
   }
 
  private:
+  void count() {
+    touching_.assign(program_.storages.size(), 0);
+    std::vector<size_t> last(program_.storages.size(), SIZE_MAX);
+    for (size_t i = 0; i < program_.items.size(); ++i) {
+      auto touch = [&](int storage) {
+        if (storage < 0 || last[static_cast<size_t>(storage)] == i) return;
+        last[static_cast<size_t>(storage)] = i;
+        ++touching_[static_cast<size_t>(storage)];
+      };
+      auto statement = [&](const Statement& s) {
+        touch(s.store.storage);
+        for (const Access& load : s.loads) touch(load.storage);
+      };
+      const ir::Item& item = program_.items[i];
+      if (const auto* s = std::get_if<Statement>(&item)) statement(*s);
+      if (const auto* r = std::get_if<ir::Repeat>(&item))
+        for (const Statement& s : r->body) statement(s);
+      if (const auto* e = std::get_if<ir::Extern>(&item)) {
+        for (const ir::View& v : e->inputs) touch(v.storage);
+        for (int storage : e->written) touch(storage);
+      }
+      if (const auto* a = std::get_if<ir::Abort>(&item)) touch(a->flag);
+    }
+  }
+
   bool visible(int storage) const {
     auto role = program_.storages[static_cast<size_t>(storage)].role;
     return role == ir::Role::Argument || role == ir::Role::Captured;
@@ -149,7 +130,12 @@ class Grouper {
 
   /// As one unit when its steps can run tile by tile; otherwise as if it had not been found.
   void place(ir::Repeat r) {
-    if (auto unit = fuse_ ? unit_of(r) : std::nullopt) return place(std::move(*unit));
+    auto is_private = [this](int storage) {
+      const ir::Storage& made = program_.storages[static_cast<size_t>(storage)];
+      return made.role == ir::Role::Temporary && !made.made_by_extern &&
+             touching_[static_cast<size_t>(storage)] == 1;
+    };
+    if (auto unit = fuse_ ? unit_of(r, is_private) : std::nullopt) return place(std::move(*unit));
     for (int64_t step = 0; step < r.count; ++step)
       for (const Statement& s : r.body) place(ir::at_step(s, step));
   }
@@ -170,96 +156,6 @@ class Grouper {
     auto* group = std::get_if<Group>(&groups_[g]);
     return group && group->members.size() + unit.members.size() <= kMaxMembers &&
            join(*group, unit);
-  }
-
-  /// A repeat's statements over the axes that no step of any of them crosses.
-  static std::optional<Group> unit_of(const ir::Repeat& r) {
-    if (r.body.size() > kMaxMembers) return std::nullopt;
-    std::optional<Group> unit;
-    for (Statement s : r.body) {
-      drop_unit_axes(s);
-      compact(s);
-      Group next = alone(std::move(s));
-      next.repeat.back() = 0;
-      next.repeats = 1;
-      keep_safe(next);
-      if (!unit) {
-        unit = std::move(next);
-        continue;
-      }
-      Shared shared = shared_axes(*unit, next);
-      append(*unit, std::move(next), shared);
-      unit->repeats = 1;
-      unit->repeat.back() = 0;
-    }
-    bool small = all_points(*unit) / r.count <= kSmall;
-    if (!small && ir::numel(unit->outer) < kEnough) return std::nullopt;
-    return unit;
-  }
-
-  /// Leaves a repeated statement the outer axes that its own steps do not cross.
-  static void keep_safe(Group& unit) {
-    const Statement& s = unit.members.front();
-    std::vector<Conflict> met;
-    conflicts(s, s, met);
-    std::vector<size_t> kept;
-    for (size_t o = 0; o < unit.outer.size(); ++o) {
-      size_t axis = unit.outer_axis.front()[o];
-      if (std::all_of(met.begin(), met.end(), [&](const Conflict& c) {
-            return same_digit(*c.member, s, axis, *c.incoming, s, axis);
-          }))
-        kept.push_back(o);
-    }
-    shrink(unit, kept);
-  }
-
-  /// Outer axes of two groups that can be one loop: by position in each.
-  struct Shared {
-    std::vector<size_t> group, unit;
-    bool vertical = false;  ///< one has results of the other
-  };
-  static Shared shared_axes(const Group& group, const Group& unit) {
-    struct Pair {
-      size_t m, n;
-      std::vector<Conflict> met;
-    };
-    std::vector<Pair> pairs;
-    for (size_t m = 0; m < group.members.size(); ++m)
-      for (size_t n = 0; n < unit.members.size(); ++n) {
-        Pair pair{m, n, {}};
-        conflicts(group.members[m], unit.members[n], pair.met);
-        if (!pair.met.empty()) pairs.push_back(std::move(pair));
-      }
-    Shared shared;
-    shared.vertical = !pairs.empty();
-    std::vector<bool> used(unit.outer.size(), false);
-    for (size_t o = 0; o < group.outer.size(); ++o)
-      for (size_t p = 0; p < unit.outer.size(); ++p) {
-        if (used[p] || unit.outer[p] != group.outer[o]) continue;
-        bool safe = std::all_of(pairs.begin(), pairs.end(), [&](const Pair& pair) {
-          return std::all_of(pair.met.begin(), pair.met.end(), [&](const Conflict& c) {
-            return same_digit(*c.member, group.members[pair.m], group.outer_axis[pair.m][o],
-                              *c.incoming, unit.members[pair.n], unit.outer_axis[pair.n][p]);
-          });
-        });
-        if (!safe) continue;
-        used[p] = true;
-        shared.group.push_back(o);
-        shared.unit.push_back(p);
-        break;
-      }
-    return shared;
-  }
-
-  static void append(Group& group, Group unit, const Shared& shared) {
-    shrink(group, shared.group);
-    shrink(unit, shared.unit);
-    for (size_t n = 0; n < unit.members.size(); ++n) {
-      group.members.push_back(std::move(unit.members[n]));
-      group.outer_axis.push_back(std::move(unit.outer_axis[n]));
-      group.repeat.push_back(unit.repeat[n] < 0 ? -1 : unit.repeat[n] + group.repeats);
-    }
-    group.repeats += unit.repeats;
   }
 
   /// Adds `unit` to the group if they can share tiles and gain by it.
@@ -326,22 +222,13 @@ class Grouper {
   static bool keeps_slowest(const Group& group, const std::vector<size_t>& kept) {
     for (size_t m = 0; m < group.members.size(); ++m) {
       auto slow = slowest_axis(group.members[m]);
-      if (!slow) continue;
+      const auto& axes = group.outer_axis[m];
+      if (!slow || std::find(axes.begin(), axes.end(), kNoAxis) != axes.end()) continue;
       bool stays = std::any_of(kept.begin(), kept.end(),
                                [&](size_t o) { return group.outer_axis[m][o] == *slow; });
       if (!stays) return false;
     }
     return true;
-  }
-
-  static void shrink(Group& group, const std::vector<size_t>& kept) {
-    auto pick = [&](auto& list) {
-      std::decay_t<decltype(list)> out;
-      for (size_t o : kept) out.push_back(list[o]);
-      list = std::move(out);
-    };
-    pick(group.outer);
-    for (auto& axes : group.outer_axis) pick(axes);
   }
 
   /// Splits axes where one side walks in one axis what the other walks in several ([B*S, D] beside
@@ -385,6 +272,8 @@ class Grouper {
   static bool split_outer(Group& group, size_t o, int64_t inner) {
     for (const Statement& s : group.members)
       if (s.reduction && s.reduction->scan) return false;
+    for (const auto& axes : group.outer_axis)
+      if (axes[o] == kNoAxis) return false;
     for (size_t m = 0; m < group.members.size(); ++m) {
       size_t axis = group.outer_axis[m][o];
       split_axis(group.members[m], axis, inner);
@@ -400,6 +289,7 @@ class Grouper {
 
   Program& program_;
   bool fuse_;
+  std::vector<int> touching_;  ///< a storage: items that touch it
   std::vector<GroupOrItem> groups_;
 };
 

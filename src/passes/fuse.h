@@ -12,19 +12,10 @@
 #include <vector>
 
 #include "ir/kernel.h"
-#include "ir/program.h"
+#include "passes/group.h"
 
 namespace graft::passes {
 
-/// Statements that will be one kernel, in order. member m runs its axis outer_axis[m][o] with the
-/// group's outer axis o.
-struct Group {
-  std::vector<int64_t> outer;  ///< extents of the shared parallel axes
-  std::vector<ir::Statement> members;
-  std::vector<std::vector<size_t>> outer_axis;
-  std::vector<int> repeat;  ///< a member: which of the group's repeats it is in; -1: none
-  int repeats = 0;
-};
 using GroupOrItem = std::variant<Group, ir::Extern, ir::Abort>;
 
 /// Groups in an order that respects every dependence.

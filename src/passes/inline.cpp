@@ -86,11 +86,12 @@ class Inliner {
   }
 
   /// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and
-  /// results count too.
+  /// results count too. From two on it makes no difference.
   int count_readers(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
     int readers = 0;
-    for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end(); ++i) {
+    for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end() && readers < 2;
+         ++i) {
       const auto* s = std::get_if<Statement>(&old_.items[*i]);
       if (!s) {
         ++readers;

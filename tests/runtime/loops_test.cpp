@@ -42,6 +42,10 @@ Tensors gptq(const Tensors& t) {
   return {Q, E};
 }
 
+at::Tensor gptq_of_three(const at::Tensor& W, const at::Tensor& H, const at::Tensor& scale) {
+  return gptq({W, H, scale})[0];
+}
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"gptq", gptq,
@@ -60,6 +64,20 @@ const std::vector<Case>& cases() {
        },
        [](int64_t rows, int64_t steps) {
          return Tensors{at::randn({rows, steps}), at::randn({steps, steps}) * 0.1};
+       },
+       2},
+      {"a_row_for_all",
+       [](const Tensors& t) {
+         at::Tensor W = t[0].clone();
+         for (int64_t i = 0; i + 1 < W.size(1); ++i) {
+           at::Tensor row = t[1].select(0, i).slice(0, i) / t[1].select(0, i).select(0, i);
+           at::Tensor scaled = row.abs() / (row + 3);
+           W.slice(1, i) -= W.select(1, i).unsqueeze(1) * scaled + scaled.sqrt();
+         }
+         return Tensors{W};
+       },
+       [](int64_t rows, int64_t steps) {
+         return Tensors{at::randn({rows, steps}), at::rand({steps, steps}) * 0.2 + 0.1};
        },
        2},
       {"recurrence_functional",
@@ -250,6 +268,67 @@ TEST_P(Loops, BecomeFewKernels) {
   for (int call = 0; call < 2; ++call) f(GetParam().inputs(70, 24));
   EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
   EXPECT_LE(f.report().kernels, GetParam().most_kernels) << f.explain();
+}
+
+TEST(LargeLoops, OfIndependentStepsStayParallelKernels) {
+  auto each = [](const at::Tensor& x) {
+    at::Tensor out = at::empty_like(x);
+    for (int64_t i = 0; i < x.size(0); ++i)
+      out.select(0, i).copy_((x.select(0, i) * 2).sin() - x.select(0, i));
+    return out;
+  };
+  auto small = compile(each, at_once()), large = compile(each, at_once());
+  for (int call = 0; call < 3; ++call) {
+    at::Tensor x = at::randn({8, 100}), y = at::randn({8, 40000});
+    EXPECT_TRUE(at::allclose(small(x), each(x)));
+    EXPECT_TRUE(at::allclose(large(y), each(y)));
+  }
+  EXPECT_EQ(small.report().kernels, 1);
+  EXPECT_GT(large.report().kernels, 1);
+}
+
+TEST(LargeLoops, ATileMakesASharedRowItself) {
+  auto solve = [](const at::Tensor& x, const at::Tensor& h) {
+    at::Tensor W = x.clone();
+    for (int64_t i = 0; i + 1 < W.size(1); ++i) {
+      at::Tensor row = h.select(0, i) / h.select(0, i).select(0, i);
+      W.sub_(W.select(1, i).clone().unsqueeze(1) * (row / (row.abs() + 2)));
+    }
+    return W;
+  };
+  auto f = compile(solve, at_once());
+  for (int call = 0; call < 3; ++call) {
+    at::Tensor x = at::randn({2000, 60}), h = at::rand({60, 60}) + 0.1;
+    EXPECT_TRUE(same(f(x, h), solve(x, h)));
+  }
+  EXPECT_LE(f.report().kernels, 2) << f.explain();
+}
+
+TEST(LargeLoops, WithoutAParallelAxisAreUnrolledAgain) {
+  auto diffuse = [](const at::Tensor& x) {
+    at::Tensor u = x.clone();
+    for (int64_t i = 0; i < 9; ++i)
+      u.slice(0, 1, -1).add_((u.slice(0, 2) + u.slice(0, 0, -2)) * 0.25);
+    return u;
+  };
+  auto f = compile(diffuse, at_once());
+  for (int call = 0; call < 3; ++call) {
+    at::Tensor x = at::randn({100000});
+    EXPECT_TRUE(same(f(x), diffuse(x)));
+  }
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+}
+
+TEST(LargeLoops, ShareKernelsBetweenSizes) {
+  auto f = compile(gptq_of_three, at_once());
+  for (int64_t rows : {70, 70, 200, 200})
+    for (int64_t steps : {24, 9, 33}) {
+      at::Tensor W = at::randn({rows, steps}), scale = at::rand({rows}) + 0.5;
+      at::Tensor H = at::randn({steps, steps}).triu() * 0.1 + at::eye(steps);
+      f(W, H, scale);
+    }
+  EXPECT_EQ(f.report().records, 6);
+  EXPECT_LE(f.report().kernels_compiled, 2);
 }
 
 TEST_P(Loops, AnyNumberOfRowsAndSteps) {
