@@ -218,8 +218,11 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
     out.source = "random token ids";
     out.warning =
         "calibrated with random token ids, which are far from any text: the model will be worse "
-        "than "
-        "it need be; give token ids of real text with --calibration FILE";
+        "than it need be; " +
+        (model.word_piece
+             ? (model_folder / "vocab.txt").string() +
+                   " is missing: copy it there from where the model comes, so that text can be used"
+             : std::string("give token ids of real text with --calibration FILE"));
   } else if (model.word_piece) {
     samples =
         samples_of_text(lines_of(read_file(options.file)), options.samples, length, model_folder);

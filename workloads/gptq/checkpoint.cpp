@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 
 #include "workloads/gptq/checksum.h"
 #include "workloads/gptq/error.h"
@@ -46,11 +47,13 @@ Checkpoint::Checkpoint(fs::path folder) : folder_(std::move(folder)) {
                     (fs::exists(folder_) ? " is not a folder" : " does not exist") +
                     "; expected a model's folder, with config.json and safetensors files");
   }
-  const bool sharded = fs::exists(folder_ / kIndex);
-  if (!sharded && !fs::exists(folder_ / kSingle)) {
+  std::error_code error;  // a folder that may not be looked into
+  const bool sharded = fs::exists(folder_ / kIndex, error);
+  if (!error && !sharded && !fs::exists(folder_ / kSingle, error) && !error) {
     throw GptqError(folder_.string() + " holds neither " + kIndex + " nor " + kSingle +
                     "; weights in other forms must be saved as safetensors first");
   }
+  if (error) throw GptqError(folder_.string() + " cannot be read: " + error.message());
   const lab::Safetensors listed = lab::read_checkpoint(folder_);
   if (sharded) {
     const std::set<std::string> shards = shards_of(folder_ / kIndex);

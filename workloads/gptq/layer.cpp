@@ -66,6 +66,33 @@ void check_tensors(const std::string& name, const at::Tensor& weight, const Hess
     fail(name, "no calibration inputs; give it at least one sample, better some thousand tokens");
 }
 
+constexpr int64_t kWholeMatmul = 512;  ///< rows below which a triangle's zeros cost little
+
+/// out = a b, where a is upper triangular; by halves, so that its zeros are not multiplied.
+void upper_times(const at::Tensor& a, const at::Tensor& b, at::Tensor out) {
+  const int64_t n = a.size(0), half = n / 2;
+  if (n <= kWholeMatmul) {
+    at::mm_out(out, a, b);
+    return;
+  }
+  upper_times(a.slice(0, 0, half).slice(1, 0, half), b.slice(0, 0, half), out.slice(0, 0, half));
+  out.slice(0, 0, half).addmm_(a.slice(0, 0, half).slice(1, half), b.slice(0, half));
+  upper_times(a.slice(0, half).slice(1, half), b.slice(0, half), out.slice(0, half));
+}
+
+/// out = x c, where c is upper triangular.
+void times_upper(const at::Tensor& x, const at::Tensor& c, at::Tensor out) {
+  const int64_t n = c.size(0), half = n / 2;
+  if (n <= kWholeMatmul) {
+    at::mm_out(out, x, c);
+    return;
+  }
+  const at::Tensor first = x.slice(1, 0, half), second = x.slice(1, half);
+  times_upper(first, c.slice(0, 0, half).slice(1, 0, half), out.slice(1, 0, half));
+  times_upper(second, c.slice(0, half).slice(1, half), out.slice(1, half));
+  out.slice(1, half).addmm_(first, c.slice(0, 0, half).slice(1, half));
+}
+
 /// Replaces an upper triangular matrix (with zeros below) by its inverse. By halves, so that nearly
 /// all of the work is matmuls: [A B; 0 C] becomes [A' -A' B C'; 0 C'], where ' is the inverse.
 void invert_upper(const at::Tensor& r) {
@@ -79,7 +106,9 @@ void invert_upper(const at::Tensor& r) {
                    b = r.slice(0, 0, half).slice(1, half), c = r.slice(0, half).slice(1, half);
   invert_upper(a);
   invert_upper(c);
-  b.copy_(a.matmul(b).matmul(c).neg_());
+  const at::Tensor product = at::empty({half, n - half}, r.options());
+  upper_times(a, b, product);
+  times_upper(product.neg_(), c, b);
 }
 
 /// The upper Cholesky factor of h's inverse, or nothing if h is not positive definite in its

@@ -66,7 +66,9 @@ void write_index(const fs::path& out, const std::map<std::string, std::string>& 
 int64_t copy_companions(const fs::path& model, const fs::path& out) {
   int64_t count = 0;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(model)) {
+  // Folders that may not be looked into hold nothing that a reader of the model needs.
+  constexpr auto kSkip = fs::directory_options::skip_permission_denied;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(model, kSkip)) {
     const fs::path relative = entry.path().lexically_relative(model);
     if (relative.string().starts_with('.') || relative.string().find("/.") != std::string::npos)
       continue;

@@ -6,26 +6,24 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cstddef>
 #include <map>
 #include <memory>
-#include <regex>
-#include <set>
 #include <utility>
 
-#include "lab/safetensors_writer.h"
 #include "workloads/gptq/architecture.h"
 #include "workloads/gptq/checkpoint.h"
 #include "workloads/gptq/checksum.h"
 #include "workloads/gptq/output.h"
 #include "workloads/gptq/pack.h"
+#include "workloads/gptq/quantize_shards.h"
+#include "workloads/gptq/quantize_targets.h"
 
 namespace graft::workloads::gptq {
 namespace {
 
 using at::Tensor;
 using Clock = std::chrono::steady_clock;
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -44,12 +42,15 @@ class Quantizer {
       : options_(options),
         source_(options.model),
         model_(read_architecture(source_)),
-        targets_(targeted(*model_, options.targets)),
+        targets_(*model_, options.targets),
+        shards_(source_, targets_, model_->layers),
         calibration_(read_calibration(options.calibration, *model_, options.model)) {
     for (int64_t layer = 0; layer < model_->layers; ++layer) {
       for (const LinearSpec& linear : model_->linears(layer)) {
-        if (targets_.contains(linear.module))
-          check_settings(linear.module, options.settings, linear.columns);
+        if (!targets_.contains(linear.module)) continue;
+        check_settings(linear.module, options.settings, linear.columns);
+        grouped_ =
+            grouped_ || (options.settings.group > 0 && linear.columns > options.settings.group);
       }
     }
     report_.memory = memory_need(*model_, calibration_, options.settings);
@@ -65,6 +66,7 @@ class Quantizer {
   QuantizeReport run() {
     const Clock::time_point start = Clock::now();
     Workspace workspace(options_.out, identity());
+    warn();
     if (!workspace.has_layer(0)) check_weights();
     embed();
     for (int64_t layer = 0; layer < model_->layers; ++layer) run_layer(layer, workspace);
@@ -84,7 +86,7 @@ class Quantizer {
     uint32_t ids = 0, modules = 0;
     for (const Tensor& batch : calibration_.batches)
       ids = crc32(batch.const_data_ptr(), batch.nbytes(), ids);
-    for (const std::string& module : targets_)
+    for (const std::string& module : targets_.modules())
       modules = crc32(module.data(), module.size(), modules);
     const Settings& s = options_.settings;
     return {{"format", 1},
@@ -97,6 +99,25 @@ class Quantizer {
             {"targets", crc_text(modules)},
             {"calibration", crc_text(ids)},
             {"source", source_.identity()}};
+  }
+
+  // Before the work, which may take hours.
+  void warn() {
+    const Settings& s = options_.settings;
+    if (!calibration_.warning.empty()) report_.warnings.push_back(calibration_.warning);
+    if (s.act_order && grouped_) {
+      report_.warnings.emplace_back(
+          "--act-order with groups writes weight_g_idx, which compressed-tensors 0.20 and what "
+          "builds on it refuse (older versions read it); --group -1 gives a form that all read");
+    }
+    if (!s.symmetric) {
+      report_.warnings.emplace_back(
+          "--asym writes packed zero points, which compressed-tensors reads, but transformers 5 "
+          "does not load; --sym gives a form that both read");
+    }
+    for (const std::string& warning : report_.warnings) {
+      if (options_.warning) options_.warning(warning);
+    }
   }
 
   void check_weights() const {
@@ -120,6 +141,7 @@ class Quantizer {
     const lab::Safetensors tensors = source_.read(source_.names(model_->prefix(layer)));
     const std::unique_ptr<Layer> weights = model_->read_layer(tensors, layer);
     for (Tensor& hidden : reference_) hidden = weights->forward(hidden, {});
+    const std::string shard = shards_.name(layer);
     LayerReport report;
     if (workspace.has_layer(layer)) {
       report = workspace.report(layer);
@@ -127,9 +149,9 @@ class Quantizer {
     } else {
       report.layer = layer;
       const NamedTensors packed = quantize(layer, *weights, report);
-      write_layer(tensors, packed, workspace.working(shard_name(layer)));
+      shards_.write_layer(workspace.working(shard), tensors, packed);
       report.seconds = seconds_since(start);
-      workspace.finish_layer(report, shard_name(layer));
+      workspace.finish_layer(report, shard);
     }
     for (size_t i = 0; i < hidden_.size(); ++i) {
       progress(layer, 0.9 + 0.1 * static_cast<double>(i) / static_cast<double>(hidden_.size()),
@@ -141,7 +163,7 @@ class Quantizer {
                         "in fp32?");
       }
     }
-    note_layer(layer, workspace.finished(shard_name(layer)));
+    shards_.note_layer(layer, workspace.finished(shard));
     if (options_.layer_done) options_.layer_done(report, model_->layers);
     report_.layers.push_back(std::move(report));
   }
@@ -171,6 +193,10 @@ class Quantizer {
                                 result.dead_columns, result.dampening, result.times,
                                 crc_text(crc32(weight))});
       weights.weight(linear.key) = std::move(weight);
+      // It keeps its factor, another matrix of its size, for layers of the same inputs.
+      if (std::none_of(linears.begin() + static_cast<std::ptrdiff_t>(i) + 1, linears.end(),
+                       [&](const LinearSpec& other) { return other.inputs == linear.inputs; }))
+        hessians.erase(linear.inputs);
       for (auto& [name, tensor] : tensors_of(packed, linear.module)) out.emplace_back(name, tensor);
     }
     return out;
@@ -207,27 +233,21 @@ class Quantizer {
   void finish(Workspace& workspace) {
     progress(model_->layers, 0, "the rest of the model");
     report_.similarity = similarity();
-    const std::string rest = shard_name(model_->layers);
-    write_rest(workspace.working(rest));
-    std::vector<std::string> names;
-    for (int64_t i = 0; i <= model_->layers; ++i) names.push_back(shard_name(i));
-    workspace.publish(names);
+    shards_.write_rest(workspace.working(shards_.name(model_->layers)));
+    workspace.publish(shards_.names());
     copy_companions(options_.model, options_.out);
-    write_index(options_.out, shards_, report_.bytes);
+    write_index(options_.out, shards_.places(), shards_.bytes().written);
     write_config(options_.model, options_.out,
-                 quantization_config(options_.settings, ignored(), scattered_));
+                 quantization_config(options_.settings, targets_.ignored(), shards_.scattered()));
     workspace.remove();
     report_.architecture = model_->type;
     report_.samples = calibration_.samples;
     report_.tokens = calibration_.tokens;
     report_.calibration = calibration_.source;
-    if (!calibration_.warning.empty()) report_.warnings.push_back(calibration_.warning);
-    if (scattered_) {
-      report_.warnings.emplace_back(
-          "--act-order with groups writes weight_g_idx, which compressed-tensors 0.20 and what "
-          "builds "
-          "on it refuse (older versions read it); --group -1 gives a form that all read");
-    }
+    report_.source_bytes = shards_.bytes().source;
+    report_.bytes = shards_.bytes().written;
+    report_.linears_source_bytes = shards_.bytes().linears_source;
+    report_.linears_bytes = shards_.bytes().linears_written;
     if (compiled_) {
       compiled_->wait();
       report_.compiled = compiled_->report();
@@ -254,14 +274,14 @@ class Quantizer {
   const QuantizeOptions& options_;
   const Checkpoint source_;
   const std::unique_ptr<Architecture> model_;
-  const std::set<std::string> targets_;
+  const Targets targets_;
+  Shards shards_;
+  bool grouped_ = false;  // some layer has more than one group a row
   const Calibration calibration_;
   std::unique_ptr<graft::Compiled<decltype(&quantize_block)>> compiled_;
   QuantizeBlock process_;
   std::vector<Tensor> hidden_;     // of each batch, after the quantised layers so far
   std::vector<Tensor> reference_;  // of the first batches, after the original layers so far
-  std::map<std::string, std::string> shards_;
-  bool scattered_ = false;  // some layer's groups are not runs of columns
   QuantizeReport report_;
 };
 

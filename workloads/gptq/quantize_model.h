@@ -28,6 +28,8 @@ struct QuantizeOptions {
   bool compiled = true;  ///< quantize_block through graft::compile, rather than eagerly
   /// Bytes that may be taken; -1: what the system has. More than that is an error ahead.
   int64_t available_memory = -1;
+  /// Called before the work begins, with what a user should know. May be empty.
+  std::function<void(const std::string& text)> warning;
   /// Called often: the layer at hand (the number of layers: what comes after them), the part of it
   /// that is done, 0 to 1, and what is being done. May be empty.
   std::function<void(int64_t layer, double done, const std::string& what)> progress;
