@@ -122,7 +122,9 @@ void add_gptq(CLI::App& app) {
       ->required();
   command->add_option("--layers", options->choice.layers, "Of the model (default: the scenario's)")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--runs", options->runs, "Timed passes of eager, and of compiled when warm")
+  command
+      ->add_option("--runs", options->runs,
+                   "Timed passes of eager, and of compiled when warm (default 3)")
       ->check(CLI::Range(1, 1000));
   command
       ->add_option("--tokens", options->choice.tokens,
@@ -132,7 +134,8 @@ void add_gptq(CLI::App& app) {
   command->add_option("--model", options->choice.model,
                       "MiniLM's folder, or where the small decoder is or shall be");
   command->add_flag("--small", options->choice.small, "Tiny sizes: to try the command");
-  command->add_option("--threads", options->threads, "ATen's threads")->check(CLI::Range(1, 1024));
+  command->add_option("--threads", options->threads, "ATen's threads (default: its choice)")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--no-color", options->no_color,
                     "Plain text on a terminal too; NO_COLOR does the same");
   command->callback([options] {

@@ -2,21 +2,16 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
-#include <fcntl.h>
 #include <graft/pool.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 
+#include "cli/child.h"
 #include "cli/gptq_measure.h"
 #include "cli/gptq_numerics.h"
 #include "lab/memory/sentinel.h"
@@ -26,8 +21,6 @@ namespace graft::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kResultFd = 3;
 
 /// Both allocators that tensors may come from.
 json run_sentinels() {
@@ -60,7 +53,7 @@ json run_here(const GptqStep& step) {
 }
 
 void run_child(const std::string& text) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would stop it, or read what it finds
+  end_with_parent();
   const json spec = json::parse(text);
   const GptqStep step{spec.at("what"), gptq_choice_from(spec.at("choice")), spec.at("runs"),
                       spec.at("threads")};
@@ -72,24 +65,7 @@ void run_child(const std::string& text) {
   } catch (const std::exception& error) {
     result["error"] = error.what();
   }
-  const std::string out = result.dump();
-  for (size_t at = 0; at < out.size();) {
-    const ssize_t wrote = write(kResultFd, out.data() + at, out.size() - at);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) throw std::runtime_error("the process that asked for the step has gone");
-    at += static_cast<size_t>(wrote);
-  }
-}
-
-std::string read_all(int from) {
-  std::string out;
-  char buffer[1 << 14];
-  for (;;) {
-    const ssize_t got = read(from, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return out;
-    out.append(buffer, static_cast<size_t>(got));
-  }
+  answer_parent(result.dump());
 }
 
 }  // namespace
@@ -101,36 +77,14 @@ json run_gptq_step(const GptqStep& step) {
       {"runs", step.runs},
       {"threads",
        step.threads}}.dump();
-  int result[2];
-  if (pipe2(result, O_CLOEXEC) != 0)
-    throw std::runtime_error(std::string("no pipe for a process: ") + std::strerror(errno));
-  const pid_t child = fork();
-  if (child == 0) {
-    if (result[1] == kResultFd)
-      fcntl(kResultFd, F_SETFD, 0);
-    else
-      dup2(result[1], kResultFd);
-    execl("/proc/self/exe", "graft", "gptq-child", spec.c_str(), nullptr);
-    _exit(127);
-  }
-  close(result[1]);
-  if (child < 0) {
-    close(result[0]);
-    throw std::runtime_error(std::string("no process for a step: ") + std::strerror(errno));
-  }
-  const std::string text = read_all(result[0]);
-  close(result[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const ChildEnd ended = run_child_process("gptq-child", spec);
   const std::string what = "gptq, the process of '" + step.what + "' ";
-  if (WIFSIGNALED(status))
-    throw std::runtime_error(what + "was ended by signal " + std::to_string(WTERMSIG(status)) +
-                             " (" + strsignal(WTERMSIG(status)) +
-                             "); if memory ran out, give fewer --layers or --tokens");
-  const json answer = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (WEXITSTATUS(status) != 0 || !answer.is_object())
-    throw std::runtime_error(what + "ended with code " + std::to_string(WEXITSTATUS(status)) +
+  if (ended.signal != 0)
+    throw std::runtime_error(what + "was ended by " + ended.signal_text() +
+                             "; if memory ran out, give fewer --layers or --tokens");
+  const json answer = json::parse(ended.answer, nullptr, /*allow_exceptions=*/false);
+  if (ended.code != 0 || !answer.is_object())
+    throw std::runtime_error(what + "ended with code " + std::to_string(ended.code) +
                              " and without a result; its main must return graft::run_command()");
   if (answer.contains("error"))
     throw std::runtime_error("gptq, " + step.what + ": " + answer["error"].get<std::string>());

@@ -88,7 +88,9 @@ GptqScenario decoder_scenario(const GptqChoice& choice) {
   const Tensor ids =
       windows(decoder::tiny_text(settings).train, settings.context, tokens / settings.context);
   GptqScenario out;
-  out.about = "a decoder of " + std::to_string(settings.layers) + " layers and " +
+  out.layers = settings.layers;
+  out.about = "a decoder of " + std::to_string(settings.layers) +
+              (settings.layers == 1 ? " layer and " : " layers and ") +
               std::to_string(settings.hidden) + " hidden units, trained here on real text, " +
               std::to_string(ids.numel()) + " calibration tokens of it";
   if (choice.small) out.settings.group = 32, out.settings.block = 16;

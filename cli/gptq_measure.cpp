@@ -70,6 +70,7 @@ json head_of(const GptqScenario& scenario) {
   const workloads::gptq::Settings& s = scenario.settings;
   return {{"scenario", scenario.name},
           {"about", scenario.about},
+          {"layers", scenario.layers},
           {"linears", scenario.linears},
           {"settings",
            {{"bits", s.bits},

@@ -105,6 +105,28 @@ class LayerCheck {
   json where_ = json::array();
 };
 
+/// What Graft's work costs, plan by plan: its report knows of the newest plan alone. Of a function
+/// that is compiled in the call that records it.
+class PlanCosts {
+ public:
+  void after_call(const Report& report) {
+    if (report.records == plans_) return;
+    plans_ = report.records;
+    plan_ms_ += report.record_ms;
+    compile_ms_ += report.compile_ms;
+  }
+  json result(const Report& report) const {
+    return {{"plans", plans_},
+            {"kernels_compiled", report.kernels_compiled},
+            {"plan_ms", plan_ms_},
+            {"compile_ms", compile_ms_}};
+  }
+
+ private:
+  int64_t plans_ = 0;
+  double plan_ms_ = 0, compile_ms_ = 0;
+};
+
 bool agree(const json& tokens) {
   return tokens.at("matches") == tokens.at("positions");
 }
@@ -117,7 +139,12 @@ json check_gptq_numerics(const GptqChoice& choice, const GptqScenario& scenario,
   options.async = false;
   options.race = false;
   const auto compiled = graft::compile(quantize_block, options);
-  const QuantizeBlock process = compiled;
+  PlanCosts costs;
+  const QuantizeBlock process = [&](const auto&... arguments) {
+    auto out = compiled(arguments...);
+    costs.after_call(compiled.report());
+    return out;
+  };
   progress.begin("both ways, layer by layer");
   LayerCheck check(scenario, process, progress);
   scenario.run([&](const GptqGroup& group) { return check(group); });
@@ -139,6 +166,7 @@ json check_gptq_numerics(const GptqChoice& choice, const GptqScenario& scenario,
   }
   const Report report = compiled.report();
   out["counters"] = gptq_counters(report);
+  out["code_generation"] = costs.result(report);
   out["passed"] = passed && report.plan_hits > 0;
   if (report.plan_hits == 0)
     out["where"].push_back(

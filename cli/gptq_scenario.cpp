@@ -74,6 +74,7 @@ GptqScenario qwen_scenario(const GptqChoice& choice) {
     groups.push_back({ffn, {{at + "mlp.down_proj", "down", hidden}}});
   }
   GptqScenario out;
+  out.layers = layers;
   out.about = std::to_string(layers) + (layers == 1 ? " layer" : " layers") +
               " of Qwen2.5-3B's shapes" + (choice.small ? ", made small" : "") +
               ", seeded weights, " + std::to_string(tokens) + " seeded calibration tokens";
@@ -90,6 +91,7 @@ GptqScenario block_scenario(const GptqChoice& choice, int64_t block) {
   for (int64_t i = 0; i < layers; ++i)
     groups.push_back({size, {{"layer " + std::to_string(i), "square", choice.small ? 16 : size}}});
   GptqScenario out;
+  out.layers = layers;
   out.about = "a seeded linear layer of " + std::to_string(size) + " inputs in blocks of " +
               std::to_string(block) + " columns, " + std::to_string(tokens) +
               " seeded calibration tokens";
@@ -169,6 +171,7 @@ GptqScenario minilm_scenario(const GptqChoice& choice) {
     return out;
   };
   GptqScenario out;
+  out.layers = layers;
   out.about = std::to_string(layers) + " of " + std::to_string(all) +
               " layers of all-MiniLM-L6-v2, pretrained weights, " + std::to_string(rows * kLength) +
               " calibration tokens of real text";

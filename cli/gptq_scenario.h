@@ -48,6 +48,7 @@ struct GptqScenario {
   std::string name;
   std::string about;  ///< one line: shapes, weights, calibration inputs
   workloads::gptq::Settings settings;
+  int64_t layers = 0;  ///< of the model
   int64_t linears = 0;
   double work = 0;  ///< sum of work_of over its linears
   /// Hands over each group once. Only what one group needs is in memory with a seeded scenario.

@@ -33,6 +33,10 @@ std::string percent(double share) {
   return lab::number(100 * share) + " %";
 }
 
+std::string counted(int64_t n, const std::string& what) {
+  return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
+}
+
 std::string times(double a, double b) {
   return b > 0 ? lab::number(a / b) + "x" : "-";
 }
@@ -44,10 +48,12 @@ Part whole_part(const GptqFindings& found) {
            {}};
   const auto add = [&](const std::string& name, const json& statistics) {
     const json& s = statistics.at("total_ms");
-    out.rows.push_back({name, ms(s["mean"]), ms(s["stddev"]), percent(s["cv"]), ms(s["min"]),
-                        ms(s["max"]), ms(s["p50"]), ms(s["p90"]), ms(s["p99"]),
-                        ms(statistics.at("outside_blas_ms").at("mean")),
-                        ms(statistics.at("hessian_ms").at("mean"))});
+    std::vector<std::string> row{name, ms(s["mean"])};
+    for (const char* key : {"stddev", "cv", "min", "max", "p50", "p90", "p99"})
+      row.push_back(s["runs"] == 1 ? "-" : std::string(key) == "cv" ? percent(s[key]) : ms(s[key]));
+    row.push_back(ms(statistics.at("outside_blas_ms").at("mean")));
+    row.push_back(ms(statistics.at("hessian_ms").at("mean")));
+    out.rows.push_back(std::move(row));
   };
   if (!found.baseline.is_null()) add("eager", found.baseline.at("statistics"));
   if (!found.compiled.is_null()) {
@@ -67,8 +73,8 @@ std::string shape_of(const json& row) {
 /// Of one variant: where a layer's time goes.
 Part shares_part(const std::string& name, const json& statistics) {
   Part out{"A layer of each kind, " + name + ", ms",
-           {"layers", "shape", "whole step", "quantize_block", "Cholesky", "update matmuls", "other",
-            "Hessian, apart"},
+           {"layers", "shape", "whole step", "quantize_block", "Cholesky", "update matmuls",
+            "other", "Hessian, apart"},
            {}};
   for (const json& row : statistics.at("kinds")) {
     const json& share = row.at("share");
@@ -129,12 +135,27 @@ std::string memory_change(const json& baseline, const json& compiled, const char
   return out.str();
 }
 
+/// What planning and the code generator took, in the numerical check's process: there plans are
+/// made one after the other, in the calls that record them. Beside it, where known, one layer's
+/// time.
+std::string code_generation_text(const GptqFindings& found) {
+  const json& cost = found.numerics.at("code_generation");
+  const double plan = cost.at("plan_ms"), compile = cost.at("compile_ms");
+  std::string out = "Planning and the code generator took " + lab::number(plan + compile) +
+                    " ms for " + counted(cost.at("plans").get<int64_t>(), "plan") + " with " +
+                    counted(cost.at("kernels_compiled").get<int64_t>(), "kernel") + " (" +
+                    lab::number(plan) + " and " + lab::number(compile) + ")";
+  if (found.baseline.is_null()) return out + '.';
+  const double pass = found.baseline.at("statistics").at("total_ms").at("mean");
+  const double layer = pass / found.baseline.at("layers").get<double>();
+  return out + ", " + percent((plan + compile) / layer) + " of the " + lab::number(layer) +
+         " ms that one of the model's layers takes eagerly.";
+}
+
 void add_compiled(const GptqFindings& found, std::vector<Part>& out) {
   const json& compiled = found.compiled;
   const json& counters = compiled.at("counters");
-  const auto count = [&](const char* key) {
-    return std::to_string(counters.at(key).get<int64_t>());
-  };
+  const auto count = [&](const char* key) { return counters.at(key).get<int64_t>(); };
   const double warm = compiled.at("statistics").at("total_ms").at("mean");
   const double overhead = compiled.at("compile_overhead_ms");
   std::string cost = overhead > 0
@@ -152,11 +173,13 @@ void add_compiled(const GptqFindings& found, std::vector<Part>& out) {
   }
   out.push_back({cost, {}, {}});
   const std::string reason = counters.at("reason");
-  out.push_back({"Counters: " + count("graphs") + " graphs, " + count("breaks") + " breaks, " +
-                     count("calls") + " calls, " + count("records") + " recorded, " +
-                     count("plan_hits") + " by compiled code; " + count("kernels") +
-                     " kernels in the newest plan, " + count("kernels_compiled") +
-                     " compiled in all; verdict " + counters.at("verdict").get<std::string>() +
+  out.push_back({"Counters: " + counted(count("graphs"), "graph") + ", " +
+                     counted(count("breaks"), "break") + ", " + counted(count("calls"), "call") +
+                     ", " + std::to_string(count("records")) + " recorded, " +
+                     std::to_string(count("plan_hits")) + " by compiled code; " +
+                     counted(count("kernels"), "kernel") + " in the newest plan, " +
+                     std::to_string(count("kernels_compiled")) + " compiled in all; verdict " +
+                     counters.at("verdict").get<std::string>() +
                      (reason.empty() ? "" : " (" + reason + ")") + ".",
                  {},
                  {}});
@@ -220,6 +243,7 @@ std::vector<Part> parts_of(const GptqFindings& found) {
   if (baseline) out.push_back(shares_part("eager", found.baseline.at("statistics")));
   if (compiled) out.push_back(shares_part("compiled, warm", found.compiled.at("statistics")));
   if (compiled) add_compiled(found, out);
+  if (!found.numerics.is_null()) out.push_back({code_generation_text(found), {}, {}});
   if (baseline || compiled) out.push_back(memory_part(found));
   if (baseline && compiled)
     out.push_back({"Compiled against eager: allocated " +

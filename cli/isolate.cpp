@@ -2,21 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
-#include <chrono>
-#include <csignal>
-#include <cstring>
-#include <iostream>
 #include <memory>
 
+#include "cli/child.h"
 #include "cli/measure_case.h"
 #include "cli/usage.h"
 
@@ -24,8 +16,6 @@ namespace graft::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kResultFd = 3;
 
 json spec_of(const Case& c, const std::string& variant, const BenchOptions& o) {
   const lab::MeasureOptions m = o.measuring();
@@ -57,7 +47,7 @@ void pin(int threads) {
 }
 
 void run_child(const std::string& text) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would stop it, or read what it finds
+  end_with_parent();
   const json spec = json::parse(text);
   BenchOptions o;
   o.seed = spec["seed"], o.small = spec["small"];
@@ -82,43 +72,7 @@ void run_child(const std::string& text) {
     row.error = std::string(error.what()).substr(0, std::string(error.what()).find('\n'));
     run.rows.push_back(row);
   }
-  const std::string out = lab::to_json(run).dump();
-  for (size_t at = 0; at < out.size();) {
-    const ssize_t wrote = write(kResultFd, out.data() + at, out.size() - at);
-    if (wrote <= 0) throw std::runtime_error("the process that asked for the row has gone");
-    at += static_cast<size_t>(wrote);
-  }
-}
-
-struct Ended {
-  std::string text;
-  bool timeout = false;
-  int status = 0;
-};
-
-/// Reads to the end, or kills at the time-out.
-Ended wait_for(pid_t child, int from, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  Ended out;
-  char buffer[1 << 14];
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    pollfd ready{from, POLLIN, 0};
-    const int polled = poll(&ready, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
-    if (polled < 0 && errno == EINTR) continue;
-    if (polled == 0) {
-      out.timeout = true;
-      kill(child, SIGKILL);
-      break;
-    }
-    const ssize_t got = read(from, buffer, sizeof buffer);
-    if (got <= 0) break;
-    out.text.append(buffer, static_cast<size_t>(got));
-  }
-  while (waitpid(child, &out.status, 0) < 0 && errno == EINTR) {
-  }
-  return out;
+  answer_parent(lab::to_json(run).dump());
 }
 
 }  // namespace
@@ -132,39 +86,20 @@ lab::Row measure_in_process(const Case& c, const std::string& variant,
   row.variant = variant;
   row.threads = at::get_num_threads();
   row.isolated = true;
-  int result[2];
-  if (pipe2(result, O_CLOEXEC) != 0)
-    throw std::runtime_error(std::string("no pipe for a process: ") + std::strerror(errno));
-  const pid_t child = fork();
-  if (child == 0) {
-    if (result[1] == kResultFd)
-      fcntl(kResultFd, F_SETFD, 0);
-    else
-      dup2(result[1], kResultFd);
-    execl("/proc/self/exe", "graft", "bench-child", spec.c_str(), nullptr);
-    _exit(127);
-  }
-  close(result[1]);
-  if (child < 0) {
-    close(result[0]);
-    throw std::runtime_error(std::string("no process for a variant: ") + std::strerror(errno));
-  }
-  const Ended ended = wait_for(child, result[0], options.timeout);
-  close(result[0]);
+  const ChildEnd ended = run_child_process("bench-child", spec, options.timeout);
   if (ended.timeout) {
     row.status = lab::Status::Timeout;
     row.error = "took longer than " + std::to_string(static_cast<int>(options.timeout)) +
                 " s; give it more with --timeout";
-  } else if (WIFSIGNALED(ended.status)) {
+  } else if (ended.signal != 0) {
     row.status = lab::Status::Crashed;
-    row.error = std::string("ended by signal ") + std::to_string(WTERMSIG(ended.status)) + " (" +
-                strsignal(WTERMSIG(ended.status)) + ")";
-  } else if (WEXITSTATUS(ended.status) != 0) {
+    row.error = "ended by " + ended.signal_text();
+  } else if (ended.code != 0) {
     row.status = lab::Status::Failed;
-    row.error = "its process ended with code " + std::to_string(WEXITSTATUS(ended.status));
+    row.error = "its process ended with code " + std::to_string(ended.code);
   } else {
     try {
-      const lab::Run run = lab::run_from_json(json::parse(ended.text), "a variant's process");
+      const lab::Run run = lab::run_from_json(json::parse(ended.answer), "a variant's process");
       const lab::Row& got = run.rows.at(0);
       if (got.status == lab::Status::Ok) return got;
       row.status = got.status, row.error = got.error;

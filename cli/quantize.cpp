@@ -32,19 +32,20 @@ using workloads::gptq::LinearReport;
 using workloads::gptq::QuantizeOptions;
 using workloads::gptq::QuantizeReport;
 
-constexpr const char* kNotes =
-    "MODEL_DIR holds config.json (model_type bert, llama or qwen2) and model.safetensors, or "
-    "shards "
-    "with their index.\nOut come safetensors in compressed-tensors' pack-quantized form. Layers "
-    "that "
-    "are done are kept: the same command\ngoes on where an earlier run ended.";
-constexpr const char* kCalibrationHelp =
-    "Calibration samples. bert: a text file, a sample a line. llama, qwen2: a .json file of token "
-    "ids (a list of lists, one list, or \"input_ids\"), or a text file of ids, a sample a line; "
-    "with "
-    "a vocabulary of 256, any other file's bytes. Without it: built-in sentences (bert), random "
-    "ids "
-    "(others)";
+constexpr const char* kNotes = R"(MODEL_DIR holds config.json (model_type bert, llama or qwen2) and
+model.safetensors, or shards with their index. Out come safetensors in
+compressed-tensors' pack-quantized form. Layers that are done are kept: the
+same command goes on where an earlier run ended.
+
+--calibration takes, for
+  bert           a text file, a sample a line
+  llama, qwen2   a .json file of token ids (a list of lists, one list, or an
+                 object with "input_ids"), or a text file of ids, a sample a
+                 line; with a vocabulary of 256, any other file's bytes
+Without it: 40 built-in sentences (bert), random ids (the others). For models
+that are to be used, give text of their kind.
+
+All of it: docs/quantizing.md)";
 
 struct Arguments {
   QuantizeOptions options;
@@ -60,13 +61,19 @@ class LayerLog {
 
   void at(int64_t layer, double done, const std::string& what) {
     if (!terminal_) return;
-    std::cerr << "\r\x1b[Klayer " << layer << ": " << what << ", " << static_cast<int>(100 * done)
-              << " %" << std::flush;
+    std::cerr << "\r\x1b[K";
+    if (layers_ > 0 && layer > layers_)
+      std::cerr << what;
+    else
+      std::cerr << "layer " << layer << ": " << what << ", " << static_cast<int>(100 * done)
+                << " %";
+    std::cerr << std::flush;
   }
 
   void layer_done(const LayerReport& report, int64_t layers) {
     ++done_;
     clear();
+    layers_ = layers;
     const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
     std::cerr << "layer " << report.layer + 1 << '/' << layers << ": loss "
               << number(report.loss());
@@ -84,6 +91,13 @@ class LayerLog {
     std::cerr << '\n';
   }
 
+  /// After an error: what is not lost.
+  void kept() const {
+    if (done_ > 0)
+      std::cerr << "graft: " << done_ << " of " << layers_
+                << " layers are done and kept; the same command goes on from there.\n";
+  }
+
   void clear() const {
     if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
   }
@@ -92,7 +106,7 @@ class LayerLog {
   using Clock = std::chrono::steady_clock;
   const bool terminal_;
   const Clock::time_point start_ = Clock::now();
-  int64_t done_ = 0, quantised_ = 0;
+  int64_t done_ = 0, layers_ = 0, quantised_ = 0;
   double taken_up_ = 0;  // seconds until the last layer of an earlier run was taken up
 };
 
@@ -147,12 +161,17 @@ void print_linears(const QuantizeReport& report, bool color) {
 }
 
 void print_summary(const QuantizeReport& report, const Arguments& given, bool color) {
-  int64_t linears = 0, resumed = 0;
+  const auto& settings = given.options.settings;
+  int64_t linears = 0, resumed = 0, raised = 0;
+  double dampening = 0;
   for (const LayerReport& layer : report.layers) {
     linears += static_cast<int64_t>(layer.linears.size());
     resumed += layer.resumed ? 1 : 0;
+    for (const LinearReport& linear : layer.linears) {
+      raised += linear.dampening > settings.dampening ? 1 : 0;
+      dampening = std::max(dampening, linear.dampening);
+    }
   }
-  const auto& settings = given.options.settings;
   const auto ratio = [](int64_t before, int64_t after) {
     return number(static_cast<double>(before) / static_cast<double>(std::max<int64_t>(after, 1))) +
            "x smaller";
@@ -167,7 +186,13 @@ void print_summary(const QuantizeReport& report, const Arguments& given, bool co
                                               : std::string("one scale a row")) +
                           (settings.act_order ? ", by activation" : "")});
   table.row({"calibration", report.calibration + ", " + std::to_string(report.samples) +
-                                " samples, " + std::to_string(report.tokens) + " tokens"});
+                                (report.samples == 1 ? " sample, " : " samples, ") +
+                                std::to_string(report.tokens) + " tokens"});
+  if (raised > 0) {
+    table.row({"dampening", "raised for " + std::to_string(raised) +
+                                " linear layers, whose Hessians were singular, to " +
+                                number(dampening) + " at most"});
+  }
   table.row({"linear layers", bytes(report.linears_source_bytes) + " -> " +
                                   bytes(report.linears_bytes) + ", " +
                                   ratio(report.linears_source_bytes, report.linears_bytes)});
@@ -188,7 +213,8 @@ void print_summary(const QuantizeReport& report, const Arguments& given, bool co
     table.row({"compiled",
                std::to_string(compiled.calls) + " calls, " + std::to_string(compiled.records) +
                    " records, " + std::to_string(compiled.kernels_compiled) +
-                   " kernels compiled, " + std::to_string(compiled.plan_hits) + " plan hits, " +
+                   (compiled.kernels_compiled == 1 ? " kernel compiled, " : " kernels compiled, ") +
+                   std::to_string(compiled.plan_hits) + " plan hits, " +
                    std::to_string(compiled.breaks) + " breaks, " + to_string(compiled.verdict)});
   }
   table.print(std::cout, color);
@@ -222,6 +248,7 @@ void run_quantize(Arguments& given) {
   options.settings.symmetric = !given.asymmetric;
   options.compiled = !given.eager;
   LayerLog log(::isatty(STDERR_FILENO) == 1);
+  options.warning = [](const std::string& text) { std::cerr << "graft: " << text << ".\n"; };
   options.progress = [&](int64_t layer, double done, const std::string& what) {
     log.at(layer + 1, done, what);
   };
@@ -233,10 +260,10 @@ void run_quantize(Arguments& given) {
     report = workloads::gptq::quantize_model(options);
   } catch (...) {
     log.clear();
+    log.kept();
     throw;
   }
   log.clear();
-  for (const std::string& warning : report.warnings) std::cerr << "graft: " << warning << ".\n";
   const bool color = lab::colour_wanted(STDOUT_FILENO);
   print_linears(report, color);
   std::cout << '\n';
@@ -271,7 +298,8 @@ void add_quantize(CLI::App& app) {
       ->check(CLI::Range(0.0, 1000.0));
   command->add_option("--targets", given->options.targets,
                       "Only linear layers in whose name this regular expression is found");
-  command->add_option("--calibration", given->calibration, kCalibrationHelp);
+  command->add_option("--calibration", given->calibration,
+                      "File of calibration samples: text or token ids, see below");
   command
       ->add_option("--samples", given->options.calibration.samples,
                    "Calibration samples at most (default 128)")

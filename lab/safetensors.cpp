@@ -22,9 +22,8 @@
 namespace graft::lab {
 namespace {
 
+using detail::kMaxHeaderBytes;
 using detail::shown;
-
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& what) {
   throw SafetensorsError(file.string() + ": " + what);

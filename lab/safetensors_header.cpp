@@ -16,13 +16,6 @@ using c10::ScalarType;
 // Beyond this, ATen's own loops give up; a longer shape is an attack or damage.
 constexpr size_t kMaxRank = 64;
 
-constexpr std::pair<std::string_view, ScalarType> kDtypes[] = {
-    {"F64", ScalarType::Double},    {"F32", ScalarType::Float}, {"F16", ScalarType::Half},
-    {"BF16", ScalarType::BFloat16}, {"I64", ScalarType::Long},  {"I32", ScalarType::Int},
-    {"I16", ScalarType::Short},     {"I8", ScalarType::Char},   {"U8", ScalarType::Byte},
-    {"BOOL", ScalarType::Bool},
-};
-
 [[noreturn]] void fail(const std::string& file, const std::string& what) {
   throw SafetensorsError(file + ": " + what);
 }
@@ -190,7 +183,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     for (const auto& [text, type] : kDtypes) {
       if (*dtype_ == text) return type;
     }
-    const std::string known = "; this reader takes F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL";
+    const std::string known = "; this reader takes " + known_dtypes();
     if (dtype_->starts_with("F8")) {
       refuse(
           tensor() + "dtype " + shown(*dtype_) +
@@ -254,6 +247,12 @@ void check_coverage(const SafetensorsHeader& header, uint64_t data_bytes, const 
 }
 
 }  // namespace
+
+std::string known_dtypes() {
+  std::string out;
+  for (const auto& [name, type] : kDtypes) out += (out.empty() ? "" : " ") + std::string(name);
+  return out;
+}
 
 std::string shown(std::string_view name) {
   constexpr size_t kMost = 120;

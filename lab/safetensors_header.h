@@ -1,4 +1,5 @@
-// The header of a safetensors file: JSON in, checked entries out. Used by safetensors.cpp alone.
+// The header of a safetensors file: JSON in, checked entries out. Used by the reader and the writer
+// alone.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -8,9 +9,23 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace graft::lab::detail {
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< the format's own limit
+
+/// The types that files may hold, by the format's names.
+inline constexpr std::pair<std::string_view, c10::ScalarType> kDtypes[] = {
+    {"F64", c10::ScalarType::Double}, {"F32", c10::ScalarType::Float},
+    {"F16", c10::ScalarType::Half},   {"BF16", c10::ScalarType::BFloat16},
+    {"I64", c10::ScalarType::Long},   {"I32", c10::ScalarType::Int},
+    {"I16", c10::ScalarType::Short},  {"I8", c10::ScalarType::Char},
+    {"U8", c10::ScalarType::Byte},    {"BOOL", c10::ScalarType::Bool},
+};
+/// Their names with a space between, for messages.
+std::string known_dtypes();
 
 struct TensorEntry {
   c10::ScalarType dtype = c10::ScalarType::Undefined;

@@ -17,9 +17,9 @@
 namespace graft::lab {
 namespace {
 
+using detail::kMaxHeaderBytes;
 using detail::shown;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::string_view kMetadata = "__metadata__";
 
 std::string system_text(int error) {
@@ -28,30 +28,10 @@ std::string system_text(int error) {
 
 // The format's name of a type, if it has one that the reader accepts.
 std::optional<std::string_view> name_of(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return "F64";
-    case at::kFloat:
-      return "F32";
-    case at::kHalf:
-      return "F16";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kShort:
-      return "I16";
-    case at::kChar:
-      return "I8";
-    case at::kByte:
-      return "U8";
-    case at::kBool:
-      return "BOOL";
-    default:
-      return std::nullopt;
+  for (const auto& [name, known] : detail::kDtypes) {
+    if (known == type) return name;
   }
+  return std::nullopt;
 }
 
 std::string described(at::ScalarType dtype, at::IntArrayRef shape) {
@@ -85,8 +65,8 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path file, std::vector<Dec
     const auto dtype = name_of(one.dtype);
     if (!dtype) {
       fail("tensor " + shown(name) + " is " + c10::toString(one.dtype) +
-           ", which the format has no name for; convert it to one of F64 F32 F16 BF16 I64 I32 I16 "
-           "I8 U8 BOOL first");
+           ", which the format has no name for; convert it to one of " + detail::known_dtypes() +
+           " first");
     }
     if (name == kMetadata) fail("a tensor cannot be named " + shown(name));
     uint64_t bytes = c10::elementSize(one.dtype);

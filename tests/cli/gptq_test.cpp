@@ -82,9 +82,16 @@ TEST_F(GptqCommand, BothWritesEveryArtifact) {
   const json numerics = artifact("numerical_check.json");
   EXPECT_EQ(numerics.at("passed"), true);
   EXPECT_GT(numerics.at("counters").at("plan_hits").get<int64_t>(), 0);
+  // The cost of every plan, not of the newest alone.
+  const json& cost = numerics.at("code_generation");
+  EXPECT_EQ(cost.at("plans"), numerics.at("counters").at("records"));
+  EXPECT_GT(cost.at("kernels_compiled").get<int64_t>(), 0);
+  EXPECT_GT(cost.at("compile_ms").get<double>(), 0);
+  EXPECT_EQ(baseline.at("layers"), 2);
   EXPECT_EQ(artifact("memory_sentinel.json").at("sentinels").size(), 2u);
-  expect_texts(text("summary.md"), {"# GPTQ, eager and compiled", "Command: `graft gptq",
-                                    "| q/o | 64 x 64 |", "Compiled against eager: allocated"});
+  expect_texts(text("summary.md"),
+               {"# GPTQ, eager and compiled", "Command: `graft gptq", "| q/o | 64 x 64 |",
+                "Compiled against eager: allocated", "Planning and the code generator took"});
 }
 
 TEST_F(GptqCommand, ATinyDecoderSaysTheSame) {

@@ -121,9 +121,7 @@ class Quantizer {
   }
 
   void check_weights() const {
-    source_.check_finite([&](double done) {
-      progress(0, 0, "checking weights " + std::to_string(static_cast<int>(100 * done)) + " %");
-    });
+    source_.check_finite([&](double done) { progress(0, done, "checking weights"); });
   }
 
   void embed() {

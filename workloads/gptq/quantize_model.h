@@ -31,7 +31,8 @@ struct QuantizeOptions {
   /// Called before the work begins, with what a user should know. May be empty.
   std::function<void(const std::string& text)> warning;
   /// Called often: the layer at hand (the number of layers: what comes after them), the part of it
-  /// that is done, 0 to 1, and what is being done. May be empty.
+  /// that is done, 0 to 1, and what is being done. Before the first layer also the part of the
+  /// weights that has been checked. May be empty.
   std::function<void(int64_t layer, double done, const std::string& what)> progress;
   /// Called when a layer is finished and on the disk. What it throws ends the run, which can be
   /// taken up again. May be empty.
