@@ -116,8 +116,11 @@ class Printer {
     std::string place;
     auto term = [&](int64_t stride, const std::string& what) {
       if (stride == 0) return;
-      if (!place.empty()) place += stride < 0 ? "" : "+";
-      place += stride == 1 ? what : stride == -1 ? "-" + what : what + "*" + std::to_string(stride);
+      if (stride < 0)
+        place += "-";
+      else if (!place.empty())
+        place += "+";
+      place += std::abs(stride) == 1 ? what : what + "*" + std::to_string(std::abs(stride));
     };
     for (size_t k = 0; k < a.strides.size(); ++k) term(a.strides[k], axis(k));
     for (const Indirect& i : a.indirect) term(i.stride, "(" + expr(i.index) + ")");

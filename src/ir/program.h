@@ -94,6 +94,7 @@ struct Statement {
 struct Repeat {
   int64_t count = 0;
   std::vector<Statement> body;
+  size_t origin = 0;  ///< the item that was its first statement
 };
 
 /// A tensor over a storage.

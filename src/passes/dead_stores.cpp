@@ -33,7 +33,7 @@ class DeadStores {
       if (std::holds_alternative<Extern>(item)) next_extern_ = i;
       if (const auto* s = std::get_if<Statement>(&item)) gone_[i] = !is_live(i, *s);
       if (auto* r = std::get_if<Repeat>(&item)) {
-        std::erase_if(r->body, [&](const Statement& s) { return !is_read(i, *r, s); });
+        keep_read(i, *r);
         gone_[i] = r->body.empty();
       }
     }
@@ -113,7 +113,18 @@ class DeadStores {
     return visible;
   }
 
-  /// A statement of a Repeat: is it the caller's, or read by whatever step or later item?
+  /// Removes statements of a Repeat until each is the caller's, or read by some step or later item.
+  void keep_read(size_t i, Repeat& r) const {
+    for (bool again = true; again;) {
+      again = false;
+      for (size_t k = r.body.size(); k-- > 0;) {
+        if (is_read(i, r, r.body[k])) continue;
+        r.body.erase(r.body.begin() + static_cast<std::ptrdiff_t>(k));
+        again = true;
+      }
+    }
+  }
+
   bool is_read(size_t i, const Repeat& r, const Statement& s) const {
     if (role(s) != Role::Temporary) return true;
     for (const Statement& each : r.body)

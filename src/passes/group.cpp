@@ -106,8 +106,10 @@ bool put_back(Group& unit, const std::vector<Group>& statements,
       conflicts(whole.members[n], whole.members[m], met);
       int own = whole.members[n].store.storage;
       for (const Conflict& c : met) {
-        bool other = left_out[m] && c.member->storage == whole.members[m].store.storage;
+        int theirs = whole.members[m].store.storage;
+        bool other = left_out[m] && c.member->storage == theirs;
         if (c.member->storage != own && !other) return false;
+        if (!left_out[m] && theirs == own) return false;  // part of it differs from tile to tile
       }
     }
   unit = std::move(whole);

@@ -171,8 +171,7 @@ class Lanes {
     if (part.gap == 0) part.gap = 1;
     part.count = (last - part.first) / part.gap + 1;
     if (!stored && (only_copied || read < part.count * extent(var) / 2)) return std::nullopt;
-    // Neighbouring tiles' parts lie apart, so that copying one back leaves the others alone.
-    if (stored && !temporary && last - part.first >= part.lane_stride) return std::nullopt;
+    if (!temporary && !lies_apart(part, last, tiles, var)) return std::nullopt;
     part.copied_out = stored && !temporary;
     part.copied_in = !temporary && (loaded || part.copied_out) &&
                      (!stored || holds_data(schedule_, kernel_, storage)) &&
@@ -180,6 +179,29 @@ class Lanes {
     if (part.copied_in && stored && is_callers(storage) && !stored_dense(part, uses, var))
       return std::nullopt;
     return part;
+  }
+
+  /// Do parts of different tiles have no element in common? Then copying one back leaves the others
+  /// alone, and nothing is copied in twice.
+  bool lies_apart(const Part& part, int64_t last, const std::vector<int64_t>& tiles,
+                  int var) const {
+    std::vector<std::pair<int64_t, int64_t>> digits{{part.lane_stride, extent(var)}};
+    for (int v : kernel_.range)
+      if (int64_t stride = std::abs(tiles[static_cast<size_t>(v)]); stride != 0 && v != var)
+        digits.emplace_back(stride, extent(v));
+    std::sort(digits.begin(), digits.end());
+    int64_t between = 0, reach = last - part.first;  // within a gap; beyond it
+    for (auto [stride, count] : digits) {
+      if (stride < part.gap) {
+        if (stride <= between) return false;
+        between += stride * (count - 1);
+        if (between >= part.gap) return false;
+      } else {
+        if (stride <= reach + between) return false;
+        reach += stride * (count - 1);
+      }
+    }
+    return true;
   }
 
   bool is_callers(int storage) const {

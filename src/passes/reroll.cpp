@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
-#include "passes/digits.h"
+#include "passes/copies_early.h"
+#include "passes/dead_stores.h"
+#include "passes/group.h"
+#include "passes/split_reduce.h"
+#include "passes/step_match.h"
 
 namespace graft::passes {
 
@@ -23,68 +28,30 @@ namespace {
 
 constexpr size_t kLongestBody = 64;  ///< statements of a step, those that inlining left dead too
 constexpr size_t kFewestSteps = 4;
-constexpr int kAttempts = 400;  ///< runs looked at closely, so that odd programs cost little
+constexpr int kAttempts = 400;  ///< looks at one stretch, so that odd programs cost little
+constexpr int kRounds = 4;
 
-bool advances(const Node& node) {
-  return node.op == Op::Const && node.type == ScalarType::Long;
-}
-
-/// Of what two steps of a loop have in common. Strides are not part of it: an axis of one point has
-/// any.
-uint64_t structure_of(const Statement& s) {
-  uint64_t h = 1469598103934665603u;
-  auto put = [&](int64_t x) {
-    h = (h ^ static_cast<uint64_t>(x)) * 0x9e3779b97f4a7c15u;
-    h ^= h >> 32;
+template <class Fn>
+void each_storage(const Item& item, Fn fn) {
+  auto statement = [&](const Statement& s) {
+    for (const Access& load : s.loads) fn(load.storage);
+    fn(s.store.storage);
   };
-  put(static_cast<int64_t>(s.axes.size()));
-  put(static_cast<int64_t>(s.store.dtype));
-  put(s.value);
-  put(s.guard);
-  for (const Access& load : s.loads) put(static_cast<int64_t>(load.dtype));
-  for (uint64_t scalar : s.scalars) put(static_cast<int64_t>(scalar));
-  for (const Node& node : s.expr.nodes) {
-    put(static_cast<int64_t>(node.op) * 256 + static_cast<int64_t>(node.type));
-    for (NodeId in : node.in) put(in);
-    if (!advances(node)) put(node.payload);
+  if (const auto* s = std::get_if<Statement>(&item)) statement(*s);
+  if (const auto* r = std::get_if<Repeat>(&item))
+    for (const Statement& s : r->body) statement(s);
+  if (const auto* e = std::get_if<ir::Extern>(&item)) {
+    for (const ir::View& v : e->inputs)
+      if (v.storage >= 0) fn(v.storage);
+    for (int storage : e->written) fn(storage);
   }
-  if (s.reduction)
-    put(static_cast<int64_t>(s.reduction->op) * 4 + s.reduction->scan * 2 + 1),
-        put(s.reduction->input);
-  return h;
+  if (const auto* a = std::get_if<ir::Abort>(&item)) fn(a->flag);
 }
 
 template <class Fn>
 void each_access(Statement& s, Fn fn) {
   fn(s.store);
   for (Access& load : s.loads) fn(load);
-}
-
-const Access& access_at(const Statement& s, size_t k) {
-  return k == 0 ? s.store : s.loads[k - 1];
-}
-
-bool same_indirect(const Access& x, const Access& y) {
-  return x.indirect == y.indirect && x.dtype == y.dtype;
-}
-
-/// Are these one statement at two steps, as far as structure goes?
-bool alike(const Statement& s, const Statement& t) {
-  if (s.axes.size() != t.axes.size() || s.loads.size() != t.loads.size() ||
-      s.expr.nodes.size() != t.expr.nodes.size() || s.value != t.value || s.guard != t.guard ||
-      s.scalars != t.scalars || s.reduction.has_value() != t.reduction.has_value())
-    return false;
-  for (size_t k = 0; k < s.expr.nodes.size(); ++k) {
-    Node a = s.expr.nodes[k], b = t.expr.nodes[k];
-    if (advances(a) && advances(b)) a.payload = b.payload = 0;
-    if (!(a == b)) return false;
-  }
-  for (size_t k = 0; k <= s.loads.size(); ++k)
-    if (!same_indirect(access_at(s, k), access_at(t, k))) return false;
-  return !s.reduction ||
-         (s.reduction->op == t.reduction->op && s.reduction->type == t.reduction->type &&
-          s.reduction->input == t.reduction->input && s.reduction->axes == t.reduction->axes &&
-          s.reduction->scan == t.reduction->scan);
 }
 
 /// Whose storage an access touches: one that all steps touch, one that its own step makes, or one
@@ -98,19 +65,24 @@ struct Label {
 /// A run of steps that looks like a loop: `period` items a step, from `start` on.
 struct Candidate {
   size_t start = 0, period = 0, steps = 0;
+  size_t peeled = 0;   ///< steps before it that were looked at too
   size_t carried = 0;  ///< accesses that see what the step before made
 };
 
 class Reroller {
  public:
-  explicit Reroller(Program program) : program_(std::move(program)) {}
+  /// Leaves alone what begins at one of the items `refused`.
+  Reroller(Program program, const std::set<size_t>& refused)
+      : program_(std::move(program)), refused_(refused) {}
 
   Program run() {
     index();
     std::vector<Item> out;
     size_t count = program_.items.size();
     for (size_t i = 0; i < count;) {
-      std::optional<Candidate> found = longest_[i] > 0 ? best_at(i) : std::nullopt;
+      if (longest_[i] == 0) attempts_ = 0;
+      std::optional<Candidate> found =
+          longest_[i] > 0 && attempts_ < kAttempts ? best_at(i) : std::nullopt;
       if (!found) {
         out.push_back(std::move(program_.items[i++]));
         continue;
@@ -134,43 +106,41 @@ class Reroller {
     touched_.resize(program_.storages.size());
     stored_.resize(program_.storages.size());
     structure_.assign(count, 0);
-    auto touch = [&](std::vector<std::vector<size_t>>& lists, int storage, size_t item) {
-      if (storage < 0) return;
+    auto note = [](std::vector<std::vector<size_t>>& lists, int storage, size_t item) {
       auto& list = lists[static_cast<size_t>(storage)];
       if (list.empty() || list.back() != item) list.push_back(item);
     };
     for (size_t i = 0; i < count; ++i) {
+      each_storage(program_.items[i], [&](int storage) { note(touched_, storage, i); });
       if (const auto* s = std::get_if<Statement>(&program_.items[i])) {
-        // A place among several reduced axes is counted with extents that do not grow.
-        bool finds = s->reduction && finds_place(s->reduction->op) &&
-                     std::count(s->reduction->axes.begin(), s->reduction->axes.end(), true) > 1;
-        structure_[i] = finds ? 0 : structure_of(*s) | 1;
-        for (const Access& load : s->loads) touch(touched_, load.storage, i);
-        touch(touched_, s->store.storage, i);
-        touch(stored_, s->store.storage, i);
+        note(stored_, s->store.storage, i);
+        structure_[i] = can_repeat(*s) ? structure_of(*s) : 0;
       } else if (const auto* e = std::get_if<ir::Extern>(&program_.items[i])) {
-        for (const ir::View& v : e->inputs) touch(touched_, v.storage, i);
-        for (int storage : e->written) touch(touched_, storage, i), touch(stored_, storage, i);
-      } else if (const auto* a = std::get_if<ir::Abort>(&program_.items[i])) {
-        touch(touched_, a->flag, i);
+        for (int storage : e->written) note(stored_, storage, i);
       }
     }
     longest_.assign(count, 0);
     for (size_t p = 1; p <= kLongestBody && p * kFewestSteps <= count; ++p) {
-      size_t run = 0;
+      auto& runs = alike_.emplace_back(count, 0);
       for (size_t i = count - p; i-- > 0;) {
-        run = structure_[i] != 0 && structure_[i] == structure_[i + p] ? run + 1 : 0;
-        longest_[i] = std::max(longest_[i], run / p + 1 >= kFewestSteps ? run + p : 0);
+        if (structure_[i] != 0 && structure_[i] == structure_[i + p])
+          runs[i] = i + 1 < count ? runs[i + 1] + 1 : 1;
+        if (runs[i] / p + 1 >= kFewestSteps) longest_[i] = std::max(longest_[i], runs[i] + p);
       }
     }
   }
 
+  /// Reductions that become several do not, nor do those whose places are counted among several
+  /// axes: that takes extents that do not grow.
+  static bool can_repeat(const Statement& s) {
+    if (!s.reduction) return true;
+    auto reduced = std::count(s.reduction->axes.begin(), s.reduction->axes.end(), true);
+    return !splittable(s) && !(finds_place(s.reduction->op) && reduced > 1);
+  }
+
   size_t steps_from(size_t start, size_t period) const {
-    size_t run = 0;
-    while (start + run + period < structure_.size() && structure_[start + run] != 0 &&
-           structure_[start + run] == structure_[start + run + period])
-      ++run;
-    return run / period + 1;
+    if (period > alike_.size() || start >= alike_[period - 1].size()) return 1;
+    return alike_[period - 1][start] / period + 1;
   }
 
   /// The loop that begins within one step of item i and covers most; of those, the one with the
@@ -244,23 +214,6 @@ class Reroller {
     return false;
   }
 
-  /// Strides of the storages that a step alone uses, against those of step 0. They may differ: a
-  /// contiguous temporary of a shrinking size takes the layout that it has at step 0.
-  struct Relaid {
-    std::map<std::pair<int, int64_t>, int64_t> stride;  ///< of a storage's label, in step 0
-    std::vector<int> changed, has_offset;
-    bool add(int at, int64_t from, int64_t to) {
-      if (from != to) changed.push_back(at);
-      auto [known, is_new] = stride.try_emplace({at, from}, to);
-      return is_new || known->second == to;
-    }
-    bool consistent() const {
-      return std::none_of(changed.begin(), changed.end(), [&](int at) {
-        return std::find(has_offset.begin(), has_offset.end(), at) != has_offset.end();
-      });
-    }
-  };
-
   /// Step `step` is step 0, moved on by the difference of steps 0 and 1.
   bool follows(const Candidate& c, size_t step, const std::vector<Label>& labels) const {
     Relaid relaid;
@@ -269,9 +222,10 @@ class Reroller {
       if (!follows(c, q, step, &labels[slot], relaid)) return false;
       slot += at(c.start + q).loads.size() + 1;
     }
-    if (!relaid.consistent()) return false;
+    std::vector<int> changed;
+    if (!relaid.consistent(changed)) return false;
     size_t end = c.start + (step + 1) * c.period;
-    return std::all_of(relaid.changed.begin(), relaid.changed.end(), [&](int q) {
+    return std::all_of(changed.begin(), changed.end(), [&](int q) {
       return touched_[static_cast<size_t>(stored_at(c, step, q))].back() < end;
     });
   }
@@ -291,13 +245,14 @@ class Reroller {
       const Access &x = access_at(s, k), &y = access_at(next, k), &z = access_at(t, k);
       if (!linear(x.offset, y.offset, z.offset)) return false;
       bool own = labels[k].kind == Label::Kind::Own;
-      if (own && z.offset != 0) relaid.has_offset.push_back(labels[k].at);
+      Relaid::Use use{z.dtype, z.offset, {}};
       for (size_t a = 0; a < s.axes.size(); ++a) {
         int64_t stride = s.axes[a] > 1 ? x.strides[a] : y.strides[a];
         if (t.axes[a] == 1) continue;
-        if (z.strides[a] != stride && (!own || t.axes[a] > s.axes[a])) return false;
-        if (own && !relaid.add(labels[k].at, stride, z.strides[a])) return false;
+        if (z.strides[a] != stride && !own) return false;
+        use.axes.push_back({stride, z.strides[a], s.axes[a], t.axes[a]});
       }
+      if (own) relaid.uses[labels[k].at].push_back(std::move(use));
     }
     for (size_t k = 0; k < s.expr.nodes.size(); ++k)
       if (advances(s.expr.nodes[k]) &&
@@ -308,29 +263,55 @@ class Reroller {
 
   /// The part of the run that is a loop.
   std::optional<Candidate> check(size_t start, size_t period, size_t steps) {
-    ++attempts_;
+    for (int round = 0; round < kRounds; ++round) {
+      ++attempts_;
+      auto loop = check_once(start, period, steps);
+      if (!loop || loop->peeled + loop->steps == steps) return loop;
+      // A storage counts as a step's own only while no step beyond the run makes it: ask again for
+      // what is left.
+      steps = loop->peeled + loop->steps;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Candidate> check_once(size_t start, size_t period, size_t steps) const {
     if (steps < kFewestSteps) return std::nullopt;
-    Candidate c{start, period, steps, 0};
+    Candidate c{start, period, steps};
     std::vector<Label> first, second, labels;
     if (!label(c, 0, first) || !label(c, 1, second)) return std::nullopt;
     size_t peeled = first == second ? 0 : 1;  // what the first step reads may come from elsewhere
     if (peeled && escapes(c, 0)) return std::nullopt;
-    Candidate loop{start + peeled * period, period, 0, 0};
-    size_t k = peeled;
-    for (; k < steps; ++k) {
+    Candidate loop{start + peeled * period, period, 0};
+    loop.peeled = peeled;
+    for (size_t k = peeled; k < steps; ++k) {
       if (!label(c, k, labels) || labels != second || !follows(loop, k - peeled, labels)) break;
       ++loop.steps;
       if (escapes(c, k)) break;
     }
-    if (loop.steps < kFewestSteps) return std::nullopt;
-    // A storage counts as a step's own only while no step beyond the run makes it: ask again for
-    // what is left.
-    if (loop.steps + peeled < steps) return check(start, period, loop.steps + peeled);
+    if (loop.steps < kFewestSteps || refused_.count(loop.start) > 0 || !can_stage(loop, second))
+      return std::nullopt;
     for (const Label& l : second) loop.carried += l.kind == Label::Kind::Previous;
     return loop;
   }
 
-  int64_t& bytes_of(int storage) { return program_.storages[static_cast<size_t>(storage)].bytes; }
+  /// What is stored beside has to be copied at the end of the step; stores by index are not.
+  bool can_stage(const Candidate& c, const std::vector<Label>& labels) const {
+    std::vector<bool> staged = overwritten_too_early(c, labels);
+    for (size_t q = 0; q < c.period; ++q) {
+      const Label& l = labels[slot_of(c, q)];
+      if (l.kind == Label::Kind::Own && staged[static_cast<size_t>(l.at)] &&
+          !at(c.start + q).store.indirect.empty())
+        return false;
+    }
+    return true;
+  }
+
+  /// Makes `storage` at least as large as `other`, if it is the program's own.
+  void hold(int storage, int other) {
+    ir::Storage& s = program_.storages[static_cast<size_t>(storage)];
+    if (s.role == Role::Temporary)
+      s.bytes = std::max(s.bytes, program_.storages[static_cast<size_t>(other)].bytes);
+  }
 
   int stored_at(const Candidate& c, size_t step, int q) const {
     return at(c.start + step * c.period + static_cast<size_t>(q)).store.storage;
@@ -339,13 +320,14 @@ class Reroller {
   /// What the step before the loop made for it, it makes in the storage that carries it.
   void adopt_carried(const Candidate& c) {
     if (!c.carried) return;
-    Candidate all{c.start - c.period, c.period, c.steps + 1, c.carried};
+    Candidate all{c.start - c.period, c.period, c.steps + 1};
     std::map<int, int> to;
     std::vector<Label> labels;
     label(all, 1, labels);
     for (const Label& l : labels)
       if (l.kind == Label::Kind::Previous)
-        to[stored_at(all, 0, l.at)] = stored_at(c, c.steps - 1, l.at);
+        hold(to[stored_at(all, 0, l.at)] = stored_at(c, c.steps - 1, l.at),
+             stored_at(all, 0, l.at));
     for (size_t i = all.start; i < c.start; ++i)
       each_access(at(i), [&](Access& access) {
         if (auto found = to.find(access.storage); found != to.end()) access.storage = found->second;
@@ -358,11 +340,15 @@ class Reroller {
     std::vector<bool> staged = overwritten_too_early(c, labels);
     Repeat made;
     made.count = static_cast<int64_t>(c.steps);
+    made.origin = c.start;
     size_t slot = 0;
     for (size_t q = 0; q < c.period; ++q) {
-      // A temporary that shrinks has its first size.
-      int64_t& bytes = bytes_of(stored_at(c, c.steps - 1, static_cast<int>(q)));
-      bytes = std::max(bytes, bytes_of(stored_at(c, 0, static_cast<int>(q))));
+      // A temporary that shrinks or grows has room for its largest step; likewise where it is
+      // stored beside.
+      int last = stored_at(c, c.steps - 1, static_cast<int>(q)),
+          beside = stored_at(c, c.steps - 2, static_cast<int>(q));
+      hold(last, stored_at(c, 0, static_cast<int>(q)));
+      hold(beside, last);
     }
     for (size_t q = 0; q < c.period; ++q) {
       Statement s = advancing(c, q);
@@ -402,15 +388,17 @@ class Reroller {
         if (l.kind != Label::Kind::Previous) continue;
         auto stores = static_cast<size_t>(l.at);
         const Access& load = access_at(s, k);
-        bool same_place =
-            load.offset == s.store.offset && load.strides == s.store.strides && s.guard < 0;
+        bool same_place = load.offset == s.store.offset && load.strides == s.store.strides &&
+                          load.dtype == s.store.dtype && load.indirect.empty() &&
+                          s.store.indirect.empty() && s.guard < 0;
         if (q > stores || (q == stores && !same_place)) staged[stores] = true;
       }
     }
     return staged;
   }
 
-  /// to[…] = what `s` stored, at the same places.
+  /// to[…] = what `s` stored, at the same places. (Where a guard of `s` failed, what it stored
+  /// before or, in eager too, what was there.)
   static Statement copy_of(const Statement& s, int to) {
     Statement copy;
     copy.record = s.record;
@@ -482,82 +470,60 @@ class Reroller {
   Program program_;
   std::vector<std::vector<size_t>> touched_, stored_;  ///< a storage: items, in order
   std::vector<uint64_t> structure_;                    ///< an item; 0: no statement
-  std::vector<size_t> longest_;  ///< an item: items of the longest run that begins there
+  std::vector<std::vector<size_t>> alike_;  ///< a period, an item: how many from it on repeat
+  std::vector<size_t> longest_;             ///< an item: items of the longest run that begins there
+  const std::set<size_t>& refused_;
   int attempts_ = 0;
 };
 
-/// Of a copy of a temporary: the last item that it must stay behind.
-std::optional<size_t> earliest(const Program& program, size_t i, const Statement& s,
-                               const std::vector<std::vector<size_t>>& stores,
-                               const std::vector<std::vector<size_t>>& uses) {
-  auto role = [&](const Access& access) {
-    return program.storages[static_cast<size_t>(access.storage)].role;
-  };
-  if (s.loads.size() != 1 || s.reduction || s.guard >= 0 || !s.loads[0].indirect.empty() ||
-      s.expr.nodes[static_cast<size_t>(s.value)].op != Op::Load ||
-      role(s.loads[0]) != Role::Temporary || role(s.store) == Role::Argument ||
-      role(s.store) == Role::Captured || s.loads[0].storage == s.store.storage)
-    return std::nullopt;
-  const auto& makers = stores[static_cast<size_t>(s.loads[0].storage)];
-  if (makers.empty()) return std::nullopt;
-  size_t last = makers.back();
-  const auto& others = uses[static_cast<size_t>(s.store.storage)];
-  for (size_t k = others.size(); k-- > 0 && others[k] > last;) {
-    const auto* t = std::get_if<Statement>(&program.items[others[k]]);
-    bool clash = !t || meet(t->store, *t, s.store, s);
-    for (size_t l = 0; t && l < t->loads.size() && !clash; ++l)
-      clash = meet(s.store, s, t->loads[l], *t);
-    if (clash) last = others[k];
-  }
-  return last < i ? std::optional(last) : std::nullopt;
+/// Items that touch each storage; a Repeat is one.
+std::vector<int> touch_counts(const Program& program) {
+  std::vector<int> counts(program.storages.size(), 0);
+  std::vector<size_t> last(program.storages.size(), SIZE_MAX);
+  for (size_t i = 0; i < program.items.size(); ++i)
+    each_storage(program.items[i], [&](int storage) {
+      auto s = static_cast<size_t>(storage);
+      if (last[s] != i) ++counts[s];
+      last[s] = i;
+    });
+  return counts;
 }
 
-/// The program with each copy of a temporary (a part of a stack or cat) right behind what makes it,
-/// where a loop over all parts has it too. Nothing if too few move.
-std::optional<Program> copies_early(const Program& program) {
-  size_t count = program.items.size(), moved = 0;
-  std::vector<std::vector<size_t>> stores(program.storages.size()), uses(stores);
-  std::vector<std::vector<size_t>> behind(count);  // what moves behind an item
-  std::vector<bool> leaves(count, false);
-  for (size_t i = 0; i < count; ++i) {
-    const auto* s = std::get_if<Statement>(&program.items[i]);
-    auto note = [&](auto& lists, int storage) {
-      if (storage >= 0) lists[static_cast<size_t>(storage)].push_back(i);
-    };
-    if (const auto* e = std::get_if<ir::Extern>(&program.items[i])) {
-      for (const ir::View& v : e->inputs) note(uses, v.storage);
-      for (int storage : e->written) note(stores, storage), note(uses, storage);
-    } else if (const auto* a = std::get_if<ir::Abort>(&program.items[i])) {
-      note(uses, a->flag);
-    }
-    if (!s) continue;
-    if (auto at = earliest(program, i, *s, stores, uses); at && *at + 1 < i) {
-      behind[*at].push_back(i);
-      leaves[i] = true;
-      ++moved;
-    }
-    note(stores, s->store.storage);
-    for (const Access& load : s->loads) note(uses, load.storage);
-    note(uses, s->store.storage);
+/// The loops of a program that have tiles, so that they stay loops. `refused` gets the places of
+/// those that have none.
+Program rerolled(const Program& original, std::set<size_t>& refused) {
+  Reroller reroller(original, refused);
+  Program done = remove_dead_stores(reroller.run());
+  std::vector<int> touching = touch_counts(done);
+  auto is_private = [&](int storage) {
+    const ir::Storage& made = done.storages[static_cast<size_t>(storage)];
+    return made.role == Role::Temporary && !made.made_by_extern &&
+           touching[static_cast<size_t>(storage)] == 1;
+  };
+  for (const Item& item : done.items)
+    if (const auto* r = std::get_if<Repeat>(&item); r && !unit_of(*r, is_private))
+      refused.insert(r->origin);
+  return done;
+}
+
+/// With fewer loops each round, until all of them have tiles.
+Program settled(const Program& program) {
+  std::set<size_t> refused;
+  for (int round = 0; round < kRounds; ++round) {
+    size_t before = refused.size();
+    Program done = rerolled(program, refused);
+    if (refused.size() == before) return done;
   }
-  if (moved < kFewestSteps) return std::nullopt;
-  Program out;
-  out.storages = program.storages;
-  out.results = program.results;
-  for (size_t i = 0; i < count; ++i) {
-    if (!leaves[i]) out.items.push_back(program.items[i]);
-    for (size_t k : behind[i]) out.items.push_back(program.items[k]);
-  }
-  return out;
+  return program;
 }
 
 }  // namespace
 
 Program reroll(Program program) {
+  Program done = settled(program);
   std::optional<Program> early = copies_early(program);
-  Program done = Reroller(std::move(program)).run();
   if (!early) return done;
-  Program other = Reroller(std::move(*early)).run();
+  Program other = settled(*early);
   return other.items.size() < done.items.size() ? other : done;
 }
 

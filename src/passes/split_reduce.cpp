@@ -18,14 +18,6 @@ constexpr int64_t kLong = 1 << 16;   ///< reduced points from which splitting pa
 constexpr int64_t kFewResults = 32;  ///< parallel points below which it is needed
 constexpr int64_t kPart = 8192;      ///< wanted points of a part
 
-bool splittable(const Statement& s) {
-  if (!s.reduction || s.reduction->scan) return false;
-  if (s.reduction->op == ReduceOp::ArgMax || s.reduction->op == ReduceOp::ArgMin) return false;
-  int64_t reduced = 1, kept = 1;
-  for (size_t a = 0; a < s.axes.size(); ++a) (s.reduction->axes[a] ? reduced : kept) *= s.axes[a];
-  return reduced >= kLong && kept < kFewResults;
-}
-
 /// The largest divisor of n that is at most kPart, if it is a useful part length.
 int64_t part_length(int64_t n) {
   for (int64_t d = kPart; d >= kPart / 16; --d)
@@ -130,6 +122,14 @@ void split(const Statement& original, Program& out) {
 }
 
 }  // namespace
+
+bool splittable(const Statement& s) {
+  if (!s.reduction || s.reduction->scan) return false;
+  if (s.reduction->op == ReduceOp::ArgMax || s.reduction->op == ReduceOp::ArgMin) return false;
+  int64_t reduced = 1, kept = 1;
+  for (size_t a = 0; a < s.axes.size(); ++a) (s.reduction->axes[a] ? reduced : kept) *= s.axes[a];
+  return reduced >= kLong && kept < kFewResults;
+}
 
 Program split_reductions(Program program) {
   Program out;

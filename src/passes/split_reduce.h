@@ -13,5 +13,7 @@
 namespace graft::passes {
 
 ir::Program split_reductions(ir::Program program);
+/// Is it such a reduction?
+bool splittable(const ir::Statement& s);
 
 }  // namespace graft::passes

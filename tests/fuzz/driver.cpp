@@ -113,8 +113,12 @@ class Driver {
         } else if (line.starts_with("+ ") || line.starts_with("! ")) {
           running = false;
           finished(seed, line);
-          // The time is up: what the worker still has to do is not waited for.
-          if (done()) kill(child.pid, SIGKILL), killed = true, open = false;
+          // The time is up: what the worker still has to do, or has begun, is not waited for.
+          if (done()) {
+            kill(child.pid, SIGKILL);
+            killed = true, open = false;
+            break;
+          }
         }
       }
     }

@@ -80,6 +80,73 @@ const std::vector<Case>& cases() {
          return Tensors{at::randn({rows, steps}), at::rand({steps, steps}) * 0.2 + 0.1};
        },
        2},
+      {"lanes_around_a_norm",
+       [](const Tensors& t) {
+         at::Tensor x = t[0].view({t[0].size(0), -1, 3, 5}), out = at::empty_like(x);
+         at::Tensor h = at::zeros_like(x.select(1, 0));
+         for (int64_t i = 0; i < x.size(1); ++i) {
+           h = h + x.select(1, i);
+           h = h / h.abs().amax(-1, true);
+           out.select(1, i).copy_(h);
+         }
+         return Tensors{out};
+       },
+       [](int64_t rows, int64_t steps) { return Tensors{at::randn({rows, steps * 15})}; }, 6},
+      {"growing_temporary",
+       [](const Tensors& t) {
+         at::Tensor out = at::zeros_like(t[0]);
+         for (int64_t i = 2; i <= t[0].size(1); ++i) {
+           at::Tensor e = at::exp(t[0].slice(1, 0, i) * t[1].slice(1, 0, i));
+           out.select(1, i - 1).copy_((e / e.amax(1, true)).amin(1));
+         }
+         return Tensors{out};
+       },
+       [](int64_t rows, int64_t steps) {
+         return Tensors{at::randn({rows, steps}), at::randn({rows, steps})};
+       },
+       200},
+      {"flattened_temporary",
+       [](const Tensors& t) {
+         at::Tensor out = at::zeros({t[0].size(1)}, t[0].options());
+         for (int64_t i = 0; i < t[0].size(1); ++i) {
+           at::Tensor e = at::exp(t[0].slice(1, i).contiguous()), f = e.view(-1);
+           out.select(0, i).copy_((f / f.amax()).amin());
+         }
+         return Tensors{out};
+       },
+       matrix, 200},
+      {"differences",
+       [](const Tensors& t) {
+         Tensors firsts;
+         at::Tensor h = t[0];
+         for (int64_t i = 0; i + 1 < t[0].size(1); ++i) {
+           h = h.slice(1, 1) * 0.5 + h.slice(1, 0, -1);
+           firsts.push_back(h.select(1, 0));
+         }
+         if (firsts.empty()) return Tensors{t[0] * 2};
+         return Tensors{at::stack(firsts), h};
+       },
+       matrix, 200},
+      {"growing_state",
+       [](const Tensors& t) {
+         at::Tensor h = t[0].slice(1, 0, 2) * 1.0;
+         for (int64_t i = 2; i < t[0].size(1); ++i)
+           h = at::cat({h * 0.5 + h.flip(1), t[0].slice(1, i, i + 1)}, 1);
+         return Tensors{h};
+       },
+       matrix, 200},
+      {"scattered",
+       [](const Tensors& t) {
+         at::Tensor previous = at::zeros_like(t[0]), count = previous.clone();
+         for (int64_t i = 0; i < t[0].size(1); ++i) {
+           at::Tensor index = (t[0] - previous * t[0].select(1, i).unsqueeze(1)).argmin(1, true);
+           at::Tensor g = at::zeros_like(previous).scatter(1, index, 1);
+           count = count + g * previous;
+           previous = g;
+         }
+         return Tensors{count, previous};
+       },
+       matrix, 200},
       {"recurrence_functional",
        [](const Tensors& t) {
          at::Tensor h = at::zeros_like(t[0].select(0, 0));

@@ -106,6 +106,7 @@ llvm::Value* Emitter::extent(int var) {
   llvm::Value* first = integer(layout_.extent[v]);
   if (layout_.growth[v].kind == StrideKind::Zero) return first;
   int step = kernel_.vars[v].step;
+  if (layout_.extent[static_cast<size_t>(step)] < 0) return first;  // one step: a dissolved loop
   for (size_t f = frames_.size(); f-- > 0;)
     if (loop(frames_[f].loop).var == step)
       return b_.CreateAdd(first, b_.CreateMul(frames_[f].index, stride(layout_.growth[v])));

@@ -1,0 +1,232 @@
+// Dead stores: what is removed, held as text, and random programs that keep their results.
+#include "passes/dead_stores.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "build.h"
+#include "support/interpreter.h"
+
+namespace graft::passes {
+namespace {
+
+using ir::Role;
+using ir::Value;
+constexpr auto kFloat = c10::ScalarType::Float;
+
+Value copy(Value x) {
+  return x;
+}
+
+/// The program's items, without its storages and results.
+std::string items(const ir::Program& program) {
+  std::string text = ir::print(program);
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find('\n', at) + 1;
+    bool item = text[at] == '[' || text[at] == ' ' || text.compare(at, 6, "repeat") == 0 ||
+                text.compare(at, 5, "abort") == 0;
+    item ? at = end : (text.erase(at, end - at), at);
+  }
+  return text;
+}
+std::string live(const ProgramBuilder& b) {
+  return items(remove_dead_stores(b.program));
+}
+
+TEST(DeadStores, ATemporaryThatNobodyReadsGoes) {
+  ProgramBuilder b;
+  auto x = b.argument({4}), t = b.temporary({4}), u = b.temporary({4}), out = b.output({4});
+  b.map(t, copy, x);
+  b.map(u, copy, t);
+  b.map(out, copy, x);
+  EXPECT_EQ(live(b), "[a:4] %3[a] f32 = %0[a]\n");
+}
+
+TEST(DeadStores, WhatIsOverwrittenFirstGoes) {
+  ProgramBuilder b;
+  auto x = b.argument({4, 3}), out = b.output({4, 3});
+  b.map(out, [](Value v) { return v + 1.0; }, x);
+  b.map(slice(out, 1, 0, 2), copy, slice(x, 1, 0, 2));
+  EXPECT_EQ(live(b),
+            "[a:4,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 1)\n"
+            "[a:4,b:2] %1[a*3+b] f32 = %0[a*3+b]\n");
+  b.map(out, [](Value v) { return v + 2.0; }, x);
+  EXPECT_EQ(live(b), "[a:4,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 2)\n");
+}
+
+TEST(DeadStores, AnArgumentIsReadByTheCaller) {
+  ProgramBuilder b;
+  auto x = b.argument({4}), y = b.argument({4});
+  b.map(x, [](Value v) { return v + 1.0; }, y);
+  EXPECT_EQ(live(b), "[a:4] %0[a] f32 = (%1[a] + 1)\n");
+}
+
+TEST(DeadStores, AGuardedStoreOverwritesNothing) {
+  ProgramBuilder b;
+  auto x = b.argument({4}), out = b.output({4});
+  b.map(out, copy, x);
+  ir::StatementBuilder s({4});
+  Value v = s.load(x);
+  s.guard(ir::lt(v, v.like(0)));
+  b.program.items.emplace_back(s.store(out, -v));
+  EXPECT_EQ(live(b),
+            "[a:4] %1[a] f32 = %0[a]\n"
+            "[a:4] %1[a] f32 = neg(%0[a])  if (%0[a] < 0)\n");
+}
+
+TEST(DeadStores, AnUpdateReadsWhatItOverwrites) {
+  ProgramBuilder b;
+  auto x = b.argument({4}), out = b.output({4});
+  b.map(out, copy, x);
+  b.map(out, [](Value v) { return v * 2.0; }, out);
+  EXPECT_EQ(live(b),
+            "[a:4] %1[a] f32 = %0[a]\n"
+            "[a:4] %1[a] f32 = (%1[a] * 2)\n");
+}
+
+/// A Repeat of statements over [step, rows], which run at every step.
+ir::Repeat repeat(int64_t count, std::vector<ir::Statement> body) {
+  for (ir::Statement& s : body) s.growth.resize(s.axes.size(), 0);
+  return {count, std::move(body)};
+}
+ir::Statement at_column(const ir::View& to, const ir::View& from, int64_t steps, int64_t first_to,
+                        int64_t first_from, double plus) {
+  auto access = [&](const ir::View& v, int64_t first) {
+    bool column = v.sizes.back() == 1;
+    return ir::Access{v.storage, v.dtype, column ? 0 : first, {!column, v.strides[0]}, {}};
+  };
+  ir::StatementBuilder s({steps, to.sizes[0]});
+  Value v = s.load(access(from, first_from)) + plus;
+  return s.store(access(to, first_to), v);
+}
+
+/// The store before the loop is read by the first step, the one in the loop by the next one.
+TEST(DeadStores, AStepReadsWhatTheOneBeforeStored) {
+  ProgramBuilder b;
+  auto x = b.argument({2, 5}), t = b.temporary({2, 1}), u = b.temporary({2, 1}),
+       out = b.output({2, 5});
+  b.map(t, [](Value v) { return v * 2.0; }, slice(x, 1, 0, 1));
+  b.map(u, copy, t);
+  b.map(out, copy, x);
+  b.program.items.emplace_back(repeat(
+      4,
+      {at_column(out, t, 4, 1, 0, 1), at_column(t, x, 4, 0, 1, 2), at_column(u, t, 4, 0, 0, 3)}));
+  EXPECT_EQ(live(b),
+            "[a:2,b:1] %1[a] f32 = (%0[a*5] * 2)\n"
+            "[a:2,b:5] %3[a*5+b] f32 = %0[a*5+b]\n"
+            "repeat 4\n"
+            "  [a:4,b:2] %3[a+b*5+1] f32 = (%1[b] + 1)\n"
+            "  [a:4,b:2] %1[b] f32 = (%0[a+b*5+1] + 2)\n");
+}
+
+/// Statements over slices of small matrices, plain and repeated.
+class RandomProgram {
+ public:
+  explicit RandomProgram(uint32_t seed) : random_(seed) {
+    for (int k = 0; k < 5; ++k) {
+      Role role = k < 2 ? Role::Argument : k < 4 ? Role::Temporary : Role::Output;
+      ir::View v = role == Role::Output ? made.output({kRows, kColumns})
+                                        : made.storage(role, {kRows, kColumns}, kFloat);
+      if (below(3) == 0)
+        std::swap(v.strides[0], v.strides[1]), v.strides[0] = 1, v.strides[1] = kRows;
+      if (role != Role::Argument) fill(v);
+      views_.push_back(v);
+    }
+    for (int k = 3 + below(8); k > 0; --k) item();
+  }
+  ProgramBuilder made;
+
+ private:
+  static constexpr int64_t kRows = 3, kColumns = 6;
+  int below(int64_t n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+
+  void fill(const ir::View& v) {
+    ir::StatementBuilder s(v.sizes);
+    Value value = (s.axis(0) * 3.0 + s.axis(1)).to(kFloat);
+    made.program.items.emplace_back(s.store(v, value));
+  }
+  /// [steps,] rows, columns; each side of the box anywhere in the matrix.
+  struct Box {
+    int64_t steps, rows, columns, growth, row, column, advance;
+  };
+  ir::Access access(const ir::View& v, const Box& b, int64_t row, int64_t column,
+                    int64_t turn = 0) {
+    ir::Access a{v.storage, v.dtype, row * v.strides[0] + column * v.strides[1], {}, {}};
+    if (b.steps) a.strides = {b.advance * v.strides[1]};
+    a.strides.insert(a.strides.end(), {v.strides[0], turn ? -v.strides[1] : v.strides[1]});
+    if (turn) a.offset += (b.columns - 1) * v.strides[1];
+    return a;
+  }
+  ir::Statement statement(int64_t steps) {
+    Box b{steps, kRows, kColumns, 0, 0, 0, 0};
+    if (below(2)) b.rows = 1 + below(kRows), b.row = below(kRows - b.rows + 1);
+    if (steps) {
+      b.growth = below(3) - 1, b.advance = b.growth < 0 ? 1 : below(2);
+      int64_t travel = steps - 1;  // of the far end, at most twice where both move
+      b.columns = 1 + (b.growth < 0 ? travel : 0);
+      int64_t most = std::max(b.columns, b.columns + (b.growth + b.advance) * travel);
+      if (most > kColumns) b.advance = 0, most = std::max(b.columns, b.columns + b.growth * travel);
+      int64_t more = below(kColumns - most + 1);
+      b.columns += more, b.column = below(kColumns - most - more + 1);
+    } else if (below(2)) {
+      b.columns = 1 + below(kColumns), b.column = below(kColumns - b.columns + 1);
+    }
+    const ir::View& to = views_[static_cast<size_t>(below(5))];
+    std::vector<int64_t> axes = {b.rows, b.columns};
+    if (steps) axes.insert(axes.begin(), steps);
+    ir::StatementBuilder s(axes);
+    Value v = s.constant(below(5) * 0.25, kFloat);
+    for (int k = below(3); k > 0; --k) {
+      const ir::View& from = views_[static_cast<size_t>(below(5))];
+      bool own = from.storage == to.storage;
+      int64_t row = own ? b.row : below(kRows - b.rows + 1);
+      v = v + s.load(access(from, b, row, b.column, !own && !steps && below(4) == 0)) * 0.5;
+    }
+    if (below(5) == 0) s.guard(ir::lt(v, v.like(1)));
+    ir::Statement out = s.store(access(to, b, b.row, b.column), v);
+    if (steps) out.growth = {0, 0, b.growth};
+    return out;
+  }
+  void item() {
+    if (below(3) > 0) return void(made.program.items.emplace_back(statement(0)));
+    ir::Repeat r{2 + below(3), {}};
+    for (int k = 1 + below(3); k > 0; --k) r.body.push_back(statement(r.count));
+    made.program.items.emplace_back(std::move(r));
+  }
+
+  std::mt19937 random_;
+  std::vector<ir::View> views_;
+};
+
+std::string after(const ir::Program& program) {
+  std::vector<at::Tensor> tensors;
+  for (int k = 0; k < 2; ++k) tensors.push_back(at::arange(18, at::kFloat) * (0.5 + k));
+  for (const at::Tensor& t : test::interpret(program, tensors)) tensors.push_back(t);
+  std::string bytes;
+  for (const at::Tensor& t : tensors)
+    bytes.append(static_cast<const char*>(t.data_ptr()), t.nbytes());
+  return bytes;
+}
+
+/// GRAFT_PROGRAMS=n runs that many.
+TEST(DeadStores, RandomProgramsKeepTheirResults) {
+  const char* many = std::getenv("GRAFT_PROGRAMS");
+  uint32_t count = many ? static_cast<uint32_t>(std::atoi(many)) : 4000;
+  size_t before = 0, left = 0;
+  for (uint32_t seed = 0; seed < count; ++seed) {
+    RandomProgram random(seed);
+    const ir::Program& program = random.made.program;
+    ASSERT_EQ(ir::verify(program), "") << "seed " << seed << "\n" << ir::print(program);
+    ir::Program less = remove_dead_stores(program);
+    ASSERT_EQ(ir::verify(less), "") << "seed " << seed;
+    ASSERT_TRUE(after(less) == after(program)) << "seed " << seed << "\n"
+                                               << ir::print(program) << "becomes\n"
+                                               << ir::print(less);
+    before += program.items.size(), left += less.items.size();
+  }
+  EXPECT_LT(left, before * 4 / 5) << "of " << before;
+}
+
+}  // namespace
+}  // namespace graft::passes
