@@ -29,8 +29,8 @@ class GptqErrors : public testing::Test {
  protected:
   std::string error(const Settings& settings = {.group = -1}) const {
     return error_of([&] {
-      quantize_layer("model.q_proj", weight, hessian_of(inputs, precision), settings, quantize_block,
-                     mask);
+      quantize_layer("model.q_proj", weight, hessian_of(inputs, precision), settings,
+                     quantize_block, mask);
     });
   }
   static void expect_words(const std::string& text, const std::vector<std::string>& words) {

@@ -37,7 +37,7 @@ class Hessian {
   /// Nothing if it was not kept for these settings.
   const Factor* factor(double dampening, bool act_order) const {
     return kept_ && kept_->dampening == dampening && kept_->act_order == act_order ? &kept_->factor
-                                                                                  : nullptr;
+                                                                                   : nullptr;
   }
   void keep(Factor factor, double dampening, bool act_order) const {
     kept_ = Kept{std::move(factor), dampening, act_order};

@@ -144,7 +144,7 @@ at::Tensor prepared(const Hessian& hessian, const at::Tensor& dead, const at::Te
 }
 
 Hessian::Factor factorise(const std::string& name, const Hessian& hessian, const at::Tensor& dead,
-                 const at::Tensor& order, double dampening) {
+                          const at::Tensor& order, double dampening) {
   constexpr int kAttempts = 4;
   for (int attempt = 1;; ++attempt) {
     auto upper = inverse_factor(prepared(hessian, dead, order, dampening));
@@ -259,11 +259,10 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
     at::Tensor losses, errors;
     {
       const Stopwatch time(times.process);
-      std::tie(losses, errors) =
-          quantize(block, upper.slice(0, begin, end).slice(1, begin, end).contiguous(), grid.scale,
-                   grid.zero, pruned.defined() ? pruned.slice(1, begin, end) : pruned,
-                   result.codes.slice(1, begin, end), range.smallest, range.largest,
-                   settings.symmetric);
+      std::tie(losses, errors) = quantize(
+          block, upper.slice(0, begin, end).slice(1, begin, end).contiguous(), grid.scale,
+          grid.zero, pruned.defined() ? pruned.slice(1, begin, end) : pruned,
+          result.codes.slice(1, begin, end), range.smallest, range.largest, settings.symmetric);
     }
     result.loss += losses.sum(at::kDouble).item<double>() / 2;
     if (end < columns) {

@@ -34,8 +34,7 @@ std::tuple<at::Tensor, at::Tensor> quantize_block(const at::Tensor& block, const
                                                   const at::Tensor& scale, const at::Tensor& zero,
                                                   const at::Tensor& mask, const at::Tensor& codes,
                                                   int64_t qmin, int64_t qmax, bool sym) {
-  const auto [Q, losses, errors] =
-      process_block(block, Hinv1, scale, zero, mask, qmin, qmax, sym);
+  const auto [Q, losses, errors] = process_block(block, Hinv1, scale, zero, mask, qmin, qmax, sym);
   const auto a_column = [](const at::Tensor& t) { return t.dim() == 1 ? t.unsqueeze(1) : t; };
   at::Tensor code = at::round(Q / a_column(scale));
   if (!sym) code = code + a_column(zero);
