@@ -264,7 +264,7 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
           grid.zero, pruned.defined() ? pruned.slice(1, begin, end) : pruned,
           result.codes.slice(1, begin, end), range.smallest, range.largest, settings.symmetric);
     }
-    result.loss += losses.sum(at::kDouble).item<double>() / 2;
+    result.loss += losses.sum().item<double>() / 2;
     if (end < columns) {
       const Stopwatch time(times.update);
       w.slice(1, end).addmm_(errors, upper.slice(0, begin, end).slice(1, end), /*beta=*/1,
