@@ -292,8 +292,10 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
       return s.storage == p.statement.store.storage;
     });
     wrong = check_statement(p.statement, local);
+    // A temporary gets scratch of each tile's own later.
+    bool visible = storages[static_cast<size_t>(p.statement.store.storage)].role != Role::Temporary;
     for (int v : tiles)
-      if (!scratch && kernel.vars[static_cast<size_t>(v)].extent > 1 && wrong.empty() &&
+      if (!scratch && visible && kernel.vars[static_cast<size_t>(v)].extent > 1 && wrong.empty() &&
           std::count(p.axis_var.begin(), p.axis_var.end(), v) == 0)
         wrong = "every tile stores to the same memory";
     if (scratch && wrong.starts_with("two points"))

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "ir/builder.h"
 #include "passes/rewrite.h"
@@ -338,6 +339,22 @@ void compact_vars(Kernel& kernel) {
   rename(kernel.body);
 }
 
+/// What every tile makes for itself must lie in its own scratch.
+void check_tiles_apart(const Kernel& kernel) {
+  std::vector<int> tiles = kernel.range;
+  if (kernel.body.size() == 1 && kernel.body[0].loop &&
+      kernel.vars[static_cast<size_t>(kernel.body[0].loop->var)].kind == LoopKind::Vector)
+    tiles.push_back(kernel.body[0].loop->var);
+  for (const Placed& p : kernel.placed) {
+    bool scratch =
+        std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
+                    [&](const ir::Scratch& s) { return s.storage == p.statement.store.storage; });
+    for (int v : tiles)
+      if (!scratch && kernel.vars[static_cast<size_t>(v)].extent > 1 && axis_of(p, v) < 0)
+        throw std::logic_error("arrange: all tiles store to the same memory");
+  }
+}
+
 void set_grain(Kernel& kernel) {
   double iterations = 1;
   for (int v : kernel.range)
@@ -442,6 +459,7 @@ void arrange(Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& lo
   pair_range(kernel, local, settings.l2_bytes);
   compact_vars(kernel);
   to_scratch(kernel, local, settings.l2_bytes / 2);
+  check_tiles_apart(kernel);
   set_grain(kernel);
   set_name(kernel);
 }

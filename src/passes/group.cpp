@@ -112,6 +112,14 @@ bool put_back(Group& unit, const std::vector<Group>& statements,
         if (!left_out[m] && theirs == own) return false;  // part of it differs from tile to tile
       }
     }
+  // Whole copies, of which no tile reads a part that moves with it.
+  for (size_t m = 0; m < statements.size(); ++m)
+    for (const Access& load : whole.members[m].loads)
+      for (size_t n = 0; n < statements.size(); ++n)
+        for (size_t axis : whole.outer_axis[m])
+          if (left_out[n] && load.storage == whole.members[n].store.storage && axis != kNoAxis &&
+              load.strides[axis] != 0)
+            return false;
   unit = std::move(whole);
   return true;
 }
