@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "passes/digits.h"
+#include "passes/rewrite.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
 using ir::Access;
-using ir::Op;
 using ir::Program;
 using ir::Role;
 using ir::Statement;
@@ -24,10 +25,9 @@ std::optional<size_t> earliest(const Program& program, size_t i, const Statement
   auto role = [&](const Access& access) {
     return program.storages[static_cast<size_t>(access.storage)].role;
   };
-  if (s.loads.size() != 1 || s.reduction || s.guard >= 0 || !s.loads[0].indirect.empty() ||
-      s.expr.nodes[static_cast<size_t>(s.value)].op != Op::Load ||
-      role(s.loads[0]) != Role::Temporary || role(s.store) == Role::Argument ||
-      role(s.store) == Role::Captured || s.loads[0].storage == s.store.storage)
+  if (!is_copy(s) || !s.loads[0].indirect.empty() || role(s.loads[0]) != Role::Temporary ||
+      role(s.store) == Role::Argument || role(s.store) == Role::Captured ||
+      s.loads[0].storage == s.store.storage)
     return std::nullopt;
   const auto& makers = stores[static_cast<size_t>(s.loads[0].storage)];
   if (makers.empty()) return std::nullopt;
@@ -53,24 +53,18 @@ std::optional<Program> copies_early(const Program& program) {
   std::vector<bool> leaves(count, false);
   for (size_t i = 0; i < count; ++i) {
     const auto* s = std::get_if<Statement>(&program.items[i]);
-    auto note = [&](auto& lists, int storage) {
-      if (storage >= 0) lists[static_cast<size_t>(storage)].push_back(i);
-    };
-    if (const auto* e = std::get_if<ir::Extern>(&program.items[i])) {
-      for (const ir::View& v : e->inputs) note(uses, v.storage);
-      for (int storage : e->written) note(stores, storage), note(uses, storage);
-    } else if (const auto* a = std::get_if<ir::Abort>(&program.items[i])) {
-      note(uses, a->flag);
-    }
-    if (!s) continue;
-    if (auto at = earliest(program, i, *s, stores, uses, looks); at && *at + 1 < i) {
+    auto note = [i](auto& lists, int storage) { lists[static_cast<size_t>(storage)].push_back(i); };
+    if (const auto* e = std::get_if<ir::Extern>(&program.items[i]))
+      for (int storage : e->written)
+        if (storage >= 0) note(stores, storage);
+    if (auto at = s ? earliest(program, i, *s, stores, uses, looks) : std::nullopt;
+        at && *at + 1 < i) {
       behind[*at].push_back(i);
       leaves[i] = true;
       ++moved;
     }
-    note(stores, s->store.storage);
-    for (const Access& load : s->loads) note(uses, load.storage);
-    note(uses, s->store.storage);
+    if (s) note(stores, s->store.storage);
+    each_storage(program.items[i], [&](int storage) { note(uses, storage); });
   }
   if (moved < kFewest) return std::nullopt;
   Program out;

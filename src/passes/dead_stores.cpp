@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/digits.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
@@ -21,10 +22,10 @@ constexpr size_t kLookAhead = 64;
 
 class DeadStores {
  public:
-  explicit DeadStores(Program program) : program_(std::move(program)) {}
+  explicit DeadStores(Program program)
+      : program_(std::move(program)), touching_(touching_items(program_)) {}
 
   Program run() {
-    index();
     size_t count = program_.items.size();
     next_extern_ = count;
     gone_.assign(count, false);
@@ -45,31 +46,6 @@ class DeadStores {
   }
 
  private:
-  void index() {
-    touching_.resize(program_.storages.size());
-    for (size_t i = 0; i < program_.items.size(); ++i) {
-      auto touch = [&](int storage) {
-        if (storage < 0) return;
-        auto& list = touching_[static_cast<size_t>(storage)];
-        if (list.empty() || list.back() != i) list.push_back(i);
-      };
-      auto statement = [&](const Statement& s) {
-        for (const Access& load : s.loads) touch(load.storage);
-        touch(s.store.storage);
-      };
-      if (const auto* s = std::get_if<Statement>(&program_.items[i])) {
-        statement(*s);
-      } else if (const auto* r = std::get_if<Repeat>(&program_.items[i])) {
-        for (const Statement& s : r->body) statement(s);
-      } else if (const auto* e = std::get_if<Extern>(&program_.items[i])) {
-        for (const ir::View& v : e->inputs) touch(v.storage);
-        for (int storage : e->written) touch(storage);
-      } else {
-        touch(std::get<ir::Abort>(program_.items[i]).flag);
-      }
-    }
-  }
-
   Role role(const Statement& s) const {
     return program_.storages[static_cast<size_t>(s.store.storage)].role;
   }

@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "passes/digits.h"
 #include "passes/rewrite.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
@@ -38,7 +39,8 @@ std::optional<size_t> slowest_axis(const Statement& s) {
 
 class Grouper {
  public:
-  Grouper(Program& program, bool fuse) : program_(program), fuse_(fuse) { count(); }
+  Grouper(Program& program, bool fuse)
+      : program_(program), fuse_(fuse), private_(private_storages(program)) {}
 
   std::vector<GroupOrItem> run() {
     for (ir::Item& item : program_.items) {
@@ -56,31 +58,6 @@ class Grouper {
   }
 
  private:
-  void count() {
-    touching_.assign(program_.storages.size(), 0);
-    std::vector<size_t> last(program_.storages.size(), SIZE_MAX);
-    for (size_t i = 0; i < program_.items.size(); ++i) {
-      auto touch = [&](int storage) {
-        if (storage < 0 || last[static_cast<size_t>(storage)] == i) return;
-        last[static_cast<size_t>(storage)] = i;
-        ++touching_[static_cast<size_t>(storage)];
-      };
-      auto statement = [&](const Statement& s) {
-        touch(s.store.storage);
-        for (const Access& load : s.loads) touch(load.storage);
-      };
-      const ir::Item& item = program_.items[i];
-      if (const auto* s = std::get_if<Statement>(&item)) statement(*s);
-      if (const auto* r = std::get_if<ir::Repeat>(&item))
-        for (const Statement& s : r->body) statement(s);
-      if (const auto* e = std::get_if<ir::Extern>(&item)) {
-        for (const ir::View& v : e->inputs) touch(v.storage);
-        for (int storage : e->written) touch(storage);
-      }
-      if (const auto* a = std::get_if<ir::Abort>(&item)) touch(a->flag);
-    }
-  }
-
   bool visible(int storage) const {
     auto role = program_.storages[static_cast<size_t>(storage)].role;
     return role == ir::Role::Argument || role == ir::Role::Captured;
@@ -128,14 +105,9 @@ class Grouper {
     place(alone(std::move(s)));
   }
 
-  /// As one unit when its steps can run tile by tile; otherwise as if it had not been found.
+  /// As one unit when its steps can run tile by tile; otherwise step by step.
   void place(ir::Repeat r) {
-    auto is_private = [this](int storage) {
-      const ir::Storage& made = program_.storages[static_cast<size_t>(storage)];
-      return made.role == ir::Role::Temporary && !made.made_by_extern &&
-             touching_[static_cast<size_t>(storage)] == 1;
-    };
-    if (auto unit = fuse_ ? unit_of(r, is_private) : std::nullopt) return place(std::move(*unit));
+    if (auto unit = fuse_ ? unit_of(r, private_) : std::nullopt) return place(std::move(*unit));
     for (int64_t step = 0; step < r.count; ++step)
       for (const Statement& s : r.body) place(ir::at_step(s, step));
   }
@@ -289,7 +261,7 @@ class Grouper {
 
   Program& program_;
   bool fuse_;
-  std::vector<int> touching_;  ///< a storage: items that touch it
+  std::vector<bool> private_;  ///< temporaries that one item alone touches
   std::vector<GroupOrItem> groups_;
 };
 

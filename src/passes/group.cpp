@@ -126,15 +126,15 @@ bool put_back(Group& unit, const std::vector<Group>& statements,
 
 /// Statements that lack an axis which the others share, and make a small temporary of their step.
 std::optional<Group> with_copies(const std::vector<Group>& statements,
-                                 const std::function<bool(int)>& is_private) {
+                                 const std::vector<bool>& is_private) {
   std::vector<bool> left_out(statements.size(), false);
   for (size_t n = 0; n < statements.size(); ++n) {
     const Statement& s = statements[n].members.front();
     ir::Span reach = span(s.store, s);
     auto bytes =
         (reach.last - reach.first + 1) * static_cast<int64_t>(c10::elementSize(s.store.dtype));
-    left_out[n] = is_private(s.store.storage) && made_anew(statements, s.store.storage) &&
-                  bytes <= kLargestCopy;
+    left_out[n] = is_private[static_cast<size_t>(s.store.storage)] &&
+                  made_anew(statements, s.store.storage) && bytes <= kLargestCopy;
   }
   std::optional<Group> rest = united(statements, left_out);
   if (!rest || rest->outer.empty()) return std::nullopt;
@@ -233,7 +233,7 @@ void append(Group& group, Group unit, const Shared& shared) {
   group.repeats += unit.repeats;
 }
 
-std::optional<Group> unit_of(const ir::Repeat& r, const std::function<bool(int)>& is_private) {
+std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private) {
   if (r.body.size() > kMaxMembers) return std::nullopt;
   std::vector<Group> statements;
   for (Statement s : r.body) {

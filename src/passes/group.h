@@ -1,7 +1,6 @@
 // Groups: statements that share the tiles of their common parallel axes, and what may join them.
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -48,7 +47,7 @@ void append(Group& group, Group unit, const Shared& shared);
 /// A repeat's statements over the axes that no step of any of them crosses. A statement that lacks
 /// them but only makes a temporary for its own step (`is_private` tells whose storage nobody else
 /// touches) is run by every tile. Nothing when the repeat is better unrolled again.
-std::optional<Group> unit_of(const ir::Repeat& r, const std::function<bool(int)>& is_private);
+std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private);
 
 /// Points below which one thread does it all and parallel axes do not matter.
 constexpr int64_t kSmall = 1 << 15;

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "passes/rewrite.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
@@ -45,7 +46,11 @@ class Inliner {
     out_.storages = old_.storages;
     out_.results = old_.results;
     touched_.resize(old_.storages.size());
-    index();
+    touching_ = touching_items(old_);
+    updates_.assign(old_.storages.size(), 0);
+    for (const Item& item : old_.items)
+      if (const auto* s = std::get_if<Statement>(&item))
+        ++updates_[static_cast<size_t>(s->store.storage)];
   }
 
   Program run() {
@@ -64,27 +69,6 @@ class Inliner {
   }
 
  private:
-  void index() {
-    touching_.resize(old_.storages.size());
-    updates_.assign(old_.storages.size(), 0);
-    for (size_t i = 0; i < old_.items.size(); ++i) {
-      auto touch = [&](int storage) {
-        if (storage < 0) return;
-        auto& list = touching_[static_cast<size_t>(storage)];
-        if (list.empty() || list.back() != i) list.push_back(i);
-      };
-      if (const auto* s = std::get_if<Statement>(&old_.items[i])) {
-        for (const Access& load : s->loads) touch(load.storage);
-        touch(s->store.storage);
-        ++updates_[static_cast<size_t>(s->store.storage)];
-      } else if (const auto* e = std::get_if<Extern>(&old_.items[i])) {
-        for (const View& v : e->inputs) touch(v.storage);
-      } else if (const auto* a = std::get_if<ir::Abort>(&old_.items[i])) {
-        touch(a->flag);
-      }
-    }
-  }
-
   /// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and
   /// results count too. From two on it makes no difference.
   int count_readers(size_t at, const Statement& producer) const {
@@ -94,7 +78,8 @@ class Inliner {
          ++i) {
       const auto* s = std::get_if<Statement>(&old_.items[*i]);
       if (!s) {
-        ++readers;
+        const auto* e = std::get_if<Extern>(&old_.items[*i]);
+        readers += !e || extern_touches(*e, producer.store.storage, false);
         continue;
       }
       for (const Access& load : s->loads) readers += meet(producer.store, producer, load, *s);
@@ -174,10 +159,6 @@ class Inliner {
       return true;
     }
     return false;
-  }
-
-  static bool is_copy(const Statement& s) {
-    return s.loads.size() == 1 && s.expr.nodes[static_cast<size_t>(s.value)].op == ir::Op::Load;
   }
 
   static bool worth_it(const Statement& reader, const Statement& producer, int readers) {

@@ -58,11 +58,6 @@ Access within_tile(const Kernel& kernel, const Use& use, int var) {
   return x;
 }
 
-bool is_copy(const Statement& s) {
-  return !s.reduction && s.guard < 0 && s.loads.size() == 1 &&
-         s.expr.nodes[static_cast<size_t>(s.value)].op == ir::Op::Load;
-}
-
 /// Does some step before this kernel touch the storage, or is it the caller's?
 bool holds_data(const ir::Schedule& schedule, const Kernel& kernel, int storage) {
   ir::Role role = schedule.storages[static_cast<size_t>(storage)].role;

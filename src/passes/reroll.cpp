@@ -8,8 +8,10 @@
 #include "passes/copies_early.h"
 #include "passes/dead_stores.h"
 #include "passes/group.h"
+#include "passes/rewrite.h"
 #include "passes/split_reduce.h"
 #include "passes/step_match.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
@@ -30,29 +32,6 @@ constexpr size_t kLongestBody = 64;  ///< statements of a step, those that inlin
 constexpr size_t kFewestSteps = 4;
 constexpr int kAttempts = 400;  ///< looks at one stretch, so that odd programs cost little
 constexpr int kRounds = 4;
-
-template <class Fn>
-void each_storage(const Item& item, Fn fn) {
-  auto statement = [&](const Statement& s) {
-    for (const Access& load : s.loads) fn(load.storage);
-    fn(s.store.storage);
-  };
-  if (const auto* s = std::get_if<Statement>(&item)) statement(*s);
-  if (const auto* r = std::get_if<Repeat>(&item))
-    for (const Statement& s : r->body) statement(s);
-  if (const auto* e = std::get_if<ir::Extern>(&item)) {
-    for (const ir::View& v : e->inputs)
-      if (v.storage >= 0) fn(v.storage);
-    for (int storage : e->written) fn(storage);
-  }
-  if (const auto* a = std::get_if<ir::Abort>(&item)) fn(a->flag);
-}
-
-template <class Fn>
-void each_access(Statement& s, Fn fn) {
-  fn(s.store);
-  for (Access& load : s.loads) fn(load);
-}
 
 /// Whose storage an access touches: one that all steps touch, one that its own step makes, or one
 /// that the step before made. `at`: the storage; or the statement of the body that first stores it.
@@ -103,20 +82,19 @@ class Reroller {
   /// Who touches each storage, and from where on items repeat with some period.
   void index() {
     size_t count = program_.items.size();
-    touched_.resize(program_.storages.size());
+    touched_ = touching_items(program_);
     stored_.resize(program_.storages.size());
     structure_.assign(count, 0);
-    auto note = [](std::vector<std::vector<size_t>>& lists, int storage, size_t item) {
-      auto& list = lists[static_cast<size_t>(storage)];
+    auto stores = [&](int storage, size_t item) {
+      auto& list = stored_[static_cast<size_t>(storage)];
       if (list.empty() || list.back() != item) list.push_back(item);
     };
     for (size_t i = 0; i < count; ++i) {
-      each_storage(program_.items[i], [&](int storage) { note(touched_, storage, i); });
       if (const auto* s = std::get_if<Statement>(&program_.items[i])) {
-        note(stored_, s->store.storage, i);
+        stores(s->store.storage, i);
         structure_[i] = can_repeat(*s) ? structure_of(*s) : 0;
       } else if (const auto* e = std::get_if<ir::Extern>(&program_.items[i])) {
-        for (int storage : e->written) note(stored_, storage, i);
+        for (int storage : e->written) stores(storage, i);
       }
     }
     longest_.assign(count, 0);
@@ -438,32 +416,15 @@ class Reroller {
   }
 
   static void advance_expression(Statement& s, const Statement& second) {
-    ir::Expr out;
-    std::vector<NodeId> to;
-    for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
-      Node node = s.expr.nodes[id];
-      for (NodeId& in : node.in)
-        if (in >= 0) in = to[static_cast<size_t>(in)];
+    size_t id = 0;
+    rebuild(s, [&](ir::Expr& out, Node node) {
+      int64_t step = second.expr.nodes[id++].payload - node.payload;
       if (node.op == Op::Axis) ++node.payload;
       NodeId made = out.add(node);
-      if (int64_t step = second.expr.nodes[id].payload - s.expr.nodes[id].payload;
-          advances(node) && step != 0) {
-        NodeId axis = out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, 0});
-        NodeId moved =
-            out.node(Op::Mul, ScalarType::Long, axis, out.integer(step, ScalarType::Long));
-        made = out.node(Op::Add, ScalarType::Long, made, moved);
-      }
-      to.push_back(made);
-    }
-    s.expr = std::move(out);
-    auto map = [&](NodeId& id) {
-      if (id >= 0) id = to[static_cast<size_t>(id)];
-    };
-    map(s.value);
-    map(s.guard);
-    if (s.reduction) map(s.reduction->input);
-    each_access(s, [&](Access& access) {
-      for (ir::Indirect& part : access.indirect) map(part.index);
+      if (!advances(node) || step == 0) return made;
+      NodeId axis = out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, 0});
+      NodeId moved = out.node(Op::Mul, ScalarType::Long, axis, out.integer(step, ScalarType::Long));
+      return out.node(Op::Add, ScalarType::Long, made, moved);
     });
   }
 
@@ -476,30 +437,12 @@ class Reroller {
   int attempts_ = 0;
 };
 
-/// Items that touch each storage; a Repeat is one.
-std::vector<int> touch_counts(const Program& program) {
-  std::vector<int> counts(program.storages.size(), 0);
-  std::vector<size_t> last(program.storages.size(), SIZE_MAX);
-  for (size_t i = 0; i < program.items.size(); ++i)
-    each_storage(program.items[i], [&](int storage) {
-      auto s = static_cast<size_t>(storage);
-      if (last[s] != i) ++counts[s];
-      last[s] = i;
-    });
-  return counts;
-}
-
 /// The loops of a program that have tiles, so that they stay loops. `refused` gets the places of
 /// those that have none.
 Program rerolled(const Program& original, std::set<size_t>& refused) {
   Reroller reroller(original, refused);
   Program done = remove_dead_stores(reroller.run());
-  std::vector<int> touching = touch_counts(done);
-  auto is_private = [&](int storage) {
-    const ir::Storage& made = done.storages[static_cast<size_t>(storage)];
-    return made.role == Role::Temporary && !made.made_by_extern &&
-           touching[static_cast<size_t>(storage)] == 1;
-  };
+  std::vector<bool> is_private = private_storages(done);
   for (const Item& item : done.items)
     if (const auto* r = std::get_if<Repeat>(&item); r && !unit_of(*r, is_private))
       refused.insert(r->origin);

@@ -14,14 +14,6 @@ using ir::Op;
 using ir::ScalarType;
 using ir::Statement;
 
-namespace {
-
-template <class Fn>
-void each_access(Statement& s, Fn fn) {
-  fn(s.store);
-  for (Access& a : s.loads) fn(a);
-}
-
 void remap_ids(Statement& s, const std::vector<NodeId>& to) {
   auto map = [&](NodeId& id) {
     if (id >= 0) id = to[static_cast<size_t>(id)];
@@ -33,23 +25,6 @@ void remap_ids(Statement& s, const std::vector<NodeId>& to) {
     for (ir::Indirect& i : a.indirect) map(i.index);
   });
 }
-
-/// Rebuilds the expression, giving `make` each node (operands already remapped) to add as it likes.
-template <class Make>
-void rebuild(Statement& s, Make make) {
-  Expr out;
-  std::vector<NodeId> to(s.expr.nodes.size());
-  for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
-    Node node = s.expr.nodes[id];
-    for (NodeId& in : node.in)
-      if (in >= 0) in = to[static_cast<size_t>(in)];
-    to[id] = make(out, node);
-  }
-  s.expr = std::move(out);
-  remap_ids(s, to);
-}
-
-}  // namespace
 
 void split_axis(Statement& s, size_t axis, int64_t inner) {
   auto at = static_cast<std::ptrdiff_t>(axis);
@@ -229,6 +204,11 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
   remap_ids(reader, to);
   reader.loads.insert(reader.loads.end(), added.begin(), added.end());
   compact(reader);
+}
+
+bool is_copy(const Statement& s) {
+  return !s.reduction && s.guard < 0 && s.loads.size() == 1 &&
+         s.expr.nodes[static_cast<size_t>(s.value)].op == Op::Load;
 }
 
 int work(const Statement& s) {

@@ -6,6 +6,31 @@
 
 namespace graft::passes {
 
+template <class Fn>
+void each_access(ir::Statement& s, Fn fn) {
+  fn(s.store);
+  for (ir::Access& load : s.loads) fn(load);
+}
+
+/// Renames the nodes that the statement and its accesses refer to.
+void remap_ids(ir::Statement& s, const std::vector<ir::NodeId>& to);
+
+/// Rebuilds the expression, giving `make` each node (operands already remapped), in order, to add
+/// as it likes.
+template <class Make>
+void rebuild(ir::Statement& s, Make make) {
+  ir::Expr out;
+  std::vector<ir::NodeId> to(s.expr.nodes.size());
+  for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
+    ir::Node node = s.expr.nodes[id];
+    for (ir::NodeId& in : node.in)
+      if (in >= 0) in = to[static_cast<size_t>(in)];
+    to[id] = make(out, node);
+  }
+  s.expr = std::move(out);
+  remap_ids(s, to);
+}
+
 /// Splits axis `axis` (extent n) into two: (n / inner, inner). n must be a multiple of inner, and
 /// the axis must not grow.
 void split_axis(ir::Statement& s, size_t axis, int64_t inner);
@@ -18,6 +43,8 @@ void compact(ir::Statement& s);
 /// Replaces load `load` of `reader` by the value `producer` stores at the mapped point.
 void substitute(ir::Statement& reader, size_t load, const ir::Statement& producer,
                 const PointMap& map);
+/// Does it store one load as it is, everywhere?
+bool is_copy(const ir::Statement& s);
 /// Arithmetic in an expression, weighted by cost: loads, casts and constants 0, add 1, division 4,
 /// a routine 8.
 int work(const ir::Statement& s);
