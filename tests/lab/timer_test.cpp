@@ -14,10 +14,38 @@
 namespace graft::lab {
 namespace {
 
-void busy(double us) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double, std::micro>(us);
-  while (std::chrono::steady_clock::now() < end) {
+/// A device whose clock goes on only as far as the functions on it say, so that no test depends on
+/// what else the machine does.
+class Scripted : public Device {
+ public:
+  void pass(double us) { now_us_ += us; }
+  const char* name() const override { return "scripted"; }
+  void synchronize() override {}
+  double time_ms(const std::function<void()>& run, int calls) override {
+    const double start = now_us_;
+    for (int i = 0; i < calls; ++i) run();
+    return (now_us_ - start) / 1e3;
   }
+  MemoryUse memory_of(const std::function<void()>& run) override {
+    run();
+    return {};
+  }
+
+ private:
+  double now_us_ = 0;
+};
+
+class OnAScriptedDevice : public testing::Test {
+ protected:
+  TimedVariant takes(const std::string& name, double us) {
+    return {name, [this, us] { device.pass(us); }};
+  }
+  Scripted device;
+};
+
+TEST(Timer, TheProcessorsClockIsReal) {
+  const double ms = time_once_ms([] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+  EXPECT_GE(ms, 5);
 }
 
 TEST(Timer, InterleavesAndRotates) {
@@ -36,52 +64,57 @@ TEST(Timer, InterleavesAndRotates) {
   EXPECT_EQ(samples[1].ms.size(), 4u);
 }
 
-TEST(Timer, BatchesQuickFunctions) {
-  const MeasureOptions options{.min_time = 0.01, .min_samples = 5, .max_samples = 50};
-  const auto samples = measure({{"quick", [] { busy(2); }}, {"slow", [] { busy(300); }}}, options);
-  EXPECT_GE(samples[0].batch, 5);
-  EXPECT_EQ(samples[1].batch, 1);
-  EXPECT_GE(median(samples[0].ms), 0.0015);  // per call, not per batch
-  EXPECT_LT(median(samples[0].ms), 0.2);
-  EXPECT_GE(median(samples[1].ms), 0.3);
-}
-
-TEST(Timer, StopsAtTheTimeForAllVariants) {
+TEST_F(OnAScriptedDevice, BatchesQuickFunctions) {
   const MeasureOptions options{
-      .min_time = 0.02, .min_samples = 2, .max_samples = 1000, .warmup = 0};
-  const auto samples = measure({{"a", [] { busy(3000); }}, {"b", [] { busy(1000); }}}, options);
-  EXPECT_EQ(samples[0].ms.size(), samples[1].ms.size());
-  EXPECT_GE(samples[0].ms.size(), 2u);
-  EXPECT_LE(samples[0].ms.size(), 11u);
+      .min_time = 0.01, .min_samples = 5, .max_samples = 50, .device = &device};
+  const auto samples = measure({takes("quick", 2), takes("slow", 300)}, options);
+  // 10 ms in at most 50 samples: a sample fills 200 us.
+  EXPECT_EQ(samples[0].batch, 100);
+  EXPECT_EQ(samples[1].batch, 1);
+  EXPECT_NEAR(median(samples[0].ms), 0.002, 1e-9);  // per call, not per batch
+  EXPECT_NEAR(median(samples[1].ms), 0.3, 1e-9);
 }
 
-TEST(Timer, WaitsForTheSteadyState) {
+TEST_F(OnAScriptedDevice, StopsAtTheTimeForAllVariants) {
+  const MeasureOptions options{
+      .min_time = 0.02, .min_samples = 2, .max_samples = 1000, .warmup = 0, .device = &device};
+  const auto samples = measure({takes("a", 3000), takes("b", 1000)}, options);
+  EXPECT_EQ(samples[0].ms.size(), 10u);  // of 4 ms each, in 2 x 20 ms
+  EXPECT_EQ(samples[1].ms.size(), 10u);
+}
+
+TEST_F(OnAScriptedDevice, WaitsForTheSteadyState) {
   double now = 3000;
-  const auto falling = [&] { busy(now = std::max(300.0, 0.85 * now)); };
-  const auto samples =
-      measure({{"falls", falling}}, {.min_time = 0, .min_samples = 5, .max_samples = 5});
+  const auto falling = [&] { device.pass(now = std::max(300.0, 0.85 * now)); };
+  const auto samples = measure(
+      {{"falls", falling}}, {.min_time = 0, .min_samples = 5, .max_samples = 5, .device = &device});
   EXPECT_TRUE(samples[0].steady);
-  EXPECT_GE(samples[0].warmup_calls, 14) << "it takes 14 calls to fall";
+  EXPECT_GE(samples[0].warmup_calls, 15) << "it takes 15 calls to fall";
   EXPECT_EQ(now, 300);
 
   double us = 20000;
-  const auto endless = [&] { busy(us *= 0.95); };
+  const auto endless = [&] { device.pass(us *= 0.95); };
   const auto never = measure({{"falls on", endless}}, {.min_time = 0,
                                                        .min_samples = 1,
                                                        .max_samples = 1,
                                                        .max_warmup_time = 0.1,
-                                                       .min_sample_us = 0});
+                                                       .min_sample_us = 0,
+                                                       .device = &device});
   EXPECT_FALSE(never[0].steady);
 }
 
-TEST(Timer, GoesOnUntilItIsPreciseOrTimeIsUp) {
-  const auto steady = [] { busy(200); };
-  MeasureOptions options{.min_time = 0.01, .max_time = 0.2, .min_samples = 5, .warmup = 0};
+TEST_F(OnAScriptedDevice, GoesOnUntilItIsPreciseOrTimeIsUp) {
+  // Every other call takes a tenth longer, so no interval is ever empty.
+  int calls = 0;
+  const auto uneven = [&] { device.pass(++calls % 2 == 0 ? 200 : 220); };
+  MeasureOptions options{
+      .min_time = 0.01, .max_time = 0.2, .min_samples = 5, .warmup = 0, .device = &device};
   options.precision = 1;  // at once
-  const size_t few = measure({{"a", steady}, {"b", steady}}, options)[0].ms.size();
+  const size_t few = measure({{"a", uneven}}, options)[0].ms.size();
+  EXPECT_EQ(few, 48u);       // of 210 us, in 10 ms
   options.precision = 1e-9;  // never
-  const size_t many = measure({{"a", steady}, {"b", steady}}, options)[0].ms.size();
-  EXPECT_GT(many, 4 * few);
+  const size_t many = measure({{"a", uneven}}, options)[0].ms.size();
+  EXPECT_EQ(many, 953u);  // in 200 ms
 }
 
 TEST(Timer, ReportsProgress) {
