@@ -117,6 +117,7 @@ class Emitter {
   bool transposes(int l) const;
   void transposed_loop(int l);
   void transpose(llvm::SmallVectorImpl<llvm::Value*>& rows);
+  llvm::Function* transposer(llvm::Type* element);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
   void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                const std::function<void(llvm::Value*)>& body);

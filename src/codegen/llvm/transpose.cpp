@@ -1,5 +1,6 @@
 // Copies between memory along a loop and scratch by lane: squares of a vector's length, transposed
-// in registers.
+// in registers by one function a width of elements. Written out at each place, the shuffles would
+// be most of what LLVM compiles.
 #include "codegen/llvm/emitter.h"
 
 namespace graft::codegen {
@@ -31,6 +32,30 @@ void Emitter::transpose(llvm::SmallVectorImpl<llvm::Value*>& rows) {
   }
 }
 
+/// void (from, elements between its rows, to, elements between its rows): a square, transposed.
+llvm::Function* Emitter::transposer(llvm::Type* element) {
+  const std::string name = "transpose" + std::to_string(element->getScalarSizeInBits());
+  if (llvm::Function* made = module_.getFunction(name)) return made;
+  llvm::IRBuilderBase::InsertPointGuard back(b_);
+  llvm::Type *pointer = b_.getPtrTy(), *word = b_.getInt64Ty();
+  llvm::Function* f = llvm::Function::Create(
+      llvm::FunctionType::get(b_.getVoidTy(), {pointer, word, pointer, word}, false),
+      llvm::Function::InternalLinkage, name, module_);
+  f->addFnAttrs(llvm::AttrBuilder(b_.getContext(), fn_->getAttributes().getFnAttrs()));
+  b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "square", f));
+  auto row = [&](unsigned base, int64_t k) {
+    return b_.CreateGEP(element, f->getArg(base), b_.CreateMul(f->getArg(base + 1), i64(k)));
+  };
+  llvm::SmallVector<llvm::Value*, 16> rows;
+  for (int64_t k = 0; k < machine_.lanes; ++k)
+    rows.push_back(memory_.load(row(0, k), element, nullptr));
+  transpose(rows);
+  for (int64_t k = 0; k < machine_.lanes; ++k)
+    memory_.store(rows[static_cast<size_t>(k)], row(2, k), nullptr);
+  b_.CreateRetVoid();
+  return f;
+}
+
 void Emitter::transposed_loop(int l) {
   int p = loop(l).items[0].placed;
   int from = value(planned(p).value).access, to = laid_out(p).store.access;
@@ -38,26 +63,20 @@ void Emitter::transposed_loop(int l) {
   bool inwards = access(to).vectors != 0;
   int memory = inwards ? from : to, scratch = inwards ? to : from;
   llvm::Type* element = mem(access(memory).dtype);
-  const int64_t lanes = machine_.lanes, width = lanes * access(scratch).vectors;
+  llvm::Function* square = transposer(element);
+  llvm::Value *apart = stride(lane_stride(memory)),
+              *width = i64(machine_.lanes * access(scratch).vectors);
   llvm::Value* end = extent(loop(l).var);
-  llvm::Value* whole = b_.CreateAnd(end, i64(-lanes));
-  counted(l, i64(0), whole, i64(lanes), false, [&](llvm::Value*) {
+  llvm::Value* whole = b_.CreateAnd(end, i64(-machine_.lanes));
+  counted(l, i64(0), whole, i64(machine_.lanes), false, [&](llvm::Value*) {
     for (copy_ = 0; copy_ < copies(); ++copy_) {
-      llvm::Value* apart = stride(lane_stride(memory));
       llvm::Value* outside = b_.CreateGEP(element, pointer(memory, at_depth_),
                                           b_.CreateMul(lanes_[copy_].index, apart));
       llvm::Value* inside = lane_pointer(scratch, pointer(scratch, at_depth_));
-      auto in_memory = [&](int64_t k) {
-        return b_.CreateGEP(element, outside, b_.CreateMul(apart, i64(k)));
-      };
-      auto in_scratch = [&](int64_t k) { return b_.CreateGEP(element, inside, i64(k * width)); };
-      llvm::SmallVector<llvm::Value*, 16> rows;
-      for (int64_t k = 0; k < lanes; ++k)
-        rows.push_back(memory_.load(inwards ? in_memory(k) : in_scratch(k), element, nullptr));
-      transpose(rows);
-      for (int64_t k = 0; k < lanes; ++k)
-        memory_.store(rows[static_cast<size_t>(k)], inwards ? in_scratch(k) : in_memory(k),
-                      nullptr);
+      if (inwards)
+        b_.CreateCall(square, {outside, apart, inside, width});
+      else
+        b_.CreateCall(square, {inside, width, outside, apart});
     }
     copy_ = 0;
   });
