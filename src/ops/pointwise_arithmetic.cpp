@@ -156,7 +156,7 @@ std::vector<PointwiseRow> arithmetic_rows() {
   using enum Exactness;
   return {
       {"aten::add", 2, Same, [](Args& a) { return plus(a, a[0], a[1], 1); }, Domain::Any, Bits,
-       "a + alpha * b (one rounding when alpha is not 1)"},
+       "a + alpha * b (one rounding when alpha is not 1; *body* on bf16 and f16 then)"},
       {"aten::sub", 2, Same, [](Args& a) { return plus(a, a[0], a[1], -1); }, Domain::Any, Bits,
        "a - alpha * b"},
       {"aten::rsub", 2, Same, [](Args& a) { return plus(a, a[1], a[0], -1); }, Domain::Any, Bits,

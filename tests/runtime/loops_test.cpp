@@ -92,6 +92,16 @@ const std::vector<Case>& cases() {
          return Tensors{out};
        },
        [](int64_t rows, int64_t steps) { return Tensors{at::randn({rows, steps * 15})}; }, 6},
+      {"a_maximum_for_all",
+       [](const Tensors& t) {
+         at::Tensor W = t[0].clone(), v = t[1].select(1, 0) * 1;
+         for (int64_t i = 0; i < W.size(1); ++i) W.select(1, i).sub_(v.amax(0));
+         return Tensors{W};
+       },
+       [](int64_t rows, int64_t steps) {
+         return Tensors{at::randn({rows, steps}), at::randn({rows, 2})};
+       },
+       2},
       {"growing_temporary",
        [](const Tensors& t) {
          at::Tensor out = at::zeros_like(t[0]);

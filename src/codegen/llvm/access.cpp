@@ -146,9 +146,10 @@ void Emitter::store(int p, int v, llvm::Value* on) {
   Stride s = lane_stride(access);
   bool scattered = any_varying(plan_, plan.store_indirect);
   if (s.kind == StrideKind::Zero && !scattered) {
-    if (value(v).varying)
-      throw std::runtime_error("graft: kernel " + kernel_.name + ": all lanes store to one place");
-    llvm::Value* x = to_memory(get(v), affine.dtype);
+    // What a tile shares is one value, though reduced in every lane.
+    llvm::Value* one = get(v);
+    if (value(v).varying) one = b_.CreateExtractElement(one, uint64_t{0});
+    llvm::Value* x = to_memory(one, affine.dtype);
     llvm::Value* place = uniform_pointer(access, plan.store_indirect);
     if (plan.guard >= 0 && value(plan.guard).varying)
       place = b_.CreateSelect(b_.CreateOrReduce(on), place, spare_);
