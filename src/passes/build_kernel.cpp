@@ -253,11 +253,8 @@ class Builder {
   static PointMap identity(const Placed& producer, const Placed& reader) {
     PointMap map;
     map.constant.assign(producer.axis_var.size(), 0);
-    map.coefficient.assign(producer.axis_var.size(),
-                           std::vector<int64_t>(reader.axis_var.size(), 0));
-    for (size_t p = 0; p < producer.axis_var.size(); ++p)
-      for (size_t a = 0; a < reader.axis_var.size(); ++a)
-        if (producer.axis_var[p] == reader.axis_var[a]) map.coefficient[p][a] = 1;
+    for (int p : producer.axis_var)
+      for (int a : reader.axis_var) map.coefficients.push_back(p == a);
     return map;
   }
 

@@ -17,10 +17,13 @@ struct Digit {
   size_t axis;
   int64_t stride, extent, capacity;
 };
+// Asked for millions of pairs: nothing here allocates.
+using Digits = c10::SmallVector<Digit, 8>;
+using Numbers = c10::SmallVector<int64_t, 8>;
 
 /// The store's axes as digits, most significant first; empty optional-like flag when they do not
 /// nest.
-bool digits_of(const Access& store, const std::vector<int64_t>& axes, std::vector<Digit>& digits) {
+bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& digits) {
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a] == 1) continue;
     if (store.strides[a] <= 0) return false;
@@ -96,7 +99,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
     out.relation = Relation::Disjoint;
     return out;
   }
-  std::vector<Digit> digits;
+  Digits digits;
   if (store.dtype != access.dtype || !store.indirect.empty() || !access.indirect.empty() ||
       !digits_of(store, store_axes, digits))
     return out;
@@ -107,7 +110,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
     if (access.strides[a] < 0) rest += access.strides[a] * (axes[a] - 1);  // the lowest corner
   // Digits of both places counted from the storage's base; `first` is where the store's own range
   // of a digit begins.
-  std::vector<int64_t> low(count), high(count), first(count);
+  Numbers low(count), high(count), first(count);
   for (size_t p = 0; p < count; ++p) {
     low[p] = high[p] = floor_div(rest, digits[p].stride);
     rest -= low[p] * digits[p].stride;
@@ -116,14 +119,17 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
     if (p > 0 && first[p] + digits[p].extent > digits[p].capacity)
       return out;  // the store itself carries
   }
-  std::vector<std::vector<int64_t>> coefficient(count, std::vector<int64_t>(axes.size(), 0));
+  c10::SmallVector<int64_t, 32> coefficients(count * axes.size(), 0);
+  auto coefficient = [&](size_t p, size_t a) -> int64_t& {
+    return coefficients[p * axes.size() + a];
+  };
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a] == 1) continue;
     int64_t stride = std::abs(access.strides[a]);
     for (size_t p = 0; p < count; ++p) {
-      coefficient[p][a] = stride / digits[p].stride;
+      coefficient(p, a) = stride / digits[p].stride;
       stride %= digits[p].stride;
-      high[p] += coefficient[p][a] * (axes[a] - 1);
+      high[p] += coefficient(p, a) * (axes[a] - 1);
     }
     if (stride != 0) return out;  // moves between the store's elements
   }
@@ -134,7 +140,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   for (size_t p = 1; p < count; ++p) {
     if (high[p] < digits[p].capacity) continue;
     for (size_t a = 0; a < axes.size(); ++a) {
-      int64_t k = coefficient[p][a];
+      int64_t k = coefficient(p, a);
       if (k == 0 || digits[p].capacity % k != 0) continue;
       int64_t inner = digits[p].capacity / k;
       if (inner > 1 && inner < axes[a] && axes[a] % inner == 0) {
@@ -156,13 +162,13 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
     if (low[p] >= 0 && high[p] < digits[p].extent) continue;
     int mover = -1;
     for (size_t a = 0; a < axes.size(); ++a)
-      if (coefficient[p][a] != 0) {
+      if (coefficient(p, a) != 0) {
         if (mover >= 0) return out;
         mover = static_cast<int>(a);
       }
     if (mover < 0) return out;
     auto a = static_cast<size_t>(mover);
-    int64_t k = coefficient[p][a], border;
+    int64_t k = coefficient(p, a), border;
     if (low[p] < 0) {
       border = (-low[p] + k - 1) / k;  // first step inside
     } else {
@@ -177,13 +183,13 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   }
   out.relation = Relation::Covered;
   out.map.constant.assign(store_axes.size(), 0);
-  out.map.coefficient.assign(store_axes.size(), std::vector<int64_t>(axes.size(), 0));
+  out.map.coefficients.assign(store_axes.size() * axes.size(), 0);
   for (size_t p = 0; p < count; ++p) {
     int64_t constant = low[p];
     for (size_t a = 0; a < axes.size(); ++a) {
-      int64_t k = coefficient[p][a];
+      int64_t k = coefficient(p, a);
       if (access.strides[a] < 0) constant += k * (axes[a] - 1), k = -k;
-      out.map.coefficient[digits[p].axis][a] = k;
+      out.map.coefficients[digits[p].axis * axes.size() + a] = k;
     }
     out.map.constant[digits[p].axis] = constant;
   }

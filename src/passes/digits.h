@@ -7,6 +7,8 @@
 // Unknown, which every caller treats as "may meet".
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <vector>
 
 #include "ir/program.h"
@@ -23,10 +25,13 @@ enum class Relation : uint8_t {
 };
 
 /// A point of the store as a function of the access's point: index p = constant[p] + sum_a
-/// coefficient[p][a] * a.
+/// coefficient(p, a) * a.
 struct PointMap {
-  std::vector<int64_t> constant;
-  std::vector<std::vector<int64_t>> coefficient;
+  c10::SmallVector<int64_t, 8> constant;
+  c10::SmallVector<int64_t, 32> coefficients;  ///< row by row, one row a point of the store
+  int64_t coefficient(size_t p, size_t a) const {
+    return coefficients[p * (coefficients.size() / constant.size()) + a];
+  }
 };
 
 struct Overlap {

@@ -1,7 +1,6 @@
 #include "passes/inline.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "ir/builder.h"
 #include "passes/rewrite.h"
@@ -57,13 +56,14 @@ class Inliner {
     for (size_t i = 0; i < old_.items.size(); ++i) {
       auto* s = std::get_if<Statement>(&old_.items[i]);
       if (!s) {
-        append(old_.items[i], -1);
+        append(std::move(old_.items[i]), -1);
         continue;
       }
       int readers = old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary
                         ? count_readers(i, *s)
                         : 0;
-      for (Statement& piece : resolve(*s)) append(std::move(piece), readers);
+      // Items further on ask for what comes after them only.
+      for (Statement& piece : resolve(std::move(*s))) append(std::move(piece), readers);
     }
     return std::move(out_);
   }
@@ -92,12 +92,12 @@ class Inliner {
   }
 
   /// The statement with its loads of temporaries resolved, in pieces.
-  std::vector<Statement> resolve(const Statement& original) {
-    std::vector<Statement> done;
-    std::deque<Statement> todo{original};
+  std::vector<Statement> resolve(Statement original) {
+    std::vector<Statement> done, todo;  // the next one last
+    todo.push_back(std::move(original));
     while (!todo.empty()) {
-      Statement s = std::move(todo.front());
-      todo.pop_front();
+      Statement s = std::move(todo.back());
+      todo.pop_back();
       bool changed = true;
       while (changed) {
         changed = false;
@@ -114,7 +114,7 @@ class Inliner {
             auto axis = static_cast<size_t>(split.axis);
             take_range(rest, axis, split.at, s.axes[axis]);
             take_range(s, axis, 0, split.at);
-            todo.push_front(std::move(rest));
+            todo.push_back(std::move(rest));
             changed = true;
           }
         }
@@ -131,7 +131,7 @@ class Inliner {
   /// Inlines the producer of load `l`. `before`: pieces of the same statement that run earlier.
   /// Where only a split stands in the way, says which in `split`.
   bool try_inline(Statement& s, size_t l, const std::vector<Statement>& before, Overlap& split) {
-    const Access load = s.loads[l];
+    const Access& load = s.loads[l];
     const ir::Storage& storage = out_.storages[static_cast<size_t>(load.storage)];
     if (storage.role != Role::Temporary || storage.made_by_extern || !load.indirect.empty())
       return false;

@@ -51,33 +51,33 @@ struct Candidate {
 class Reroller {
  public:
   /// Leaves alone what begins at one of the items `refused`.
-  Reroller(Program program, const std::set<size_t>& refused)
-      : program_(std::move(program)), refused_(refused) {}
+  Reroller(const Program& program, const std::set<size_t>& refused)
+      : program_(program), storages_(program.storages), refused_(refused) {}
 
   Program run() {
     index();
-    std::vector<Item> out;
+    Program out;
     size_t count = program_.items.size();
     for (size_t i = 0; i < count;) {
       if (longest_[i] == 0) attempts_ = 0;
       std::optional<Candidate> found =
           longest_[i] > 0 && attempts_ < kAttempts ? best_at(i) : std::nullopt;
       if (!found) {
-        out.push_back(std::move(program_.items[i++]));
+        out.items.push_back(program_.items[i++]);
         continue;
       }
-      adopt_carried(*found);  // renames in items that come before the run, and follow here
-      for (; i < found->start; ++i) out.push_back(std::move(program_.items[i]));
-      out.emplace_back(make(*found));
+      for (; i < found->start; ++i) out.items.push_back(program_.items[i]);
+      adopt_carried(*found, out.items);
+      out.items.emplace_back(make(*found));
       i = found->start + found->period * found->steps;
     }
-    program_.items = std::move(out);
-    return std::move(program_);
+    out.storages = std::move(storages_);
+    out.results = program_.results;
+    return out;
   }
 
  private:
   const Statement& at(size_t item) const { return std::get<Statement>(program_.items[item]); }
-  Statement& at(size_t item) { return std::get<Statement>(program_.items[item]); }
 
   /// Who touches each storage, and from where on items repeat with some period.
   void index() {
@@ -193,8 +193,10 @@ class Reroller {
   }
 
   /// Step `step` is step 0, moved on by the difference of steps 0 and 1.
-  bool follows(const Candidate& c, size_t step, const std::vector<Label>& labels) const {
-    Relaid relaid;
+  bool follows(const Candidate& c, size_t step, const std::vector<Label>& labels,
+               Relaid& relaid) const {
+    relaid.uses.resize(c.period);
+    for (auto& uses : relaid.uses) uses.clear();
     size_t slot = 0;
     for (size_t q = 0; q < c.period; ++q) {
       if (!follows(c, q, step, &labels[slot], relaid)) return false;
@@ -230,7 +232,7 @@ class Reroller {
         if (z.strides[a] != stride && !own) return false;
         use.axes.push_back({stride, z.strides[a], s.axes[a], t.axes[a]});
       }
-      if (own) relaid.uses[labels[k].at].push_back(std::move(use));
+      if (own) relaid.uses[static_cast<size_t>(labels[k].at)].push_back(std::move(use));
     }
     for (size_t k = 0; k < s.expr.nodes.size(); ++k)
       if (advances(s.expr.nodes[k]) &&
@@ -256,13 +258,15 @@ class Reroller {
     if (steps < kFewestSteps) return std::nullopt;
     Candidate c{start, period, steps};
     std::vector<Label> first, second, labels;
+    Relaid relaid;  // its memory serves all steps
     if (!label(c, 0, first) || !label(c, 1, second)) return std::nullopt;
     size_t peeled = first == second ? 0 : 1;  // what the first step reads may come from elsewhere
     if (peeled && escapes(c, 0)) return std::nullopt;
     Candidate loop{start + peeled * period, period, 0};
     loop.peeled = peeled;
     for (size_t k = peeled; k < steps; ++k) {
-      if (!label(c, k, labels) || labels != second || !follows(loop, k - peeled, labels)) break;
+      if (!label(c, k, labels) || labels != second || !follows(loop, k - peeled, labels, relaid))
+        break;
       ++loop.steps;
       if (escapes(c, k)) break;
     }
@@ -286,17 +290,18 @@ class Reroller {
 
   /// Makes `storage` at least as large as `other`, if it is the program's own.
   void hold(int storage, int other) {
-    ir::Storage& s = program_.storages[static_cast<size_t>(storage)];
+    ir::Storage& s = storages_[static_cast<size_t>(storage)];
     if (s.role == Role::Temporary)
-      s.bytes = std::max(s.bytes, program_.storages[static_cast<size_t>(other)].bytes);
+      s.bytes = std::max(s.bytes, storages_[static_cast<size_t>(other)].bytes);
   }
 
   int stored_at(const Candidate& c, size_t step, int q) const {
     return at(c.start + step * c.period + static_cast<size_t>(q)).store.storage;
   }
 
-  /// What the step before the loop made for it, it makes in the storage that carries it.
-  void adopt_carried(const Candidate& c) {
+  /// What the step before the loop (`before` ends with it) made for it, it makes in the storage
+  /// that carries it.
+  void adopt_carried(const Candidate& c, std::vector<Item>& before) {
     if (!c.carried) return;
     Candidate all{c.start - c.period, c.period, c.steps + 1};
     std::map<int, int> to;
@@ -306,8 +311,8 @@ class Reroller {
       if (l.kind == Label::Kind::Previous)
         hold(to[stored_at(all, 0, l.at)] = stored_at(c, c.steps - 1, l.at),
              stored_at(all, 0, l.at));
-    for (size_t i = all.start; i < c.start; ++i)
-      each_access(at(i), [&](Access& access) {
+    for (size_t k = before.size() - c.period; k < before.size(); ++k)
+      each_access(std::get<Statement>(before[k]), [&](Access& access) {
         if (auto found = to.find(access.storage); found != to.end()) access.storage = found->second;
       });
   }
@@ -428,7 +433,8 @@ class Reroller {
     });
   }
 
-  Program program_;
+  const Program& program_;
+  std::vector<ir::Storage> storages_;                  ///< those that carry grow
   std::vector<std::vector<size_t>> touched_, stored_;  ///< a storage: items, in order
   std::vector<uint64_t> structure_;                    ///< an item; 0: no statement
   std::vector<std::vector<size_t>> alike_;  ///< a period, an item: how many from it on repeat

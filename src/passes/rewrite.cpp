@@ -84,29 +84,62 @@ void drop_unit_axes(Statement& s) {
   }
 }
 
-void compact(Statement& s) {
-  std::vector<bool> live(s.expr.nodes.size(), false);
-  std::vector<NodeId> todo;
+namespace {
+
+using Flags = c10::SmallVector<bool, 64>;
+
+/// The nodes that what is stored, and where, depends on.
+Flags live_nodes(const Statement& s) {
+  Flags live(s.expr.nodes.size(), false);
   auto need = [&](NodeId id) {
-    if (id >= 0 && !live[static_cast<size_t>(id)])
-      live[static_cast<size_t>(id)] = true, todo.push_back(id);
+    if (id >= 0) live[static_cast<size_t>(id)] = true;
   };
   need(s.value);
   need(s.guard);
   if (s.reduction) need(s.reduction->input);
   for (const ir::Indirect& i : s.store.indirect) need(i.index);
-  while (!todo.empty()) {
-    const Node& node = s.expr.nodes[static_cast<size_t>(todo.back())];
-    todo.pop_back();
+  for (size_t id = live.size(); id-- > 0;) {  // users come after what they use
+    if (!live[id]) continue;
+    const Node& node = s.expr.nodes[id];
     for (NodeId in : node.in) need(in);
     if (node.op == Op::Load)
       for (const ir::Indirect& i : s.loads[static_cast<size_t>(node.payload)].indirect)
         need(i.index);
   }
+  return live;
+}
+
+/// Is every node used, and every load and scalar, in order of first use and no two the same?
+bool is_compact(const Statement& s, const Flags& live) {
+  size_t loads = 0, scalars = 0;
+  for (size_t id = 0; id < live.size(); ++id) {
+    if (!live[id]) return false;
+    const Node& node = s.expr.nodes[id];
+    if (node.op != Op::Load && node.op != Op::Scalar) continue;
+    size_t& seen = node.op == Op::Load ? loads : scalars;
+    auto k = static_cast<size_t>(node.payload);
+    if (k > seen) return false;
+    seen = std::max(seen, k + 1);
+  }
+  auto distinct = [](const auto& list) {
+    for (auto i = list.begin(); i != list.end(); ++i)
+      if (std::find(list.begin(), i, *i) != i) return false;
+    return true;
+  };
+  return loads == s.loads.size() && scalars == s.scalars.size() && distinct(s.loads) &&
+         distinct(s.scalars);
+}
+
+}  // namespace
+
+void compact(Statement& s) {
+  const Flags live = live_nodes(s);
+  if (is_compact(s, live)) return;
   std::vector<int64_t> load_to(s.loads.size(), -1), scalar_to(s.scalars.size(), -1);
   std::vector<Access> loads;
   std::vector<uint64_t> scalars;
   Expr out;
+  out.nodes.reserve(s.expr.nodes.size());
   std::vector<NodeId> to(s.expr.nodes.size(), -1);
   for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
     if (!live[id]) continue;
@@ -142,6 +175,7 @@ void compact(Statement& s) {
 
 void substitute(Statement& reader, size_t load, const Statement& producer, const PointMap& map) {
   Expr out;
+  out.nodes.reserve(producer.expr.nodes.size() + reader.expr.nodes.size());
   std::vector<NodeId> from_producer(producer.expr.nodes.size(), -1);
   size_t first_load = reader.loads.size(), first_scalar = reader.scalars.size();
   reader.scalars.insert(reader.scalars.end(), producer.scalars.begin(), producer.scalars.end());
@@ -150,7 +184,7 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
     auto p = static_cast<size_t>(axis);
     NodeId sum = -1;
     for (size_t a = 0; a < reader.axes.size(); ++a) {
-      int64_t k = map.coefficient[p][a];
+      int64_t k = map.coefficient(p, a);
       if (k == 0) continue;
       NodeId term = out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(a)});
       if (k != 1)
@@ -179,7 +213,7 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
     for (size_t p = 0; p < producer.axes.size(); ++p) {
       access.offset += old.strides[p] * map.constant[p];
       for (size_t a = 0; a < reader.axes.size(); ++a)
-        access.strides[a] += old.strides[p] * map.coefficient[p][a];
+        access.strides[a] += old.strides[p] * map.coefficient(p, a);
     }
     for (size_t a = 0; a < reader.axes.size(); ++a)
       if (reader.axes[a] == 1) access.strides[a] = 0;

@@ -153,6 +153,7 @@ ir::Program rewrite(ir::Program program, std::span<const Row> rules) {
     auto* s = std::get_if<ir::Statement>(&item);
     if (!s) continue;
     Expr out;
+    out.nodes.reserve(s->expr.nodes.size());
     std::vector<NodeId> to(s->expr.nodes.size());
     for (size_t id = 0; id < to.size(); ++id) {
       Node node = s->expr.nodes[id];

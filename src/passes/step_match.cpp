@@ -1,6 +1,7 @@
 #include "passes/step_match.h"
 
 #include <algorithm>
+#include <map>
 
 namespace graft::passes {
 
@@ -65,19 +66,19 @@ bool alike(const Statement& s, const Statement& t) {
 }
 
 bool Relaid::consistent(std::vector<int>& changed) const {
-  for (const auto& [at, all] : uses) {
+  for (size_t at = 0; at < uses.size(); ++at) {
+    const std::vector<Use>& all = uses[at];
     int64_t first = INT64_MAX, now = INT64_MAX;  // the smallest strides that change
-    std::map<int64_t, int64_t> to;
-    bool good = true;
     for (const Use& use : all)
-      for (const Axis& axis : use.axes) {
+      for (const Axis& axis : use.axes)
         if (axis.first != axis.now)
           first = std::min(first, axis.first), now = std::min(now, axis.now);
-        good = good && to.try_emplace(axis.now, axis.first).first->second == axis.first;
-      }
     if (first == INT64_MAX) continue;
-    changed.push_back(at);
-    if (!good) return false;
+    changed.push_back(static_cast<int>(at));
+    std::map<int64_t, int64_t> to;
+    for (const Use& use : all)
+      for (const Axis& axis : use.axes)
+        if (to.try_emplace(axis.now, axis.first).first->second != axis.first) return false;
     for (const Use& use : all) {
       int64_t reach = 0, first_reach = 0;
       for (const Axis& axis : use.axes) {

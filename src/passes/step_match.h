@@ -2,8 +2,9 @@
 // a step makes for itself.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "ir/program.h"
@@ -30,9 +31,9 @@ struct Relaid {
   struct Use {
     ir::ScalarType dtype;
     int64_t offset;
-    std::vector<Axis> axes;
+    c10::SmallVector<Axis, 4> axes;
   };
-  std::map<int, std::vector<Use>> uses;  ///< by the storage's label
+  std::vector<std::vector<Use>> uses;  ///< by the storage's label
 
   /// Do all accesses of each storage see the same element at the same place of the new layout?
   /// `changed` gets the labels whose layout is new.

@@ -101,7 +101,7 @@ TEST(Digits, RelateHoldsForEveryPoint) {
         for (size_t p = 0; p < store.axes.size(); ++p) {
           int64_t index = overlap.map.constant[p];
           for (size_t a = 0; a < point.size(); ++a)
-            index += overlap.map.coefficient[p][a] * point[a];
+            index += overlap.map.coefficient(p, a) * point[a];
           ASSERT_GE(index, 0);
           ASSERT_LT(index, store.axes[p]);
           made += index * store.access.strides[p];
