@@ -68,6 +68,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void prove(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
              bool audit);
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
+  void lose(Entry& entry);
+  void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;
   void settle(Entry& entry, Tier tier, Verdict verdict, const std::string& reason);

@@ -25,7 +25,7 @@ enum class Tier : uint8_t {
   Proving,    ///< shadow run
   Racing,     ///< eager and compiled take turns
   Compiled,
-  Eager,  ///< for good
+  Eager,  ///< for good, or until a rematch
 };
 
 struct Entry {
@@ -41,6 +41,7 @@ struct Entry {
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call: the oldest is dropped
   std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
   std::atomic<int64_t> until_audit{0};
+  std::atomic<int64_t> until_rematch{0};  ///< calls; 0: there is none
 
   // Written before the tier leaves Compiling, constant afterwards.
   std::unique_ptr<Plan> plan;
@@ -54,6 +55,7 @@ struct Entry {
   int no_proofs = 0;  ///< shadow runs that proved nothing
   int replaced = 0;   ///< earlier entries of this key whose captured tensors changed
   Race race;
+  int races_lost = 0;
 
   // Under runtime_mutex().
   Verdict verdict = Verdict::NotCalled;

@@ -79,7 +79,8 @@ void Core::call(CallBase& call) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) return;
       }
-      if (tier == Tier::Eager && !impl.options.fullgraph)
+      bool for_good = ready.until_rematch.load(std::memory_order_relaxed) <= 0;
+      if (tier == Tier::Eager && for_good && !impl.options.fullgraph)
         served = Impl::Served::GivenUp;
       else
         entry = *found;

@@ -1,6 +1,7 @@
 #include "runtime/race.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
@@ -12,6 +13,9 @@ constexpr size_t kFewest = 3, kMost = 15;
 constexpr double kClear = 0.02;
 constexpr double kPatience = 5e6;      // µs
 constexpr double kWarmUpAtMost = 1e5;  // µs: a longer call is no worse for being the first
+constexpr double kRematchIn = 50;      // times what the compiled side of a race took
+constexpr double kFastestCall = 0.1;   // µs
+constexpr double kFewestToRematch = 100, kMostToRematch = 1e15;
 
 /// Chance that a fair coin shows at least `heads` heads in `tosses`.
 double chance(size_t heads, size_t tosses) {
@@ -49,7 +53,7 @@ double median(std::vector<double> values) {
 }
 
 void Race::add(Side side, double microseconds) {
-  total_ += microseconds;
+  spent_[static_cast<int>(side)] += microseconds;
   int& warm = warm_[static_cast<int>(side)];
   // The other side has evicted caches and code since: one call each is not counted, unless it was
   // long anyway.
@@ -66,7 +70,7 @@ void Race::decide() {
   if (decided_ || pairs == 0 || eager_.size() != compiled_.size()) return;
   double eager = eager_median(), compiled = compiled_median();
   compiled_wins_ = compiled <= eager;
-  if (pairs >= kMost || total_ > kPatience) {
+  if (pairs >= kMost || spent_[0] + spent_[1] > kPatience) {
     decided_ = true;
     return;
   }
@@ -74,6 +78,12 @@ void Race::decide() {
   size_t agree = 0;
   for (size_t i = 0; i < pairs; ++i) agree += (compiled_[i] <= eager_[i]) == compiled_wins_;
   decided_ = chance(agree, pairs) <= 0.125;
+}
+
+int64_t Race::calls_to_rematch(int lost) const {
+  double calls = kRematchIn * spent_[static_cast<int>(Side::Compiled)] /
+                 std::max(eager_median(), kFastestCall) * std::exp2(lost - 1);
+  return static_cast<int64_t>(std::clamp(calls, kFewestToRematch, kMostToRematch));
 }
 
 double Race::eager_median() const {

@@ -56,6 +56,9 @@ void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry
       return run_eager(call);
     case Tier::Eager:
       if (options.fullgraph) throw_if_broken(*entry);
+      if (entry->until_rematch.load(std::memory_order_relaxed) > 0 &&
+          entry->until_rematch.fetch_sub(1, std::memory_order_relaxed) == 1)
+        return rematch(call, key, entry);
       return run_eager(call);
     case Tier::Retry: {
       Turn turn(*entry);
@@ -189,9 +192,28 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
     entry->eager_us = entry->race.eager_median();
     entry->compiled_us = entry->race.compiled_median();
   }
-  bool faster = entry->race.compiled_wins();
-  settle(*entry, faster ? Tier::Compiled : Tier::Eager,
-         faster ? Verdict::Faster : Verdict::NotFaster, entry->race.text());
+  if (!entry->race.compiled_wins()) return lose(*entry);
+  settle(*entry, Tier::Compiled, Verdict::Faster, entry->race.text());
+}
+
+void Core::Impl::lose(Entry& entry) {
+  const int64_t calls = entry.race.calls_to_rematch(++entry.races_lost);
+  settle(entry, Tier::Eager, Verdict::NotFaster,
+         entry.race.text() + "; raced again after " + std::to_string(calls) + " calls");
+  entry.until_rematch.store(calls, std::memory_order_relaxed);
+}
+
+void Core::Impl::rematch(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+  {
+    Turn turn(*entry);
+    if (!turn) {  // another thread has only just lost the last one
+      entry->until_rematch.store(1, std::memory_order_relaxed);
+      return run_eager(call);
+    }
+    entry->race = Race();
+    settle(*entry, Tier::Racing, Verdict::NotFaster, "lost a race against eager; racing again");
+  }
+  race(call, key, entry);
 }
 
 /// Only functions that are audited come here for each call.

@@ -46,6 +46,19 @@ TEST(Race, LongCallsEndItEarly) {
   EXPECT_TRUE(race.compiled_wins());
 }
 
+TEST(Race, ALoserWaitsUntilTheNextRaceCostsLittle) {
+  Race race;
+  EXPECT_EQ(run(race, 100, 300), 8);
+  ASSERT_FALSE(race.compiled_wins());
+  EXPECT_EQ(race.calls_to_rematch(1), 50 * 4 * 300 / 100);
+  EXPECT_EQ(race.calls_to_rematch(2), 2 * race.calls_to_rematch(1));
+  EXPECT_EQ(race.calls_to_rematch(2000), int64_t{1000000000000000});
+  Race close;
+  run(close, 4e6, 4.1e6);
+  ASSERT_FALSE(close.compiled_wins());
+  EXPECT_EQ(close.calls_to_rematch(1), 100) << "at least";
+}
+
 TEST(Race, Median) {
   EXPECT_EQ(median({}), 0);
   EXPECT_EQ(median({3}), 3);

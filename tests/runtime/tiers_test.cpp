@@ -1,5 +1,10 @@
 // From the first call to a verdict.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <chrono>
+#include <thread>
 
 #include "runtime/helpers.h"
 
@@ -49,6 +54,52 @@ TEST(Tiers, AsynchronousFlowWithRace) {
   EXPECT_GT(report.compiled_us, 0);
   EXPECT_EQ(report.calls, 41);
   EXPECT_NE(report.reason.find("against eager's"), std::string::npos);
+}
+
+/// Milliseconds that the operator below sleeps when a plan calls it, and when eager does.
+int plan_sleeps = 0, eager_sleeps = 0;
+bool in_eager = false;
+
+at::Tensor sleepy(const at::Tensor& x) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(in_eager ? eager_sleeps : plan_sleeps));
+  return x + 1;
+}
+TORCH_LIBRARY(graft_tiers_test, m) {
+  m.def("sleepy(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(graft_tiers_test, CPU, m) {
+  m.impl("sleepy", sleepy);
+}
+
+TEST(Tiers, APlanThatLostOnABusyMachineRacesAgain) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("graft_tiers_test::sleepy", "")
+                             .typed<at::Tensor(const at::Tensor&)>();
+  Options options;
+  options.async = false;
+  auto f = compile(
+      [](const at::Tensor& x) {
+        in_eager = true;
+        at::Tensor y = op.call(x) * 2;
+        in_eager = false;
+        return y;
+      },
+      options);
+  const at::Tensor x = at::randn({4}), expected = (x + 1) * 2;
+  const auto run_until = [&](Verdict verdict, int most) {
+    int calls = 0;
+    for (; calls < most && f.report().verdict != verdict; ++calls)
+      EXPECT_TRUE(same(f(x), expected));
+    return calls;
+  };
+  plan_sleeps = 10, eager_sleeps = 1;
+  EXPECT_LE(run_until(Verdict::NotFaster, 40), 40);
+  const Report lost = f.report();
+  ASSERT_EQ(lost.verdict, Verdict::NotFaster) << lost;
+  EXPECT_NE(lost.reason.find("raced again after"), std::string::npos) << lost;
+  plan_sleeps = 0;
+  EXPECT_GT(run_until(Verdict::Faster, 20000), 100);
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
 }
 
 TEST(Tiers, AnotherLayoutIsAnotherPlanAndTheOldOneStays) {
