@@ -13,7 +13,7 @@ using ir::Statement;
 
 namespace {
 
-constexpr int64_t kLargestCopy = 32 << 10;  ///< bytes of a temporary that every tile makes itself
+constexpr int64_t kLargestCopies = 48 << 10;  ///< bytes of temporaries that every tile makes itself
 
 bool parallel(const Statement& s, size_t axis) {
   if (s.repeated() && (axis == 0 || s.growth[axis] != 0)) return false;
@@ -128,13 +128,15 @@ bool put_back(Group& unit, const std::vector<Group>& statements,
 std::optional<Group> with_copies(const std::vector<Group>& statements,
                                  const std::vector<bool>& is_private) {
   std::vector<bool> left_out(statements.size(), false);
+  int64_t total = 0;
   for (size_t n = 0; n < statements.size(); ++n) {
     const Statement& s = statements[n].members.front();
     ir::Span reach = span(s.store, s);
     auto bytes =
         (reach.last - reach.first + 1) * static_cast<int64_t>(c10::elementSize(s.store.dtype));
     left_out[n] = is_private[static_cast<size_t>(s.store.storage)] &&
-                  made_anew(statements, s.store.storage) && bytes <= kLargestCopy;
+                  made_anew(statements, s.store.storage) && total + bytes <= kLargestCopies;
+    if (left_out[n]) total += bytes;
   }
   std::optional<Group> rest = united(statements, left_out);
   if (!rest || rest->outer.empty()) return std::nullopt;

@@ -9,6 +9,7 @@
 #include "passes/fuse.h"
 #include "passes/inline.h"
 #include "passes/reroll.h"
+#include "passes/self_reads.h"
 #include "passes/simplify.h"
 #include "passes/split_reduce.h"
 
@@ -104,16 +105,18 @@ std::vector<std::vector<bool>> local_temporaries(const Program& program,
 
 Schedule run(Program program, const Settings& settings, std::vector<PassRecord>* records) {
   Log log(records, settings.keep_text);
-  log.step(
-      {"lower", false, ""}, [&] { return ir::verify(program); },
-      [&] { return ir::print(program); });
+  auto verified = [&] {
+    std::string wrong = ir::verify(program);
+    return wrong.empty() ? reads_of_own_stores(program) : wrong;
+  };
+  log.step({"lower", false, ""}, verified, [&] { return ir::print(program); });
   for (const ProgramPass& pass : kProgramPasses) {
     if (skipped(settings, pass.name) || (pass.fast_only && !settings.fast)) continue;
     log.step(
         pass.name,
         [&] {
           program = pass.run(std::move(program));
-          return ir::verify(program);
+          return verified();
         },
         [&] { return ir::print(program); });
   }

@@ -358,6 +358,13 @@ class Reroller {
     return slot;
   }
 
+  /// Does the access touch what each point stores, at that point?
+  static bool same_place(const Statement& s, size_t k) {
+    const Access& load = access_at(s, k);
+    return load.offset == s.store.offset && load.strides == s.store.strides &&
+           load.dtype == s.store.dtype && load.indirect.empty() && s.store.indirect.empty();
+  }
+
   /// Statements of the body whose storage carries a value that is still read after they store the
   /// next one: they store beside it, and a copy at the end of the step moves it.
   std::vector<bool> overwritten_too_early(const Candidate& c,
@@ -365,16 +372,14 @@ class Reroller {
     std::vector<bool> staged(c.period, false);
     size_t slot = 0;
     for (size_t q = 0; q < c.period; ++q) {
-      const Statement& s = at(c.start + q);
+      const Statement &s = at(c.start + q), &next = at(c.start + c.period + q);
       for (size_t k = 0; k <= s.loads.size(); ++k) {
         const Label& l = labels[slot++];
         if (l.kind != Label::Kind::Previous) continue;
         auto stores = static_cast<size_t>(l.at);
-        const Access& load = access_at(s, k);
-        bool same_place = load.offset == s.store.offset && load.strides == s.store.strides &&
-                          load.dtype == s.store.dtype && load.indirect.empty() &&
-                          s.store.indirect.empty() && s.guard < 0;
-        if (q > stores || (q == stores && !same_place)) staged[stores] = true;
+        // At two steps, hence at all.
+        bool always = same_place(s, k) && same_place(next, k) && s.guard < 0;
+        if (q > stores || (q == stores && !always)) staged[stores] = true;
       }
     }
     return staged;

@@ -241,7 +241,7 @@ void substitute(Statement& reader, size_t load, const Statement& producer, const
 }
 
 bool is_copy(const Statement& s) {
-  return !s.reduction && s.guard < 0 && s.loads.size() == 1 &&
+  return !s.reduction && s.guard < 0 && s.store.indirect.empty() && s.loads.size() == 1 &&
          s.expr.nodes[static_cast<size_t>(s.value)].op == Op::Load;
 }
 
