@@ -1,6 +1,7 @@
 // What another layout costs once its kernels are compiled: recording, passes, look-ups.
 //
-//     build/bench/planning                 ms a layout, for GPTQ's block of 64 to 512 columns
+//     build/bench/planning                 ms a layout, for GPTQ's block of 64 to 512 columns;
+//                                          s of a first call, for Adam over 500 to 2000 parameters
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 
@@ -36,6 +37,29 @@ void another_layout(benchmark::State& state) {
   state.counters["look_up_ms"] = compile / layouts;
 }
 BENCHMARK(another_layout)->Arg(64)->Arg(128)->Arg(256)->Arg(512)->Iterations(20);
+
+/// A long program without a loop to find: nothing may take time by the square of its length.
+void many_parameters(benchmark::State& state) {
+  std::vector<at::Tensor> tensors;
+  for (int64_t i = 0; i < state.range(0); ++i)
+    for (int k = 0; k < 4; ++k) tensors.push_back(at::rand({64 + i * 13 % 977}) + 0.1);
+  const auto step = [](const std::vector<at::Tensor>& t) {
+    for (size_t i = 0; i < t.size(); i += 4) {
+      const at::Tensor &p = t[i], &g = t[i + 1], &m = t[i + 2], &v = t[i + 3];
+      m.mul_(0.9).add_(g, 0.1);
+      v.mul_(0.999).addcmul_(g, g, 0.001);
+      p.addcdiv_(m, v.sqrt().add_(1e-8), -0.01);
+    }
+  };
+  graft::Options options;
+  options.async = false;
+  options.race = false;
+  for (auto _ : state) {
+    const auto compiled = graft::compile(step, options);
+    compiled(tensors);
+  }
+}
+BENCHMARK(many_parameters)->Arg(500)->Arg(1000)->Arg(2000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -88,6 +88,11 @@ class Args {
   bool is_in_place() const;                 ///< the underscored form
   bool is_out() const;                      ///< the out= form
   bool is_laid_out_as_result(int k) const;  ///< operand k and the result have the same strides
+  /// Operand k's stride along the axis that ATen's inner loop walks; a number has none: 0.
+  int64_t inner_stride(int k) const;
+  /// Do ATen's loops over two operands go vector by vector (but for their tails)? False only where
+  /// they surely go element by element.
+  bool goes_by_vector() const;
 
   /// This call's scalar tails differ from the body (rows where it depends on the arguments).
   void tail_differs() { tail_differs_ = true; }

@@ -13,9 +13,11 @@ bool is_one(const std::optional<c10::Scalar>& number) {
   return !number || (number->isFloatingPoint() ? number->toDouble() == 1 : number->toLong() == 1);
 }
 
-/// x + sign * alpha * y, one fused multiply-add in ATen (on bf16 its scalar tail rounds twice).
-/// sign: -1 subtracts.
-Value plus(Args& a, Value x, Value y, double sign) {
+/// Operand `first` + sign * alpha * the other one; sign: -1 subtracts. ATen has one fused
+/// multiply-add, but rounds the product where it goes element by element: on bf16 always, otherwise
+/// in the tail of a loop in which the product stays the same.
+Value plus(Args& a, int first, double sign) {
+  Value x = a[first], y = a[1 - first];
   bool unit = is_one(a.constant("alpha"));
   if (a.is_bool())
     return converted(a.constant("alpha").value_or(1), c10::ScalarType::Bool).toLong() != 0 ? x | y
@@ -25,7 +27,9 @@ Value plus(Args& a, Value x, Value y, double sign) {
   if (sign < 0) alpha = -alpha;
   if (!a.is_float()) return x + alpha * y;
   if (!kernels_have_fma()) return x + a.round(alpha * y);
-  if (a.is_reduced()) a.tail_differs();
+  bool by_vector = a.goes_by_vector();
+  if (a.is_reduced() && !by_vector) return x + a.round(alpha * y);
+  if (by_vector && (a.is_reduced() || a.inner_stride(1 - first) == 0)) a.tail_differs();
   return ir::fma(y, alpha, x);
 }
 
@@ -155,12 +159,14 @@ std::vector<PointwiseRow> arithmetic_rows() {
   using enum Promotion;
   using enum Exactness;
   return {
-      {"aten::add", 2, Same, [](Args& a) { return plus(a, a[0], a[1], 1); }, Domain::Any, Bits,
-       "a + alpha * b (one rounding when alpha is not 1; *body* on bf16 and f16 then)"},
-      {"aten::sub", 2, Same, [](Args& a) { return plus(a, a[0], a[1], -1); }, Domain::Any, Bits,
-       "a - alpha * b"},
-      {"aten::rsub", 2, Same, [](Args& a) { return plus(a, a[1], a[0], -1); }, Domain::Any, Bits,
-       "b - alpha * a"},
+      {"aten::add", 2, Same, [](Args& a) { return plus(a, 0, 1); }, Domain::Any, Bits,
+       "a + alpha * b (one rounding when alpha is not 1, then *body* on bf16, on f16 and where b "
+       "is "
+       "broadcast)"},
+      {"aten::sub", 2, Same, [](Args& a) { return plus(a, 0, -1); }, Domain::Any, Bits,
+       "a - alpha * b, likewise"},
+      {"aten::rsub", 2, Same, [](Args& a) { return plus(a, 1, -1); }, Domain::Any, Bits,
+       "b - alpha * a, likewise"},
       {"aten::mul", 2, Same, mul, Domain::Any, Bits, "a * b"},
       {"aten::div", 2, Divide, divide, Domain::Divisor, Bits, "a / b, or its trunc or floor",
        divide_raises},

@@ -15,30 +15,45 @@ using ir::Statement;
 
 namespace {
 
-constexpr size_t kFewest = 4;   ///< copies, below which there is no loop to find
+constexpr size_t kFewest = 4;   ///< statements, below which there is no loop to find
 constexpr int kLooks = 200000;  ///< questions asked for one program
 
-/// Of a copy of a temporary: the last item that it must stay behind.
+/// Is it a copy, or what inlining made of one: a part of a storage that the program makes?
+bool may_move(const Program& program, const Statement& s, const std::vector<size_t>& parts) {
+  auto storage = static_cast<size_t>(s.store.storage);
+  Role role = program.storages[storage].role;
+  return role != Role::Argument && role != Role::Captured && s.guard < 0 &&
+         s.store.indirect.empty() && (is_copy(s) || parts[storage] >= kFewest) &&
+         std::all_of(
+             s.loads.begin(), s.loads.end(),
+             [&](const Access& load) {
+               return load.indirect.empty() && load.storage != s.store.storage;
+             });
+}
+
+/// The last place that statement i must stay behind, if it reads a temporary that is made there or
+/// before. `place`: where the items before i are by now.
 std::optional<size_t> earliest(const Program& program, size_t i, const Statement& s,
                                const std::vector<std::vector<size_t>>& stores,
-                               const std::vector<std::vector<size_t>>& uses, int& looks) {
-  auto role = [&](const Access& access) {
-    return program.storages[static_cast<size_t>(access.storage)].role;
-  };
-  if (!is_copy(s) || !s.loads[0].indirect.empty() || role(s.loads[0]) != Role::Temporary ||
-      role(s.store) == Role::Argument || role(s.store) == Role::Captured ||
-      s.loads[0].storage == s.store.storage)
-    return std::nullopt;
-  const auto& makers = stores[static_cast<size_t>(s.loads[0].storage)];
-  if (makers.empty()) return std::nullopt;
-  size_t last = makers.back();
+                               const std::vector<std::vector<size_t>>& uses,
+                               const std::vector<size_t>& place, int& looks) {
+  std::optional<size_t> made;
+  size_t last = 0;
+  for (const Access& load : s.loads) {
+    const auto& makers = stores[static_cast<size_t>(load.storage)];
+    if (makers.empty()) continue;
+    last = std::max(last, makers.back());
+    if (program.storages[static_cast<size_t>(load.storage)].role == Role::Temporary) made = last;
+  }
+  if (!made) return std::nullopt;
   const auto& others = uses[static_cast<size_t>(s.store.storage)];
   for (size_t k = others.size(); k-- > 0 && others[k] > last;) {
+    if (place[others[k]] <= last) continue;  // moved as well: it stays before this one
     const auto* t = std::get_if<Statement>(&program.items[others[k]]);
     bool clash = !t || ++looks > kLooks || meet(t->store, *t, s.store, s);
     for (size_t l = 0; t && l < t->loads.size() && !clash; ++l)
       clash = meet(s.store, s, t->loads[l], *t);
-    if (clash) last = others[k];
+    if (clash) last = place[others[k]];
   }
   return last < i ? std::optional(last) : std::nullopt;
 }
@@ -49,18 +64,24 @@ std::optional<Program> copies_early(const Program& program) {
   size_t count = program.items.size(), moved = 0;
   int looks = 0;
   std::vector<std::vector<size_t>> stores(program.storages.size()), uses(stores);
+  std::vector<size_t> parts(program.storages.size(), 0);  // statements that store to a storage
+  for (const ir::Item& item : program.items)
+    if (const auto* s = std::get_if<Statement>(&item))
+      ++parts[static_cast<size_t>(s->store.storage)];
   std::vector<std::vector<size_t>> behind(count);  // what moves behind an item
-  std::vector<bool> leaves(count, false);
+  std::vector<size_t> place(count);
   for (size_t i = 0; i < count; ++i) {
+    place[i] = i;
     const auto* s = std::get_if<Statement>(&program.items[i]);
     auto note = [i](auto& lists, int storage) { lists[static_cast<size_t>(storage)].push_back(i); };
     if (const auto* e = std::get_if<ir::Extern>(&program.items[i]))
       for (int storage : e->written)
         if (storage >= 0) note(stores, storage);
-    if (auto at = s ? earliest(program, i, *s, stores, uses, looks) : std::nullopt;
+    bool moves = s && may_move(program, *s, parts);
+    if (auto at = moves ? earliest(program, i, *s, stores, uses, place, looks) : std::nullopt;
         at && *at + 1 < i) {
       behind[*at].push_back(i);
-      leaves[i] = true;
+      place[i] = *at;
       ++moved;
     }
     if (s) note(stores, s->store.storage);
@@ -71,7 +92,7 @@ std::optional<Program> copies_early(const Program& program) {
   out.storages = program.storages;
   out.results = program.results;
   for (size_t i = 0; i < count; ++i) {
-    if (!leaves[i]) out.items.push_back(program.items[i]);
+    if (place[i] == i) out.items.push_back(program.items[i]);
     for (size_t k : behind[i]) out.items.push_back(program.items[k]);
   }
   return out;

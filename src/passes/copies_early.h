@@ -1,6 +1,6 @@
-// Copies early: where a stack or cat of what a loop made copies all parts at its end, each copy
-// moves right behind what makes its part. A loop over all parts has it there too, and can be
-// rerolled.
+// Copies early: where a stack or cat of what a loop made copies all parts at its end (or, after
+// inlining, computes them there), each part moves right behind what it is made of. A loop over all
+// parts has it there too, and can be rerolled.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace graft::passes {
 
-/// Nothing if too few copies can move.
+/// Nothing if too few parts can move.
 std::optional<ir::Program> copies_early(const ir::Program& program);
 
 }  // namespace graft::passes

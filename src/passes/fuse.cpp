@@ -37,6 +37,9 @@ std::optional<size_t> slowest_axis(const Statement& s) {
   return slowest;
 }
 
+constexpr size_t kLookBack = 128;  ///< groups that a statement may join: long programs take long
+                                   ///< enough
+
 class Grouper {
  public:
   Grouper(Program& program, bool fuse)
@@ -114,10 +117,11 @@ class Grouper {
 
   void place(Group unit) {
     if (fuse_) {
-      // Every group it depends on lies at or before `first`: it may join that one or any later one.
-      size_t first = groups_.size();
-      while (first > 0 && !depends(groups_[first - 1], unit)) --first;
-      if (first > 0 && try_join(first - 1, unit)) return;
+      // Every group it depends on lies before `first`, or further back than it looks: it may join
+      // the one before or any later one.
+      size_t first = groups_.size(), last = first - std::min(first, kLookBack);
+      while (first > last && !depends(groups_[first - 1], unit)) --first;
+      if (first > last && try_join(first - 1, unit)) return;
       for (size_t g = groups_.size(); g-- > first;)
         if (try_join(g, unit)) return;
     }
@@ -133,10 +137,11 @@ class Grouper {
   /// Adds `unit` to the group if they can share tiles and gain by it.
   static bool join(Group& group, const Group& unit) {
     std::vector<Conflict> any;
-    int64_t total = all_points(group) + all_points(unit);
     for (const Statement& s : group.members)
       for (const Statement& t : unit.members)
         if (any.empty()) conflicts(s, t, any);
+    if (any.empty() && !same_tiles(group, unit)) return false;
+    int64_t total = all_points(group) + all_points(unit);
     if (any.empty() &&
         std::none_of(unit.members.begin(), unit.members.end(),
                      [&](const Statement& t) { return shares_reads(group, t, total); }))
@@ -164,6 +169,17 @@ class Grouper {
     append(trial, std::move(candidate), shared);
     group = std::move(trial);
     return true;
+  }
+
+  /// Has the unit all extents of the group's tiles? Only those without a dependence need them all.
+  static bool same_tiles(const Group& group, const Group& unit) {
+    std::vector<int64_t> has = unit.outer;
+    return std::all_of(group.outer.begin(), group.outer.end(), [&](int64_t extent) {
+      auto found = std::find(has.begin(), has.end(), extent);
+      if (found == has.end()) return false;
+      has.erase(found);
+      return true;
+    });
   }
 
   static int64_t most_inner_points(const Group& group, int64_t tiles) {
@@ -213,8 +229,8 @@ class Grouper {
     for (size_t m = 0; m < group.members.size(); ++m) {
       const Statement& s = group.members[m];
       std::vector<Conflict> met;
-      conflicts(s, t, met);
       if (s.repeated()) continue;
+      conflicts(s, t, met);
       for (const Conflict& c : met) {
         if (c.member->dtype != c.incoming->dtype) continue;
         for (size_t o = 0; o < group.outer.size(); ++o) {

@@ -145,8 +145,8 @@ class PlanBuilder {
     auto [low, high] = reach(view);
     bool covered = false;
     for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensor(tensors[i]).storage != view.storage) continue;
       ir::View candidate = view_of(tensor(tensors[i]));
-      if (candidate.storage != view.storage) continue;
       auto [first, last] = reach(candidate);
       bool covers = first <= low && high <= last;
       if (carrier < 0 || (covers && !covered)) carrier = static_cast<int>(i), covered = covers;

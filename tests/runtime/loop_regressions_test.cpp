@@ -35,6 +35,25 @@ TEST(LoopRegressions, ACarriedValueThatIsReadAtAnotherPlaceEachStep) {
   EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
 }
 
+/// A stack's parts move up to what they are made of, however many there are.
+TEST(LoopRegressions, AThousandStackedOutputsAreOneLoop) {
+  const auto run = [](const at::Tensor& x, const at::Tensor& start) {
+    at::Tensor h = start;
+    Tensors outputs;
+    for (int64_t i = 0; i < x.size(0); ++i) {
+      h = h * 0.5 + x.select(0, i);
+      outputs.push_back(h.abs() + h * h);
+    }
+    return at::stack(outputs);
+  };
+  const auto f = compile(run, at_once());
+  for (int call = 0; call < 3; ++call) {
+    const at::Tensor x = at::randn({1000, 8}), start = at::randn({8});
+    EXPECT_TRUE(same(f(x, start), run(x, start)));
+  }
+  EXPECT_EQ(f.report().kernels, 1) << f.explain();
+}
+
 /// Stacked copies move up to what they copy; a scatter by its own source does not pass its check.
 TEST(LoopRegressions, AScatterIsNoCopyThatMoves) {
   const auto run = [](const Tensors& t) {

@@ -92,6 +92,17 @@ const std::vector<Case>& cases() {
          return Tensors{out};
        },
        [](int64_t rows, int64_t steps) { return Tensors{at::randn({rows, steps * 15})}; }, 6},
+      {"stacked_outputs",
+       [](const Tensors& t) {
+         at::Tensor h = at::zeros_like(t[0].select(1, 0));
+         Tensors outputs;
+         for (int64_t i = 0; i < t[0].size(1); ++i) {
+           h = h * 0.5 + t[0].select(1, i);
+           outputs.push_back(h.abs() + h * h);
+         }
+         return Tensors{at::stack(outputs, 1), h};
+       },
+       matrix, 3},
       {"a_maximum_for_all",
        [](const Tensors& t) {
          at::Tensor W = t[0].clone(), v = t[1].select(1, 0) * 1;
