@@ -1,6 +1,3 @@
-#include <pthread.h>
-#include <unistd.h>
-
 #include <condition_variable>
 #include <mutex>
 #include <unordered_map>
@@ -14,7 +11,6 @@ namespace {
 /// One kernel structure: compiled by the first who asks, awaited by the others.
 struct Entry {
   enum class State : uint8_t { Absent, Running, Ready } state = State::Absent;
-  pid_t owner = 0;  ///< of the process that runs the compilation: it never ends in a forked child
   Compiled compiled;
 };
 
@@ -26,11 +22,7 @@ struct Cache {
 
 /// Never destroyed: background threads may use it while the process exits.
 Cache& cache() {
-  static Cache* made = [] {
-    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); },
-                   [] { cache().mutex.unlock(); });
-    return new Cache;
-  }();
+  static auto* made = new Cache;
   return *made;
 }
 
@@ -41,11 +33,10 @@ Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, bool& 
   std::unique_lock lock(c.mutex);
   // References to map values stay valid while others are added.
   Entry& entry = c.entries[binding.structure];
-  while (entry.state == Entry::State::Running && entry.owner == getpid()) c.done.wait(lock);
+  while (entry.state == Entry::State::Running) c.done.wait(lock);
   compiled = entry.state != Entry::State::Ready;
   if (!compiled) return entry.compiled;
   entry.state = Entry::State::Running;
-  entry.owner = getpid();
   lock.unlock();
   try {
     Compiled made = host_backend().compile(kernel, false);

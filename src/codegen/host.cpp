@@ -1,9 +1,7 @@
 #include <ATen/Version.h>
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <mutex>
 #include <stdexcept>
 
 #include "codegen/backend.h"
@@ -36,17 +34,8 @@ MakeBackend load_module() {
 }  // namespace
 
 Backend& host_backend() {
-  // Never destroyed: a background thread may still compile while the process exits. A forked child
-  // makes its own, as another thread may have held the parent's locks.
-  static std::mutex mutex;
-  static Backend* backend = nullptr;
-  static pid_t owner = 0;
-  std::lock_guard lock(mutex);
-  if (!backend || owner != getpid()) {
-    static MakeBackend make = load_module();
-    backend = make();
-    owner = getpid();
-  }
+  // Never destroyed: a background thread may still compile while the process exits.
+  static Backend* backend = load_module()();
   return *backend;
 }
 

@@ -64,6 +64,7 @@ std::string Core::Impl::explain() const {
   // Made anew from the trace: texts are not kept for functions that nobody asks about.
   runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
                                     at::get_num_threads(), options.mode};
+  std::shared_lock no_fork(runtime::compile_mutex());
   try {
     text += "\n" + runtime::describe_trace(*trace, settings);
     text += std::string("== code generator ==\n") + codegen::host_backend().describe() + "\n";

@@ -8,6 +8,8 @@
 #include <deque>
 #include <memory>
 
+#include "runtime/pool.h"
+
 namespace graft::runtime {
 
 using Job = std::shared_ptr<std::function<void()>>;
@@ -18,6 +20,7 @@ struct Worker::State {
   std::deque<Job> queue;
   Job current;         ///< kept here while it runs, so that a forked child can run it again
   bool alive = false;  ///< there is a thread
+  bool ends_at_exit = false;
   std::atomic<bool> stopping{false};
   std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
 };
@@ -27,17 +30,24 @@ namespace {
 Worker::State* g_state = nullptr;
 
 void before_fork() {
+  compile_mutex().lock();
   runtime_mutex().lock();
   g_state->mutex.lock();
 }
-void after_fork_parent() {
+void unlock() {
   g_state->mutex.unlock();
   runtime_mutex().unlock();
+}
+void after_fork_parent() {
+  unlock();
+  compile_mutex().unlock();
 }
 void after_fork_child() {
   g_state->alive = false;
   if (g_state->current != nullptr || !g_state->queue.empty()) g_state->lost.store(true);
-  after_fork_parent();
+  unlock();
+  // It counts readers, and threads that wait to be one are gone.
+  new (&compile_mutex()) std::shared_mutex;
 }
 
 void stop() {
@@ -72,6 +82,8 @@ void* work(void*) {
 /// Under the mutex.
 void start_thread() {
   if (g_state->alive || g_state->stopping.load()) return;
+  if (!g_state->ends_at_exit) std::atexit(stop);
+  g_state->ends_at_exit = true;
   // The program's signal handlers run on its own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -92,6 +104,11 @@ std::mutex& runtime_mutex() {
   return *mutex;
 }
 
+std::shared_mutex& compile_mutex() {
+  static auto* mutex = new std::shared_mutex;
+  return *mutex;
+}
+
 std::condition_variable& runtime_changed() {
   static auto* changed = new std::condition_variable;
   return *changed;
@@ -102,10 +119,19 @@ Worker& Worker::instance() {
   return *worker;
 }
 
+namespace {
+
+// When the library is loaded: a fork meanwhile would leave the child a half-made one.
+[[maybe_unused]] const Worker& g_made_early = Worker::instance();
+
+}  // namespace
+
 Worker::Worker() : state_(*(g_state = new State)) {
   runtime_mutex();
+  compile_mutex();
+  // The last to register is the first to run at a fork: who compiles may need the pool.
+  pool_free(pool_allocate(1));
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-  std::atexit(stop);
 }
 
 void Worker::enqueue(std::function<void()> job) {

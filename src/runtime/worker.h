@@ -1,19 +1,24 @@
 // The one background thread of the process that compiles.
 //
-// Lives until exit, which waits for the kernel under way and drops the rest. A forked child has no
-// such thread: the next call of ensure_running() starts one, which takes up the job that was under
-// way again.
+// Lives until exit, which waits for the kernel under way and drops the rest. So does fork: what
+// compiling locks is not only ours (the dynamic linker, LLVM, variables made on first use), and
+// would stay locked in the child. A forked child has no such thread: the next call of
+// ensure_running() starts one, which takes up the job that was under way again.
 #pragma once
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <shared_mutex>
 
 namespace graft::runtime {
 
 /// Guards what calls change rarely: plan tables, verdicts, reports. Short critical sections only;
 /// no ATen, no user code. One for the process, so that fork can hold it.
 std::mutex& runtime_mutex();
+/// Held shared by who compiles, for as long as that takes; fork waits for it. Taken before all
+/// others.
+std::shared_mutex& compile_mutex();
 /// Notified when a compilation ends. Waited for under runtime_mutex().
 std::condition_variable& runtime_changed();
 
