@@ -19,7 +19,7 @@
 #include "cli/gptq_scenario.h"
 #include "cli/gptq_summary.h"
 #include "cli/usage.h"
-#include "lab/run.h"
+#include "lab/files.h"
 #include "lab/table.h"
 
 namespace graft::cli {

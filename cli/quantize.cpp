@@ -16,9 +16,9 @@
 
 #include "cli/context.h"
 #include "cli/usage.h"
+#include "lab/files.h"
 #include "lab/memory/resident.h"
 #include "lab/progress.h"
-#include "lab/run.h"
 #include "lab/table.h"
 #include "workloads/gptq/quantize_model.h"
 

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lab/files.h"
 #include "lab/safetensors_header.h"
 
 namespace graft::lab {
@@ -34,6 +35,7 @@ using detail::shown;
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& file) {
+    if (const std::string why = why_unreadable(file); !why.empty()) fail(file, why);
     const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) fail(file, "cannot be opened: " + std::generic_category().message(errno));
     const std::unique_ptr<const int, void (*)(const int*)> closer(
@@ -88,6 +90,7 @@ void check_bools(const char* at, uint64_t bytes, std::string_view name,
 // anywhere.
 std::map<std::string, std::string> read_index(const std::filesystem::path& file) {
   const Mapping mapping(file);
+  if (is_lfs_pointer(mapping.text())) fail(file, kLfsAdvice);
   if (mapping.size() > kMaxHeaderBytes) fail(file, "is over 100 MB; expected an index");
   if (mapping.text().find('\0') != std::string_view::npos) {
     fail(file, "is not valid JSON: it holds a NUL byte");
@@ -166,6 +169,7 @@ const at::Tensor& Safetensors::get(std::string_view name, at::ScalarType dtype,
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
   const auto mapping = std::make_shared<Mapping>(file);
+  if (is_lfs_pointer(mapping->text())) fail(file, kLfsAdvice);
   if (mapping->size() < 8) {
     fail(file, "has " + std::to_string(mapping->size()) +
                    " bytes; expected at least the header's length, 8");
@@ -202,7 +206,8 @@ Safetensors read_checkpoint(const std::filesystem::path& file_or_folder) {
                                                  : read_safetensors(file_or_folder);
   }
   const auto index = file_or_folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(index)) return read_sharded(index);
+  // A symbolic link that leads nowhere is there too, and is named as what is wrong.
+  if (std::filesystem::exists(std::filesystem::symlink_status(index))) return read_sharded(index);
   return read_safetensors(file_or_folder / "model.safetensors");
 }
 

@@ -416,8 +416,12 @@ TEST_F(QuantizeModelTest, RefusesOtherModels) {
   tiny = TinyCheckpoint::bert();
   tiny.config["quantization_config"] = {{"bits", 4}};
   expect_refused(tiny, "quantised already");
+  tiny.config["quantization_config"] = nullptr;  // as if it were not there
+  fs::remove_all(model());
+  tiny.write(model());
+  EXPECT_NO_THROW(quantize_model(options("null")));
   std::ofstream(model() / "config.json") << "{";
-  expect_refused(options(), "config.json: is not a JSON object");
+  expect_refused(options(), "config.json: is not valid JSON at byte 2 of 1");
 }
 
 TEST_F(QuantizeModelTest, RefusesSettingsThatFitNoLayer) {

@@ -3,10 +3,10 @@
 
 #include <ATen/ATen.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lab/files.h"
 #include "workloads/gptq/error.h"
 
 namespace graft::workloads::gptq {
@@ -53,11 +53,10 @@ void check_layers_alike(const Checkpoint& checkpoint, const Architecture& model)
 
 std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint) {
   const std::filesystem::path file = checkpoint.folder() / "config.json";
-  std::ifstream in(file);
-  if (!in) throw GptqError(file.string() + ": cannot be opened; expected a Hugging Face config");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = lab::read_json(file);
   if (!json.is_object()) throw GptqError(file.string() + ": is not a JSON object");
-  if (json.contains("quantization_config")) {
+  if (const auto found = json.find("quantization_config");
+      found != json.end() && !found->is_null()) {
     throw GptqError(file.string() +
                     ": has a quantization_config, so this model is quantised already; quantise the "
                     "one that it was made from");

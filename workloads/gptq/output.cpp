@@ -7,7 +7,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "lab/run.h"
+#include "lab/files.h"
 #include "workloads/gptq/error.h"
 
 namespace graft::workloads::gptq {

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "lab/run.h"
+#include "lab/files.h"
 #include "workloads/gptq/checksum.h"
 #include "workloads/gptq/error.h"
 
