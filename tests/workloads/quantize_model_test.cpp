@@ -218,6 +218,18 @@ TEST_F(QuantizeModelTest, WritesWhatReadersLookFor) {
   EXPECT_EQ(index["weight_map"]["lm_head.weight"], "model-00004-of-00004.safetensors");
 }
 
+TEST_F(QuantizeModelTest, WarnsOfTooFewTokens) {
+  TinyCheckpoint::bert().write(model());
+  QuantizeOptions o = options();
+  std::vector<std::string> warnings;
+  o.warning = [&](const std::string& text) { warnings.push_back(text); };
+  o.calibration.samples = 2;
+  quantize_model(o);
+  ASSERT_EQ(warnings.size(), 2u);  // the other: built-in sentences
+  EXPECT_NE(warnings[1].find("48 tokens, fewer than the 64 columns"), std::string::npos)
+      << warnings[1];
+}
+
 TEST_F(QuantizeModelTest, CompiledAndEagerWriteTheSameBytes) {
   TinyCheckpoint::bert().write(model());
   const QuantizeReport eager = quantize_model(options("eager"));
@@ -299,6 +311,28 @@ TEST_F(QuantizeModelTest, AFullDiskLosesNothingThatWasDone) {
   EXPECT_EQ(contents(out()), contents(out("whole")));
 }
 
+// All layers are done: what is left are the small files, of which none may be cut short.
+TEST_F(QuantizeModelTest, AFullDiskAtTheEndLeavesNoFileCutShort) {
+  TinyCheckpoint::bert().write(model());
+  std::ofstream(model() / "tokenizer.json") << std::string(100'000, ' ');
+  quantize_model(options("whole"));
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  QuantizeOptions o = options();
+  o.layer_done = [&](const LayerReport& report, int64_t) {
+    rlimit small = limit;
+    small.rlim_cur = 50'000;
+    if (report.layer == 2) ::setrlimit(RLIMIT_FSIZE, &small);
+  };
+  expect_refused(o, "tokenizer.json' (File too large)");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, before);
+  o.layer_done = {};
+  quantize_model(o);
+  EXPECT_EQ(contents(out()), contents(out("whole")));
+}
+
 TEST_F(QuantizeModelTest, ADamagedLayerIsDoneAgain) {
   struct Killed {};
   TinyCheckpoint::bert().write(model());
@@ -328,14 +362,15 @@ TEST_F(QuantizeModelTest, RefusesAnUnfinishedRunOfOtherSettings) {
   EXPECT_THROW(quantize_model(o), Killed);
   o.layer_done = {};
   o.settings.bits = 8;
-  expect_refused(o, "unfinished run with another bits (4, now 8)");
+  expect_refused(o, "unfinished run with --bits 4, and now it is --bits 8; give the same");
   o = options();
   o.calibration.samples = 3;
-  expect_refused(o, "another calibration");
+  expect_refused(o, "with no --calibration --samples 12 --sequence 24, and now it is");
   TinyCheckpoint::bert().write(model());  // newer files
-  expect_refused(options(), "another source");
+  expect_refused(options(), "from before the checkpoint in " + model().string() + " changed");
   std::ofstream(out() / ".graft-quantize" / "state.json") << "{";
-  expect_refused(options(), "state.json is damaged; remove");
+  expect_refused(options(), "state.json: is not valid JSON at byte 2 of 1");
+  expect_refused(options(), "; remove " + (out() / ".graft-quantize").string());
 }
 
 TEST_F(QuantizeModelTest, RefusesFoldersInUse) {
@@ -347,8 +382,24 @@ TEST_F(QuantizeModelTest, RefusesFoldersInUse) {
   EXPECT_EQ(content(out() / "notes.txt"), "mine");
   o.out = out() / "notes.txt";
   EXPECT_THROW(quantize_model(o), GptqError);
-  o.out = model();
+  const auto before = contents(model());
+  for (const std::string& name : {"", "/", "/../model", "/deeper/still", "/./"}) {
+    o.out = model().string() + name;
+    EXPECT_THROW(quantize_model(o), GptqError) << o.out;
+  }
+  fs::create_symlink(model(), folder_ / "link");
+  o.out = folder_ / "link";
   EXPECT_THROW(quantize_model(o), GptqError);
+  o.out = fs::relative(model());
+  EXPECT_THROW(quantize_model(o), GptqError);
+  o.out = "";
+  expect_refused(o, "--out '' is empty");
+  EXPECT_EQ(contents(model()), before);
+  // The work folder of a run that did nothing makes no folder of other files this tool's own.
+  fs::create_directories(out() / ".graft-quantize");
+  o.out = out();
+  EXPECT_THROW(quantize_model(o), GptqError);
+  EXPECT_EQ(content(out() / "notes.txt"), "mine");
   o.out = out("busy");
   o.layer_done = [&](const LayerReport& report, int64_t) {
     if (report.layer == 0) expect_refused(options("busy"), "another process is quantising");
@@ -374,6 +425,14 @@ TEST_F(QuantizeModelTest, RefusesBadWeights) {
   tiny.tensors.erase("encoder.layer.0.output.LayerNorm.bias");
   expect_refused(tiny, "encoder.layer.0.output.LayerNorm.bias");
   tiny = TinyCheckpoint::bert();
+  tiny.tensors["encoder.layer.1.output.scale"] = at::ones({32});
+  expect_refused(tiny, "tensor 'encoder.layer.1.output.scale' is not known to this tool");
+  tiny = TinyCheckpoint::qwen2();
+  for (const char* layer : {"0", "1", "2"}) {
+    tiny.tensors["model.layers." + std::string(layer) + ".self_attn.o_proj.bias"] = at::ones({32});
+  }
+  expect_refused(tiny, "tensor 'model.layers.0.self_attn.o_proj.bias' is not known");
+  tiny = TinyCheckpoint::bert();
   tiny.tensors["embeddings.LayerNorm.weight"].fill_(1e30);
   tiny.tensors["encoder.layer.0.attention.self.value.weight"].fill_(1e20);
   expect_refused(tiny, "NaN or Inf");  // finite weights, infinite activations
@@ -387,6 +446,8 @@ TEST_F(QuantizeModelTest, RefusesBadFiles) {
   tiny.write(model(), 3);
   fs::remove(model() / "part-2.safetensors");
   expect_refused(options(), "part-2.safetensors: cannot be opened");
+  fs::create_symlink("/no/such/blob", model() / "part-2.safetensors");
+  expect_refused(options(), "is a symbolic link to /no/such/blob, which is not there");
   tiny.write(model(), 3);
   auto twice = lab::read_safetensors(model() / "part-0.safetensors");
   std::vector<std::pair<std::string, Tensor>> more(twice.tensors.begin(), twice.tensors.end());
@@ -438,6 +499,11 @@ TEST_F(QuantizeModelTest, RefusesSettingsThatFitNoLayer) {
   o.available_memory = 1000;
   expect_refused(o, "but there are 1");
   EXPECT_FALSE(fs::exists(out()));  // known ahead
+  o.available_memory = -1;
+  o.model = out("qwen2");
+  TinyCheckpoint::qwen2().write(o.model);
+  o.calibration.samples = int64_t{1} << 30;  // random ids, were they made, of 200 GB
+  expect_refused(o, "lower --samples or --sequence");
 }
 
 TEST_F(QuantizeModelTest, ASingularHessianIsDampenedAndDeadInputsAreCounted) {
