@@ -46,6 +46,7 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int run_command(int argc, char** argv) {
+  cli::foresee_out_of_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error that says so, not an end
   CLI::App app("torch.compile for LibTorch programs, and a laboratory that measures what it gains.",
                "graft");

@@ -48,16 +48,14 @@ std::string code_generation_text(const GptqFindings& found) {
 
 /// What the cold pass has that warm ones have not.
 std::string cold_parts(const GptqFindings& found) {
-  std::string known;
-  if (!found.numerics.is_null()) {
-    const json& cost = found.numerics.at("code_generation");
-    known = " about " + lab::number(cost.at("plan_ms")) + " ms of recording and planning, " +
-            lab::number(cost.at("compile_ms")) +
-            " ms of code generation on another thread (both as the numerical check's process "
-            "measured them), and";
-  }
-  return " In it are" + known +
-         " calls that ran eagerly while code was compiled, proven and raced.";
+  const std::string eagerly = "calls that ran eagerly while code was compiled, proven and raced";
+  if (found.numerics.is_null()) return " In it are recording, planning, and " + eagerly + '.';
+  const json& cost = found.numerics.at("code_generation");
+  return " In it are about " + lab::number(cost.at("plan_ms")) +
+         " ms of recording and planning, and " + eagerly + "; code generation, about " +
+         lab::number(cost.at("compile_ms")) +
+         " ms, ran beside it on another thread (both as the numerical check's process measured "
+         "them).";
 }
 
 void add_compiled(const GptqFindings& found, std::vector<GptqPart>& out) {

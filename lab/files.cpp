@@ -69,10 +69,18 @@ nlohmann::json read_json(const fs::path& file) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    throw FileError(file.string() + ": is not valid JSON at byte " + std::to_string(error.byte) +
-                    " of " + std::to_string(text.size()) +
-                    "; was it cut short, or changed by hand? Mend it, or get the file again");
+    throw FileError(file.string() + ": " + json_error_text(error.byte, text.size()));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw FileError(file.string() + ": holds a number that is too large for any type");
   }
+}
+
+std::string json_error_text(size_t byte, size_t bytes) {
+  const std::string all = std::to_string(bytes);
+  return "is not valid JSON" +
+         (byte > bytes ? ": it ends too early, after byte " + all
+                       : " at byte " + std::to_string(byte) + " of " + all) +
+         "; was it cut short, or changed by hand? Mend it, or get the file again";
 }
 
 void write_file(const std::string& path, std::string_view content) {

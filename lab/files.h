@@ -2,6 +2,7 @@
 // never sees half of one.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
@@ -29,6 +30,9 @@ inline constexpr const char* kLfsAdvice =
 std::string read_file(const std::filesystem::path& file);
 /// The JSON in one. Throws FileError, with the byte at which it is no JSON.
 nlohmann::json read_json(const std::filesystem::path& file);
+
+/// What is said of `bytes` bytes of text that are no JSON any more at `byte`, from 1.
+std::string json_error_text(size_t byte, size_t bytes);
 
 /// Replaces the file as a whole, on the disk when this returns: the content goes to a temporary
 /// name beside it first. Throws FileError naming path and reason; the file that was there stays.

@@ -45,7 +45,11 @@ class Mapping {
     size_ = static_cast<uint64_t>(status.st_size);
     if (size_ == 0) return;  // mmap refuses nothing
     void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    if (at == MAP_FAILED) fail(file, "cannot be mapped: " + std::generic_category().message(errno));
+    if (at == MAP_FAILED) {
+      const int error = errno;
+      fail(file, "cannot be mapped: " + std::generic_category().message(error) +
+                     (error == ENOMEM ? "; was a limit on memory set (ulimit -v)?" : ""));
+    }
     data_ = static_cast<char*>(at);
   }
   ~Mapping() {
@@ -113,7 +117,7 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& file)
   try {
     index = nlohmann::json::parse(mapping.text(), watch);
   } catch (const nlohmann::json::parse_error& error) {
-    fail(file, "is not valid JSON at byte " + std::to_string(error.byte));
+    fail(file, json_error_text(error.byte, mapping.size()));
   }
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     fail(file, "has no object weight_map; expected tensor names and their shards there");

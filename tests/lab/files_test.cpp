@@ -41,7 +41,11 @@ TEST_F(FilesTest, SaysWhatIsThereInstead) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   expect_refused(folder_ / "pipe", "is a device or a pipe; expected a regular file");
   write_file(folder_ / "cut", R"({"a": [1, )");
-  expect_refused(folder_ / "cut", "is not valid JSON at byte 11 of 10; ");
+  expect_refused(folder_ / "cut", "is not valid JSON: it ends too early, after byte 10; ");
+  write_file(folder_ / "broken", R"({"a": x, "b": 1})");
+  expect_refused(folder_ / "broken", "is not valid JSON at byte 7 of 16; ");
+  write_file(folder_ / "huge", "[1e999]");
+  expect_refused(folder_ / "huge", "holds a number that is too large");
   write_file(folder_ / "pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:ab\n");
   expect_refused(folder_ / "pointer", "run 'git lfs pull'");
 }

@@ -139,7 +139,7 @@ TEST(MiniLMConfigTest, NamesWhatIsWrong) {
   EXPECT_EQ(error_of(good.dump()), "accepted");
   EXPECT_EQ(Config::read(file).intermediate, 9);
   const std::pair<std::string, const char*> rows[] = {
-      {error_of("{"), "is not valid JSON at byte 2 of 1"},
+      {error_of("{"), "is not valid JSON: it ends too early"},
       {error_of("[]"), "not a JSON object"},
       {error_of(std::string(1'000'000, '[')), "is not valid JSON"},
       {with("hidden_size", 0), "hidden_size is 0; expected an integer of 1"},
