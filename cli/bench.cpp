@@ -21,6 +21,7 @@
 #include "cli/run_table.h"
 #include "cli/usage.h"
 #include "lab/export.h"
+#include "lab/files.h"
 #include "lab/limits.h"
 #include "lab/progress.h"
 #include "lab/report/html.h"

@@ -18,6 +18,7 @@
 #include "cli/sweep.h"
 #include "cli/usage.h"
 #include "lab/accuracy/accuracy.h"
+#include "lab/files.h"
 #include "lab/progress.h"
 #include "lab/run.h"
 #include "lab/table.h"

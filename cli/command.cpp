@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <iostream>
 
@@ -13,6 +14,7 @@
 #include "cli/compare.h"
 #include "cli/demo.h"
 #include "cli/env.h"
+#include "cli/errors.h"
 #include "cli/explain.h"
 #include "cli/gptq.h"
 #include "cli/history.h"
@@ -44,13 +46,17 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int run_command(int argc, char** argv) {
+  cli::foresee_out_of_memory();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error that says so, not an end
   CLI::App app("torch.compile for LibTorch programs, and a laboratory that measures what it gains.",
                "graft");
   app.set_version_flag("--version", std::string("graft ") + cli::kVersion);
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("graft: ") + error.what() +
-           "\nRun 'graft --help' or 'graft SUBCOMMAND --help' to see what is expected.\n";
+  app.failure_message([](const CLI::App* root, const CLI::Error& error) {
+    const auto given = root->get_subcommands();
+    return std::string("graft: ") + error.what() + "\nRun 'graft " +
+           (given.empty() ? "" : given.front()->get_name() + ' ') +
+           "--help' to see what is expected.\n";
   });
   cli::add_demo(app);
   cli::add_list(app);
@@ -75,7 +81,7 @@ int run_command(int argc, char** argv) {
     return app.exit(error) == 0 ? 0
                                 : kUsage;  // CLI11's own codes start at 100; help and version are 0
   } catch (const std::exception& error) {
-    std::cerr << "graft: " << error.what() << '\n';
+    std::cerr << "graft: " << cli::error_text(error) << '\n';
     return kUsage;
   }
   return 0;

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "cli/usage.h"
+#include "lab/files.h"
 #include "lab/gate.h"
 #include "lab/table.h"
 

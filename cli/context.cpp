@@ -18,12 +18,17 @@ nlohmann::json run_context() {
   return context;
 }
 
-void warn_if_busy(const nlohmann::json& context) {
+std::string busy_text(const nlohmann::json& context) {
   const double load = context.value("load", 0.0);
   const int cpus = context.value("logical_cpus", 1);
-  if (load < 0.5 * cpus) return;
-  std::cerr << "graft: the machine is busy (load " << lab::number(load, 2) << " on " << cpus
-            << " CPUs): timings will be unsteady; stop other programs first.\n";
+  if (load < 0.5 * cpus) return "";
+  return "the machine is busy (load " + lab::number(load, 2) + " on " + std::to_string(cpus) +
+         " CPUs): timings will be unsteady; stop other programs first";
+}
+
+void warn_if_busy(const nlohmann::json& context) {
+  if (const std::string text = busy_text(context); !text.empty())
+    std::cerr << "graft: " << text << ".\n";
 }
 
 }  // namespace graft::cli

@@ -18,6 +18,7 @@
 #include "cli/usage.h"
 #include "cli/version.h"
 #include "lab/env.h"
+#include "lab/files.h"
 #include "lab/report/html.h"
 #include "lab/table.h"
 

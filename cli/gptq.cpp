@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,7 +20,7 @@
 #include "cli/gptq_scenario.h"
 #include "cli/gptq_summary.h"
 #include "cli/usage.h"
-#include "lab/run.h"
+#include "lab/files.h"
 #include "lab/table.h"
 
 namespace graft::cli {
@@ -27,6 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kArtifacts[] = {"env_info.json",        "baseline.json",
+                                      "compiled.json",        "numerical_check.json",
+                                      "memory_sentinel.json", "summary.md"};
 const std::vector<std::string> kModes{"baseline", "compiled", "both", "numerical-check",
                                       "memory-sentinel"};
 
@@ -35,6 +39,7 @@ struct GptqOptions {
   GptqChoice choice;
   int runs = 3, threads = 0;
   bool no_color = false;
+  std::vector<std::string> given;  ///< the options, as they were written
 
   bool asks(const std::string& step) const { return mode == step || mode == "both"; }
   bool needs_layers() const { return mode != "memory-sentinel"; }
@@ -43,6 +48,8 @@ struct GptqOptions {
 void check(GptqOptions& options) {
   const auto known = [](const char* flag, const std::string& given,
                         const std::vector<std::string>& names) {
+    if (given.empty())
+      throw UsageError(std::string("gptq: ") + flag + " is missing; " + did_you_mean("", names));
     if (std::find(names.begin(), names.end(), given) == names.end())
       throw UsageError(std::string("gptq: ") + flag + " came as '" + given + "'; " +
                        did_you_mean(given, names));
@@ -55,9 +62,33 @@ void check(GptqOptions& options) {
   if (!fs::is_directory(options.out))
     throw UsageError("gptq: --out came as '" + options.out + "', which cannot be made a folder (" +
                      error.message() + "); give one that can be written");
-  check_writable("--out", (fs::path(options.out) / "summary.md").string());
+  for (const char* name : kArtifacts) {
+    const fs::path file = fs::path(options.out) / name;
+    if (fs::is_directory(file))
+      throw UsageError("gptq: " + file.string() +
+                       " is a folder, where a file of that name is to be written; take it away, or "
+                       "give another --out");
+    check_writable("--out", file.string());
+  }
   if (options.choice.scenario == "tiny-decoder" && options.choice.model.empty())
     options.choice.model = fs::path(options.out) / "tiny-decoder";
+  if (options.needs_layers()) options.choice = resolved(options.choice);
+}
+
+/// Options that were given, but change nothing.
+std::vector<std::string> ignored(const GptqOptions& options) {
+  const auto changes = [&](const std::string& option) {
+    const std::string& scenario = options.choice.scenario;
+    if (!options.needs_layers()) return false;
+    if (option == "--runs") return options.mode != "numerical-check";
+    if (option == "--seed") return scenario != "minilm";
+    if (option == "--model") return scenario == "minilm" || scenario == "tiny-decoder";
+    return true;
+  };
+  std::vector<std::string> out;
+  for (const std::string& option : options.given)
+    if (!changes(option)) out.push_back(option);
+  return out;
 }
 
 std::string command_text(const GptqOptions& o) {
@@ -68,6 +99,7 @@ std::string command_text(const GptqOptions& o) {
   if (c.tokens > 0) out += " --tokens " + std::to_string(c.tokens);
   if (c.seed > 0) out += " --seed " + std::to_string(c.seed);
   if (c.small) out += " --small";
+  if (!c.model.empty()) out += " --model " + c.model.string();
   out += " --runs " + std::to_string(o.runs);
   if (o.threads > 0) out += " --threads " + std::to_string(o.threads);
   return out + " --out " + o.out;
@@ -75,13 +107,20 @@ std::string command_text(const GptqOptions& o) {
 
 /// Runs the steps, writes each artifact as soon as it is there, and returns the exit code.
 int gptq(GptqOptions options) {
+  const std::string command = command_text(options);  // as it was given
+  for (const std::string& option : ignored(options))
+    std::cerr << "graft: gptq: " << option << " changes nothing with --mode " << options.mode
+              << (options.needs_layers() ? " --scenario " + options.choice.scenario : "")
+              << "; it is ignored.\n";
   check(options);
   if (options.threads > 0) at::set_num_threads(options.threads);
   GptqFindings found;
   found.environment = run_context();
-  found.environment["command"] = command_text(options);
+  found.environment["command"] = command;
   found.environment["choice"] = to_json(options.choice);
   warn_if_busy(found.environment);
+  if (const std::string busy = busy_text(found.environment); !busy.empty())
+    found.environment["busy"] = busy;
   const auto write = [&](const char* name, const nlohmann::json& content) {
     lab::write_file((fs::path(options.out) / name).string(), content.dump(1) + '\n');
   };
@@ -116,10 +155,14 @@ void add_gptq(CLI::App& app) {
   command->add_option("--mode", options->mode,
                       "baseline, compiled, numerical-check, memory-sentinel, or all of them: both "
                       "(the default)");
-  command->add_option("--scenario", options->choice.scenario,
-                      "minilm, qwen3b-layers, tiny-decoder, blocksize-32, -64, -128 or -256");
-  command->add_option("--out", options->out, "Folder for the artifacts; made if it is not there")
-      ->required();
+  command->add_option(
+      "--scenario", options->choice.scenario,
+      "minilm, qwen3b-layers, tiny-decoder, blocksize-32, -64, -128 or -256; all modes "
+      "but memory-sentinel need one");
+  must_be_path(
+      command
+          ->add_option("--out", options->out, "Folder for the artifacts; made if it is not there")
+          ->required());
   command->add_option("--layers", options->choice.layers, "Of the model (default: the scenario's)")
       ->check(CLI::Range(1, 1000));
   command
@@ -130,15 +173,19 @@ void add_gptq(CLI::App& app) {
       ->add_option("--tokens", options->choice.tokens,
                    "For calibration, about (default: the scenario's)")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--seed", options->choice.seed, "Of weights, inputs and training (0)");
-  command->add_option("--model", options->choice.model,
-                      "MiniLM's folder, or where the small decoder is or shall be");
+  command->add_option("--seed", options->choice.seed, "Of weights, inputs and training (0)")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  must_be_path(command->add_option("--model", options->choice.model,
+                                   "MiniLM's folder, or where the small decoder is or shall be"));
   command->add_flag("--small", options->choice.small, "Tiny sizes: to try the command");
   command->add_option("--threads", options->threads, "ATen's threads (default: its choice)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--no-color", options->no_color,
                     "Plain text on a terminal too; NO_COLOR does the same");
-  command->callback([options] {
+  command->callback([options, command] {
+    for (const char* name :
+         {"--scenario", "--layers", "--runs", "--tokens", "--seed", "--model", "--small"})
+      if (command->count(name) > 0) options->given.emplace_back(name);
     if (const int code = gptq(*options); code != 0) throw CLI::RuntimeError(code);
   });
   add_gptq_child(app);

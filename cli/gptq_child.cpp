@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "cli/child.h"
+#include "cli/errors.h"
 #include "cli/gptq_measure.h"
 #include "cli/gptq_numerics.h"
 #include "lab/memory/sentinel.h"
@@ -63,7 +64,7 @@ void run_child(const std::string& text) {
   try {
     result["found"] = run_here(step);
   } catch (const std::exception& error) {
-    result["error"] = error.what();
+    result["error"] = error_text(error);
   }
   answer_parent(result.dump());
 }

@@ -24,10 +24,10 @@ decoder::TinySettings tiny_settings(const GptqChoice& choice) {
   out.seed = choice.seed;
   out.intermediate = 384;  // a multiple of the group
   if (choice.small) {
-    out.layers = 1, out.hidden = 32, out.heads = 2, out.kv_heads = 1, out.intermediate = 64;
+    out.hidden = 32, out.heads = 2, out.kv_heads = 1, out.intermediate = 64;
     out.context = 32, out.batch = 4, out.steps = 20;
   }
-  if (choice.layers > 0) out.layers = choice.layers;
+  out.layers = choice.layers;
   return out;
 }
 
@@ -84,9 +84,8 @@ void prepare_decoder(const GptqChoice& choice) {
 GptqScenario decoder_scenario(const GptqChoice& choice) {
   const decoder::TinySettings settings = tiny_settings(choice);
   const auto model = std::make_shared<decoder::Decoder>(decoder::Decoder::read(choice.model));
-  const int64_t tokens = choice.tokens > 0 ? choice.tokens : choice.small ? 128 : 8192;
-  const Tensor ids =
-      windows(decoder::tiny_text(settings).train, settings.context, tokens / settings.context);
+  const Tensor ids = windows(decoder::tiny_text(settings).train, settings.context,
+                             choice.tokens / settings.context);
   GptqScenario out;
   out.layers = settings.layers;
   out.about = "a decoder of " + std::to_string(settings.layers) +

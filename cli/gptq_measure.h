@@ -12,11 +12,12 @@
 
 namespace graft::cli {
 
-/// A warm-up pass under the memory tracker, then `runs` timed passes. A pass quantises every layer.
+/// A warm-up pass, `runs` timed passes, and one under the memory tracker, which sees a warm process
+/// as that of the compiled passes does. A pass quantises every layer.
 nlohmann::json measure_gptq_baseline(const GptqScenario& scenario, int runs,
                                      lab::Progress& progress);
 constexpr size_t gptq_baseline_steps(int runs) {
-  return 1 + static_cast<size_t>(runs);
+  return 2 + static_cast<size_t>(runs);
 }
 
 /// One eager pass as a warm-up of BLAS and the allocator; a cold pass with a function that was

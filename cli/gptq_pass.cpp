@@ -24,21 +24,24 @@ json summary(const std::vector<double>& ms) {
           {"max", s.max},    {"p50", s.p50},   {"p90", s.p90},       {"p99", s.p99}};
 }
 
-/// Means over all layers of a kind, in all passes.
+/// Means over all layers of a kind, in all passes; the spread is that of the passes' means.
 json kind_row(std::span<const GptqPass> passes, const std::string& kind) {
   LayerTimes sum;
   double count = 0, hessian = 0, hessians = 0;
   const GptqLayerTime* one = nullptr;
   std::vector<double> totals;
-  for (const GptqPass& pass : passes)
+  for (const GptqPass& pass : passes) {
+    double total = 0, layers = 0;
     for (const GptqLayerTime& layer : pass.layers) {
       if (layer.kind != kind) continue;
       one = &layer, ++count;
       sum.total += layer.times.total, sum.factor += layer.times.factor;
       sum.process += layer.times.process, sum.update += layer.times.update;
       hessian += layer.hessian_ms, hessians += layer.hessian_ms > 0;
-      totals.push_back(layer.times.total);
+      total += layer.times.total, ++layers;
     }
+    totals.push_back(total / layers);
+  }
   const auto share = [&](double ms) { return sum.total > 0 ? ms / sum.total : 0; };
   return {{"kind", kind},
           {"layers", count / static_cast<double>(passes.size())},

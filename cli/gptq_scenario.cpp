@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "workloads/decoder/tiny.h"
 #include "workloads/minilm/model.h"
 #include "workloads/minilm/sentences.h"
 #include "workloads/minilm/tokenizer.h"
@@ -59,8 +60,7 @@ GptqScenario qwen_scenario(const GptqChoice& choice) {
   const int64_t shrink = choice.small ? 32 : 1;
   const int64_t hidden = 2048 / shrink, kv = 256 / shrink,
                 ffn = choice.small ? 96 : 11008;  // 11008 / 32 is no multiple of a group
-  const int64_t layers = choice.layers > 0 ? choice.layers : 1;
-  const int64_t tokens = choice.tokens > 0 ? choice.tokens : choice.small ? 64 : 512;
+  const int64_t layers = choice.layers, tokens = choice.tokens;
   std::vector<GroupShape> groups;
   for (int64_t i = 0; i < layers; ++i) {
     const std::string at = "model.layers." + std::to_string(i) + '.';
@@ -85,8 +85,7 @@ GptqScenario qwen_scenario(const GptqChoice& choice) {
 
 GptqScenario block_scenario(const GptqChoice& choice, int64_t block) {
   const int64_t size = choice.small ? 2 * block : 2048;
-  const int64_t layers = choice.layers > 0 ? choice.layers : 1;
-  const int64_t tokens = choice.tokens > 0 ? choice.tokens : choice.small ? 64 : 512;
+  const int64_t layers = choice.layers, tokens = choice.tokens;
   std::vector<GroupShape> groups;
   for (int64_t i = 0; i < layers; ++i)
     groups.push_back({size, {{"layer " + std::to_string(i), "square", choice.small ? 16 : size}}});
@@ -136,23 +135,13 @@ std::vector<Tensor> encoder_inputs(const minilm::MiniLM& model,
 }
 
 GptqScenario minilm_scenario(const GptqChoice& choice) {
-  const std::filesystem::path folder =
-      choice.model.empty() ? minilm::default_folder() : choice.model;
-  if (!std::filesystem::exists(folder / "config.json"))
-    throw std::runtime_error(
-        "no MiniLM model in " + folder.string() +
-        "; tools/setup.sh fetches it, --model or GRAFT_MINILM_DIR names another folder");
+  const std::filesystem::path& folder = choice.model;
   constexpr int64_t kLength = 128;
-  const int64_t tokens = choice.tokens > 0 ? choice.tokens : choice.small ? 128 : 4096;
-  const int64_t rows = std::max<int64_t>(1, tokens / kLength);
+  const int64_t rows = std::max<int64_t>(1, choice.tokens / kLength);
   const auto model = std::make_shared<minilm::MiniLM>(folder);
   const auto inputs = std::make_shared<std::vector<Tensor>>(
       encoder_inputs(*model, text_rows(minilm::Tokenizer(folder / "vocab.txt"), rows, kLength)));
-  const int64_t all = model->config().layers;
-  if (choice.layers > all)
-    throw std::runtime_error("--layers came as " + std::to_string(choice.layers) +
-                             "; the model in " + folder.string() + " has " + std::to_string(all));
-  const int64_t layers = choice.layers > 0 ? choice.layers : choice.small ? 1 : all;
+  const int64_t layers = choice.layers;
   const auto group = [model, inputs](int64_t i) {
     const minilm::Layer& layer = model->layer(i / 4);
     const std::string at = "encoder.layer." + std::to_string(i / 4) + '.';
@@ -172,7 +161,7 @@ GptqScenario minilm_scenario(const GptqChoice& choice) {
   };
   GptqScenario out;
   out.layers = layers;
-  out.about = std::to_string(layers) + " of " + std::to_string(all) +
+  out.about = std::to_string(layers) + " of " + std::to_string(model->config().layers) +
               " layers of all-MiniLM-L6-v2, pretrained weights, " + std::to_string(rows * kLength) +
               " calibration tokens of real text";
   for (int64_t i = 0; i < 4 * layers; ++i)
@@ -187,6 +176,22 @@ GptqScenario minilm_scenario(const GptqChoice& choice) {
 }
 
 constexpr std::string_view kBlockPrefix = "blocksize-";
+
+/// Sets the folder, and the layers where none are asked for.
+void resolve_minilm(GptqChoice& choice) {
+  if (choice.model.empty()) choice.model = minilm::default_folder();
+  const std::filesystem::path config = choice.model / "config.json";
+  if (!std::filesystem::exists(config))
+    throw std::runtime_error(
+        "no MiniLM model in " + choice.model.string() +
+        "; tools/setup.sh fetches it, --model or GRAFT_MINILM_DIR names another folder");
+  const int64_t all = minilm::Config::read(config).layers;
+  if (choice.layers > all)
+    throw std::runtime_error("--layers came as " + std::to_string(choice.layers) +
+                             "; the model in " + choice.model.string() + " has " +
+                             std::to_string(all));
+  if (choice.layers == 0) choice.layers = choice.small ? 1 : all;
+}
 
 }  // namespace
 
@@ -211,6 +216,20 @@ const std::vector<std::string>& gptq_scenarios() {
 double work_of(int64_t rows, int64_t columns) {
   const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
   return r * c * (c + 3000) + 1.5 * c * c * c;  // updates and elementwise steps; the factor
+}
+
+GptqChoice resolved(GptqChoice choice) {
+  const bool minilm = choice.scenario == "minilm", decoder = choice.scenario == "tiny-decoder";
+  const bool small = choice.small;
+  if (minilm) resolve_minilm(choice);
+  if (choice.layers == 0)
+    choice.layers = decoder && !small ? workloads::decoder::TinySettings().layers : 1;
+  if (choice.tokens == 0) {
+    choice.tokens = minilm    ? (small ? 128 : 4096)
+                    : decoder ? (small ? 128 : 8192)
+                              : (small ? 64 : 512);
+  }
+  return choice;
 }
 
 GptqScenario make_gptq_scenario(const GptqChoice& choice) {

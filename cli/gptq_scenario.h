@@ -60,7 +60,11 @@ struct GptqScenario {
 /// The names that --scenario takes.
 const std::vector<std::string>& gptq_scenarios();
 
-/// Throws std::runtime_error naming what is missing for it.
+/// The choice with the scenario's own numbers and folder where none were given (tiny-decoder's
+/// folder excepted). Throws std::runtime_error naming what is missing for it, or too much.
+GptqChoice resolved(GptqChoice choice);
+
+/// Of a resolved choice.
 GptqScenario make_gptq_scenario(const GptqChoice& choice);
 
 /// The operations of quantising a linear layer [rows, columns], for forecasts of time.

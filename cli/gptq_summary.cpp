@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/gptq_parts.h"
+#include "cli/text.h"
 #include "lab/table.h"
 
 namespace graft::cli {
@@ -13,117 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-/// A table, or with no columns a line of text.
-struct Part {
-  std::string text;
-  std::vector<std::string> columns;  ///< the first is left-aligned
-  std::vector<std::vector<std::string>> rows;
-};
-
-std::string ms(const json& value) {
-  return lab::number(value.get<double>());
-}
-
 /// Differences: nothing is 0, not "0.00".
 std::string difference(const json& value) {
   return value == 0 ? "0" : lab::number(value.get<double>());
-}
-
-std::string percent(double share) {
-  return lab::number(100 * share) + " %";
-}
-
-std::string counted(int64_t n, const std::string& what) {
-  return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
-}
-
-std::string times(double a, double b) {
-  return b > 0 ? lab::number(a / b) + "x" : "-";
-}
-
-Part whole_part(const GptqFindings& found) {
-  Part out{"One pass over all layers, ms, without the Hessians",
-           {"variant", "mean", "stddev", "CV", "min", "max", "p50", "p90", "p99",
-            "outside BLAS, LAPACK", "Hessians"},
-           {}};
-  const auto add = [&](const std::string& name, const json& statistics) {
-    const json& s = statistics.at("total_ms");
-    std::vector<std::string> row{name, ms(s["mean"])};
-    for (const char* key : {"stddev", "cv", "min", "max", "p50", "p90", "p99"})
-      row.push_back(s["runs"] == 1 ? "-" : std::string(key) == "cv" ? percent(s[key]) : ms(s[key]));
-    row.push_back(ms(statistics.at("outside_blas_ms").at("mean")));
-    row.push_back(ms(statistics.at("hessian_ms").at("mean")));
-    out.rows.push_back(std::move(row));
-  };
-  if (!found.baseline.is_null()) add("eager", found.baseline.at("statistics"));
-  if (!found.compiled.is_null()) {
-    const json& cold = found.compiled.at("cold");
-    add("compiled, warm", found.compiled.at("statistics"));
-    out.rows.push_back({"compiled, cold", ms(cold.at("total_ms")), "", "", "", "", "", "", "",
-                        ms(cold.at("outside_blas_ms")), ms(cold.at("hessian_ms"))});
-  }
-  return out;
-}
-
-std::string shape_of(const json& row) {
-  return std::to_string(row.at("rows").get<int64_t>()) + " x " +
-         std::to_string(row.at("columns").get<int64_t>());
-}
-
-/// Of one variant: where a layer's time goes.
-Part shares_part(const std::string& name, const json& statistics) {
-  Part out{"A layer of each kind, " + name + ", ms",
-           {"layers", "shape", "whole step", "quantize_block", "Cholesky", "update matmuls",
-            "other", "Hessian, apart"},
-           {}};
-  for (const json& row : statistics.at("kinds")) {
-    const json& share = row.at("share");
-    const auto cell = [&](const char* time, const char* part) {
-      return ms(row.at(time)) + " (" + percent(share.at(part)) + ")";
-    };
-    out.rows.push_back({row.at("kind"), shape_of(row), ms(row.at("total_ms").at("mean")),
-                        cell("process_ms", "process"), cell("factor_ms", "factor"),
-                        cell("update_ms", "update"), percent(share.at("other")),
-                        row.at("hessian_ms") > 0 ? ms(row.at("hessian_ms")) : "shared"});
-  }
-  return out;
-}
-
-Part gains_part(const json& baseline, const json& compiled) {
-  Part out{"Eager against compiled, ms a layer (means)",
-           {"layers", "shape", "eager", "compiled", "speed-up", "outside BLAS: eager", "compiled",
-            "times less"},
-           {}};
-  const json& a = baseline.at("statistics").at("kinds");
-  const json& b = compiled.at("statistics").at("kinds");
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double eager = a[i].at("total_ms").at("mean"), fast = b[i].at("total_ms").at("mean");
-    const double eager_outside = a[i].at("outside_blas_ms"), outside = b[i].at("outside_blas_ms");
-    out.rows.push_back({a[i].at("kind"), shape_of(a[i]), lab::number(eager), lab::number(fast),
-                        times(eager, fast), lab::number(eager_outside), lab::number(outside),
-                        times(eager_outside, outside)});
-  }
-  return out;
-}
-
-Part memory_part(const GptqFindings& found) {
-  Part out{"Memory of one pass, above what was there before",
-           {"variant", "peak allocated", "peak reserved", "resident growth", "allocations",
-            "left behind", "results: shown", "stored", "inflated"},
-           {}};
-  const auto bytes = [](const json& value) { return lab::bytes_text(value.get<double>()); };
-  const auto add = [&](const std::string& name, const json& variant) {
-    const json &m = variant.at("memory"), &s = variant.at("storage");
-    const int64_t resident = m.at("peak_resident");
-    out.rows.push_back({name, bytes(m.at("peak_bytes")), bytes(m.at("peak_reserved")),
-                        resident < 0 ? "-" : lab::bytes_text(static_cast<double>(resident)),
-                        std::to_string(m.at("allocations").get<int64_t>()),
-                        bytes(m.at("end_bytes")), bytes(s.at("logical_bytes")),
-                        bytes(s.at("stored_bytes")), std::to_string(s.at("inflated").size())});
-  };
-  if (!found.baseline.is_null()) add("eager", found.baseline);
-  if (!found.compiled.is_null()) add("compiled", found.compiled);
-  return out;
 }
 
 std::string memory_change(const json& baseline, const json& compiled, const char* key) {
@@ -152,24 +46,36 @@ std::string code_generation_text(const GptqFindings& found) {
          " ms that one of the model's layers takes eagerly.";
 }
 
-void add_compiled(const GptqFindings& found, std::vector<Part>& out) {
+/// What the cold pass has that warm ones have not.
+std::string cold_parts(const GptqFindings& found) {
+  const std::string eagerly = "calls that ran eagerly while code was compiled, proven and raced";
+  if (found.numerics.is_null()) return " In it are recording, planning, and " + eagerly + '.';
+  const json& cost = found.numerics.at("code_generation");
+  return " In it are about " + lab::number(cost.at("plan_ms")) +
+         " ms of recording and planning, and " + eagerly + "; code generation, about " +
+         lab::number(cost.at("compile_ms")) +
+         " ms, ran beside it on another thread (both as the numerical check's process measured "
+         "them).";
+}
+
+void add_compiled(const GptqFindings& found, std::vector<GptqPart>& out) {
   const json& compiled = found.compiled;
   const json& counters = compiled.at("counters");
   const auto count = [&](const char* key) { return counters.at(key).get<int64_t>(); };
   const double warm = compiled.at("statistics").at("total_ms").at("mean");
   const double overhead = compiled.at("compile_overhead_ms");
-  std::string cost = overhead > 0
-                         ? "Compiling cost " + lab::number(overhead) + " ms, " +
-                               percent(warm > 0 ? overhead / warm : 0) +
-                               " of a pass: the cold pass less the mean of the warm ones."
-                         : "Compiling cost less than passes differ by: the cold one took " +
-                               lab::number(-overhead) + " ms less than the mean of the warm ones.";
+  std::string cost = "The cold pass took " + lab::number(std::abs(overhead)) + " ms " +
+                     (overhead < 0 ? "less" : "more") + " than the mean of the warm ones" +
+                     (overhead < 0 ? ": less than passes differ by." : '.' + cold_parts(found));
   if (!found.baseline.is_null()) {
-    const double saved =
-        found.baseline.at("statistics").at("total_ms").at("mean").get<double>() - warm;
-    cost += saved <= 0      ? " It never pays: warm passes are no faster than eager ones."
-            : overhead <= 0 ? " It pays from the first pass."
-                            : " It pays after " + lab::number(overhead / saved) + " passes.";
+    const double eager = found.baseline.at("statistics").at("total_ms").at("mean");
+    const double cold = compiled.at("cold").at("total_ms"), saved = eager - warm;
+    cost += " Eager's passes take " + times(eager, cold) + " as long as the cold one, and " +
+            times(eager, warm) + " as long as warm ones.";
+    cost += saved <= 0 ? " Compiling never pays: warm passes are no faster than eager ones."
+            : overhead <= saved
+                ? " Compiling pays within the first pass."
+                : " Compiling pays after " + lab::number(overhead / saved) + " passes.";
   }
   out.push_back({cost, {}, {}});
   const std::string reason = counters.at("reason");
@@ -179,7 +85,7 @@ void add_compiled(const GptqFindings& found, std::vector<Part>& out) {
                      std::to_string(count("plan_hits")) + " by compiled code; " +
                      counted(count("kernels"), "kernel") + " in the newest plan, " +
                      std::to_string(count("kernels_compiled")) + " compiled in all; verdict " +
-                     counters.at("verdict").get<std::string>() +
+                     counters.at("verdict").get<std::string>() + " of the newest plan" +
                      (reason.empty() ? "" : " (" + reason + ")") + ".",
                  {},
                  {}});
@@ -194,7 +100,7 @@ std::string tokens_text(const json& tokens) {
   return out;
 }
 
-void add_numerics(const json& numerics, std::vector<Part>& out) {
+void add_numerics(const json& numerics, std::vector<GptqPart>& out) {
   const auto count = [&](const char* key) {
     return std::to_string(numerics.at(key).get<int64_t>());
   };
@@ -229,8 +135,8 @@ void add_numerics(const json& numerics, std::vector<Part>& out) {
                  {}});
 }
 
-std::vector<Part> parts_of(const GptqFindings& found) {
-  std::vector<Part> out;
+std::vector<GptqPart> parts_of(const GptqFindings& found) {
+  std::vector<GptqPart> out;
   const bool baseline = !found.baseline.is_null(), compiled = !found.compiled.is_null();
   if (!found.sentinel.is_null())
     for (const json& one : found.sentinel.at("sentinels"))
@@ -239,7 +145,11 @@ std::vector<Part> parts_of(const GptqFindings& found) {
            {},
            {}});
   if (baseline || compiled) out.push_back(whole_part(found));
-  if (baseline && compiled) out.push_back(gains_part(found.baseline, found.compiled));
+  if (baseline && compiled) {
+    out.push_back(gains_part(found.baseline, found.compiled));
+    if (const std::string text = unsteady_text(out.back()); !text.empty())
+      out.push_back({text, {}, {}});
+  }
   if (baseline) out.push_back(shares_part("eager", found.baseline.at("statistics")));
   if (compiled) out.push_back(shares_part("compiled, warm", found.compiled.at("statistics")));
   if (compiled) add_compiled(found, out);
@@ -267,7 +177,7 @@ std::string about(const GptqFindings& found) {
 
 void print(std::ostream& out, const GptqFindings& found, bool colour) {
   out << about(found) << '\n';
-  for (const Part& part : parts_of(found)) {
+  for (const GptqPart& part : parts_of(found)) {
     out << '\n' << part.text << '\n';
     if (part.columns.empty()) continue;
     std::vector<lab::Column> columns;
@@ -287,11 +197,12 @@ std::string gptq_markdown(const GptqFindings& found) {
       << env.value("cpu", "") << ", " << env.value("threads", 0) << " threads, torch "
       << env.value("torch", "") << ", graft " << env.value("graft", "") << ", "
       << env.value("date", "") << ".\nCommand: `" << env.value("command", "") << "`\n";
+  if (env.contains("busy")) out << "\nWarning: " << env.at("busy").get<std::string>() << ".\n";
   const auto line = [&](const std::vector<std::string>& cells) {
     for (const std::string& cell : cells) out << "| " << cell << ' ';
     out << "|\n";
   };
-  for (const Part& part : parts_of(found)) {
+  for (const GptqPart& part : parts_of(found)) {
     out << '\n';
     if (part.columns.empty()) {
       out << part.text << '\n';

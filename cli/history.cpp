@@ -14,6 +14,7 @@
 
 #include "cli/usage.h"
 #include "lab/export.h"
+#include "lab/files.h"
 #include "lab/run.h"
 #include "lab/stats.h"
 #include "lab/table.h"

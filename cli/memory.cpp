@@ -20,6 +20,7 @@
 #include "cli/memory_findings.h"
 #include "cli/usage.h"
 #include "graft/workload.h"
+#include "lab/files.h"
 #include "lab/memory/memory.h"
 #include "lab/memory/sentinel.h"
 #include "lab/memory/storage.h"

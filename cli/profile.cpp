@@ -15,6 +15,7 @@
 #include "cli/context.h"
 #include "cli/profile_subject.h"
 #include "cli/usage.h"
+#include "lab/files.h"
 #include "lab/profile/picture.h"
 #include "lab/profile/profile.h"
 #include "lab/profile/table.h"

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -15,20 +14,21 @@
 #include <string>
 
 #include "cli/context.h"
+#include "cli/errors.h"
+#include "cli/quantize_summary.h"
 #include "cli/usage.h"
+#include "lab/files.h"
 #include "lab/memory/resident.h"
 #include "lab/progress.h"
-#include "lab/run.h"
 #include "lab/table.h"
+#include "workloads/gptq/out_folder.h"
 #include "workloads/gptq/quantize_model.h"
 
 namespace graft::cli {
 namespace {
 
-using lab::Align;
 using lab::number;
 using workloads::gptq::LayerReport;
-using workloads::gptq::LinearReport;
 using workloads::gptq::QuantizeOptions;
 using workloads::gptq::QuantizeReport;
 
@@ -60,6 +60,7 @@ class LayerLog {
   explicit LayerLog(bool terminal) : terminal_(terminal) {}
 
   void at(int64_t layer, double done, const std::string& what) {
+    where_ = layers_ > 0 && layer > layers_ ? what : "layer " + std::to_string(layer) + ", " + what;
     if (!terminal_) return;
     std::cerr << "\r\x1b[K";
     if (layers_ > 0 && layer > layers_)
@@ -98,6 +99,9 @@ class LayerLog {
                 << " layers are done and kept; the same command goes on from there.\n";
   }
 
+  /// What was being done, for an error.
+  const std::string& where() const { return where_; }
+
   void clear() const {
     if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
   }
@@ -107,118 +111,9 @@ class LayerLog {
   const bool terminal_;
   const Clock::time_point start_ = Clock::now();
   int64_t done_ = 0, layers_ = 0, quantised_ = 0;
+  std::string where_ = "reading the model and the calibration data";
   double taken_up_ = 0;  // seconds until the last layer of an earlier run was taken up
 };
-
-std::string bytes(int64_t n) {
-  return lab::bytes_text(static_cast<double>(n));
-}
-
-void print_linears(const QuantizeReport& report, bool color) {
-  // Linear layers of one kind together: their names less the layer's number.
-  struct Kind {
-    std::string name;
-    int64_t count = 0, rows = 0, columns = 0, dead = 0;
-    double loss = 0, total = 0, factor = 0, process = 0, update = 0;
-  };
-  std::vector<Kind> kinds;
-  for (const LayerReport& layer : report.layers) {
-    for (const LinearReport& linear : layer.linears) {
-      const std::string index = '.' + std::to_string(layer.layer) + '.';
-      std::string name = linear.module;
-      if (const size_t at = name.find(index); at != name.npos) name.erase(0, at + index.size());
-      auto kind =
-          std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.name == name; });
-      if (kind == kinds.end())
-        kind = kinds.insert(kind, {.name = name, .rows = linear.rows, .columns = linear.columns});
-      ++kind->count;
-      kind->dead += linear.dead_columns;
-      kind->loss += linear.loss;
-      kind->total += linear.times.total;
-      kind->factor += linear.times.factor;
-      kind->process += linear.times.process;
-      kind->update += linear.times.update;
-    }
-  }
-  lab::Table table({{"linear layer"},
-                    {"count", Align::Right},
-                    {"shape", Align::Right},
-                    {"loss", Align::Right},
-                    {"dead inputs", Align::Right},
-                    {"ms each", Align::Right},
-                    {"Cholesky", Align::Right},
-                    {"blocks", Align::Right},
-                    {"update", Align::Right}});
-  for (const Kind& kind : kinds) {
-    const auto count = static_cast<double>(kind.count);
-    table.row({kind.name, std::to_string(kind.count),
-               std::to_string(kind.rows) + " x " + std::to_string(kind.columns),
-               number(kind.loss / count), std::to_string(kind.dead), number(kind.total / count),
-               number(kind.factor / count), number(kind.process / count),
-               number(kind.update / count)});
-  }
-  table.print(std::cout, color);
-}
-
-void print_summary(const QuantizeReport& report, const Arguments& given, bool color) {
-  const auto& settings = given.options.settings;
-  int64_t linears = 0, resumed = 0, raised = 0;
-  double dampening = 0;
-  for (const LayerReport& layer : report.layers) {
-    linears += static_cast<int64_t>(layer.linears.size());
-    resumed += layer.resumed ? 1 : 0;
-    for (const LinearReport& linear : layer.linears) {
-      raised += linear.dampening > settings.dampening ? 1 : 0;
-      dampening = std::max(dampening, linear.dampening);
-    }
-  }
-  const auto ratio = [](int64_t before, int64_t after) {
-    return number(static_cast<double>(before) / static_cast<double>(std::max<int64_t>(after, 1))) +
-           "x smaller";
-  };
-  lab::Table table({{"fact"}, {"value"}});
-  table.row({"model", report.architecture + ", " + std::to_string(report.layers.size()) +
-                          (report.layers.size() == 1 ? " layer, " : " layers, ") +
-                          std::to_string(linears) + " linear layers quantised"});
-  table.row({"codes", std::to_string(settings.bits) + " bits, " +
-                          (settings.symmetric ? "symmetric" : "asymmetric") + ", " +
-                          (settings.group > 0 ? "groups of " + std::to_string(settings.group)
-                                              : std::string("one scale a row")) +
-                          (settings.act_order ? ", by activation" : "")});
-  table.row({"calibration", report.calibration + ", " + std::to_string(report.samples) +
-                                (report.samples == 1 ? " sample, " : " samples, ") +
-                                std::to_string(report.tokens) + " tokens"});
-  if (raised > 0) {
-    table.row({"dampening", "raised for " + std::to_string(raised) +
-                                " linear layers, whose Hessians were singular, to " +
-                                number(dampening) + " at most"});
-  }
-  table.row({"linear layers", bytes(report.linears_source_bytes) + " -> " +
-                                  bytes(report.linears_bytes) + ", " +
-                                  ratio(report.linears_source_bytes, report.linears_bytes)});
-  table.row({"whole model", bytes(report.source_bytes) + " -> " + bytes(report.bytes) + ", " +
-                                ratio(report.source_bytes, report.bytes)});
-  table.row({"loss", number(report.loss())});
-  table.row({"results", "cosine to the original's " + number(report.similarity.mean, 5) +
-                            " on average, " + number(report.similarity.least, 5) +
-                            " at least, of " + std::to_string(report.similarity.vectors) +
-                            " vectors"});
-  table.row({"time",
-             lab::duration_text(report.seconds) +
-                 (resumed > 0 ? ", " + std::to_string(resumed) + " layers were done by earlier runs"
-                              : "")});
-  table.row({"memory", bytes(lab::read_resident().peak) + " at most, mapped files included"});
-  if (report.compiled) {
-    const Report& compiled = *report.compiled;
-    table.row({"compiled",
-               std::to_string(compiled.calls) + " calls, " + std::to_string(compiled.records) +
-                   " records, " + std::to_string(compiled.kernels_compiled) +
-                   (compiled.kernels_compiled == 1 ? " kernel compiled, " : " kernels compiled, ") +
-                   std::to_string(compiled.plan_hits) + " plan hits, " +
-                   std::to_string(compiled.breaks) + " breaks, " + to_string(compiled.verdict)});
-  }
-  table.print(std::cout, color);
-}
 
 nlohmann::json json_of(const QuantizeReport& report, const Arguments& given) {
   nlohmann::json out = to_json(report);
@@ -238,9 +133,22 @@ nlohmann::json json_of(const QuantizeReport& report, const Arguments& given) {
   return out;
 }
 
+/// It is written last: better known now than after hours.
+void check_json(const Arguments& given) {
+  if (given.json.empty()) return;
+  check_writable("--json", given.json);
+  const auto refuse = [&](const std::string& what) {
+    throw UsageError("--json: came '" + given.json + "', which " + what +
+                     " and would be replaced; name another file.");
+  };
+  if (workloads::gptq::lies_in(given.json, given.model)) refuse("lies in the model's folder");
+  if (!given.calibration.empty() && workloads::gptq::lies_in(given.json, given.calibration))
+    refuse("is the calibration file");
+}
+
 void run_quantize(Arguments& given) {
   if (given.threads > 0) at::set_num_threads(given.threads);
-  check_writable("--json", given.json);
+  check_json(given);
   QuantizeOptions& options = given.options;
   options.model = given.model;
   options.out = given.out;
@@ -258,16 +166,17 @@ void run_quantize(Arguments& given) {
   QuantizeReport report;
   try {
     report = workloads::gptq::quantize_model(options);
-  } catch (...) {
+  } catch (const std::exception& error) {
     log.clear();
     log.kept();
-    throw;
+    if (!is_out_of_memory(error)) throw;
+    throw std::runtime_error("memory ran out (" + log.where() +
+                             "); give fewer --samples or a shorter --sequence, end other "
+                             "programs, raise a limit that was set (ulimit -v), or use a machine "
+                             "with more memory");
   }
   log.clear();
-  const bool color = lab::colour_wanted(STDOUT_FILENO);
-  print_linears(report, color);
-  std::cout << '\n';
-  print_summary(report, given, color);
+  print(std::cout, report, options.settings, lab::colour_wanted(STDOUT_FILENO));
   std::cout << "\nWritten to " << given.out << ".\n";
   if (!given.json.empty()) lab::write_file(given.json, json_of(report, given).dump(1) + '\n');
 }
@@ -280,26 +189,32 @@ void add_quantize(CLI::App& app) {
   command->footer(kNotes);
   const auto given = std::make_shared<Arguments>();
   auto& settings = given->options.settings;
-  command->add_option("MODEL_DIR", given->model, "The model's folder")->required();
-  command->add_option("--out", given->out, "A new folder for the quantised model")->required();
+  must_be_path(command->add_option("MODEL_DIR", given->model, "The model's folder")->required());
+  must_be_path(
+      command->add_option("--out", given->out, "A new folder for the quantised model")->required());
   command->add_option("--bits", settings.bits, "Bits a weight: 3, 4 or 8 (default 4)")
-      ->check(CLI::IsMember({3, 4, 8}));
-  command->add_option("--group", settings.group,
-                      "Columns that share a scale (default 128); -1: one scale a row");
+      ->check(CLI::IsMember(std::vector<std::string>{"3", "4", "8"}));
+  command
+      ->add_option("--group", settings.group,
+                   "Columns that share a scale (default 128); -1: one scale a row")
+      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 30));
   CLI::Option* sym = command->add_flag("--sym", given->symmetric, "Codes around 0 (the default)");
   command->add_flag("--asym", given->asymmetric, "Codes with a zero point")->excludes(sym);
   command->add_flag("--act-order", settings.act_order,
                     "Columns with the strongest activations first");
-  command->add_option("--block", settings.block, "Columns quantised at a time (default 128)")
+  command
+      ->add_option("--block", settings.block,
+                   "Columns quantised at a time (default 128): for speed")
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--dampening", settings.dampening,
-                   "Added to the Hessian's diagonal, as a share of its mean (default 0.01)")
+                   "Added to the Hessian's diagonal, as a share of its mean (default 0.01); "
+                   "losses compare only where it is the same")
       ->check(CLI::Range(0.0, 1000.0));
   command->add_option("--targets", given->options.targets,
                       "Only linear layers in whose name this regular expression is found");
-  command->add_option("--calibration", given->calibration,
-                      "File of calibration samples: text or token ids, see below");
+  must_be_path(command->add_option("--calibration", given->calibration,
+                                   "File of calibration samples: text or token ids, see below"));
   command
       ->add_option("--samples", given->options.calibration.samples,
                    "Calibration samples at most (default 128)")
@@ -314,8 +229,8 @@ void add_quantize(CLI::App& app) {
       ->excludes(eager);
   command->add_option("--threads", given->threads, "Intra-op threads (default: ATen's choice)")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--json", given->json,
-                      "Write losses, times and checksums of each layer to this file");
+  must_be_path(command->add_option("--json", given->json,
+                                   "Write losses, times and checksums of each layer to this file"));
   command->callback([given] { run_quantize(*given); });
 }
 

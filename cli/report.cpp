@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/usage.h"
+#include "lab/files.h"
 #include "lab/report/html.h"
 #include "lab/report/markdown.h"
 #include "lab/table.h"

@@ -16,6 +16,7 @@
 #include "cli/bench_options.h"
 #include "cli/sweep.h"
 #include "cli/usage.h"
+#include "lab/files.h"
 #include "lab/progress.h"
 #include "lab/run.h"
 #include "lab/stats.h"

@@ -107,6 +107,16 @@ void check_writable(const std::string& flag, const std::string& path) {
       "; expected a file's name in a folder that exists. Make the folder, or name another file.");
 }
 
+void must_be_path(CLI::Option* option) {
+  option->check([](const std::string& given) -> std::string {
+    if (given.empty()) return "came empty; expected a path. Is a shell variable not set?";
+    if (given.starts_with('-'))
+      return "came '" + given + "', which looks like an option; expected a path. Is a shell " +
+             "variable not set? If it is meant, write './" + given + "'.";
+    return "";
+  });
+}
+
 namespace {
 
 template <class T>

@@ -11,7 +11,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace graft::cli {
 
@@ -36,6 +37,10 @@ std::regex pattern_of(const std::string& flag, const std::string& text, const st
 /// Throws UsageError now rather than after a run, if no file can be made there. An empty path, an
 /// option that was not given, is fine.
 void check_writable(const std::string& flag, const std::string& path);
+
+/// For an option that takes a path: refuses what a shell variable that is not set leaves of it,
+/// which is nothing, or the next option.
+void must_be_path(CLI::Option* option);
 
 /// Adds --numerics and --mode, which write to `options`; it must outlive the parse.
 void add_compile_flags(CLI::App& command, Options& options);

@@ -1,10 +1,7 @@
 #include "lab/run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -242,20 +239,6 @@ Run read_run(const std::string& path) {
     throw RunFileError(path + ": not JSON, or cut off (" + std::to_string(text.str().size()) +
                        " bytes); expected a file that 'graft bench --json' wrote.");
   return run_from_json(parsed, path);
-}
-
-void write_file(const std::string& path, const std::string& content) {
-  const std::string temporary = path + ".tmp" + std::to_string(getpid());
-  errno = 0;
-  std::ofstream file(temporary, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string why = std::strerror(errno);
-    std::remove(temporary.c_str());
-    throw std::runtime_error("could not write '" + path + "' (" + why +
-                             "); look at the space left and the folder's rights.");
-  }
 }
 
 }  // namespace graft::lab

@@ -1,6 +1,6 @@
 // What a run of the laboratory found, and its file: JSON with a schema version that keeps every
 // sample, so that any number in a table or a report can be computed again. Rows are written as they
-// come; a file is replaced as a whole, so a reader never sees half of one.
+// come.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +96,4 @@ Run run_from_json(const nlohmann::json& json, const std::string& where);
 /// Refuses a schema that is newer than this program's, text that is cut off, and rows without what
 /// every row has.
 Run read_run(const std::string& path);
-/// Throws std::runtime_error naming path and reason; the file that was there stays.
-void write_file(const std::string& path, const std::string& content);
-
 }  // namespace graft::lab

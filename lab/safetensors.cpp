@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lab/files.h"
 #include "lab/safetensors_header.h"
 
 namespace graft::lab {
@@ -34,6 +35,7 @@ using detail::shown;
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& file) {
+    if (const std::string why = why_unreadable(file); !why.empty()) fail(file, why);
     const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) fail(file, "cannot be opened: " + std::generic_category().message(errno));
     const std::unique_ptr<const int, void (*)(const int*)> closer(
@@ -43,7 +45,11 @@ class Mapping {
     size_ = static_cast<uint64_t>(status.st_size);
     if (size_ == 0) return;  // mmap refuses nothing
     void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    if (at == MAP_FAILED) fail(file, "cannot be mapped: " + std::generic_category().message(errno));
+    if (at == MAP_FAILED) {
+      const int error = errno;
+      fail(file, "cannot be mapped: " + std::generic_category().message(error) +
+                     (error == ENOMEM ? "; was a limit on memory set (ulimit -v)?" : ""));
+    }
     data_ = static_cast<char*>(at);
   }
   ~Mapping() {
@@ -88,6 +94,7 @@ void check_bools(const char* at, uint64_t bytes, std::string_view name,
 // anywhere.
 std::map<std::string, std::string> read_index(const std::filesystem::path& file) {
   const Mapping mapping(file);
+  if (is_lfs_pointer(mapping.text())) fail(file, kLfsAdvice);
   if (mapping.size() > kMaxHeaderBytes) fail(file, "is over 100 MB; expected an index");
   if (mapping.text().find('\0') != std::string_view::npos) {
     fail(file, "is not valid JSON: it holds a NUL byte");
@@ -110,7 +117,7 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& file)
   try {
     index = nlohmann::json::parse(mapping.text(), watch);
   } catch (const nlohmann::json::parse_error& error) {
-    fail(file, "is not valid JSON at byte " + std::to_string(error.byte));
+    fail(file, json_error_text(error.byte, mapping.size()));
   }
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     fail(file, "has no object weight_map; expected tensor names and their shards there");
@@ -166,6 +173,7 @@ const at::Tensor& Safetensors::get(std::string_view name, at::ScalarType dtype,
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
   const auto mapping = std::make_shared<Mapping>(file);
+  if (is_lfs_pointer(mapping->text())) fail(file, kLfsAdvice);
   if (mapping->size() < 8) {
     fail(file, "has " + std::to_string(mapping->size()) +
                    " bytes; expected at least the header's length, 8");
@@ -202,7 +210,8 @@ Safetensors read_checkpoint(const std::filesystem::path& file_or_folder) {
                                                  : read_safetensors(file_or_folder);
   }
   const auto index = file_or_folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(index)) return read_sharded(index);
+  // A symbolic link that leads nowhere is there too, and is named as what is wrong.
+  if (std::filesystem::exists(std::filesystem::symlink_status(index))) return read_sharded(index);
   return read_safetensors(file_or_folder / "model.safetensors");
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "lab/files.h"
 #include "lab/safetensors.h"
 
 namespace graft::lab::detail {
@@ -27,8 +28,8 @@ constexpr size_t kMaxRank = 64;
 //     "data_offsets": [n, n]}, ...}
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  HeaderHandler(SafetensorsHeader& header, const std::string& file)
-      : header_(header), file_(file) {}
+  HeaderHandler(SafetensorsHeader& header, size_t bytes, const std::string& file)
+      : header_(header), bytes_(bytes), file_(file) {}
 
   bool key(string_t& name) override {
     if (place_ == Place::Root) {
@@ -105,11 +106,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { unexpected("binary data"); }
 
   bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception& error) override {
-    // The library's text ends with the last bytes read, raw; what matters comes before.
-    std::string text = error.what();
-    text = text.substr(0, text.find("; last read"));
-    refuse("the header is not valid JSON at byte " + std::to_string(position) + ": " + text);
+                   const nlohmann::detail::exception&) override {
+    refuse("the header " + json_error_text(position, bytes_));
   }
 
  private:
@@ -194,6 +192,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   SafetensorsHeader& header_;
+  const size_t bytes_;
   const std::string& file_;
   Place place_ = Place::Start;
   bool seen_metadata_ = false;
@@ -268,7 +267,7 @@ SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes,
   // The JSON library takes a NUL for the end, and would not look at what follows.
   if (json.find('\0') != json.npos) fail(file, "the header is not valid JSON: it holds a NUL byte");
   SafetensorsHeader header;
-  HeaderHandler handler(header, file);
+  HeaderHandler handler(header, json.size(), file);
   nlohmann::json::sax_parse(json, &handler);
   for (const auto& [name, entry] : header.tensors) {
     if (entry.begin > entry.end || entry.end > data_bytes) {

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "lab/files.h"
 #include "lab/safetensors_header.h"
 
 namespace graft::lab {
@@ -38,14 +39,6 @@ std::string described(at::ScalarType dtype, at::IntArrayRef shape) {
   std::ostringstream text;
   text << c10::toString(dtype) << ' ' << shape;
   return text.str();
-}
-
-// So that a name that was just given to a file outlives a power cut.
-void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // a folder that may be written but not read: nothing more can be done
-  ::fsync(fd);
-  ::close(fd);
 }
 
 }  // namespace

@@ -41,9 +41,10 @@ void expect_texts(const std::string& text, const std::vector<std::string>& wante
 TEST_F(GptqCommand, BothWritesEveryArtifact) {
   const Ran ran = gptq("--scenario qwen3b-layers --runs 2 --threads 1 --layers 2");
   ASSERT_EQ(ran.code, 0) << ran.out;
-  expect_texts(ran.out, {"qwen3b-layers: 2 layers of Qwen2.5-3B's shapes", "q/o", "k/v", "gate/up",
-                         "down", "Compiling cost", "Numerical check passed",
-                         "14 of 14 layers equal bit for bit", "memory sentinel passed"});
+  expect_texts(ran.out,
+               {"qwen3b-layers: 2 layers of Qwen2.5-3B's shapes", "q/o", "k/v", "gate/up", "down",
+                "The cold pass took ", "as long as the cold one", "Numerical check passed",
+                "14 of 14 layers equal bit for bit", "memory sentinel passed"});
 
   EXPECT_EQ(artifact("env_info.json").at("choice").at("layers"), 2);
   const json baseline = artifact("baseline.json"), compiled = artifact("compiled.json");
@@ -54,6 +55,7 @@ TEST_F(GptqCommand, BothWritesEveryArtifact) {
       EXPECT_TRUE(statistics.at("total_ms").at(key).is_number()) << key;
     ASSERT_EQ(statistics.at("kinds").size(), 4u);
     for (const json& kind : statistics.at("kinds")) {
+      EXPECT_EQ(kind.at("total_ms").at("runs"), 2);  // the spread is that of passes
       const json& share = kind.at("share");
       double sum = 0;
       for (const char* part : {"process", "factor", "update", "other"})
@@ -76,6 +78,7 @@ TEST_F(GptqCommand, BothWritesEveryArtifact) {
               compiled["passes"][1]["layers"][i]["loss"]);
   const json& counters = compiled.at("counters");
   EXPECT_EQ(counters.at("breaks"), 0);
+  EXPECT_TRUE(counters.at("newest_plan_compile_ms").is_number());
   EXPECT_GT(counters.at("records").get<int64_t>(), 0);
   EXPECT_TRUE(compiled.at("compile_overhead_ms").is_number());
 
@@ -131,17 +134,34 @@ TEST_F(GptqCommand, RefusesWhatItDoesNotKnow) {
   const std::string out = " --out " + folder_.file("x");
   test::expect_usage_error("gptq --mode fast --scenario minilm" + out, "--mode came as 'fast'");
   test::expect_usage_error("gptq --scenario minlm" + out, "did you mean 'minilm'?");
-  test::expect_usage_error("gptq --mode both" + out, "--scenario came as ''");
+  test::expect_usage_error("gptq --mode both" + out,
+                           "--scenario is missing; expected one of minilm, ");
   test::expect_usage_error("gptq --scenario minilm", "--out");
+  test::expect_usage_error("gptq --scenario qwen3b-layers --seed -1" + out,
+                           "--seed: Value -1 not in");
+  test::expect_usage_error("gptq --scenario minilm --out \"\"", "--out: came empty");
+  std::filesystem::create_directories(folder_.file("x/summary.md"));
+  test::expect_usage_error("gptq --scenario minilm" + out, "x/summary.md is a folder, where");
   std::ofstream(folder_.file("file")) << "x";
   test::expect_usage_error("gptq --scenario minilm --out " + folder_.file("file/out"),
                            "cannot be made a folder");
 }
 
-TEST_F(GptqCommand, AStepsErrorIsTheCommands) {
-  const Ran ran = gptq("--scenario minilm --mode baseline --model " + folder_.file("none"));
+TEST_F(GptqCommand, SaysWhatItIgnores) {
+  const Ran ran = gptq("--scenario blocksize-32 --mode numerical-check --runs 2 --model x");
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  expect_texts(ran.out, {"--runs changes nothing with --mode numerical-check",
+                         "--model changes nothing with --mode numerical-check --scenario blocks"});
+  EXPECT_EQ(artifact("env_info.json").at("choice").at("tokens"), 64);
+  EXPECT_EQ(artifact("env_info.json").at("choice").at("layers"), 1);
+}
+
+// Before any step has begun.
+TEST_F(GptqCommand, AScenarioThatCannotBeIsKnownAtOnce) {
+  const Ran ran = gptq("--scenario minilm --mode both --model " + folder_.file("none"));
   EXPECT_EQ(ran.code, 1);
-  expect_texts(ran.out, {"gptq, baseline: no MiniLM model in", "tools/setup.sh"});
+  EXPECT_EQ(ran.out.find("in a process of its own"), std::string::npos) << ran.out;
+  expect_texts(ran.out, {"graft: no MiniLM model in", "tools/setup.sh"});
   const Ran many = gptq("--scenario minilm --mode baseline --layers 99");
   EXPECT_EQ(many.code, 1);
   expect_texts(many.out, {"--layers came as 99", "has 6"});

@@ -107,6 +107,32 @@ TEST(CliQuantize, GoesOnAfterAKill) {
   }
 }
 
+// A limit on the address space that no system's memory stands for: 10 GB of activations in 3 GB.
+TEST(CliQuantize, KnowsALimitOnItsMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more address space than that";
+#endif
+  const Folder folder;
+  TinyCheckpoint::qwen2().write(folder.file("model"));
+  const std::string call = "quantize " + folder.file("model") + " --out " + folder.file("out") +
+                           " --group 16 --eager --samples 1000000 --sequence 64";
+  const Ran ran = graft(call, "ulimit -v 3000000; ");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("lower --samples or --sequence"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("frame #"), std::string::npos) << ran.out;
+  EXPECT_FALSE(fs::exists(folder.file("out")));
+}
+
+TEST(CliQuantize, AFileThatMayNotGrowIsAnError) {
+  const Folder folder;
+  TinyCheckpoint::bert().write(folder.file("model"));
+  const Ran ran =
+      graft("quantize " + folder.file("model") + " --eager --out " + folder.file("out") + kSmall,
+            "ulimit -f 1; ");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("File too large"), std::string::npos) << ran.out;
+}
+
 TEST(CliQuantize, WrongCallsNameTheNextStep) {
   const Folder folder;
   TinyCheckpoint::bert().write(folder.file("model"));
@@ -114,12 +140,22 @@ TEST(CliQuantize, WrongCallsNameTheNextStep) {
   expect_usage_error("quantize", "MODEL_DIR is required");
   expect_usage_error("quantize " + folder.file("model"), "--out is required");
   expect_usage_error("quantize /no/such/model --out " + folder.file("out"), "does not exist");
-  expect_usage_error(call + " --bits 5", "--bits");
+  expect_usage_error(call + " --bits 5", "--bits: 5 not in {3,4,8}");
+  expect_usage_error(call + " --bits x", "--bits: x not in {3,4,8}");
+  expect_usage_error(call + " --bits x", "Run 'graft quantize --help' to see");
+  expect_usage_error("quantize " + folder.file("model") + " --out \"\"", "--out: came empty");
+  expect_usage_error("quantize " + folder.file("model") + " --out --json x", "--out: ");
+  expect_usage_error(call + " --json \"\"", "--json: came empty");
+  expect_usage_error(call + " --json " + folder.file("model/config.json"),
+                     "which lies in the model's folder");
+  expect_usage_error(call + " --calibration " + folder.file("c") + " --json " + folder.file("c"),
+                     "which is the calibration file");
   expect_usage_error(call + " --sym --asym", "--sym");
   expect_usage_error(call + " --eager --compiled", "--eager");
   expect_usage_error(call, "a group of 128 columns does not divide the layer's 32");
   expect_usage_error(call + " --group 16 --targets '('", "not a regular expression");
-  expect_usage_error(call + " --group 16 --calibration /no/such/file", "cannot be read");
+  expect_usage_error(call + " --group 16 --calibration /no/such/file",
+                     "/no/such/file: cannot be opened: No such file");
   expect_usage_error(call + " --group 16 --json /no/such/folder/x", "No such file or directory");
   EXPECT_FALSE(fs::exists(folder.file("out")));
 }

@@ -9,10 +9,10 @@ namespace graft::test {
 
 namespace fs = std::filesystem;
 
-Ran graft(const std::string& args) {
+Ran graft(const std::string& args, const std::string& before) {
   const std::string program = GRAFT_BINARY_DIR "/graft";
   if (!fs::exists(program)) return {-1, program + " is not there: build the target graft_cli"};
-  FILE* pipe = popen((program + ' ' + args + " 2>&1 < /dev/null").c_str(), "r");
+  FILE* pipe = popen((before + program + ' ' + args + " 2>&1 < /dev/null").c_str(), "r");
   Ran ran;
   for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.out += static_cast<char>(c);
   const int status = pclose(pipe);

@@ -13,8 +13,8 @@ struct Ran {
   std::string out;  ///< stdout and stderr together
 };
 
-/// `build/graft args`, with nothing on its stdin.
-Ran graft(const std::string& args);
+/// `build/graft args` by the shell, after `before`, with nothing on its stdin.
+Ran graft(const std::string& args, const std::string& before = "");
 
 /// Exit code 1, and `text` in what it says.
 void expect_usage_error(const std::string& args, const std::string& text);

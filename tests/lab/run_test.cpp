@@ -1,4 +1,5 @@
 #include "lab/run.h"
+#include "lab/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

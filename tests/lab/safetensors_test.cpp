@@ -136,7 +136,7 @@ TEST_F(SafetensorsTest, RefusesFilesThatAreNotThere) {
   expect_refused(folder_ / "absent.safetensors", "cannot be opened");
   expect_refused(folder_, "cannot be opened");
   fs::create_directories(folder_ / "model.safetensors");
-  expect_refused(folder_, "not a regular file");
+  expect_refused(folder_, "is a folder; expected a file");
 }
 
 TEST_F(SafetensorsTest, RefusesLengthsThatLie) {

@@ -43,7 +43,7 @@ class CalibrationTest : public ::testing::Test {
     try {
       read(model, name, text);
       ADD_FAILURE() << "accepted; expected an error with: " << part;
-    } catch (const GptqError& error) {
+    } catch (const std::runtime_error& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
@@ -69,10 +69,16 @@ TEST_F(CalibrationTest, TextForBert) {
   // Ids by vocab.txt's lines: [CLS] 2, [SEP] 3, a 5, b 6, c 7.
   EXPECT_EQ(rows(read(*model, "x.txt", "a\n\n  \nb c\r\nA b C a b c\n")),
             (Rows{{2, 6, 7, 3}, {2, 5, 6, 3}, {2, 5, 3}}));
+  std::string longer;  // than what is cut at a time
+  for (int i = 0; i < 50'000; ++i) longer += "a  b\t";
+  EXPECT_EQ(rows(read(*model, "x.txt", longer, 8, 64)),
+            rows(read(*model, "x.txt", longer.substr(0, 1000), 8, 64)));
   EXPECT_EQ(read(*model, "", "").source, "8 built-in English sentences");
   EXPECT_NE(read(*model, "", "").warning, "");
   EXPECT_EQ(read(*model, "x.txt", "a").warning, "");
   expect_refused(*model, "x.txt", "\n\n", "holds no samples");
+  expect_refused(*model, "x.txt", "a\ncaf\xe9 b", "x.txt: is not UTF-8 at byte 5; ");
+  EXPECT_EQ(read(*model, "x.txt", "a \xef\xbf\xbd b").samples, 1);  // U+FFFD is a character
   fs::remove(folder_ / "vocab.txt");
   expect_refused(*model, "x.txt", "a", "vocab.txt: is missing");
 }
@@ -100,9 +106,11 @@ TEST_F(CalibrationTest, BytesAndIdsForDecoders) {
   fs::create_directories(folder_ / "folder");
   CalibrationOptions options;
   options.file = folder_ / "folder";
-  EXPECT_THROW(read_calibration(options, *model, folder_), GptqError);
+  EXPECT_THROW(read_calibration(options, *model, folder_), std::runtime_error);
   options.file = folder_ / "nowhere.txt";
-  EXPECT_THROW(read_calibration(options, *model, folder_), GptqError);
+  EXPECT_THROW(read_calibration(options, *model, folder_), std::runtime_error);
+  options.file = "/dev/zero";
+  EXPECT_THROW(read_calibration(options, *model, folder_), std::runtime_error);
 }
 
 TEST_F(CalibrationTest, NumbersAsTextForALargerVocabulary) {

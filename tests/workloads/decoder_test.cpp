@@ -272,8 +272,8 @@ TEST_F(DecoderConfigTest, NamesWhatIsWrong) {
   EXPECT_EQ(read(qwen2.dump()), "accepted");
   const json layer_types = {"full_attention", "sliding_attention"};
   const std::pair<std::string, const char*> rows[] = {
-      {read("{"), "is not a JSON object"},
-      {read(std::string(1'000'000, '[')), "is not a JSON object"},
+      {read("{"), "is not valid JSON: it ends too early"},
+      {read(std::string(1'000'000, '[')), "is not valid JSON"},
       {read("{}"), "model_type is missing; expected \"llama\" or \"qwen2\""},
       {with(llama, "/model_type", "mistral"), "model_type is \"mistral\"; expected \"llama\""},
       {with(llama, "/hidden_size", nullptr), "hidden_size is null; expected an integer of 1"},
@@ -303,12 +303,13 @@ TEST_F(DecoderConfigTest, NamesWhatIsWrong) {
   json sliding = qwen2;
   sliding["use_sliding_window"] = true;
   EXPECT_EQ(read(sliding.dump()), "accepted");  // from layer 28 on, and there are two
-  sliding["max_window_layers"] = 1;
-  EXPECT_NE(read(sliding.dump()).find("use_sliding_window is true"), std::string::npos);
-  fs::remove(file);
-  for (const fs::path& other : {file, folder_}) {
-    EXPECT_NE(error_of([&] { Config::read(other); }).find("cannot be opened"), std::string::npos);
+  for (const int full : {0, 1}) {
+    sliding["max_window_layers"] = full;
+    EXPECT_NE(read(sliding.dump()).find("use_sliding_window is true"), std::string::npos);
   }
+  fs::remove(file);
+  EXPECT_NE(error_of([&] { Config::read(file); }).find("cannot be opened"), std::string::npos);
+  EXPECT_NE(error_of([&] { Config::read(folder_); }).find("is a folder"), std::string::npos);
 }
 
 using DecoderWeightsTest = TemporaryFolder;
@@ -330,10 +331,11 @@ TEST_F(DecoderWeightsTest, NamesTheTensorThatDoesNotFit) {
   const at::Tensor up = good.get(name);
   EXPECT_EQ(read_with(up), "accepted");
   EXPECT_EQ(read_with(up.to(at::kHalf)), "accepted");
+  EXPECT_EQ(read_with(up.to(at::kDouble)), "accepted");
   EXPECT_NE(read_with({}).find("has no tensor \"" + name), std::string::npos);
   EXPECT_NE(read_with(up.t()).find(name + "\" is Float [16, 24]; expected Float [24, 16]"),
             std::string::npos);
-  EXPECT_NE(read_with(up.to(at::kInt)).find(name + " is Int; expected F32, F16 or BF16"),
+  EXPECT_NE(read_with(up.to(at::kInt)).find(name + " is Int; expected F64, F32, F16 or BF16"),
             std::string::npos);
   config["quantization_config"] = json::object();
   EXPECT_NE(read_with(up).find("quantization_config; expected a model of plain weights"),

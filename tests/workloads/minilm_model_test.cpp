@@ -139,8 +139,9 @@ TEST(MiniLMConfigTest, NamesWhatIsWrong) {
   EXPECT_EQ(error_of(good.dump()), "accepted");
   EXPECT_EQ(Config::read(file).intermediate, 9);
   const std::pair<std::string, const char*> rows[] = {
-      {error_of("{"), "not a JSON object"},
-      {error_of(std::string(1'000'000, '[')), "not a JSON object"},
+      {error_of("{"), "is not valid JSON: it ends too early"},
+      {error_of("[]"), "not a JSON object"},
+      {error_of(std::string(1'000'000, '[')), "is not valid JSON"},
       {with("hidden_size", 0), "hidden_size is 0; expected an integer of 1"},
       {with("hidden_size", -8), "hidden_size is -8"},
       {with("hidden_size", 8.5), "hidden_size is 8.5"},

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+
+#include "lab/files.h"
 
 namespace graft::workloads::decoder {
 namespace {
@@ -30,11 +31,11 @@ class Reader {
     const auto at = object_.find(key);
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
-  int64_t integer(const char* key, std::optional<int64_t> otherwise = {}) const {
+  int64_t integer(const char* key, std::optional<int64_t> otherwise = {}, int64_t least = 1) const {
     const json* value = find(key);
     if (value == nullptr && otherwise) return *otherwise;
-    if (value == nullptr || !value->is_number_integer() || *value < 1 || *value > kMost) {
-      refuse(key, "an integer of 1 to " + std::to_string(kMost));
+    if (value == nullptr || !value->is_number_integer() || *value < least || *value > kMost) {
+      refuse(key, "an integer of " + std::to_string(least) + " to " + std::to_string(kMost));
     }
     return value->get<int64_t>();
   }
@@ -121,8 +122,9 @@ void read_rope(const Reader& in, const std::filesystem::path& file, Config& out)
 
 // Windows that shorten what a layer attends to.
 void check_attention_is_full(const Reader& in, const Config& config) {
+  // The first max_window_layers layers attend to all, the others to a window.
   if (in.flag("use_sliding_window") &&
-      in.integer("max_window_layers", config.layers) < config.layers) {
+      in.integer("max_window_layers", config.layers, /*least=*/0) < config.layers) {
     in.refuse("use_sliding_window", "false: sliding windows are not here");
   }
   const json* types = in.find("layer_types");
@@ -137,12 +139,7 @@ void check_attention_is_full(const Reader& in, const Config& config) {
 }  // namespace
 
 Config Config::read(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream || !std::filesystem::is_regular_file(file)) {
-    throw std::runtime_error(file.string() +
-                             ": cannot be opened; expected a Hugging Face config.json");
-  }
-  const json object = json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const json object = lab::read_json(file);
   const Reader in(file, object);
   if (!object.is_object()) in.fail("is not a JSON object");
 

@@ -107,9 +107,9 @@ Tensor read(const lab::Safetensors& file, const std::string& name, at::IntArrayR
             at::ScalarType dtype) {
   const Tensor& stored = file.get(name);
   const at::ScalarType type = stored.scalar_type();
-  if (type != at::kFloat && type != at::kHalf && type != at::kBFloat16) {
+  if (!at::isFloatingType(type)) {
     throw lab::SafetensorsError(file.source.string() + ": tensor " + name + " is " +
-                                c10::toString(type) + "; expected F32, F16 or BF16");
+                                c10::toString(type) + "; expected F64, F32, F16 or BF16");
   }
   return file.get(name, type, sizes).to(dtype, /*non_blocking=*/false, /*copy=*/true);
 }

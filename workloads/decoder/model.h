@@ -48,7 +48,7 @@ at::Tensor logits(const Config& config, const OuterWeights& weights, const at::T
 
 /// A layer's weights out of a checkpoint, converted to `dtype` and copied, so that they stay when
 /// the file is gone. Throws lab::SafetensorsError naming the tensor that is missing, has another
-/// shape, or is not F32, F16 or BF16.
+/// shape, or is not F64, F32, F16 or BF16.
 LayerWeights read_layer(const Config& config, const lab::Safetensors& file, int64_t layer,
                         at::ScalarType dtype = at::kFloat);
 OuterWeights read_outer(const Config& config, const lab::Safetensors& file,

@@ -3,10 +3,11 @@
 
 #include <ATen/ATen.h>
 
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lab/files.h"
 #include "workloads/gptq/error.h"
 
 namespace graft::workloads::gptq {
@@ -33,14 +34,29 @@ void check_linears(const Checkpoint& checkpoint, const Architecture& model) {
   }
 }
 
-// A norm that is missing from the last layer is found now, not hours later.
+// A norm that is missing from the last layer is found now, not hours later; and a bias that this
+// reader does not know, which would be missing from what the layers are calibrated on.
 void check_layers_alike(const Checkpoint& checkpoint, const Architecture& model) {
   const std::string first = model.prefix(0);
-  for (const std::string& name : checkpoint.names(first)) {
-    const Checkpoint::Entry& expected = checkpoint.entry(name);
-    for (int64_t layer = 1; layer < model.layers; ++layer) {
-      const std::string other = model.prefix(layer) + name.substr(first.size());
-      const Checkpoint::Entry& entry = checkpoint.entry(other);
+  std::vector<std::string> known = model.other_tensors();
+  for (const LinearSpec& linear : model.linears(0))
+    known.push_back(linear.module.substr(first.size()) + ".weight");
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    const std::string prefix = model.prefix(layer);
+    for (const std::string& name : checkpoint.names(prefix)) {
+      const std::string rest = name.substr(prefix.size());
+      // Rotations, which old checkpoints hold and config.json tells.
+      if (rest == "self_attn.rotary_emb.inv_freq") continue;
+      if (std::find(known.begin(), known.end(), rest) == known.end()) {
+        throw GptqError(checkpoint.folder().string() + ": tensor '" + name +
+                        "' is not known to this tool in a layer of a \"" + model.type +
+                        "\" model, so that calibration would leave it out; if the model runs "
+                        "without it, take it out of the checkpoint");
+      }
+    }
+    for (const std::string& rest : known) {
+      const std::string name = first + rest, other = prefix + rest;
+      const Checkpoint::Entry &expected = checkpoint.entry(name), &entry = checkpoint.entry(other);
       if (entry.shape != expected.shape) {
         throw GptqError(checkpoint.folder().string() + ": tensor '" + other + "' is " +
                         described(entry) + ", but '" + name + "' is " + described(expected));
@@ -53,11 +69,10 @@ void check_layers_alike(const Checkpoint& checkpoint, const Architecture& model)
 
 std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint) {
   const std::filesystem::path file = checkpoint.folder() / "config.json";
-  std::ifstream in(file);
-  if (!in) throw GptqError(file.string() + ": cannot be opened; expected a Hugging Face config");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = lab::read_json(file);
   if (!json.is_object()) throw GptqError(file.string() + ": is not a JSON object");
-  if (json.contains("quantization_config")) {
+  if (const auto found = json.find("quantization_config");
+      found != json.end() && !found->is_null()) {
     throw GptqError(file.string() +
                     ": has a quantization_config, so this model is quantised already; quantise the "
                     "one that it was made from");

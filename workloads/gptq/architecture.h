@@ -51,6 +51,8 @@ class Architecture {
   /// "encoder.layer.3.": what all tensors of that layer begin with.
   virtual std::string prefix(int64_t layer) const = 0;
   virtual std::vector<LinearSpec> linears(int64_t layer) const = 0;
+  /// The names, less a layer's prefix, of what a layer holds beside its `linears`' weights.
+  virtual std::vector<std::string> other_tensors() const = 0;
   /// Linear layers outside of `linears`, which a reader must be told to leave alone.
   virtual std::vector<std::string> other_linears() const = 0;
   /// Token ids [B, S] (int64) → fp32 hidden states [B, S, hidden]. Looks at the rows that are asked
@@ -64,7 +66,8 @@ class Architecture {
 };
 
 /// Reads `config.json` beside the checkpoint and checks that it fits it: every linear layer is
-/// there with its shape and a floating type, and every layer has the tensors of the first. Throws
+/// there with its shape and a floating type, and every layer has the tensors that it is run with,
+/// of the first one's shapes, and no others, which running it would leave out. Throws
 /// std::runtime_error saying what came, for an architecture that is not known, a model that is
 /// quantised already, or tensors that are missing.
 std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint);

@@ -126,6 +126,15 @@ class Bert : public Architecture {
             {at + "output.dense", "down", "down", h, wide}};
   }
 
+  std::vector<std::string> other_tensors() const override {
+    std::vector<std::string> out;
+    for (const LinearSpec& linear : linears(0))
+      out.push_back(linear.module.substr(prefix(0).size()) + ".bias");
+    for (const char* norm : {"attention.output.LayerNorm.", "output.LayerNorm."})
+      for (const char* part : {"weight", "bias"}) out.push_back(std::string(norm) + part);
+    return out;
+  }
+
   std::vector<std::string> other_linears() const override { return other_linears_; }
 
   Tensor embed(const Checkpoint& checkpoint, const Tensor& ids) const override {

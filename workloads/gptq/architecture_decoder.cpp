@@ -56,6 +56,14 @@ class Decoder : public Architecture {
     return out;
   }
 
+  std::vector<std::string> other_tensors() const override {
+    std::vector<std::string> out = {"input_layernorm.weight", "post_attention_layernorm.weight"};
+    if (config_.qkv_bias)
+      for (const char* bias : {"q_proj.bias", "k_proj.bias", "v_proj.bias"})
+        out.push_back(std::string("self_attn.") + bias);
+    return out;
+  }
+
   std::vector<std::string> other_linears() const override { return {"lm_head"}; }
 
   Tensor embed(const Checkpoint& checkpoint, const Tensor& ids) const override {

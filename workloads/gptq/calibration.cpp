@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "lab/files.h"
 #include "workloads/gptq/error.h"
 #include "workloads/minilm/sentences.h"
 #include "workloads/minilm/tokenizer.h"
@@ -23,18 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Ids = std::vector<int64_t>;
 
-constexpr int64_t kBatchTokens = 2048;
 constexpr uint64_t kSeed = 0;
 
 [[noreturn]] void fail(const fs::path& file, const std::string& what) {
   throw GptqError(file.string() + ": " + what);
-}
-
-std::string read_file(const fs::path& file) {
-  std::ifstream in;
-  if (!fs::is_directory(file)) in.open(file, std::ios::binary);
-  if (!in.is_open()) fail(file, "cannot be read; --calibration takes a text or JSON file");
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // `count` of `items`, evenly spread, in order.
@@ -47,11 +39,12 @@ std::vector<T> spread(const std::vector<T>& items, int64_t count) {
   return out;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
+// Views of `text`.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
+    const std::string_view line = text.substr(at, end - at);
     if (line.find_first_not_of(" \t\r") != line.npos) out.push_back(line);
     at = end + 1;
   }
@@ -84,8 +77,7 @@ Ids ids_of_json(const nlohmann::json& list, const fs::path& file) {
 std::vector<Ids> samples_of_json(const fs::path& file, int64_t length) {
   const std::string expected =
       "expected token ids: a list of lists, one list, or an object with one as \"input_ids\"";
-  nlohmann::json json = nlohmann::json::parse(read_file(file), nullptr, false);
-  if (json.is_discarded()) fail(file, "is not valid JSON; " + expected);
+  nlohmann::json json = lab::read_json(file);
   if (json.is_object() && json.contains("input_ids")) json = nlohmann::json(json["input_ids"]);
   if (!json.is_array() || json.empty()) fail(file, "has no list of ids; " + expected);
   if (!json.front().is_array()) return pieces(ids_of_json(json, file), length);
@@ -99,7 +91,8 @@ std::vector<Ids> samples_of_json(const fs::path& file, int64_t length) {
 
 std::vector<Ids> samples_of_numbers(const fs::path& file) {
   std::vector<Ids> out;
-  for (const std::string& line : lines_of(read_file(file))) {
+  const std::string text = lab::read_file(file);
+  for (const std::string_view line : lines_of(text)) {
     Ids ids;
     const char *at = line.data(), *end = at + line.size();
     while (at != end) {
@@ -124,13 +117,13 @@ std::vector<Ids> samples_of_numbers(const fs::path& file) {
 }
 
 std::vector<Ids> samples_of_bytes(const fs::path& file, int64_t length) {
-  const std::string text = read_file(file);
+  const std::string text = lab::read_file(file);
   Ids ids;
   for (char c : text) ids.push_back(static_cast<unsigned char>(c));
   return pieces(ids, length);
 }
 
-std::vector<Ids> samples_of_text(const std::vector<std::string>& lines, int64_t most,
+std::vector<Ids> samples_of_text(const std::vector<std::string_view>& lines, int64_t most,
                                  int64_t length, const fs::path& model_folder) {
   const fs::path vocabulary = model_folder / "vocab.txt";
   if (!fs::exists(vocabulary)) {
@@ -139,9 +132,19 @@ std::vector<Ids> samples_of_text(const std::vector<std::string>& lines, int64_t 
   }
   const minilm::Tokenizer tokenizer(vocabulary);
   std::vector<Ids> out;
-  for (const std::string& line : spread(lines, most))
+  for (const std::string_view line : spread(lines, most))
     out.push_back(tokenizer.encode(line, static_cast<size_t>(length)));
   return out;
+}
+
+std::vector<Ids> samples_of_text_file(const fs::path& file, int64_t most, int64_t length,
+                                      const fs::path& model_folder) {
+  const std::string text = lab::read_file(file);
+  if (const size_t good = minilm::valid_utf8(text); good < text.size()) {
+    fail(file, "is not UTF-8 at byte " + std::to_string(good) +
+                   "; convert it first, such as by 'iconv -f latin1 -t utf-8'");
+  }
+  return samples_of_text(lines_of(text), most, length, model_folder);
 }
 
 std::vector<Ids> random_samples(int64_t samples, int64_t length, int64_t vocabulary) {
@@ -191,7 +194,8 @@ std::vector<at::Tensor> batches_of(const std::vector<Ids>& samples) {
 }  // namespace
 
 Calibration read_calibration(const CalibrationOptions& options, const Architecture& model,
-                             const fs::path& model_folder) {
+                             const fs::path& model_folder,
+                             const std::function<void(const CalibrationSize&)>& check) {
   if (options.samples < 1 || options.sequence < 0)
     throw GptqError("calibration needs at least one sample of at least one token");
   if (options.sequence > model.positions) {
@@ -206,14 +210,15 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
   std::vector<Ids> samples;
   out.source = options.file.string();
   if (options.file.empty() && model.word_piece && fs::exists(model_folder / "vocab.txt")) {
-    const std::vector<std::string> lines(std::begin(minilm::kSentences),
-                                         std::end(minilm::kSentences));
+    const std::vector<std::string_view> lines(std::begin(minilm::kSentences),
+                                              std::end(minilm::kSentences));
     samples = samples_of_text(lines, options.samples, length, model_folder);
     out.source = std::to_string(samples.size()) + " built-in English sentences";
     out.warning =
         "calibrated with the few built-in sentences; give texts of your own kind with "
         "--calibration FILE for a better model";
   } else if (options.file.empty()) {
+    if (check) check({options.samples, options.samples * length, length});
     samples = random_samples(options.samples, length, model.vocabulary);
     out.source = "random token ids";
     out.warning =
@@ -224,8 +229,7 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
                    " is missing: copy it there from where the model comes, so that text can be used"
              : std::string("give token ids of real text with --calibration FILE"));
   } else if (model.word_piece) {
-    samples =
-        samples_of_text(lines_of(read_file(options.file)), options.samples, length, model_folder);
+    samples = samples_of_text_file(options.file, options.samples, length, model_folder);
   } else if (options.file.extension() == ".json") {
     samples = samples_of_json(options.file, length);
   } else if (model.vocabulary == 256) {
@@ -239,7 +243,12 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
   samples = spread(samples, options.samples);
   check_ids(samples, model.vocabulary, out.source);
   out.samples = static_cast<int64_t>(samples.size());
-  for (const Ids& ids : samples) out.tokens += static_cast<int64_t>(ids.size());
+  int64_t longest = 0;
+  for (const Ids& ids : samples) {
+    out.tokens += static_cast<int64_t>(ids.size());
+    longest = std::max(longest, static_cast<int64_t>(ids.size()));
+  }
+  if (check) check({out.samples, out.tokens, longest});
   out.batches = batches_of(samples);
   return out;
 }

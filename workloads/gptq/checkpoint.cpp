@@ -4,12 +4,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
+#include "lab/files.h"
 #include "workloads/gptq/checksum.h"
 #include "workloads/gptq/error.h"
 
@@ -24,8 +24,7 @@ constexpr const char* kSingle = "model.safetensors";
 
 // The names of an index's shards. lab::read_checkpoint has checked its form.
 std::set<std::string> shards_of(const fs::path& index) {
-  std::ifstream in(index);
-  const nlohmann::json json = nlohmann::json::parse(in);
+  const nlohmann::json json = lab::read_json(index);
   std::set<std::string> out;
   for (const nlohmann::json& shard : json.at("weight_map")) out.insert(shard.get<std::string>());
   return out;
@@ -47,13 +46,17 @@ Checkpoint::Checkpoint(fs::path folder) : folder_(std::move(folder)) {
                     (fs::exists(folder_) ? " is not a folder" : " does not exist") +
                     "; expected a model's folder, with config.json and safetensors files");
   }
-  std::error_code error;  // a folder that may not be looked into
-  const bool sharded = fs::exists(folder_ / kIndex, error);
-  if (!error && !sharded && !fs::exists(folder_ / kSingle, error) && !error) {
+  std::error_code error;                          // a folder that may not be looked into
+  const auto listed_as = [&](const char* name) {  // also a symbolic link that leads nowhere
+    return fs::exists(fs::symlink_status(folder_ / name, error));
+  };
+  const bool sharded = listed_as(kIndex);
+  if (!sharded && !listed_as(kSingle) && error == std::errc::no_such_file_or_directory) {
     throw GptqError(folder_.string() + " holds neither " + kIndex + " nor " + kSingle +
                     "; weights in other forms must be saved as safetensors first");
   }
-  if (error) throw GptqError(folder_.string() + " cannot be read: " + error.message());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw GptqError(folder_.string() + " cannot be read: " + error.message());
   const lab::Safetensors listed = lab::read_checkpoint(folder_);
   if (sharded) {
     const std::set<std::string> shards = shards_of(folder_ / kIndex);

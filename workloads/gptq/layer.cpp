@@ -238,16 +238,14 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
     w = w.index_select(1, order);
     if (mask.defined()) pruned = mask.index_select(1, order);
   }
-  at::Tensor upper;
-  {
+  if (hessian.factor(settings.dampening, settings.act_order) == nullptr) {
     const Stopwatch time(times.factor);
-    if (hessian.factor(settings.dampening, settings.act_order) == nullptr)
-      hessian.keep(factorise(name, hessian, dead, order, settings.dampening), settings.dampening,
-                   settings.act_order);
-    const Hessian::Factor& factor = *hessian.factor(settings.dampening, settings.act_order);
-    upper = factor.upper;
-    result.dampening = factor.dampening;
+    hessian.keep(factorise(name, hessian, dead, order, settings.dampening), settings.dampening,
+                 settings.act_order);
   }
+  const Hessian::Factor& factor = *hessian.factor(settings.dampening, settings.act_order);
+  const at::Tensor upper = factor.upper;
+  result.dampening = factor.dampening;
 
   const CodeRange range = CodeRange::of(settings.bits, settings.symmetric);
   result.codes = at::empty({rows, columns}, settings.symmetric ? at::kChar : at::kByte);

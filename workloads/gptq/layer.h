@@ -28,7 +28,7 @@ void check_settings(const std::string& name, const Settings& settings, int64_t c
 /// Where a layer's time went, in milliseconds.
 struct LayerTimes {
   double total = 0;
-  double factor = 0;   ///< from H to the Cholesky factor of its inverse
+  double factor = 0;   ///< from H to the Cholesky factor of its inverse; 0: a layer before did it
   double process = 0;  ///< all calls of quantize_block
   double update = 0;   ///< matmuls that carry a block's errors to the columns after it
 };
@@ -40,8 +40,8 @@ struct LayerResult {
   at::Tensor group_index;  ///< int32 [columns], each column's group; undefined unless act_order and
                            ///< group > 0 (otherwise it is column / group, or 0)
   at::Tensor weight;       ///< fp32 [rows, columns]: (codes - zero) * scale, bit for bit
-  double loss = 0;  ///< half the sum of quantize_block's losses: by how much the squared error of
-                    ///< the layer's outputs, a sample, grows (with the dampened H)
+  double loss = 0;  ///< half the sum of quantize_block's losses: the squared error of the layer's
+                    ///< outputs, a calibration token, plus the dampening's penalty
   int64_t dead_columns = 0;  ///< inputs that were always 0; their weights are 0
   double dampening = 0;      ///< the one that was needed
   LayerTimes times;

@@ -1,6 +1,8 @@
 // Shapes into bytes; /proc and /sys into what is free.
 #include "workloads/gptq/memory_need.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -13,6 +15,7 @@ namespace graft::workloads::gptq {
 namespace {
 
 constexpr int64_t kFloat = 4;
+constexpr int64_t kIds = 3 * 8;  // a token's id: as it is made, in its sample, in its batch
 
 std::string text_of(int64_t bytes) {
   return lab::bytes_text(static_cast<double>(bytes));
@@ -48,13 +51,21 @@ int64_t group_limit() {
   return least;
 }
 
+// What `ulimit -v` leaves; -1 if there is no such limit.
+int64_t address_space_left() {
+  rlimit limit{};
+  const int64_t used = kilobytes_after("/proc/self/status", "VmSize:");
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || used < 0) return -1;
+  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - used);
+}
+
 }  // namespace
 
 int64_t MemoryNeed::total() const {
   return weights + hessians + activations + std::max(work, forward);
 }
 
-MemoryNeed memory_need(const Architecture& model, const Calibration& calibration,
+MemoryNeed memory_need(const Architecture& model, const CalibrationSize& calibration,
                        const Settings& settings) {
   MemoryNeed out;
   std::set<std::string> inputs;
@@ -68,13 +79,12 @@ MemoryNeed memory_need(const Architecture& model, const Calibration& calibration
     // values and losses.
     out.work = std::max(out.work, 4 * square * kFloat + 5 * elements * kFloat);
   }
-  int64_t most_tokens = 0, most_scores = 0;
-  for (const at::Tensor& batch : calibration.batches) {
-    most_tokens = std::max(most_tokens, batch.numel());
-    most_scores = std::max(most_scores, batch.numel() * batch.size(1) * model.heads);
-  }
-  out.activations = calibration.tokens * model.hidden * kFloat;
-  out.forward = (most_tokens * (3 * model.intermediate + 8 * model.hidden) + most_scores) * kFloat;
+  const int64_t batch =
+      std::min(calibration.tokens, std::max(kBatchTokens, calibration.longest));  // tokens
+  out.activations = calibration.tokens * (model.hidden * kFloat + kIds);
+  out.forward = batch *
+                (3 * model.intermediate + 8 * model.hidden + calibration.longest * model.heads) *
+                kFloat;
   return out;
 }
 
@@ -85,6 +95,8 @@ int64_t available_memory() {
     const int64_t left = std::max<int64_t>(0, limit - resident);
     out = out < 0 ? left : std::min(out, left);
   }
+  if (const int64_t left = address_space_left(); left >= 0)
+    out = out < 0 ? left : std::min(out, left);
   return out;
 }
 

@@ -21,11 +21,11 @@ struct MemoryNeed {
   /// Hessians' work and a batch's forward run are never there together.
   int64_t total() const;
 };
-MemoryNeed memory_need(const Architecture& model, const Calibration& calibration,
+MemoryNeed memory_need(const Architecture& model, const CalibrationSize& calibration,
                        const Settings& settings);
 
 /// Bytes that this process may still take: what the system has free, within its control group's
-/// limit. -1 where Linux does not say.
+/// limit and that of its address space (ulimit -v). -1 where Linux does not say.
 int64_t available_memory();
 
 /// Throws GptqError naming the need, the parts of it, what there is, and what to do.

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 
-#include "lab/run.h"
+#include "lab/files.h"
 #include "workloads/gptq/error.h"
 
 namespace graft::workloads::gptq {
@@ -74,20 +73,15 @@ int64_t copy_companions(const fs::path& model, const fs::path& out) {
       continue;
     if (!entry.is_regular_file() || relative == "config.json" || !is_companion(entry.path()))
       continue;
-    fs::create_directories((out / relative).parent_path(), error);
-    fs::copy_file(entry.path(), out / relative, fs::copy_options::overwrite_existing, error);
-    if (error) {
-      throw GptqError((out / relative).string() + " cannot be copied: " + error.message() +
-                      "; mend that and run the same command again, nothing is lost");
-    }
+    fs::create_directories((out / relative).parent_path(), error);  // the write says what is wrong
+    lab::write_file(out / relative, lab::read_file(entry.path()));
     ++count;
   }
   return count;
 }
 
 void write_config(const fs::path& model, const fs::path& out, const ordered_json& quantization) {
-  std::ifstream in(model / "config.json");
-  ordered_json config = ordered_json::parse(in);
+  ordered_json config = ordered_json::parse(lab::read_file(model / "config.json"));
   config["quantization_config"] = quantization;
   lab::write_file((out / "config.json").string(), config.dump(2) + '\n');
 }

@@ -27,8 +27,7 @@ void write_index(const std::filesystem::path& out, const std::map<std::string, s
 /// how many.
 int64_t copy_companions(const std::filesystem::path& model, const std::filesystem::path& out);
 
-/// Writes config.json: the source's, with a quantization_config. The last file of all: a folder
-/// without it is no model.
+/// Writes config.json: the source's, with a quantization_config.
 void write_config(const std::filesystem::path& model, const std::filesystem::path& out,
                   const nlohmann::ordered_json& quantization);
 

@@ -14,9 +14,11 @@
 #include "workloads/gptq/architecture.h"
 #include "workloads/gptq/checkpoint.h"
 #include "workloads/gptq/checksum.h"
+#include "workloads/gptq/out_folder.h"
 #include "workloads/gptq/output.h"
 #include "workloads/gptq/pack.h"
 #include "workloads/gptq/quantize_shards.h"
+#include "workloads/gptq/quantize_start.h"
 #include "workloads/gptq/quantize_targets.h"
 
 namespace graft::workloads::gptq {
@@ -44,18 +46,14 @@ class Quantizer {
         model_(read_architecture(source_)),
         targets_(*model_, options.targets),
         shards_(source_, targets_, model_->layers),
-        calibration_(read_calibration(options.calibration, *model_, options.model)) {
+        calibration_(read_calibration(options.calibration, *model_, options.model,
+                                      [this](const CalibrationSize& size) { reckon(size); })) {
     for (int64_t layer = 0; layer < model_->layers; ++layer) {
       for (const LinearSpec& linear : model_->linears(layer)) {
         if (!targets_.contains(linear.module)) continue;
         check_settings(linear.module, options.settings, linear.columns);
-        grouped_ =
-            grouped_ || (options.settings.group > 0 && linear.columns > options.settings.group);
       }
     }
-    report_.memory = memory_need(*model_, calibration_, options.settings);
-    check_memory(report_.memory,
-                 options.available_memory >= 0 ? options.available_memory : available_memory());
     process_ = &quantize_block;
     if (options.compiled) {
       compiled_ = compiled_block();
@@ -63,9 +61,15 @@ class Quantizer {
     }
   }
 
+  ~Quantizer() {
+    if (compiled_) compiled_->wait();  // nothing is compiled any more when the process ends
+  }
+  Quantizer(const Quantizer&) = delete;
+  Quantizer& operator=(const Quantizer&) = delete;
+
   QuantizeReport run() {
     const Clock::time_point start = Clock::now();
-    Workspace workspace(options_.out, identity());
+    Workspace workspace(options_.out, run_identity(options_, source_, targets_, calibration_));
     warn();
     if (!workspace.has_layer(0)) check_weights();
     embed();
@@ -76,45 +80,20 @@ class Quantizer {
   }
 
  private:
+  // Before anything large is made.
+  void reckon(const CalibrationSize& size) {
+    report_.memory = memory_need(*model_, size, options_.settings);
+    check_memory(report_.memory,
+                 options_.available_memory >= 0 ? options_.available_memory : available_memory());
+  }
+
   void progress(int64_t layer, double done, const std::string& what) const {
     if (options_.progress) options_.progress(layer, done, what);
   }
 
-  // What must be equal for a run to be taken up again. Not whether it is compiled: the bits are the
-  // same.
-  nlohmann::json identity() const {
-    uint32_t ids = 0, modules = 0;
-    for (const Tensor& batch : calibration_.batches)
-      ids = crc32(batch.const_data_ptr(), batch.nbytes(), ids);
-    for (const std::string& module : targets_.modules())
-      modules = crc32(module.data(), module.size(), modules);
-    const Settings& s = options_.settings;
-    return {{"format", 1},
-            {"bits", s.bits},
-            {"group", s.group},
-            {"symmetric", s.symmetric},
-            {"block", s.block},
-            {"dampening", s.dampening},
-            {"act_order", s.act_order},
-            {"targets", crc_text(modules)},
-            {"calibration", crc_text(ids)},
-            {"source", source_.identity()}};
-  }
-
   // Before the work, which may take hours.
   void warn() {
-    const Settings& s = options_.settings;
-    if (!calibration_.warning.empty()) report_.warnings.push_back(calibration_.warning);
-    if (s.act_order && grouped_) {
-      report_.warnings.emplace_back(
-          "--act-order with groups writes weight_g_idx, which compressed-tensors 0.20 and what "
-          "builds on it refuse (older versions read it); --group -1 gives a form that all read");
-    }
-    if (!s.symmetric) {
-      report_.warnings.emplace_back(
-          "--asym writes packed zero points, which compressed-tensors reads, but transformers 5 "
-          "does not load; --sym gives a form that both read");
-    }
+    report_.warnings = run_warnings(options_.settings, *model_, targets_, calibration_);
     for (const std::string& warning : report_.warnings) {
       if (options_.warning) options_.warning(warning);
     }
@@ -232,11 +211,11 @@ class Quantizer {
     progress(model_->layers, 0, "the rest of the model");
     report_.similarity = similarity();
     shards_.write_rest(workspace.working(shards_.name(model_->layers)));
-    workspace.publish(shards_.names());
-    copy_companions(options_.model, options_.out);
-    write_index(options_.out, shards_.places(), shards_.bytes().written);
-    write_config(options_.model, options_.out,
+    copy_companions(options_.model, workspace.files());
+    write_index(workspace.files(), shards_.places(), shards_.bytes().written);
+    write_config(options_.model, workspace.files(),
                  quantization_config(options_.settings, targets_.ignored(), shards_.scattered()));
+    workspace.publish(shards_.names());
     workspace.remove();
     report_.architecture = model_->type;
     report_.samples = calibration_.samples;
@@ -274,18 +253,18 @@ class Quantizer {
   const std::unique_ptr<Architecture> model_;
   const Targets targets_;
   Shards shards_;
-  bool grouped_ = false;  // some layer has more than one group a row
+  QuantizeReport report_;
   const Calibration calibration_;
   std::unique_ptr<graft::Compiled<decltype(&quantize_block)>> compiled_;
   QuantizeBlock process_;
   std::vector<Tensor> hidden_;     // of each batch, after the quantised layers so far
   std::vector<Tensor> reference_;  // of the first batches, after the original layers so far
-  QuantizeReport report_;
 };
 
 }  // namespace
 
 QuantizeReport quantize_model(const QuantizeOptions& options) {
+  check_out_folder(options.out, options.model);
   const c10::InferenceMode inference;
   return Quantizer(options).run();
 }

@@ -38,7 +38,7 @@ nlohmann::json to_json(const QuantizeReport& report) {
                        {"plan_hits", compiled.plan_hits},
                        {"breaks", compiled.breaks},
                        {"kernels_compiled", compiled.kernels_compiled},
-                       {"compile_ms", compiled.compile_ms}};
+                       {"newest_plan_compile_ms", compiled.compile_ms}};
   }
   return out;
 }

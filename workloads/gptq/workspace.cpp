@@ -5,12 +5,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
-#include "lab/run.h"
+#include "lab/files.h"
 #include "workloads/gptq/checksum.h"
 #include "workloads/gptq/error.h"
 
@@ -79,13 +79,16 @@ json to_json(const LayerReport& report) {
 }
 
 Workspace::Workspace(fs::path out, json identity)
-    : out_(std::move(out)), folder_(out_ / kFolder), identity_(std::move(identity)) {
-  if (fs::exists(out_) && !fs::is_directory(out_))
-    throw GptqError("--out " + out_.string() + " is a file; name a new folder");
-  if (fs::exists(out_) && !fs::exists(folder_) && !fs::is_empty(out_)) {
+    : out_(std::move(out)),
+      folder_(out_ / kFolder),
+      files_(folder_ / "files"),
+      identity_(std::move(identity)) {
+  const auto refuse_foreign_files = [&] {
+    if (!holds_foreign_files()) return;
     throw GptqError("--out " + out_.string() +
                     " holds files already, and no unfinished run; name a new folder");
-  }
+  };
+  if (!fs::exists(folder_)) refuse_foreign_files();
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw GptqError("--out " + out_.string() + " cannot be made: " + error.message());
@@ -102,7 +105,10 @@ Workspace::Workspace(fs::path out, json identity)
       if (entry.path().filename().string().find(".tmp") != std::string::npos)
         fs::remove(entry.path());
     }
+    fs::remove_all(files_);
+    fs::create_directory(files_);
     load();
+    if (done_.empty()) refuse_foreign_files();
   } catch (...) {  // the destructor does not run
     ::close(lock_);
     throw;
@@ -116,6 +122,14 @@ Workspace::~Workspace() {
     fs::remove(out_, ignored);  // if it is empty
   }
   ::close(lock_);
+}
+
+bool Workspace::holds_foreign_files() const {
+  if (!fs::exists(out_)) return false;
+  const fs::directory_iterator entries(out_);
+  return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename() != kFolder;
+  });
 }
 
 fs::path Workspace::working(const std::string& shard) const {
@@ -142,14 +156,27 @@ void Workspace::finish_layer(const LayerReport& report, const std::string& shard
 }
 
 void Workspace::publish(const std::vector<std::string>& shards) const {
-  for (const std::string& shard : shards) {
-    std::error_code error;
-    if (fs::exists(working(shard))) fs::rename(working(shard), out_ / shard, error);
+  const auto move = [&](const fs::path& from, const fs::path& name) {
+    std::error_code error, ignored;
+    fs::create_directories((out_ / name).parent_path(), ignored);
+    fs::rename(from, out_ / name, error);
     if (error) {
-      throw GptqError((out_ / shard).string() + " cannot be made: " + error.message() +
+      throw GptqError((out_ / name).string() + " cannot be made: " + error.message() +
                       "; mend that and run the same command again, nothing is lost");
     }
+  };
+  for (const std::string& shard : shards) {
+    if (fs::exists(working(shard))) move(working(shard), shard);
   }
+  std::vector<fs::path> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(files_)) {
+    if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(files_));
+  }
+  // A folder without config.json is no model.
+  std::partition(names.begin(), names.end(),
+                 [](const fs::path& name) { return name != "config.json"; });
+  for (const fs::path& name : names) move(files_ / name, name);
+  lab::sync_folder(out_);
 }
 
 void Workspace::remove() {
@@ -161,18 +188,26 @@ void Workspace::load() {
   const fs::path file = folder_ / kState;
   if (!fs::exists(file)) return save();
   const std::string mend = "; remove " + folder_.string() + " to begin anew, or name another --out";
-  std::ifstream in(file);
-  const json state = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  json state;
+  try {
+    state = lab::read_json(file);
+  } catch (const lab::FileError& error) {
+    throw GptqError(error.what() + mend);
+  }
   if (!state.is_object() || !state.contains("identity") || !state["identity"].is_object())
     throw GptqError(file.string() + " is damaged" + mend);
   if (state.value("layers", json::array()).empty()) return save();  // begun, and no more
   for (const auto& [key, value] : identity_.items()) {
-    const json before = state["identity"].value(key, json());
-    if (before != value) {
-      throw GptqError(out_.string() + " holds an unfinished run with another " + key + " (" +
-                      before.dump() + ", now " + value.dump() + "); run it with the same to go on" +
-                      mend);
-    }
+    const json before = state["identity"].value(key, json::object());
+    if (!before.is_object() || !before.contains("said") || !before["said"].is_string())
+      throw GptqError(file.string() + " was written by another version of graft" + mend);
+    if (before.value("value", json()) == value["value"]) continue;
+    const std::string then = before["said"], now = value["said"];
+    throw GptqError("--out " + out_.string() + " holds an unfinished run " +
+                    (then == now
+                         ? "from before " + now + " changed"
+                         : "with " + then + ", and now it is " + now + "; give the same to go on") +
+                    mend);
   }
   try {
     for (const json& layer : state.at("layers")) {

@@ -38,9 +38,9 @@ nlohmann::json to_json(const LayerReport& report);
 /// in the way and what to do.
 class Workspace {
  public:
-  /// Makes `out` and the work folder in it, or takes up one that a run with an equal `identity` (an
-  /// object of settings and checksums) has left. Refuses a folder that holds other files, one that
-  /// another process works in, and another identity.
+  /// Makes `out` and the work folder in it, or takes up one that a run with an equal `identity` has
+  /// left: an object of `{"value": …, "said": what the user said}`. Refuses a folder that holds
+  /// other files, one that another process works in, and another identity.
   Workspace(std::filesystem::path out, nlohmann::json identity);
   /// Takes the folders away again if no layer was finished.
   ~Workspace();
@@ -59,7 +59,10 @@ class Workspace {
   /// Notes that the layer's shard is whole, on the disk at once.
   void finish_layer(const LayerReport& report, const std::string& shard);
 
-  /// Gives the shards their final names in `out`.
+  /// A folder for all other files of the model, empty at first, until publish().
+  const std::filesystem::path& files() const { return files_; }
+
+  /// Gives the shards and the other files their final names in `out`, config.json the last.
   void publish(const std::vector<std::string>& shards) const;
   /// Takes the work folder away.
   void remove();
@@ -71,10 +74,11 @@ class Workspace {
     std::string crc32;
     LayerReport report;
   };
+  bool holds_foreign_files() const;
   void load();
   void save() const;
 
-  std::filesystem::path out_, folder_;
+  std::filesystem::path out_, folder_, files_;
   nlohmann::json identity_;
   std::map<int64_t, Done> done_;
   int lock_ = -1;

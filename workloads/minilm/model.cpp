@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "lab/files.h"
 #include "lab/safetensors.h"
 
 namespace graft::workloads::minilm {
@@ -80,9 +80,7 @@ void check_inputs(const Tensor& ids, const Tensor& mask, const Config& config) {
 }  // namespace
 
 Config Config::read(const fs::path& file) {
-  std::ifstream in(file);
-  if (!in) fail(file, "cannot be opened; expected a Hugging Face config.json");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = lab::read_json(file);
   if (!json.is_object()) fail(file, "is not a JSON object");
 
   const auto integer = [&](const char* key) {

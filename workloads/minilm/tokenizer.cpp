@@ -67,7 +67,7 @@ int64_t Tokenizer::special(const char* token, const std::filesystem::path& file)
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text, size_t max_length) const {
   std::vector<int64_t> ids = {begin_};
-  while (!text.empty()) {
+  while (!text.empty() && ids.size() < max_length) {
     // Up to the next special token, if any.
     size_t at = text.npos;
     std::string_view token;
@@ -75,7 +75,7 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text, size_t max_length)
       const size_t found = text.find(candidate);
       if (found < at) at = found, token = candidate;
     }
-    add_text(text.substr(0, at), ids);
+    add_text(text.substr(0, at), max_length, ids);
     if (at == text.npos) break;
     const auto id = vocabulary_.find(token);
     ids.push_back(id == vocabulary_.end() ? unknown_ : id->second);
@@ -104,8 +104,15 @@ Tokenizer::Batch Tokenizer::batch(std::span<const std::string_view> texts, size_
   return out;
 }
 
-void Tokenizer::add_text(std::string_view text, std::vector<int64_t>& ids) const {
-  for (const std::u32string& word : split_words(text)) add_word(word, ids);
+// A piece at a time, so that of a long text only what is asked for takes memory. A space ends a
+// word, so that the text may be cut there.
+void Tokenizer::add_text(std::string_view text, size_t enough, std::vector<int64_t>& ids) const {
+  constexpr size_t kPiece = 1 << 16;
+  while (!text.empty() && ids.size() < enough) {
+    const size_t end = std::min(text.find_first_of(" \t\n", kPiece), text.size());
+    for (const std::u32string& word : split_words(text.substr(0, end))) add_word(word, ids);
+    text.remove_prefix(end);
+  }
 }
 
 // Greedy: the longest piece that the vocabulary has, again and again; a word with a gap is unknown

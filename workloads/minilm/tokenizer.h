@@ -43,7 +43,7 @@ class Tokenizer {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
 
-  void add_text(std::string_view text, std::vector<int64_t>& ids) const;
+  void add_text(std::string_view text, size_t enough, std::vector<int64_t>& ids) const;
   void add_word(std::u32string_view word, std::vector<int64_t>& ids) const;
   int64_t special(const char* token, const std::filesystem::path& file) const;
 
@@ -54,5 +54,8 @@ class Tokenizer {
 /// The words that WordPiece then cuts: lower case, without accents, punctuation and CJK ideographs
 /// each on their own.
 std::vector<std::u32string> split_words(std::string_view utf8);
+
+/// The bytes before the first that is not UTF-8; all of them if there is none.
+size_t valid_utf8(std::string_view text);
 
 }  // namespace graft::workloads::minilm

@@ -128,4 +128,14 @@ std::vector<std::u32string> split_words(std::string_view utf8) {
   return splitter.take();
 }
 
+size_t valid_utf8(std::string_view text) {
+  const size_t all = text.size();
+  while (!text.empty()) {
+    const size_t left = text.size();
+    // The replacement character itself takes three bytes.
+    if (take_code(text) == kInvalid && left - text.size() == 1) return all - left;
+  }
+  return all;
+}
+
 }  // namespace graft::workloads::minilm
