@@ -40,7 +40,7 @@ ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType d
 void Context::emit(ir::Statement statement) {
   if (std::find(statement.axes.begin(), statement.axes.end(), 0) != statement.axes.end()) return;
   statement.record = record;
-  forget(statement.store.storage);
+  stored(statement.store.storage);
   program.items.emplace_back(std::move(statement));
 }
 
@@ -62,21 +62,47 @@ void Context::fill(const ir::View& to, const c10::Scalar& value) {
   emit(s.store(to, s.scalar(converted(value, held), held)));
 }
 
+bool Context::is_callers(int storage) const {
+  ir::Role role = program.storages[static_cast<size_t>(storage)].role;
+  return role == ir::Role::Argument || role == ir::Role::Captured;
+}
+
+void Context::stored(int storage) {
+  bounds_.erase(storage);
+  stored_.insert(storage);
+  visible_written_ = visible_written_ || is_callers(storage);
+}
+
+bool Context::was_checked(const ir::Statement& check) const {
+  return std::any_of(early.begin(), early.end(), [&](const ir::Item& item) {
+    const auto* known = std::get_if<ir::Statement>(&item);
+    return known && known->axes == check.axes && known->loads == check.loads &&
+           known->scalars == check.scalars && known->expr.nodes == check.expr.nodes &&
+           known->value == check.value &&
+           (!check.reduction || known->reduction->input == check.reduction->input);
+  });
+}
+
 bool Context::check(const std::vector<int64_t>& axes,
                     const std::function<ir::Value(ir::StatementBuilder&)>& bad) {
-  if (visible_written()) return false;
   if (std::find(axes.begin(), axes.end(), 0) != axes.end()) return true;
-  ir::View flag = temporary({}, c10::ScalarType::Bool);
   ir::StatementBuilder s(axes);
   ir::Value any = bad(s);
-  if (axes.empty()) {
-    emit(s.store(flag, any));
-  } else {
+  if (!axes.empty())
     any = s.reduce(ir::ReduceOp::Or, any, std::vector<bool>(axes.size(), true),
                    c10::ScalarType::Bool);
-    emit(s.store(flag, any));
-  }
-  program.items.emplace_back(ir::Abort{flag.storage, record});
+  ir::Statement check = s.store(ir::View{-1, c10::ScalarType::Bool, 0, {}, {}}, any);
+  bool given = std::all_of(check.loads.begin(), check.loads.end(), [&](const ir::Access& load) {
+    return is_callers(load.storage) && stored_.count(load.storage) == 0;
+  });
+  if (given && was_checked(check)) return true;
+  if (!given && visible_written_) return false;
+  check.store.storage = temporary({}, c10::ScalarType::Bool).storage;
+  check.record = record;
+  ir::Abort abort{check.store.storage, record};
+  std::vector<ir::Item>& to = given ? early : program.items;
+  to.emplace_back(std::move(check));
+  to.emplace_back(abort);
   return true;
 }
 
@@ -89,25 +115,6 @@ void Context::bound(const ir::View& view, int64_t count) {
 bool Context::is_bounded(const ir::View& view, int64_t count) const {
   auto known = bounds_.find(view.storage);
   return known != bounds_.end() && known->second <= count && view.dtype == c10::ScalarType::Long;
-}
-
-bool Context::visible_written() const {
-  auto visible = [&](int storage) {
-    ir::Role role = program.storages[static_cast<size_t>(storage)].role;
-    return role == ir::Role::Argument || role == ir::Role::Captured;
-  };
-  for (const ir::Item& item : program.items) {
-    if (const auto* statement = std::get_if<ir::Statement>(&item)) {
-      if (visible(statement->store.storage)) return true;
-    } else if (const auto* call = std::get_if<ir::Extern>(&item)) {
-      // The random generator's state is as visible as memory: a run given up after it would draw
-      // again.
-      if (call->op.hasTag(at::Tag::nondeterministic_seeded)) return true;
-      for (int storage : call->written)
-        if (visible(storage)) return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace graft::ops

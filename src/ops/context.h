@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,9 +57,10 @@ class Context {
   void copy(const ir::View& from, const ir::View& to);
   void fill(const ir::View& to, const c10::Scalar& value);
   /// Emits a check made before anything visible is written: `bad(builder)` gives a Bool over
-  /// `axes`; if it is true anywhere, the run is given up and eager raises its own error. False when
-  /// something visible was written already: then the operator must stay extern. Call before
-  /// emitting stores of this operator.
+  /// `axes`; if it is true anywhere, the run is given up and eager raises its own error. A check of
+  /// what the caller gave is made before all else, and once. False when another one comes after
+  /// something visible was written: then the operator must stay extern. Call before emitting stores
+  /// of this operator.
   bool check(const std::vector<int64_t>& axes,
              const std::function<ir::Value(ir::StatementBuilder&)>& bad);
   /// Remembers that all elements of `view`, a tensor that this operator makes, lie in [0, count),
@@ -66,13 +68,20 @@ class Context {
   void bound(const ir::View& view, int64_t count);
   /// Are its elements known to lie in [0, count)?
   bool is_bounded(const ir::View& view, int64_t count) const;
-  /// Something is stored there: forgets what was known.
-  void forget(int storage) { bounds_.erase(storage); }
-  /// Has an argument's or captured tensor's memory been written by an earlier operator?
-  bool visible_written() const;
+  /// Something is stored there.
+  void stored(int storage);
+  /// A random number is drawn: the generator's state is as visible as memory.
+  void drawn() { visible_written_ = true; }
+  /// The checks to be made before all else.
+  std::vector<ir::Item> early;
 
  private:
+  bool is_callers(int storage) const;
+  bool was_checked(const ir::Statement& check) const;
+
   std::map<int, int64_t> bounds_;  ///< storages whose elements lie in [0, count)
+  std::set<int> stored_;           ///< storages that operators so far wrote
+  bool visible_written_ = false;   ///< or an argument's or captured tensor's memory was
 };
 
 /// Lowers one recorded operator, or says why not (then nothing was emitted).

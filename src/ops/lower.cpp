@@ -59,6 +59,9 @@ class Lowering {
       report(op, fate);
     }
     if (std::string why = make_results(); !why.empty()) return broken(why);
+    std::vector<ir::Item>& items = lowered_.program.items;
+    items.insert(items.begin(), std::make_move_iterator(context_.early.begin()),
+                 std::make_move_iterator(context_.early.end()));
     if (!gains_) return broken("no operator of this function is one Graft fuses");
     lowered_.exact = context_.approximated.empty() && !context_.fast;
     lowered_.either_zero = context_.either_zero;
@@ -182,7 +185,8 @@ class Lowering {
       call.slots.push_back(std::move(slot));
     }
     call.written = op.mutated;
-    for (int storage : call.written) context_.forget(storage);
+    for (int storage : call.written) context_.stored(storage);
+    if (op.op.hasTag(at::Tag::nondeterministic_seeded)) context_.drawn();
     add_outputs(op, std::move(call));
     return {};
   }

@@ -213,15 +213,42 @@ TEST(Index, Put) {
                   {x, one, sample({}, at::kFloat)}, Fates::AnyExtern);
 }
 
-TEST(Index, ACheckCannotComeAfterAVisibleStore) {
+TEST(Index, ACheckOfWhatWasMadeCannotComeAfterAVisibleStore) {
   LoweredRun run = lower_run(
       [](Tensors& a) {
         a[0].add_(1);
-        return Tensors{a[0].index_select(0, a[1])};
+        return Tensors{a[0].index_select(0, a[1] * 1)};
       },
       {sample({4, 5}, at::kFloat), integers({3}, {1})});
   EXPECT_EQ(fate(run.lowered, "aten::index_select"),
             "extern: its bounds check would come after a visible store");
+  LoweredRun changed = lower_run(
+      [](Tensors& a) {
+        a[1].sub_(1);
+        return Tensors{a[0].index_select(0, a[1])};
+      },
+      {sample({4, 5}, at::kFloat), integers({3}, {1})});
+  EXPECT_EQ(fate(changed.lowered, "aten::index_select"),
+            "extern: its bounds check would come after a visible store");
+}
+
+TEST(Index, ChecksOfArgumentsComeFirstAndOnce) {
+  const Function body = [](Tensors& a) {
+    a[0].add_(1);
+    at::Tensor sum = a[0].index_select(0, a[1]);
+    for (int i = 0; i < 3; ++i) sum = sum + a[0].index_select(0, a[1]) * i;
+    return Tensors{sum, a[0].index_select(1, a[1])};
+  };
+  Tensors args{sample({4, 5}, at::kFloat), integers({3}, {1})};
+  LoweredRun run = lower_run(body, args);
+  EXPECT_EQ(fate(run.lowered, "aten::index_select"), "fused");
+  size_t aborts = 0, last = 0;
+  for (size_t i = 0; i < run.lowered.program.items.size(); ++i)
+    if (std::holds_alternative<ir::Abort>(run.lowered.program.items[i])) ++aborts, last = i;
+  EXPECT_EQ(aborts, 2u) << "against 4 rows, and against 5 columns";
+  EXPECT_EQ(last, 3u);
+  args[1][0] = 4;  // a column, but no row
+  EXPECT_THROW(interpret(run.lowered.program, args), Aborted);
 }
 
 }  // namespace

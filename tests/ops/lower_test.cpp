@@ -181,7 +181,7 @@ TEST(Lower, ACheckAfterAVisibleWriteIsRefused) {
   LoweredRun run = lower_run(
       [](Tensors& t) -> Tensors {
         t[0].add_(1);
-        return {at::remainder(t[0], t[1])};
+        return {at::remainder(t[0], t[1] - 1)};
       },
       {grid({6}, at::kLong), at::full({6}, 3, at::kLong)});
   EXPECT_EQ(fate(run.lowered, "aten::remainder.Tensor"),
