@@ -1,7 +1,6 @@
 #include "runtime/pool.h"
 
 #include <c10/util/Exception.h>
-#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -82,27 +81,8 @@ struct Pool {
   Counters gone;  // of threads that ended; under threads_mutex
 };
 
-Pool& pool();
-
-/// The child of a fork has only the forking thread: no lock may be held by another one at that
-/// moment.
-void lock_all() {
-  pool().threads_mutex.lock();
-  pool().owned_mutex.lock();
-  for (SharedBin& bin : pool().bins) bin.mutex.lock();
-}
-void unlock_all() {
-  for (SharedBin& bin : pool().bins) bin.mutex.unlock();
-  pool().owned_mutex.unlock();
-  pool().threads_mutex.unlock();
-}
-
 Pool& pool() {
-  static Pool* instance = [] {
-    auto* made = new Pool;
-    pthread_atfork(lock_all, unlock_all, unlock_all);
-    return made;
-  }();
+  static auto* instance = new Pool;
   return *instance;
 }
 
@@ -233,6 +213,18 @@ Header* find(int cls, ThreadCache* cache) {
 }
 
 }  // namespace
+
+void pool_before_fork() {
+  pool().threads_mutex.lock();
+  pool().owned_mutex.lock();
+  for (SharedBin& bin : pool().bins) bin.mutex.lock();
+}
+
+void pool_after_fork() {
+  for (SharedBin& bin : pool().bins) bin.mutex.unlock();
+  pool().owned_mutex.unlock();
+  pool().threads_mutex.unlock();
+}
 
 void* pool_allocate(size_t bytes) {
   if (bytes == 0) return nullptr;

@@ -31,6 +31,10 @@ c10::DataPtr pool_data(size_t bytes);
 /// Makes c10's CPU allocator ask the pool while a guard is alive. PoolGuard does it; idempotent.
 void install_pool_allocator();
 
+/// Around a fork, whose child has only the forking thread: no other one may hold a lock then.
+void pool_before_fork();
+void pool_after_fork();  ///< in parent and child
+
 /// Is this a live block of the pool's? For who cannot know otherwise: it takes a lock.
 bool pool_owns(const void* block);
 /// What was asked for when the block was given.

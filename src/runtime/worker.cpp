@@ -29,12 +29,15 @@ namespace {
 
 Worker::State* g_state = nullptr;
 
+/// All locks of the runtime, in the order in which threads take them.
 void before_fork() {
   compile_mutex().lock();
   runtime_mutex().lock();
   g_state->mutex.lock();
+  pool_before_fork();
 }
 void unlock() {
+  pool_after_fork();
   g_state->mutex.unlock();
   runtime_mutex().unlock();
 }
@@ -129,8 +132,6 @@ namespace {
 Worker::Worker() : state_(*(g_state = new State)) {
   runtime_mutex();
   compile_mutex();
-  // The last to register is the first to run at a fork: who compiles may need the pool.
-  pool_free(pool_allocate(1));
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
