@@ -57,15 +57,20 @@ bool is_lfs_pointer(std::string_view content) {
 std::string read_file(const fs::path& file) {
   if (const std::string why = why_unreadable(file); !why.empty())
     throw FileError(file.string() + ": " + why);
-  std::ifstream in(file, std::ios::binary);
-  std::string out{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) throw FileError(file.string() + ": cannot be read to its end");
-  return out;
+  try {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  } catch (const std::ios_base::failure& error) {  // of the buffer, whatever the stream is told
+    throw FileError(file.string() + ": cannot be read to its end: " + error.code().message());
+  }
 }
 
 nlohmann::json read_json(const fs::path& file) {
   const std::string text = read_file(file);
   if (is_lfs_pointer(text)) throw FileError(file.string() + ": " + kLfsAdvice);
+  // To the parser it is the end of the text.
+  if (const size_t nul = text.find('\0'); nul != std::string::npos)
+    throw FileError(file.string() + ": " + json_error_text(nul + 1, text.size()));
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {

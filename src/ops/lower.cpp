@@ -40,14 +40,13 @@ class Lowering {
     for (size_t i = 0; i < trace_.ops.size(); ++i) {
       context_.record = static_cast<int>(i);
       const OperatorRecord& op = trace_.ops[i];
-      size_t items = lowered_.program.items.size();
+      size_t items = lowered_.program.items.size(), early = context_.early.size();
       auto approximated = context_.approximated;
       Fate fate = lower_one(op);
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
-        // A lowering that gives up has emitted nothing; checks it made already are harmless,
-        // half-made stores are not.
         lowered_.program.items.resize(items);
+        context_.early.resize(early);
         context_.approximated = std::move(approximated);
         if (auto routine = chosen_routine(trace_, op, settings_)) {
           make_call(op, *routine);

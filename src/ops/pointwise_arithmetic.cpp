@@ -160,9 +160,7 @@ std::vector<PointwiseRow> arithmetic_rows() {
   using enum Exactness;
   return {
       {"aten::add", 2, Same, [](Args& a) { return plus(a, 0, 1); }, Domain::Any, Bits,
-       "a + alpha * b (one rounding when alpha is not 1, then *body* on bf16, on f16 and where b "
-       "is "
-       "broadcast)"},
+       "a + alpha * b (one rounding if alpha is not 1: *body* on bf16, f16, and a broadcast b)"},
       {"aten::sub", 2, Same, [](Args& a) { return plus(a, 0, -1); }, Domain::Any, Bits,
        "a - alpha * b, likewise"},
       {"aten::rsub", 2, Same, [](Args& a) { return plus(a, 1, -1); }, Domain::Any, Bits,

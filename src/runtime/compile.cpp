@@ -117,7 +117,6 @@ passes::Settings pass_settings(const CompileSettings& settings) {
 }
 
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings) noexcept {
-  std::shared_lock no_fork(compile_mutex());
   Built out;
   try {
     build(trace, settings, out);

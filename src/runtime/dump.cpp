@@ -103,7 +103,6 @@ std::string describe_trace(const record::Trace& trace, const CompileSettings& se
 
 void dump_trace(const std::string& directory, const record::Trace& trace,
                 const CompileSettings& settings) noexcept {
-  std::shared_lock no_fork(compile_mutex());
   try {
     auto folder = make_folder(directory, settings.name);
     ir::Schedule schedule;

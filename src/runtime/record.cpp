@@ -116,7 +116,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
     std::lock_guard lock(runtime_mutex());
     ++compiling_;
   }
-  if (!options.async) return compile(entry, trace, settings);
+  if (!options.async) return runtime::Worker::run([&] { compile(entry, trace, settings); });
   // The function may be gone before its turn comes: then there is nothing to compile for.
   runtime::Worker::instance().enqueue([self = weak_from_this(), entry, trace, settings] {
     if (auto impl = self.lock()) impl->compile(entry, trace, settings);

@@ -206,8 +206,9 @@ void Core::Impl::lose(Entry& entry) {
 void Core::Impl::rematch(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
   {
     Turn turn(*entry);
-    if (!turn) {  // another thread has only just lost the last one
-      entry->until_rematch.store(1, std::memory_order_relaxed);
+    if (!turn) {  // a call of the last race is still under way: the next one tries again
+      int64_t none = 0;
+      entry->until_rematch.compare_exchange_strong(none, 1, std::memory_order_relaxed);
       return run_eager(call);
     }
     entry->race = Race();

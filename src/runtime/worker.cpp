@@ -12,13 +12,12 @@
 
 namespace graft::runtime {
 
-using Job = std::shared_ptr<std::function<void()>>;
+using Job = std::function<void()>;
 
 struct Worker::State {
   std::mutex mutex;
   std::condition_variable wake, ended;
   std::deque<Job> queue;
-  Job current;         ///< kept here while it runs, so that a forked child can run it again
   bool alive = false;  ///< there is a thread
   bool ends_at_exit = false;
   std::atomic<bool> stopping{false};
@@ -47,7 +46,7 @@ void after_fork_parent() {
 }
 void after_fork_child() {
   g_state->alive = false;
-  if (g_state->current != nullptr || !g_state->queue.empty()) g_state->lost.store(true);
+  if (!g_state->queue.empty()) g_state->lost.store(true);
   unlock();
   // It counts readers, and threads that wait to be one are gone.
   new (&compile_mutex()) std::shared_mutex;
@@ -60,6 +59,20 @@ void stop() {
   g_state->ended.wait(lock, [] { return !g_state->alive; });
 }
 
+/// The next job, if there still is one when forks are held off: none is lost between the queue and
+/// its end.
+void run_next() {
+  std::shared_lock no_fork(compile_mutex());
+  Job job;
+  {
+    std::lock_guard lock(g_state->mutex);
+    if (g_state->stopping.load() || g_state->queue.empty()) return;
+    job = std::move(g_state->queue.front());
+    g_state->queue.pop_front();
+  }
+  job();
+}
+
 void* work(void*) {
   std::unique_lock lock(g_state->mutex);
   while (!g_state->stopping.load()) {
@@ -67,14 +80,8 @@ void* work(void*) {
       g_state->wake.wait(lock);
       continue;
     }
-    g_state->current = std::move(g_state->queue.front());
-    g_state->queue.pop_front();
     lock.unlock();
-    (*g_state->current)();
-    lock.lock();
-    Job done = std::move(g_state->current);
-    lock.unlock();
-    done.reset();  // what it holds may be the last reference to a function's state
+    run_next();
     lock.lock();
   }
   g_state->alive = false;
@@ -139,12 +146,17 @@ void Worker::enqueue(std::function<void()> job) {
   std::unique_lock lock(state_.mutex);
   if (!state_.stopping.load()) start_thread();
   if (state_.alive) {
-    state_.queue.push_back(std::make_shared<std::function<void()>>(std::move(job)));
+    state_.queue.push_back(std::move(job));
     state_.wake.notify_one();
     return;
   }
   // Exiting, or the system gives no more threads: the caller does it.
   lock.unlock();
+  run(job);
+}
+
+void Worker::run(const std::function<void()>& job) {
+  std::shared_lock no_fork(compile_mutex());
   job();
 }
 
@@ -152,7 +164,6 @@ void Worker::ensure_running() {
   if (!state_.lost.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(state_.mutex);
   if (!state_.lost.exchange(false)) return;
-  if (state_.current != nullptr) state_.queue.push_front(std::move(state_.current));
   start_thread();
 }
 

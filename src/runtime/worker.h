@@ -3,7 +3,7 @@
 // Lives until exit, which waits for the kernel under way and drops the rest. So does fork: what
 // compiling locks is not only ours (the dynamic linker, LLVM, variables made on first use), and
 // would stay locked in the child. A forked child has no such thread: the next call of
-// ensure_running() starts one, which takes up the job that was under way again.
+// ensure_running() starts one for what was waiting.
 #pragma once
 
 #include <condition_variable>
@@ -16,8 +16,8 @@ namespace graft::runtime {
 /// Guards what calls change rarely: plan tables, verdicts, reports. Short critical sections only;
 /// no ATen, no user code. One for the process, so that fork can hold it.
 std::mutex& runtime_mutex();
-/// Held shared by who compiles, for as long as that takes; fork waits for it. Taken before all
-/// others.
+/// Held shared by who compiles, until what it made is in its place; fork waits for it. Taken
+/// before all others.
 std::shared_mutex& compile_mutex();
 /// Notified when a compilation ends. Waited for under runtime_mutex().
 std::condition_variable& runtime_changed();
@@ -26,8 +26,10 @@ class Worker {
  public:
   static Worker& instance();
 
-  /// Runs `job` later. It must not throw, and may run again in a forked child if it was under way.
+  /// Runs `job` later. It must not throw.
   void enqueue(std::function<void()> job);
+  /// Runs it at once, under compile_mutex().
+  static void run(const std::function<void()>& job);
   /// Restarts the thread where a fork lost it and jobs are waiting.
   void ensure_running();
   /// The process is exiting: a job should end soon.
