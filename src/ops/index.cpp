@@ -21,6 +21,7 @@ Fate read(Context& ctx, Indexing indexing, const View& out) {
     if (coordinate.axis < 0 && coordinate.index.storage < 0) return Fate::external(kNoMemory);
   if (out.sizes != indexing.axes)
     return Fate::external("the result's shape is not that of its indices");
+  if (indexing.touches_nothing()) return Fate::external(kNothing);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   if (indexing.reads(out) || overlaps(indexing.self, {out})) return Fate::external(kOverlap);
   if (!indexing.check(ctx)) return Fate::external(kTooLate);

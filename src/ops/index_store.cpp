@@ -42,6 +42,7 @@ Fate write(Context& ctx, const OperatorRecord& op, Indexing indexing, Source sou
   for (const Coordinate& coordinate : indexing.coordinates)
     if (coordinate.axis < 0 && coordinate.index.storage < 0)
       return Fate::external("an index without memory");
+  if (indexing.touches_nothing()) return Fate::external(kNothing);
   bool empty = ir::numel(indexing.axes) == 0;
   if (indexing.reads(out) || (!source.number && overlaps(source.view, {out})))
     return Fate::external(kOverlap);

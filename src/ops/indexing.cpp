@@ -42,6 +42,13 @@ std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<
 
 }  // namespace
 
+bool Indexing::touches_nothing() const {
+  return ir::numel(axes) == 0 &&
+         std::any_of(coordinates.begin(), coordinates.end(), [](const Coordinate& coordinate) {
+           return coordinate.axis < 0 && ir::numel(coordinate.index.sizes) != 0;
+         });
+}
+
 bool Indexing::check(Context& ctx) const {
   for (size_t d = 0; d < coordinates.size(); ++d) {
     if (coordinates[d].axis >= 0) continue;

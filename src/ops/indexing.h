@@ -15,6 +15,9 @@ struct Coordinate {
   ir::View index = {};
 };
 
+/// Why such an operator is extern.
+inline constexpr const char* kNothing = "indices into an empty part, which eager may check";
+
 /// self[coordinates] over `axes`.
 struct Indexing {
   ir::View self;
@@ -22,6 +25,8 @@ struct Indexing {
   std::vector<Coordinate> coordinates;  ///< one a dimension of self
   bool wrap = false;                    ///< -1 is the last element; otherwise eager raises
 
+  /// Are there indices though no element is touched? Eager checks some of those, some not.
+  bool touches_nothing() const;
   /// Emits the checks that eager makes. False: they cannot come before the first visible store.
   bool check(Context& ctx) const;
   ir::Access access(ir::StatementBuilder& s) const;

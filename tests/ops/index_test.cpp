@@ -232,6 +232,13 @@ TEST(Index, ACheckOfWhatWasMadeCannotComeAfterAVisibleStore) {
             "extern: its bounds check would come after a visible store");
 }
 
+TEST(Index, IndicesIntoNothingAreEagersToCheck) {
+  LoweredRun run =
+      lower_run([](Tensors& a) { return Tensors{a[0].index_select(0, a[1]), a[0] + 1}; },
+                {sample({7, 0}, at::kFloat), integers({3, 1}, {2})});
+  EXPECT_EQ(fate(run.lowered, "aten::index_select").substr(0, 7), "extern:");
+}
+
 TEST(Index, ChecksOfArgumentsComeFirstAndOnce) {
   const Function body = [](Tensors& a) {
     a[0].add_(1);
