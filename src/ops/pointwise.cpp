@@ -134,17 +134,26 @@ bool Args::is_laid_out_as_result(int k) const {
   return operand.strides == context_.output(op_).strides;
 }
 
-int64_t Args::inner_stride(int k) const {
-  if (!is_tensor(k)) return 0;
-  const TensorInfo &result = context_.output(op_),
-                   &operand = context_.tensor(op_, static_cast<size_t>(k));
-  // The iterator puts the result's fastest axis inside.
+namespace {
+
+/// The axis that ATen's iterator puts inside: the result's fastest. Its number of axes if none
+/// moves.
+size_t inner_axis(const TensorInfo& result) {
   size_t inner = result.sizes.size();
   for (size_t d = 0; d < result.sizes.size(); ++d)
     if (result.sizes[d] > 1 &&
         (inner == result.sizes.size() || result.strides[d] < result.strides[inner]))
       inner = d;
-  size_t missing = result.sizes.size() - operand.sizes.size();
+  return inner;
+}
+
+}  // namespace
+
+int64_t Args::inner_stride(int k) const {
+  if (!is_tensor(k)) return 0;
+  const TensorInfo &result = context_.output(op_),
+                   &operand = context_.tensor(op_, static_cast<size_t>(k));
+  size_t inner = inner_axis(result), missing = result.sizes.size() - operand.sizes.size();
   if (inner == result.sizes.size() || inner < missing || operand.sizes[inner - missing] == 1)
     return 0;
   return operand.strides[inner - missing];
@@ -157,11 +166,10 @@ bool Args::goes_by_vector() const {
     converts =
         converts || (is_tensor(k) && context_.tensor(op_, static_cast<size_t>(k)).dtype != common);
   if (converts) return true;  // through buffers
-  int64_t fastest = INT64_MAX;
-  for (size_t d = 0; d < result.sizes.size(); ++d)
-    if (result.sizes[d] > 1) fastest = std::min(fastest, result.strides[d]);
+  size_t inner = inner_axis(result);
   int64_t x = inner_stride(0), y = inner_stride(1);
-  return fastest == 1 && x >= 0 && y >= 0 && x <= 1 && y <= 1 && x + y > 0;
+  return inner < result.sizes.size() && result.strides[inner] == 1 && x >= 0 && y >= 0 && x <= 1 &&
+         y <= 1 && x + y > 0;
 }
 
 void Args::either_zero() {

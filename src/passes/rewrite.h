@@ -20,6 +20,7 @@ void remap_ids(ir::Statement& s, const std::vector<ir::NodeId>& to);
 template <class Make>
 void rebuild(ir::Statement& s, Make make) {
   ir::Expr out;
+  out.nodes.reserve(s.expr.nodes.size());
   std::vector<ir::NodeId> to(s.expr.nodes.size());
   for (size_t id = 0; id < s.expr.nodes.size(); ++id) {
     ir::Node node = s.expr.nodes[id];

@@ -152,28 +152,11 @@ ir::Program rewrite(ir::Program program, std::span<const Row> rules) {
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<ir::Statement>(&item);
     if (!s) continue;
-    Expr out;
-    out.nodes.reserve(s->expr.nodes.size());
-    std::vector<NodeId> to(s->expr.nodes.size());
-    for (size_t id = 0; id < to.size(); ++id) {
-      Node node = s->expr.nodes[id];
-      for (NodeId& in : node.in)
-        if (in >= 0) in = to[static_cast<size_t>(in)];
-      std::optional<NodeId> better;
+    rebuild(*s, [&](Expr& out, const Node& node) {
       for (const Row& row : rules)
-        if ((better = row.rule(out, node))) break;
-      to[id] = better ? *better : out.add(node);
-    }
-    auto map = [&](NodeId& id) {
-      if (id >= 0) id = to[static_cast<size_t>(id)];
-    };
-    s->expr = std::move(out);
-    map(s->value);
-    map(s->guard);
-    if (s->reduction) map(s->reduction->input);
-    for (ir::Indirect& i : s->store.indirect) map(i.index);
-    for (ir::Access& load : s->loads)
-      for (ir::Indirect& i : load.indirect) map(i.index);
+        if (std::optional<NodeId> better = row.rule(out, node)) return *better;
+      return out.add(node);
+    });
     compact(*s);
   }
   return program;

@@ -28,7 +28,7 @@ TEST_F(QuantizeModelTest, RefusesFoldersInUse) {
   o.out = out() / "notes.txt";
   EXPECT_THROW(quantize_model(o), GptqError);
   const auto before = contents(model());
-  for (const std::string& name : {"", "/", "/../model", "/deeper/still", "/./"}) {
+  for (const char* name : {"", "/", "/../model", "/deeper/still", "/./"}) {
     o.out = model().string() + name;
     EXPECT_THROW(quantize_model(o), GptqError) << o.out;
   }

@@ -15,6 +15,27 @@ namespace {
 namespace fs = std::filesystem;
 using test::TinyCheckpoint;
 
+/// Stands in for a full disk: files may not grow beyond what is set, until the scope ends.
+class FileLimit {
+ public:
+  FileLimit() { EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0); }
+  ~FileLimit() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+  void set(rlim_t bytes) {
+    rlimit small = before_;
+    small.rlim_cur = bytes;
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
+
 TEST_F(QuantizeModelTest, GoesOnWhereARunEnded) {
   struct Killed {};
   for (const TinyCheckpoint& tiny : {TinyCheckpoint::bert(), TinyCheckpoint::qwen2()}) {
@@ -44,18 +65,14 @@ TEST_F(QuantizeModelTest, GoesOnWhereARunEnded) {
 TEST_F(QuantizeModelTest, AFullDiskLosesNothingThatWasDone) {
   TinyCheckpoint::bert().write(model());
   quantize_model(options("whole"));
-  const auto before = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
   QuantizeOptions o = options();
-  o.layer_done = [&](const LayerReport& report, int64_t) {
-    rlimit small = limit;
-    small.rlim_cur = 2000;
-    if (report.layer == 1) ::setrlimit(RLIMIT_FSIZE, &small);
-  };
-  expect_refused(o, "model-00003-of-00004.safetensors: there is no room for its ");
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  std::signal(SIGXFSZ, before);
+  {
+    FileLimit limit;
+    o.layer_done = [&](const LayerReport& report, int64_t) {
+      if (report.layer == 1) limit.set(2000);
+    };
+    expect_refused(o, "model-00003-of-00004.safetensors: there is no room for its ");
+  }
   std::vector<bool> resumed;
   o.layer_done = [&](const LayerReport& report, int64_t) { resumed.push_back(report.resumed); };
   quantize_model(o);
@@ -68,18 +85,14 @@ TEST_F(QuantizeModelTest, AFullDiskAtTheEndLeavesNoFileCutShort) {
   TinyCheckpoint::bert().write(model());
   std::ofstream(model() / "tokenizer.json") << std::string(100'000, ' ');
   quantize_model(options("whole"));
-  const auto before = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
   QuantizeOptions o = options();
-  o.layer_done = [&](const LayerReport& report, int64_t) {
-    rlimit small = limit;
-    small.rlim_cur = 50'000;
-    if (report.layer == 2) ::setrlimit(RLIMIT_FSIZE, &small);
-  };
-  expect_refused(o, "tokenizer.json' (File too large)");
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  std::signal(SIGXFSZ, before);
+  {
+    FileLimit limit;
+    o.layer_done = [&](const LayerReport& report, int64_t) {
+      if (report.layer == 2) limit.set(50'000);
+    };
+    expect_refused(o, "tokenizer.json' (File too large)");
+  }
   o.layer_done = {};
   quantize_model(o);
   EXPECT_EQ(contents(out()), contents(out("whole")));
