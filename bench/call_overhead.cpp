@@ -6,9 +6,9 @@
 #include <benchmark/benchmark.h>
 
 #include "graft/graft.h"
-#include "runtime/entry.h"
-#include "runtime/pool.h"
-#include "runtime/snapshot.h"
+#include "runtime/function/entry.h"
+#include "runtime/memory/pool.h"
+#include "runtime/process/snapshot.h"
 
 namespace {
 

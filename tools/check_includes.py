@@ -12,6 +12,11 @@ from pathlib import Path
 # What each folder may include of the checkout, beside itself. A file belongs to the longest folder
 # that it lies in. ALL stands for every folder of the table but src/codegen/llvm.
 ALL = None
+COMPILER = ["src/record", "src/ops", "src/ir", "src/passes", "src/codegen", "include/graft"]
+RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "plan", "proof")]
+SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
+COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
+COMMANDS += ["quantizer/command", "quantizer/experiment"]
 MAY_INCLUDE = {
     "include/graft": [],
     "src": ["include/graft"],
@@ -21,10 +26,24 @@ MAY_INCLUDE = {
     "src/passes": ["src/ir", "include/graft"],
     "src/codegen": ["src/passes", "src/ir", "include/graft"],
     "src/codegen/llvm": ["src/codegen", "src/passes", "src/ir", "include/graft"],
-    "src/runtime": ["src/record", "src/ops", "src/ir", "src/passes", "src/codegen", "include/graft"],
-    "lab": [],
-    "workloads": ["include/graft", "lab"],
-    "cli": ["workloads", "lab", "include/graft"],
+    "src/runtime/memory": ["include/graft"],
+    "src/runtime/process": ["src/runtime/memory", "include/graft"],
+    "src/runtime/key": ["src/record", "include/graft"],
+    "src/runtime/plan": [*COMPILER, "src/runtime/process", "src/runtime/memory"],
+    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
+    "src/runtime/function": [*COMPILER, *RUNTIME],
+    "formats": [],
+    "lab": ["formats"],
+    "workloads": ["include/graft", "lab", "formats"],
+    "quantizer/model": ["workloads", "lab", "formats", "include/graft"],
+    "cli/frame": SUBJECTS,
+    "cli/measure": [*SUBJECTS, "cli/frame"],
+    "cli/inspect": [*SUBJECTS, "cli/frame", "cli/measure"],
+    "cli/results": [*SUBJECTS, "cli/frame"],
+    "cli/demo": [*SUBJECTS, "cli/frame", "cli/measure"],
+    "quantizer/command": [*SUBJECTS, "quantizer/model", "cli/frame"],
+    "quantizer/experiment": [*SUBJECTS, "quantizer/model", "cli/frame"],
+    "cli": [*COMMANDS, "cli/frame", "include/graft"],
     "examples": ["workloads", "include/graft"],
     "tests": ALL,
     "tests/consumer": ["include/graft"],
@@ -36,7 +55,7 @@ ONLY_IN = [
     (r"llvm(-c)?/", ["src/codegen/llvm"], "LLVM is loaded only when something must be compiled"),
     (
         r"torch/(torch|all|extension)\.h$",
-        ["workloads", "examples", "tests", "bench", "cli"],
+        ["workloads", "quantizer", "examples", "tests", "bench", "cli"],
         "it costs 24 s a unit; include the fine ATen headers",
     ),
     (

@@ -1,5 +1,5 @@
 // Peers: what a script says, well or badly, becomes a result or a reason, and never the run's end.
-#include "cli/peers.h"
+#include "cli/measure/peers.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include "graft/graft.h"
 #include "ops/lower.h"
 #include "record/trace.h"
-#include "runtime/compare.h"
-#include "runtime/compile.h"
+#include "runtime/function/compile.h"
+#include "runtime/proof/compare.h"
 
 namespace graft::fuzz {
 

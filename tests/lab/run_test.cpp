@@ -1,5 +1,5 @@
 #include "lab/run.h"
-#include "lab/files.h"
+#include "formats/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

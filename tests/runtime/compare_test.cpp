@@ -1,4 +1,4 @@
-#include "runtime/compare.h"
+#include "runtime/proof/compare.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/key.h"
+#include "runtime/key/key.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>

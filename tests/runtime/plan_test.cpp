@@ -1,5 +1,5 @@
 // Plans from schedules built by hand, with kernels written in C++.
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "graft/pool.h"
-#include "runtime/pool.h"
-#include "runtime/size_class.h"
+#include "runtime/memory/pool.h"
+#include "runtime/memory/size_class.h"
 
 namespace graft::runtime {
 namespace {

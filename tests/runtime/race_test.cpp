@@ -1,4 +1,4 @@
-#include "runtime/race.h"
+#include "runtime/proof/race.h"
 
 #include <gtest/gtest.h>
 

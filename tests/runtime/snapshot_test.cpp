@@ -1,4 +1,4 @@
-#include "runtime/snapshot.h"
+#include "runtime/process/snapshot.h"
 
 #include <gtest/gtest.h>
 

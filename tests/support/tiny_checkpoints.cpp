@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/safetensors_writer.h"
+#include "formats/safetensors_writer.h"
 
 namespace graft::test {
 namespace {

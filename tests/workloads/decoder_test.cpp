@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/safetensors_writer.h"
+#include "formats/safetensors_writer.h"
 #include "workloads/decoder/names.h"
 
 namespace graft::workloads::decoder {

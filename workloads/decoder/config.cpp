@@ -8,7 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "lab/files.h"
+#include "formats/files.h"
 
 namespace graft::workloads::decoder {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lab/safetensors.h"
+#include "formats/safetensors.h"
 #include "workloads/decoder/config.h"
 
 namespace graft::workloads::decoder {

@@ -15,8 +15,8 @@
 #include <system_error>
 #include <utility>
 
+#include "formats/safetensors_writer.h"
 #include "lab/progress.h"
-#include "lab/safetensors_writer.h"
 #include "workloads/decoder/tiny_training.h"
 
 namespace graft::workloads::decoder {

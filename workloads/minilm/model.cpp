@@ -14,8 +14,8 @@
 #include <string>
 #include <utility>
 
-#include "lab/files.h"
-#include "lab/safetensors.h"
+#include "formats/files.h"
+#include "formats/safetensors.h"
 
 namespace graft::workloads::minilm {
 namespace {

@@ -1,0 +1,162 @@
+#include "cli/frame/usage.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "lab/timer.h"
+
+namespace graft::cli {
+namespace {
+
+constexpr auto kSettleLimit = std::chrono::minutes(1);
+
+/// Insertions, deletions and exchanges between two words.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t exchange = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, exchange});
+    }
+  }
+  return row[b.size()];
+}
+
+bool settled(Verdict verdict) {
+  return verdict == Verdict::Faster || verdict == Verdict::NotFaster || verdict == Verdict::Break ||
+         verdict == Verdict::Mismatch || verdict == Verdict::Failed;
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> near_names(std::string_view given, const std::vector<std::string>& names) {
+  constexpr size_t kMost = 3;
+  std::vector<std::pair<size_t, std::string>> found;
+  for (const std::string& name : names) {
+    const size_t distance = edit_distance(given, name);
+    const bool part = given.size() >= 3 && name.find(given) != std::string::npos;
+    if (part || distance <= std::max<size_t>(2, given.size() / 3))
+      found.emplace_back(part ? 0 : distance, name);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> out;
+  for (size_t i = 0; i < std::min(found.size(), kMost); ++i) out.push_back(found[i].second);
+  return out;
+}
+
+std::string did_you_mean(std::string_view given, const std::vector<std::string>& names) {
+  std::vector<std::string> near = near_names(given, names);
+  if (near.empty()) return "expected one of " + joined(names, ", ") + '.';
+  for (std::string& name : near) name = '\'' + name + '\'';
+  return "did you mean " + joined(near, " or ") + '?';
+}
+
+std::vector<std::string> workload_names() {
+  std::vector<std::string> names;
+  for (const workloads::Workload& workload : workloads::workloads()) names.push_back(workload.name);
+  return names;
+}
+
+const workloads::Workload& workload_or_throw(const std::string& name) {
+  const workloads::Workload* workload = workloads::find_workload(name);
+  if (workload != nullptr) return *workload;
+  throw UsageError("there is no workload '" + name + "'; " + did_you_mean(name, workload_names()) +
+                   " 'graft list' shows all.");
+}
+
+std::regex pattern_of(const std::string& flag, const std::string& text,
+                      const std::string& such_as) {
+  try {
+    return std::regex(text);
+  } catch (const std::regex_error& error) {
+    throw UsageError(flag + ": came '" + text + "', which is not a regular expression (" +
+                     error.what() + "); expected one such as " + such_as);
+  }
+}
+
+void check_writable(const std::string& flag, const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw UsageError(
+      flag + ": came '" + path + "', " +
+      (is_folder ? "which is a folder"
+                 : "but in '" + folder.string() + "' nothing can be written (" +
+                       std::strerror(errno) + ")") +
+      "; expected a file's name in a folder that exists. Make the folder, or name another file.");
+}
+
+void must_be_path(CLI::Option* option) {
+  option->check([](const std::string& given) -> std::string {
+    if (given.empty()) return "came empty; expected a path. Is a shell variable not set?";
+    if (given.starts_with('-'))
+      return "came '" + given + "', which looks like an option; expected a path. Is a shell " +
+             "variable not set? If it is meant, write './" + given + "'.";
+    return "";
+  });
+}
+
+namespace {
+
+template <class T>
+T named(const char* flag, const std::string& name, const std::map<std::string, T>& values) {
+  const auto found = values.find(name);
+  if (found != values.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, value] : values) names.push_back(known);
+  throw UsageError(std::string(flag) + ": came '" + name + "'; " + did_you_mean(name, names));
+}
+
+}  // namespace
+
+void add_compile_flags(CLI::App& command, Options& options) {
+  static const std::map<std::string, Numerics> kNumerics{{"exact", Numerics::Exact},
+                                                         {"fast", Numerics::Fast}};
+  static const std::map<std::string, Mode> kModes{{"default", Mode::Default},
+                                                  {"reduce-overhead", Mode::ReduceOverhead},
+                                                  {"max-autotune", Mode::MaxAutotune}};
+  command.add_option_function<std::string>(
+      "--numerics",
+      [&options](const std::string& name) {
+        options.numerics = named("--numerics", name, kNumerics);
+      },
+      "exact: round where eager rounds (the default); fast: keep fp32 inside kernels");
+  command.add_option_function<std::string>(
+      "--mode",
+      [&options](const std::string& name) { options.mode = named("--mode", name, kModes); },
+      "As torch.compile's: default, reduce-overhead, max-autotune");
+}
+
+double settle(const workloads::CompiledCall& compiled) {
+  const double first_call_ms = lab::time_once_ms(compiled.run);
+  const auto limit = std::chrono::steady_clock::now() + kSettleLimit;
+  for (;;) {
+    compiled.wait();
+    if (settled(compiled.report().verdict) || std::chrono::steady_clock::now() > limit)
+      return first_call_ms;
+    compiled.run();
+  }
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,36 @@
+// What each process of the GPTQ experiment does: quantise a scenario's layers eagerly or with a
+// compiled block, and count milliseconds and bytes.
+#pragma once
+
+#include <graft/graft.h>
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+#include "lab/progress.h"
+#include "quantizer/experiment/scenario.h"
+
+namespace graft::cli {
+
+/// A warm-up pass, `runs` timed passes, and one under the memory tracker, which sees a warm process
+/// as that of the compiled passes does. A pass quantises every layer.
+nlohmann::json measure_gptq_baseline(const GptqScenario& scenario, int runs,
+                                     lab::Progress& progress);
+constexpr size_t gptq_baseline_steps(int runs) {
+  return 2 + static_cast<size_t>(runs);
+}
+
+/// One eager pass as a warm-up of BLAS and the allocator; a cold pass with a function that was
+/// never called; passes until it has been compiled and proven (three at most); `runs` warm passes;
+/// one under the memory tracker.
+nlohmann::json measure_gptq_compiled(const GptqScenario& scenario, int runs,
+                                     lab::Progress& progress);
+constexpr size_t gptq_compiled_steps(int runs) {
+  return 4 + static_cast<size_t>(runs);
+}
+
+/// How every process of the experiment compiles quantize_block.
+graft::Options gptq_compile_options();
+nlohmann::json gptq_counters(const Report& report);
+
+}  // namespace graft::cli

@@ -1,0 +1,76 @@
+// What the GPTQ experiment quantises: linear layers with their calibration inputs, in the order in
+// which a quantiser meets them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "quantizer/model/layer.h"
+#include "workloads/decoder/model.h"
+
+namespace graft::cli {
+
+/// What chooses a scenario; the same values make the same tensors, in any process.
+struct GptqChoice {
+  std::string scenario;
+  int64_t layers = 0;  ///< of the model; 0: the scenario's own number
+  int64_t tokens = 0;  ///< for calibration, about; 0: the scenario's own number
+  uint64_t seed = 0;
+  bool small = false;           ///< tiny sizes: to try the command
+  std::filesystem::path model;  ///< folder of MiniLM, or of the small decoder
+};
+nlohmann::json to_json(const GptqChoice& choice);
+GptqChoice gptq_choice_from(const nlohmann::json& json);
+
+struct GptqLinear {
+  std::string name;  ///< "model.layers.0.self_attn.q_proj"
+  std::string kind;  ///< row of the tables: "q/o"
+  at::Tensor weight;
+};
+
+/// Linear layers that read the same inputs, so that one Hessian serves them.
+struct GptqGroup {
+  at::Tensor inputs;  ///< [tokens, columns]
+  std::vector<GptqLinear> linears;
+};
+
+/// Returns the quantised weights of the group's linears.
+using QuantiseGroup = std::function<std::vector<at::Tensor>(const GptqGroup& group)>;
+
+struct GptqScenario {
+  std::string name;
+  std::string about;  ///< one line: shapes, weights, calibration inputs
+  workloads::gptq::Settings settings;
+  int64_t layers = 0;  ///< of the model
+  int64_t linears = 0;
+  double work = 0;  ///< sum of work_of over its linears
+  /// Hands over each group once. Only what one group needs is in memory with a seeded scenario.
+  std::function<void(const QuantiseGroup& quantise)> run;
+  /// The same, and the model with its quantised weights: only of tiny-decoder.
+  std::function<workloads::decoder::Decoder(const QuantiseGroup& quantise)> run_decoder;
+};
+
+/// The names that --scenario takes.
+const std::vector<std::string>& gptq_scenarios();
+
+/// The choice with the scenario's own numbers and folder where none were given (tiny-decoder's
+/// folder excepted). Throws std::runtime_error naming what is missing for it, or too much.
+GptqChoice resolved(GptqChoice choice);
+
+/// Of a resolved choice.
+GptqScenario make_gptq_scenario(const GptqChoice& choice);
+
+/// The operations of quantising a linear layer [rows, columns], for forecasts of time.
+double work_of(int64_t rows, int64_t columns);
+
+/// A scenario on the small decoder (gptq_decoder.cpp).
+GptqScenario decoder_scenario(const GptqChoice& choice);
+
+}  // namespace graft::cli

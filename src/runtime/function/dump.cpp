@@ -1,0 +1,142 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "codegen/backend.h"
+#include "ops/lower.h"
+#include "runtime/function/compile.h"
+#include "runtime/process/log.h"
+#include "runtime/process/worker.h"
+
+namespace graft::runtime {
+
+namespace {
+
+/// A part of a description: a heading or file name, and its text.
+struct Part {
+  std::string name, text;
+};
+
+std::vector<Part> parts(const record::Trace& trace, const CompileSettings& settings,
+                        ir::Schedule* schedule) {
+  std::vector<Part> all{{"trace", record::print(trace)}};
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+  std::ostringstream fates;
+  for (const OperatorReport& row : lowered.operators)
+    fates << row.fate << "  " << row.name << (row.count > 1 ? " x" + std::to_string(row.count) : "")
+          << (row.why.empty() ? "" : "  (" + row.why + ")") << '\n';
+  all.push_back({"operators", fates.str()});
+  if (lowered.broken) {
+    all.push_back({"break", *lowered.broken + "\n"});
+    return all;
+  }
+  std::vector<passes::PassRecord> records;
+  passes::Settings pass = pass_settings(settings);
+  pass.keep_text = true;
+  *schedule = passes::run(std::move(lowered.program), pass, &records);
+  std::ostringstream times;
+  times.precision(3);
+  int number = 0;
+  for (const passes::PassRecord& record : records) {
+    times << record.name << "  " << record.milliseconds << " ms\n";
+    std::string index = (number < 10 ? "0" : "") + std::to_string(number);
+    ++number;
+    all.push_back({index + "-" + record.name, record.after});
+  }
+  all.push_back({"pass-times", times.str()});
+  return all;
+}
+
+/// "llama rope/2" as a folder's name.
+std::string plain_name(const std::string& name) {
+  std::string plain;
+  for (char c : name)
+    plain += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? c : '_';
+  return plain.substr(0, 80);
+}
+
+std::map<std::string, std::filesystem::path>& newest_folders() {
+  static auto* folders = new std::map<std::string, std::filesystem::path>;
+  return *folders;
+}
+
+std::filesystem::path make_folder(const std::string& directory, const std::string& name) {
+  namespace fs = std::filesystem;
+  auto make = [](const fs::path& path) {
+    if (mkdir(path.c_str(), 0700) == 0) return true;
+    if (errno == EEXIST) return false;
+    throw fs::filesystem_error("cannot make the folder", path,
+                               std::error_code(errno, std::generic_category()));
+  };
+  make(directory);
+  for (int i = 1;; ++i) {
+    fs::path path = fs::path(directory) /
+                    (plain_name(name) + "-" + std::to_string(getpid()) + "-" + std::to_string(i));
+    if (!make(path)) continue;
+    std::lock_guard lock(runtime_mutex());
+    newest_folders()[name] = path;
+    return path;
+  }
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (!out.flush()) warn("GRAFT_TRACE: cannot write " + path.string());
+}
+
+}  // namespace
+
+std::string describe_trace(const record::Trace& trace, const CompileSettings& settings) {
+  std::ostringstream out;
+  ir::Schedule schedule;
+  for (const Part& part : parts(trace, settings, &schedule))
+    out << "== " << part.name << " ==\n" << part.text << '\n';
+  return out.str();
+}
+
+void dump_trace(const std::string& directory, const record::Trace& trace,
+                const CompileSettings& settings) noexcept {
+  try {
+    auto folder = make_folder(directory, settings.name);
+    ir::Schedule schedule;
+    for (const Part& part : parts(trace, settings, &schedule))
+      write_file(folder / (part.name + ".txt"), part.text);
+    int number = 0;
+    for (const ir::Step& step : schedule.steps) {
+      const auto* kernel = std::get_if<ir::Kernel>(&step);
+      if (kernel == nullptr) continue;
+      std::string name = "kernel-" + std::to_string(number++) + "-" + plain_name(kernel->name);
+      codegen::Compiled code = codegen::host_backend().compile(*kernel, true);
+      write_file(folder / (name + ".ll"), code.ir);
+      write_file(folder / (name + ".s"), code.assembly);
+    }
+  } catch (const std::exception& error) {
+    warn(std::string("GRAFT_TRACE: ") + error.what());
+  }
+}
+
+void dump_report(const std::string& directory, const std::string& name,
+                 const std::string& text) noexcept {
+  if (directory.empty()) return;
+  try {
+    std::filesystem::path folder;
+    {
+      std::lock_guard lock(runtime_mutex());
+      auto found = newest_folders().find(name);
+      if (found == newest_folders().end()) return;
+      folder = found->second;
+    }
+    write_file(folder / "report.txt", text);
+  } catch (const std::exception& error) {
+    warn(std::string("GRAFT_TRACE: ") + error.what());
+  }
+}
+
+}  // namespace graft::runtime

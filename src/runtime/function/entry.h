@@ -1,0 +1,99 @@
+// What is known about one argument layout of one function, and the table of them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graft/report.h"
+#include "record/trace.h"
+#include "runtime/key/captured.h"
+#include "runtime/key/key.h"
+#include "runtime/plan/plan.h"
+#include "runtime/proof/compare.h"
+#include "runtime/proof/race.h"
+
+namespace graft::runtime {
+
+/// What a call with this layout does.
+enum class Tier : uint8_t {
+  Recording,  ///< another thread records it: eager
+  Retry,  ///< the first record broke, perhaps on what only a first call does: eager and recorded
+          ///< once more
+  Compiling,  ///< eager
+  Proving,    ///< shadow run
+  Racing,     ///< eager and compiled take turns
+  Compiled,
+  Eager,  ///< for good, or until a rematch
+};
+
+struct Entry {
+  explicit Entry(const Key& key) : key(key) {}
+
+  void touch(int64_t now) {
+    // Read first: the line stays shared among the threads that call.
+    if (used.load(std::memory_order_relaxed) != now) used.store(now, std::memory_order_relaxed);
+  }
+
+  const StoredKey key;
+  std::atomic<Tier> tier{Tier::Recording};
+  std::atomic<int64_t> used{0};   ///< the function's clock at its last call: the oldest is dropped
+  std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
+  std::atomic<int64_t> until_audit{0};
+  std::atomic<int64_t> until_rematch{0};  ///< calls; 0: there is none
+
+  // Written before the tier leaves Compiling, constant afterwards.
+  std::unique_ptr<Plan> plan;
+  CapturedSet captured;
+  std::shared_ptr<const void> prototype;  ///< of the result
+  std::vector<uint64_t> constants;        ///< the result's words
+  Tolerance tolerance;
+
+  // By the busy thread alone.
+  int attempts = 0;   ///< recorded runs that broke
+  int no_proofs = 0;  ///< shadow runs that proved nothing
+  int replaced = 0;   ///< earlier entries of this key whose captured tensors changed
+  Race race;
+  int races_lost = 0;
+
+  // Under runtime_mutex().
+  Verdict verdict = Verdict::NotCalled;
+  std::string reason;
+  std::shared_ptr<const record::Trace> trace;  ///< of the function's newest entry only
+  std::vector<OperatorReport> operators;
+  double record_ms = 0;  ///< the whole recorded call
+  double plan_ms = 0, compile_ms = 0;
+  double eager_us = 0, compiled_us = 0;
+  bool compared = false, bitwise = true;
+  double max_abs = 0;
+};
+
+/// Entries by key: open addressing over the hash, immutable.
+class Table {
+ public:
+  Table() = default;
+  explicit Table(std::vector<std::shared_ptr<Entry>> entries);
+
+  const std::shared_ptr<Entry>* find(const Key& key) const {
+    if (slots_.empty()) return nullptr;
+    size_t mask = slots_.size() - 1;
+    for (size_t i = key.hash & mask;; i = (i + 1) & mask) {
+      const Slot& slot = slots_[i];
+      if (slot.entry < 0) return nullptr;
+      const auto& entry = entries_[static_cast<size_t>(slot.entry)];
+      if (slot.hash == key.hash && entry->key.matches(key)) return &entry;
+    }
+  }
+  const std::vector<std::shared_ptr<Entry>>& entries() const { return entries_; }
+
+ private:
+  struct Slot {
+    uint64_t hash = 0;
+    int32_t entry = -1;
+  };
+  std::vector<std::shared_ptr<Entry>> entries_;
+  std::vector<Slot> slots_;  ///< a power of two, at most half full
+};
+
+}  // namespace graft::runtime

@@ -1,0 +1,77 @@
+// Reports and explanations of one function.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include <ATen/Parallel.h>
+#include "codegen/backend.h"
+
+#include "runtime/function/core_impl.h"
+#include "runtime/process/worker.h"
+
+namespace graft::detail {
+
+using runtime::runtime_mutex;
+
+Report Core::Impl::report() const {
+  Report out;
+  out.name = options.name;
+  int64_t eager = eager_calls.load(std::memory_order_relaxed),
+          outside = bypassed.load(std::memory_order_relaxed);
+  std::lock_guard lock(runtime_mutex());
+  out.calls = table.reads() + outside;
+  out.plan_hits = std::max<int64_t>(out.calls - eager, 0);
+  out.records = records_;
+  out.breaks = breaks_;
+  out.kernels_compiled = kernels_compiled_;
+  for (const auto& entry : table.peek().entries()) {
+    Tier tier = entry->tier.load(std::memory_order_acquire);
+    out.plans += tier == Tier::Proving || tier == Tier::Racing || tier == Tier::Compiled;
+  }
+  if (newest_ == nullptr) {
+    if (!outside_.empty()) out.verdict = Verdict::Break, out.reason = outside_;
+    return out;
+  }
+  const Entry& entry = *newest_;
+  out.verdict = entry.verdict;
+  out.reason = entry.reason;
+  if (gave_up_.load()) out.verdict = Verdict::Break, out.reason = outside_;
+  if (entry.plan != nullptr && entry.tier.load(std::memory_order_acquire) > Tier::Compiling)
+    out.kernels = static_cast<int64_t>(entry.plan->kernel_count());
+  double eager_ms = entry.eager_us / 1000;
+  out.record_ms = entry.plan_ms + (eager_ms > 0 ? std::max(entry.record_ms - eager_ms, 0.0) : 0.0);
+  out.compile_ms = entry.compile_ms;
+  out.eager_us = entry.eager_us;
+  out.compiled_us = entry.compiled_us;
+  out.compared = entry.compared;
+  out.bitwise = entry.compared && entry.bitwise;
+  out.max_abs_diff = entry.max_abs;
+  out.operators = entry.operators;
+  return out;
+}
+
+std::string Core::Impl::explain() const {
+  std::shared_ptr<const record::Trace> trace;
+  {
+    std::lock_guard lock(runtime_mutex());
+    if (newest_ != nullptr) trace = newest_->trace;
+  }
+  std::string text = report().text();
+  if (trace == nullptr)
+    return text +
+           "\nNothing is recorded, or it is being compiled; call the function, then wait().\n";
+  // Made anew from the trace: texts are not kept for functions that nobody asks about.
+  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
+                                    at::get_num_threads(), options.mode};
+  std::shared_lock no_fork(runtime::compile_mutex());
+  try {
+    text += "\n" + runtime::describe_trace(*trace, settings);
+    text += std::string("== code generator ==\n") + codegen::host_backend().describe() + "\n";
+  } catch (const std::exception& error) {
+    text += std::string("\n(") + error.what() + ")\n";
+  }
+  return text;
+}
+
+}  // namespace graft::detail

@@ -1,0 +1,130 @@
+// graft::detail::Core: the way of a call. The fast case first; the tiers are in tiers.cpp,
+// recording in record.cpp.
+#include <algorithm>
+#include <atomic>
+
+#include "passes/pipeline.h"
+#include "record/trace.h"
+#include "runtime/function/core_impl.h"
+#include "runtime/process/log.h"
+
+namespace graft {
+
+namespace {
+
+std::atomic<Stance> g_stance{Stance::Default};
+
+}  // namespace
+
+void set_stance(Stance stance) {
+  g_stance.store(stance, std::memory_order_relaxed);
+}
+Stance stance() {
+  return g_stance.load(std::memory_order_relaxed);
+}
+
+}  // namespace graft
+
+namespace graft::detail {
+
+namespace {
+
+void check_passes(const std::vector<std::string>& skipped) {
+  std::string optional;
+  for (const passes::PassName& pass : passes::list())
+    if (pass.optional) optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
+  for (const std::string& name : skipped)
+    TORCH_CHECK_VALUE(
+        std::any_of(passes::list().begin(), passes::list().end(),
+                    [&](const auto& pass) { return pass.optional && name == pass.name; }),
+        "graft::compile: skip_passes names \"", name, "\"; it may leave out ", optional);
+}
+
+Options checked(Options options) {
+  check_passes(options.skip_passes);
+  static std::atomic<int> number{0};
+  if (options.name.empty()) options.name = "fn" + std::to_string(number.fetch_add(1));
+  options.max_plans = std::max<int64_t>(options.max_plans, 1);
+  return options;
+}
+
+}  // namespace
+
+Core::Impl::Impl(Options from)
+    : options(checked(std::move(from))), table(std::make_unique<Table>()) {}
+
+Core::Core(Options options) : impl_(std::make_shared<Impl>(std::move(options))) {}
+Core::~Core() = default;
+
+void Core::call(CallBase& call) {
+  Impl& impl = *impl_;
+  // Inside another function's recorded run the operators themselves must be seen.
+  if (runtime::disabled() || stance() == Stance::ForceEager || record::recording()) {
+    impl.bypassed.fetch_add(1, std::memory_order_relaxed);
+    return impl.run_eager(call);
+  }
+  runtime::Key key;
+  runtime::Unsupported unsupported = key.build(call.args);
+  std::shared_ptr<Entry> entry;
+  auto served = Impl::Served::No;
+  std::optional<runtime::PlanError> wrong;
+  {
+    runtime::Snapshot<Table>::Reader table(impl.table);
+    const std::shared_ptr<Entry>* found = unsupported ? nullptr : table->find(key);
+    if (found != nullptr) {
+      Entry& ready = **found;
+      ready.touch(impl.clock.load(std::memory_order_relaxed));
+      Tier tier = ready.tier.load(std::memory_order_acquire);
+      if (tier == Tier::Compiled && impl.options.audit_every == 0) {
+        served = impl.serve(ready, call, wrong);
+        if (served == Impl::Served::Yes) return;
+      }
+      bool for_good = ready.until_rematch.load(std::memory_order_relaxed) <= 0;
+      if (tier == Tier::Eager && for_good && !impl.options.fullgraph)
+        served = Impl::Served::GivenUp;
+      else
+        entry = *found;
+    }
+  }
+  if (served == Impl::Served::No)
+    impl.slow_call(call, key, std::move(entry), unsupported);
+  else
+    impl.after_serving(served, call, key, entry, wrong);
+}
+
+Report Core::report() const {
+  return impl_->report();
+}
+std::string Core::explain() const {
+  return impl_->explain();
+}
+void Core::wait() const {
+  impl_->wait();
+}
+void Core::reset() {
+  impl_->reset();
+}
+
+Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
+                                     std::optional<runtime::PlanError>& wrong) const {
+  c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
+  if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;
+  c10::SmallVector<at::Tensor, 4> results(entry.plan->result_count());
+  try {
+    if (entry.plan->run(call.args, captured.data(), results.data()) ==
+        runtime::Plan::Outcome::GivenUp)
+      return Served::GivenUp;
+  } catch (const runtime::PlanError& error) {
+    wrong.emplace(error);
+    return Served::Wrong;
+  }
+  call.set_result(entry.prototype.get(), results.data());
+  return Served::Yes;
+}
+
+void Core::Impl::run_eager(CallBase& call) {
+  eager_calls.fetch_add(1, std::memory_order_relaxed);
+  call.run_eager();
+}
+
+}  // namespace graft::detail

@@ -1,0 +1,187 @@
+// From the first call of an argument layout to its plan.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "record/trace.h"
+#include "runtime/function/core_impl.h"
+#include "runtime/process/log.h"
+#include "runtime/process/worker.h"
+
+namespace graft::detail {
+
+using runtime::Key;
+using runtime::log;
+using runtime::runtime_mutex;
+using runtime::Topic;
+
+void Core::Impl::miss(CallBase& call, const Key& key) {
+  if (too_many_layouts(key)) return run_eager(call);
+  std::string difference = nearest_difference(key);
+  if (!difference.empty() && stance() == Stance::FailOnRerecord)
+    throw Error(options.name + ": no plan fits this call: " + difference +
+                "; call it as before, or set_stance(Stance::Default) to let it be recorded again");
+  std::shared_ptr<Entry> entry = admit(key);
+  if (entry == nullptr) return run_eager(call);  // another thread records it
+  if (!difference.empty()) log(Topic::Recompiles, options.name + ": recorded again: " + difference);
+  record(call, entry);
+}
+
+/// The entry's busy flag is ours, and given back here.
+void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
+  auto start = std::chrono::steady_clock::now();
+  std::vector<at::Tensor> args;
+  for (const at::Tensor* tensor : call.args.tensors) args.push_back(*tensor);
+  record::Trace trace;
+  bool ran = false;
+  try {
+    trace = record::record(
+        args,
+        [&] {
+          run_eager(call);
+          ran = true;
+        },
+        [&] { return call.result_tensors(); });
+  } catch (const std::exception& error) {
+    if (!ran) {
+      replace(*entry, nullptr);  // a call that throws leaves no plan behind
+      throw;
+    }
+    trace.broken = std::string("the run could not be recorded: ") + error.what();
+  } catch (...) {
+    replace(*entry, nullptr);
+    throw;
+  }
+  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry->record_ms = took.count();
+    entry->verdict = Verdict::Compiling;
+    make_newest(entry);
+  }
+  finish_record(call, entry, std::move(trace));
+  // Synchronous compilation may have broken as well.
+  if (options.fullgraph && entry->tier.load(std::memory_order_acquire) == Tier::Eager)
+    throw_if_broken(*entry);
+}
+
+void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& entry,
+                               record::Trace recorded) {
+  auto trace = std::make_shared<record::Trace>(std::move(recorded));
+  if (!trace->broken) {
+    std::vector<at::Tensor> results = call.result_tensors();
+    for (size_t i = 0; i < results.size() && !trace->broken; ++i)
+      if (results[i].defined() && results[i].requires_grad() && trace->results[i].argument < 0 &&
+          trace->results[i].captured < 0)
+        trace->broken = "result " + std::to_string(i) +
+                        " requires grad, and backward is not compiled; call the function under "
+                        "at::NoGradGuard or "
+                        "c10::InferenceMode, or detach what it is given";
+  }
+  if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, call.args);
+  // From here on their owner alone keeps them; a trace is kept for explain().
+  std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
+  if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
+  entry->prototype = call.result_prototype();
+  entry->constants = call.result_words();
+  start_compiling(entry, trace);
+}
+
+void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
+                       std::shared_ptr<const record::Trace> trace, const std::string& why) {
+  // What a first call alone does (a table made lazily) may be what broke the record: it gets a
+  // second chance.
+  bool again = ++entry->attempts < 2 && !options.fullgraph;
+  {
+    std::lock_guard lock(runtime_mutex());
+    ++breaks_;
+    entry->verdict = Verdict::Break;
+    entry->reason = why;
+    if (newest_ == entry) entry->trace = std::move(trace);
+  }
+  entry->tier.store(again ? Tier::Retry : Tier::Eager, std::memory_order_release);
+  entry->busy.store(false, std::memory_order_release);
+  log(Topic::GraphBreaks, options.name + ": " + why);
+  runtime::dump_report(runtime::trace_directory(), options.name, report().text());
+}
+
+void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
+                                 const std::shared_ptr<record::Trace>& trace) {
+  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
+                                    at::get_num_threads(), options.mode};
+  entry->tier.store(Tier::Compiling, std::memory_order_release);
+  entry->busy.store(false, std::memory_order_release);
+  {
+    std::lock_guard lock(runtime_mutex());
+    ++compiling_;
+  }
+  if (!options.async) return runtime::Worker::run([&] { compile(entry, trace, settings); });
+  // The function may be gone before its turn comes: then there is nothing to compile for.
+  runtime::Worker::instance().enqueue([self = weak_from_this(), entry, trace, settings] {
+    if (auto impl = self.lock()) impl->compile(entry, trace, settings);
+  });
+}
+
+void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
+                         const std::shared_ptr<record::Trace>& trace,
+                         const runtime::CompileSettings& settings) {
+  runtime::Built built = runtime::compile_trace(*trace, settings);
+  if (std::string directory = runtime::trace_directory(); !directory.empty())
+    runtime::dump_trace(directory, *trace, settings);
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry->operators = std::move(built.operators);
+    entry->plan_ms = built.plan_ms;
+    entry->compile_ms = built.compile_ms;
+    kernels_compiled_ += built.kernels_compiled;
+    if (newest_ == entry) entry->trace = trace;
+  }
+  if (built.broken) {
+    entry->attempts = 2;  // what was recorded, not how the first call went
+    broke(entry, trace, with_next_step(*built.broken));
+  } else if (built.failed) {
+    settle(*entry, Tier::Eager, Verdict::Failed, *built.failed);
+  } else {
+    entry->tolerance = built.tolerance;
+    entry->plan = std::move(built.plan);
+    settle(*entry, Tier::Proving, Verdict::Proving,
+           "compiled; the next call is compared with eager");
+  }
+  {
+    std::lock_guard lock(runtime_mutex());
+    --compiling_;
+  }
+  runtime::runtime_changed().notify_all();
+}
+
+void Core::Impl::replace_stale(CallBase& call, const Key& key,
+                               const std::shared_ptr<Entry>& stale) {
+  if (stale->captured.any_is_argument(call.args)) return run_eager(call);
+  std::string why = stale->captured.describe();
+  if (stance() == Stance::FailOnRerecord)
+    throw Error(options.name + ": no plan fits this call: " + why +
+                "; set_stance(Stance::Default) to let it be recorded again");
+  if (stale->busy.exchange(true)) return run_eager(call);
+  auto entry = std::make_shared<Entry>(key);
+  entry->replaced = stale->replaced + 1;
+  entry->busy.store(true);
+  entry->touch(clock.fetch_add(1, std::memory_order_relaxed) + 1);
+  constexpr int kPatience = 8;
+  bool hopeless = entry->replaced > kPatience;
+  if (hopeless) entry->tier.store(Tier::Eager);
+  replace(*stale, entry);
+  log(Topic::Recompiles, options.name + ": recorded again: " + why);
+  {
+    std::lock_guard lock(runtime_mutex());
+    records_ += !hopeless;
+    if (hopeless) make_newest(entry);
+  }
+  if (!hopeless) return record(call, entry);
+  settle(*entry, Tier::Eager, Verdict::Break,
+         "captured tensors are replaced again and again (" + why +
+             "); update them in place with copy_, or pass them as arguments");
+  run_eager(call);
+}
+
+}  // namespace graft::detail

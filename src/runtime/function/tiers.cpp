@@ -1,0 +1,231 @@
+// From a plan to a verdict: the proof, the race, the plan in use.
+#include <chrono>
+#include <utility>
+
+#include "runtime/function/core_impl.h"
+#include "runtime/process/log.h"
+#include "runtime/process/worker.h"
+#include "runtime/proof/shadow.h"
+
+namespace graft::detail {
+
+using runtime::Key;
+using runtime::log;
+using runtime::Race;
+using runtime::runtime_mutex;
+using runtime::Shadow;
+using runtime::Topic;
+
+namespace {
+
+/// The right to record, prove or race with an entry.
+class Turn {
+ public:
+  explicit Turn(Entry& entry)
+      : entry_(entry), mine_(!entry.busy.exchange(true, std::memory_order_acquire)) {}
+  ~Turn() { release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return mine_; }
+  void release() {
+    if (std::exchange(mine_, false)) entry_.busy.store(false, std::memory_order_release);
+  }
+  void hand_on() { mine_ = false; }  ///< to somebody who gives the entry back
+
+ private:
+  Entry& entry_;
+  bool mine_;
+};
+
+constexpr int kShadowsWithoutProof = 3;
+
+}  // namespace
+
+void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry> entry,
+                           const runtime::Unsupported& unsupported) {
+  if (unsupported) {
+    note_unsupported(call, unsupported);
+    return run_eager(call);
+  }
+  if (entry == nullptr) return miss(call, key);
+  switch (entry->tier.load(std::memory_order_acquire)) {
+    case Tier::Compiling:
+      runtime::Worker::instance().ensure_running();
+      return run_eager(call);
+    case Tier::Recording:
+      return run_eager(call);
+    case Tier::Eager:
+      if (options.fullgraph) throw_if_broken(*entry);
+      if (entry->until_rematch.load(std::memory_order_relaxed) > 0 &&
+          entry->until_rematch.fetch_sub(1, std::memory_order_relaxed) == 1)
+        return rematch(call, key, entry);
+      return run_eager(call);
+    case Tier::Retry: {
+      Turn turn(*entry);
+      if (!turn || entry->tier.load() != Tier::Retry) return run_eager(call);
+      turn.hand_on();
+      {
+        std::lock_guard lock(runtime_mutex());
+        ++records_;
+      }
+      return record(call, entry);
+    }
+    case Tier::Proving:
+      return prove(call, key, entry, /*audit=*/false);
+    case Tier::Racing:
+      return race(call, key, entry);
+    case Tier::Compiled:
+      return compiled(call, key, entry);
+  }
+}
+
+void Core::Impl::throw_if_broken(const Entry& entry) const {
+  std::string why;
+  {
+    std::lock_guard lock(runtime_mutex());
+    if (entry.verdict != Verdict::Break) return;
+    why = entry.reason;
+  }
+  throw Error(options.name + ": " + why);
+}
+
+void Core::Impl::settle(Entry& entry, Tier tier, Verdict verdict, const std::string& reason) {
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry.verdict = verdict;
+    entry.reason = reason;
+  }
+  entry.tier.store(tier, std::memory_order_release);
+  if (verdict == Verdict::Failed || verdict == Verdict::Mismatch)
+    runtime::warn_once(options.name + " stays eager: ",
+                       std::string(to_string(verdict)) + ": " + reason);
+  else
+    log(Topic::Codegen, options.name + ": " + to_string(verdict) + ": " + reason);
+  bool final_word = tier == Tier::Compiled || tier == Tier::Eager;
+  if (final_word) runtime::dump_report(runtime::trace_directory(), options.name, report().text());
+}
+
+void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
+                               const std::shared_ptr<Entry>& entry,
+                               const std::optional<runtime::PlanError>& wrong) {
+  switch (served) {
+    case Served::No:
+    case Served::Yes:
+      return;
+    case Served::GivenUp:
+      return run_eager(call);
+    case Served::Stale:
+      return replace_stale(call, key, entry);
+    case Served::Wrong:
+      break;
+  }
+  std::string why =
+      std::string(wrong->what()) + "; leave that operator outside of the compiled function";
+  settle(*entry, Tier::Eager, Verdict::Failed, why);
+  // Eager cannot run after half of the changes were made.
+  if (wrong->visible) throw Error(options.name + ": " + why);
+  run_eager(call);
+}
+
+void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
+                       bool audit) {
+  Turn turn(*entry);
+  Tier tier = entry->tier.load(std::memory_order_acquire);
+  if (!turn || tier != (audit ? Tier::Compiled : Tier::Proving)) return run_eager(call);
+  c10::SmallVector<at::Tensor, 4> captured(entry->captured.size());
+  if (!entry->captured.lock(call.args, captured.data())) {
+    turn.release();
+    return replace_stale(call, key, entry);
+  }
+  eager_calls.fetch_add(1, std::memory_order_relaxed);
+  Shadow shadow =
+      runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(), entry->constants);
+  if (shadow.outcome == Shadow::Outcome::GivenUp) {
+    if (audit || ++entry->no_proofs < kShadowsWithoutProof) return;
+    return settle(*entry, Tier::Eager, Verdict::Failed,
+                  "the plan gave up where eager did not" +
+                      (shadow.what.empty() ? "" : ": " + shadow.what) +
+                      "; GRAFT_TRACE=dir shows the program");
+  }
+  if (shadow.random_disturbed && shadow.outcome == Shadow::Outcome::Different &&
+      ++entry->no_proofs < kShadowsWithoutProof)
+    return;
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry->compared = true;
+    entry->bitwise = entry->bitwise && shadow.bitwise;
+    entry->max_abs = std::max(entry->max_abs, shadow.max_abs);
+  }
+  if (shadow.outcome == Shadow::Outcome::Different)
+    return settle(
+        *entry, Tier::Eager, Verdict::Mismatch,
+        shadow.what +
+            "; a function whose control flow depends on data must stay eager, otherwise please "
+            "report it with what GRAFT_TRACE=dir writes");
+  if (audit) return;
+  if (options.race)
+    return settle(*entry, Tier::Racing, Verdict::Proving, "proven equal; now raced against eager");
+  settle(*entry, Tier::Compiled, Verdict::Faster, "proven equal; not raced (Options::race is off)");
+}
+
+void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+  Turn turn(*entry);
+  if (!turn || entry->tier.load(std::memory_order_acquire) != Tier::Racing) return run_eager(call);
+  Race::Side side = entry->race.next();
+  auto start = std::chrono::steady_clock::now();
+  if (side == Race::Side::Eager) {
+    run_eager(call);
+  } else {
+    std::optional<runtime::PlanError> wrong;
+    Served served = serve(*entry, call, wrong);
+    if (served != Served::Yes) {
+      turn.release();
+      return after_serving(served, call, key, entry, wrong);
+    }
+  }
+  entry->race.add(
+      side,
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+  if (!entry->race.decided()) return;
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry->eager_us = entry->race.eager_median();
+    entry->compiled_us = entry->race.compiled_median();
+  }
+  if (!entry->race.compiled_wins()) return lose(*entry);
+  settle(*entry, Tier::Compiled, Verdict::Faster, entry->race.text());
+}
+
+void Core::Impl::lose(Entry& entry) {
+  const int64_t calls = entry.race.calls_to_rematch(++entry.races_lost);
+  settle(entry, Tier::Eager, Verdict::NotFaster,
+         entry.race.text() + "; raced again after " + std::to_string(calls) + " calls");
+  entry.until_rematch.store(calls, std::memory_order_relaxed);
+}
+
+void Core::Impl::rematch(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+  {
+    Turn turn(*entry);
+    if (!turn) {  // a call of the last race is still under way: the next one tries again
+      int64_t none = 0;
+      entry->until_rematch.compare_exchange_strong(none, 1, std::memory_order_relaxed);
+      return run_eager(call);
+    }
+    entry->race = Race();
+    settle(*entry, Tier::Racing, Verdict::NotFaster, "lost a race against eager; racing again");
+  }
+  race(call, key, entry);
+}
+
+/// Only functions that are audited come here for each call.
+void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+  if (options.audit_every > 0 &&
+      entry->until_audit.fetch_add(1, std::memory_order_relaxed) % options.audit_every ==
+          options.audit_every - 1)
+    return prove(call, key, entry, /*audit=*/true);
+  std::optional<runtime::PlanError> wrong;
+  Served served = serve(*entry, call, wrong);
+  if (served != Served::Yes) after_serving(served, call, key, entry, wrong);
+}
+
+}  // namespace graft::detail

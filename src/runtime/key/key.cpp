@@ -1,0 +1,138 @@
+#include "runtime/key/key.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace graft::runtime {
+
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+/// Plain CPU tensors. Everything else (sparse, quantised, functorch's and Python's wrappers, other
+/// devices) stays eager.
+const uint64_t kPlain = DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU,
+                                        DispatchKey::ADInplaceOrView, DispatchKey::AutocastCPU})
+                            .raw_repr();
+const uint64_t kLazyBits =
+    DispatchKeySet({DispatchKey::Conjugate, DispatchKey::Negative}).raw_repr();
+/// What a thread may include without anybody watching its operators (a tracer, functorch, Python
+/// modes).
+const uint64_t kPlainThread =
+    c10::default_included_set.raw_repr() |
+    DispatchKeySet({DispatchKey::AutocastCPU, DispatchKey::ADInplaceOrView}).raw_repr();
+
+enum TensorFlag : uint64_t { kDefined = 1, kRequiresGrad = 2, kWrappedNumber = 4 };
+
+/// [key set][dtype | dims << 8 | flags << 40][sizes][strides]
+uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArrayRef sizes) {
+  bool requires_grad = impl.autograd_meta() != nullptr && impl.requires_grad();
+  uint64_t flags = kDefined;
+  if (requires_grad) flags |= kRequiresGrad;
+  if (impl.is_wrapped_number()) flags |= kWrappedNumber;
+  *out++ = impl.key_set().raw_repr();
+  *out++ = static_cast<uint64_t>(impl.dtype().toScalarType()) | sizes.size() << 8 | flags << 40;
+  c10::IntArrayRef strides = impl.strides();
+  for (int64_t size : sizes) *out++ = static_cast<uint64_t>(size);
+  for (int64_t stride : strides) *out++ = static_cast<uint64_t>(stride);
+  return out;
+}
+
+Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  uint64_t keys = impl.key_set().raw_repr();
+  if ((keys & ~kPlain) != 0)
+    return (keys & ~kPlain & ~kLazyBits) != 0 ? Unsupported::Kind::Tensor
+                                              : Unsupported::Kind::LazyBit;
+  if (forward_grad && impl.autograd_meta() != nullptr && impl._fw_grad(0, tensor).defined())
+    return Unsupported::Kind::ForwardGrad;
+  return Unsupported::Kind::None;
+}
+
+uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
+  const at::Context& context = at::globalContext();
+  uint64_t flags = static_cast<uint64_t>(autograd.get_grad_mode()) |
+                   autograd.get_inference_mode() << 1 | autograd.get_fw_grad_mode() << 2 |
+                   context.deterministicAlgorithms() << 3 |
+                   context.deterministicFillUninitializedMemory() << 4 |
+                   context.userEnabledFlashSDP() << 5 | context.userEnabledMathSDP() << 6 |
+                   context.userEnabledMemEfficientSDP() << 7 | context.userEnabledMkldnn() << 8;
+  flags |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 16;
+  if (autocast)
+    flags |= (static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) + 1) << 24 |
+             static_cast<uint64_t>(at::autocast::is_autocast_cache_enabled()) << 32;
+  return flags;
+}
+
+}  // namespace
+
+Unsupported Key::build(const detail::FlatArgs& args) {
+  words.clear();
+  c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  if ((local.included_.raw_repr() & ~kPlainThread) != 0) return {Unsupported::Kind::ThreadState};
+  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  bool autocast = !local.excluded_.has(DispatchKey::AutocastCPU);
+  bool forward_grad = autograd.get_fw_grad_mode();
+
+  uint64_t* out = words.room(4 + args.statics.size());
+  *out++ = args.tensors.size() | static_cast<uint64_t>(args.statics.size()) << 32;
+  *out++ = local.included_.raw_repr();
+  *out++ = local.excluded_.raw_repr();
+  *out++ = context_flags(autograd, autocast);
+  for (uint64_t word : args.statics) *out++ = word;
+  words.end_at(out);
+  for (size_t i = 0; i < args.tensors.size(); ++i) {
+    const at::Tensor& tensor = *args.tensors[i];
+    if (!tensor.defined()) {
+      words.push(0), words.push(0);
+      continue;
+    }
+    if (auto kind = unsupported(tensor, forward_grad); kind != Unsupported::Kind::None)
+      return {kind, static_cast<int>(i)};
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    c10::IntArrayRef sizes = impl.sizes();
+    words.end_at(write_tensor(words.room(2 + 2 * sizes.size()), impl, sizes));
+  }
+  append_overlaps(words, {args.tensors.data(), args.tensors.size()});
+  hash = hash_words(words.view());
+  return {};
+}
+
+void append_tensor(Words& words, const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  c10::IntArrayRef sizes = impl.sizes();
+  words.end_at(write_tensor(words.room(2 + 2 * sizes.size()), impl, sizes));
+}
+
+std::string Unsupported::text(const detail::FlatArgs& args) const {
+  std::string who = "argument " + std::to_string(argument);
+  switch (kind) {
+    case Kind::None:
+      return {};
+    case Kind::ThreadState:
+      return "a tracer, functorch or a Python dispatch mode watches this thread's operators; call "
+             "the function outside of it";
+    case Kind::LazyBit: {
+      bool conjugate = args.tensors[static_cast<size_t>(argument)]->is_conj();
+      return who + (conjugate ? " is a lazy conjugate; pass x.resolve_conj()"
+                              : " is a lazy negative; pass x.resolve_neg()");
+    }
+    case Kind::ForwardGrad:
+      return who + " carries a forward-mode gradient; call the wrapped function itself for those";
+    case Kind::Tensor: {
+      const at::Tensor& tensor = *args.tensors[static_cast<size_t>(argument)];
+      if (!tensor.device().is_cpu())
+        return who + " is on " + tensor.device().str() +
+               "; Graft compiles for the CPU, move it there or stay eager";
+      return who + " is not a plain strided tensor (" + c10::toString(tensor.key_set()) +
+             "); pass a dense one (to_dense(), dequantize(), rename without names)";
+    }
+  }
+  return {};
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,304 @@
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+
+#include "runtime/plan/plan.h"
+
+namespace graft::runtime {
+
+namespace {
+
+using ir::Role;
+
+/// First and last byte (exclusive) that a tensor reaches, from its storage's base.
+std::pair<int64_t, int64_t> reach(const ir::View& view) {
+  auto item = static_cast<int64_t>(c10::elementSize(view.dtype));
+  int64_t high = view.byte_offset + item;
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0) return {view.byte_offset, view.byte_offset};
+    high += (view.sizes[d] - 1) * view.strides[d] * item;
+  }
+  return {view.byte_offset, high};
+}
+
+ir::View view_of(const record::TensorInfo& tensor) {
+  return {tensor.storage, tensor.dtype, tensor.byte_offset, tensor.sizes, tensor.strides};
+}
+
+bool is_contiguous(const ir::View& view) {
+  int64_t expected = 1;
+  for (size_t d = view.sizes.size(); d-- > 0;) {
+    // Unit dimensions too: TensorImpl::set_sizes_contiguous gives them the stride they would have
+    // if longer.
+    if (view.strides[d] != expected) return false;
+    expected *= std::max<int64_t>(view.sizes[d], 1);
+  }
+  return true;
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::logic_error("plan: " + what);
+}
+
+}  // namespace
+
+class PlanBuilder {
+ public:
+  PlanBuilder(Plan& plan, const record::Trace& trace, const ir::Schedule& schedule)
+      : plan_(plan), trace_(trace), schedule_(schedule), block_of_(schedule.storages.size(), -1) {}
+
+  void run(std::vector<ReadyKernel> kernels) {
+    make_blocks();
+    for (int tensor : trace_.arguments) plan_.argument_views_.push_back(tensor_spec(tensor));
+    for (int tensor : trace_.captured_tensors) plan_.captured_views_.push_back(tensor_spec(tensor));
+    size_t next = 0;
+    for (const ir::Step& step : schedule_.steps) {
+      Step made;
+      made.visible_before = visible_;
+      if (const auto* kernel = std::get_if<ir::Kernel>(&step)) {
+        if (next >= kernels.size()) fail("fewer kernels than steps");
+        made.kind = Step::Kind::Kernel;
+        made.index = add_kernel(*kernel, std::move(kernels[next++]));
+      } else if (const auto* call = std::get_if<ir::Extern>(&step)) {
+        made.kind = Step::Kind::Extern;
+        made.index = add_extern(*call);
+      } else {
+        made.kind = Step::Kind::Abort;
+        made.flag = place(std::get<ir::Abort>(step).flag, 0);
+        if (visible_) fail("a run is given up after something visible was written");
+      }
+      made.visible_after = visible_;
+      plan_.steps_.push_back(std::move(made));
+    }
+    add_results();
+    release_early();
+    plan_.bumped_ = trace_.bumped;
+    plan_.bumped_captured_ = trace_.bumped_captured;
+  }
+
+ private:
+  const ir::Storage& storage(int id) const {
+    if (id < 0 || static_cast<size_t>(id) >= schedule_.storages.size())
+      fail("no storage " + std::to_string(id));
+    return schedule_.storages[static_cast<size_t>(id)];
+  }
+
+  void make_blocks() {
+    int arena = -1;
+    for (size_t s = 0; s < schedule_.storages.size(); ++s) {
+      const ir::Storage& from = schedule_.storages[s];
+      Block block{Block::Kind::Output, from.source, 0, from.bytes, false};
+      if (from.role == Role::Argument) {
+        block.kind = Block::Kind::Argument;
+        block.back = tensor(trace_.arguments.at(static_cast<size_t>(from.source))).byte_offset;
+      } else if (from.role == Role::Captured) {
+        block.kind = Block::Kind::Captured;
+        block.back =
+            tensor(trace_.captured_tensors.at(static_cast<size_t>(from.source))).byte_offset;
+      } else if (from.made_by_extern) {
+        block.kind = Block::Kind::Extern;
+      } else if (from.role == Role::Temporary) {
+        if (schedule_.arena_offset.at(s) < 0) continue;  // in a kernel's scratch
+        if (arena < 0) {
+          arena = static_cast<int>(plan_.blocks_.size());
+          plan_.blocks_.push_back({Block::Kind::Arena, -1, 0, schedule_.arena_bytes, true});
+        }
+        block_of_[s] = arena;
+        continue;
+      }
+      block_of_[s] = static_cast<int>(plan_.blocks_.size());
+      if (block.kind == Block::Kind::Output) plan_.outputs_.push_back(block_of_[s]);
+      plan_.blocks_.push_back(block);
+    }
+    plan_.arena_ = arena;
+  }
+
+  const record::TensorInfo& tensor(int index) const {
+    return trace_.tensors.at(static_cast<size_t>(index));
+  }
+
+  Place place(int id, int64_t offset) const {
+    const ir::Storage& from = storage(id);
+    int block = block_of_[static_cast<size_t>(id)];
+    if (block < 0)
+      fail("storage " + std::to_string(id) + " is used outside of its kernel but has no memory");
+    bool arena = from.role == Role::Temporary && !from.made_by_extern;
+    return {block, offset + (arena ? schedule_.arena_offset[static_cast<size_t>(id)] : 0)};
+  }
+
+  ViewSpec spec(const ir::View& view) const {
+    ViewSpec made;
+    made.place = place(view.storage, view.byte_offset);
+    made.dtype = c10::scalarTypeToTypeMeta(view.dtype);
+    made.sizes.assign(view.sizes.begin(), view.sizes.end());
+    made.strides.assign(view.strides.begin(), view.strides.end());
+    made.contiguous = is_contiguous(view);
+    carry(trace_.arguments, view, made.argument, made.carrier_argument);
+    carry(trace_.captured_tensors, view, made.captured, made.carrier_captured);
+    return made;
+  }
+
+  /// The tensors whose c10::Storage holds the view. An argument or capture that is the view itself
+  /// serves as it is.
+  void carry(const std::vector<int>& tensors, const ir::View& view, int& exact,
+             int& carrier) const {
+    auto [low, high] = reach(view);
+    bool covered = false;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensor(tensors[i]).storage != view.storage) continue;
+      ir::View candidate = view_of(tensor(tensors[i]));
+      auto [first, last] = reach(candidate);
+      bool covers = first <= low && high <= last;
+      if (carrier < 0 || (covers && !covered)) carrier = static_cast<int>(i), covered = covers;
+      if (exact < 0 && candidate == view) exact = static_cast<int>(i);
+    }
+  }
+
+  ViewSpec tensor_spec(int index) const {
+    const record::TensorInfo& info = tensor(index);
+    if (info.storage < 0) return {};
+    if (block_of_[static_cast<size_t>(info.storage)] < 0) return {};
+    return spec(view_of(info));
+  }
+
+  void write(int id) {
+    int block = block_of_[static_cast<size_t>(id)];
+    if (block < 0) return;
+    Block& b = plan_.blocks_[static_cast<size_t>(block)];
+    b.written = true;
+    visible_ = visible_ || b.kind == Block::Kind::Argument || b.kind == Block::Kind::Captured;
+  }
+
+  int add_kernel(const ir::Kernel& kernel, ReadyKernel ready) {
+    KernelStep step{ready.code.fn, {}, std::move(ready.binding), std::move(ready.code.keep_alive)};
+    if (step.fn == nullptr) fail("kernel " + kernel.name + " has no code");
+    for (const auto& pointer : step.binding.pointers)
+      step.pointers.push_back(place(pointer.storage, pointer.byte_offset));
+    step.binding.structure = {};
+    step.binding.pointers = {};
+    plan_.max_pointers_ = std::max(plan_.max_pointers_, step.pointers.size());
+    for (const ir::Placed& placed : kernel.placed) write(placed.statement.store.storage);
+    plan_.kernels_.push_back(std::move(step));
+    return static_cast<int>(plan_.kernels_.size()) - 1;
+  }
+
+  int add_extern(const ir::Extern& call) {
+    ExternStep step{call.op, {}, {}, {}};
+    const auto& schema = call.op.schema().arguments();
+    for (size_t k = 0; k < call.slots.size(); ++k) {
+      const auto& slot = call.slots[k];
+      bool optional = k < schema.size() && schema[k].type()->kind() == c10::TypeKind::OptionalType;
+      step.slots.push_back({slot.kind, slot.constant, slot.views, optional});
+    }
+    for (const ir::View& view : call.inputs) {
+      step.inputs.push_back(spec(view));
+      touches_arena(step.inputs.back());
+    }
+    for (const ir::View& view : call.outputs) {
+      ExternStep::Output output;
+      output.view = spec(view);
+      auto block = static_cast<size_t>(output.view.place.block);
+      output.made =
+          plan_.blocks_[block].kind == Block::Kind::Extern &&
+          std::find(call.written.begin(), call.written.end(), view.storage) != call.written.end() &&
+          !is_input(call, view.storage);
+      output.binds = output.made && bound_.insert_new(block);
+      step.outputs.push_back(std::move(output));
+    }
+    for (int id : call.written) write(id);
+    if (call.op.hasTag(at::Tag::nondeterministic_seeded)) draw(call);
+    plan_.externs_.push_back(std::move(step));
+    return static_cast<int>(plan_.externs_.size()) - 1;
+  }
+
+  /// A generator's state is as visible as memory.
+  void draw(const ir::Extern& call) {
+    visible_ = true;
+    at::Generator from = at::detail::getDefaultCPUGenerator();
+    for (const auto& slot : call.slots)
+      if (slot.constant.isGenerator()) from = slot.constant.toGenerator();
+    auto& all = plan_.generators_;
+    if (std::find(all.begin(), all.end(), from) == all.end()) all.push_back(from);
+  }
+
+  static bool is_input(const ir::Extern& call, int storage) {
+    return std::any_of(call.inputs.begin(), call.inputs.end(),
+                       [&](const ir::View& v) { return v.storage == storage; });
+  }
+
+  void touches_arena(const ViewSpec& view) {
+    plan_.arena_shared_ = plan_.arena_shared_ || view.place.block == plan_.arena_;
+  }
+
+  void add_results() {
+    for (const ir::Result& from : schedule_.results) {
+      ResultSpec made{ResultSpec::Kind::Undefined, -1, {}, -1};
+      if (!from.defined) {
+      } else if (from.same_as >= 0) {
+        made.kind = ResultSpec::Kind::Same, made.index = from.same_as;
+      } else if (from.argument >= 0) {
+        made.kind = ResultSpec::Kind::Argument, made.index = from.argument;
+      } else if (from.captured >= 0) {
+        made.kind = ResultSpec::Kind::Captured, made.index = from.captured;
+      } else {
+        made.kind = ResultSpec::Kind::View;
+        made.view = spec(from.view);
+        if (made.view.place.block == plan_.arena_) fail("a result lies in temporary memory");
+        for (size_t i = 0; i < plan_.results_.size() && made.sibling < 0; ++i)
+          if (plan_.results_[i].kind == ResultSpec::Kind::View &&
+              plan_.results_[i].view.place.block == made.view.place.block)
+            made.sibling = static_cast<int>(i);
+      }
+      plan_.results_.push_back(std::move(made));
+    }
+  }
+
+  /// An extern's memory goes as soon as nobody needs it, as in eager: the peak must not grow with
+  /// the program's length.
+  void release_early() {
+    std::vector<int> last(plan_.blocks_.size(), -1);
+    auto use = [&](const Place& at, size_t step) {
+      if (at.block >= 0) last[static_cast<size_t>(at.block)] = static_cast<int>(step);
+    };
+    for (size_t k = 0; k < plan_.steps_.size(); ++k) {
+      const Step& step = plan_.steps_[k];
+      if (step.kind == Step::Kind::Abort) use(step.flag, k);
+      if (step.kind == Step::Kind::Kernel)
+        for (const Place& at : plan_.kernels_[static_cast<size_t>(step.index)].pointers) use(at, k);
+      if (step.kind != Step::Kind::Extern) continue;
+      for (const ViewSpec& view : plan_.externs_[static_cast<size_t>(step.index)].inputs)
+        use(view.place, k);
+      for (const auto& output : plan_.externs_[static_cast<size_t>(step.index)].outputs)
+        use(output.view.place, k);
+    }
+    for (const ResultSpec& result : plan_.results_) use(result.view.place, plan_.steps_.size());
+    for (size_t b = 0; b < last.size(); ++b) {
+      if (plan_.blocks_[b].kind != Block::Kind::Extern || last[b] < 0) continue;
+      if (static_cast<size_t>(last[b]) < plan_.steps_.size())
+        plan_.steps_[static_cast<size_t>(last[b])].release.push_back(static_cast<int>(b));
+    }
+  }
+
+  struct BlockSet {
+    std::vector<size_t> blocks;
+    bool insert_new(size_t block) {
+      if (std::find(blocks.begin(), blocks.end(), block) != blocks.end()) return false;
+      blocks.push_back(block);
+      return true;
+    }
+  };
+
+  Plan& plan_;
+  const record::Trace& trace_;
+  const ir::Schedule& schedule_;
+  std::vector<int> block_of_;  ///< by storage; -1: none
+  BlockSet bound_;
+  bool visible_ = false;
+};
+
+Plan::Plan(const record::Trace& trace, const ir::Schedule& schedule,
+           std::vector<ReadyKernel> kernels) {
+  PlanBuilder(*this, trace, schedule).run(std::move(kernels));
+}
+
+}  // namespace graft::runtime

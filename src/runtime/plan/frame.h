@@ -1,0 +1,67 @@
+// The memory of one run of a plan.
+#pragma once
+
+#include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+
+#include "runtime/plan/plan.h"
+
+namespace graft::runtime {
+
+/// From the pool; resizable, as tensors of ATen's factories are.
+c10::Storage make_storage(int64_t bytes);
+
+class Frame {
+ public:
+  Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured,
+        const Plan::StandIns* stand_ins);
+  ~Frame() = default;
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+
+  char* at(const Place& place) const {
+    return bases_[static_cast<size_t>(place.block)] + place.offset;
+  }
+  /// Runs a kernel, on ATen's threads where its range is long. `pointers`: room for the step's.
+  void launch(const KernelStep& step, char** pointers) const;
+  /// Calls an operator and binds the memory it returns. Throws what it throws, and PlanError.
+  void call(const ExternStep& step);
+  void release(const std::vector<int>& blocks);
+  /// `earlier`: the results before this one.
+  at::Tensor result(const ResultSpec& spec, const at::Tensor* earlier) const;
+
+ private:
+  // plan_run.cpp
+  void bind(const Block& block, size_t b);
+  static char* data_of(const at::Tensor& tensor, bool written);
+
+  // frame_views.cpp
+  at::Tensor view(const ViewSpec& spec) const;
+  at::Tensor view_of_callers(const ViewSpec& spec) const;
+  const c10::Storage& storage_of(const ViewSpec& spec, const Block& block) const;
+  const at::Tensor& carrier(const ViewSpec& spec, const Block& block) const;
+
+  // extern_call.cpp
+  c10::IValue value(const ExternStep& step, const ExternStep::Slot& slot) const;
+  void take(const ExternStep& step, const c10::IValue& returned, size_t& next);
+  void take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t& next);
+
+  bool stands_in(int block) const {
+    return stand_ins_ != nullptr && (*stand_ins_)[static_cast<size_t>(block)];
+  }
+  const Block& block(const ViewSpec& spec) const {
+    return plan_.blocks_[static_cast<size_t>(spec.place.block)];
+  }
+
+  const Plan& plan_;
+  const detail::FlatArgs& args_;
+  const at::Tensor* captured_;
+  const Plan::StandIns* stand_ins_;
+  c10::SmallVector<char*, 24> bases_;
+  c10::SmallVector<c10::Storage, 8> storages_;  ///< by block; empty while no block has one
+  c10::DataPtr arena_;                          ///< seen by whoever watches the allocator
+};
+
+}  // namespace graft::runtime

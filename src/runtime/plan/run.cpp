@@ -1,0 +1,135 @@
+#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <optional>
+
+#include "runtime/memory/pool.h"
+#include "runtime/memory/scratch.h"
+#include "runtime/memory/size_class.h"
+#include "runtime/plan/frame.h"
+
+namespace graft::runtime {
+
+// Kernels stream whole lines into results.
+static_assert(kAlignment % 64 == 0);
+
+c10::Storage make_storage(int64_t bytes) {
+  return c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(bytes),
+      pool_data(static_cast<size_t>(bytes)), c10::GetCPUAllocator(),
+      /*resizable=*/true);
+}
+
+Frame::Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured,
+             const Plan::StandIns* stand_ins)
+    : plan_(plan), args_(args), captured_(captured), stand_ins_(stand_ins) {
+  bases_.resize_for_overwrite(plan.blocks_.size());
+  if (!plan.outputs_.empty() || !plan.externs_.empty()) storages_.resize(plan.blocks_.size());
+  for (size_t b = 0; b < plan.blocks_.size(); ++b) bind(plan.blocks_[b], b);
+}
+
+char* Frame::data_of(const at::Tensor& tensor, bool written) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  // Asking for mutable data gives a lazy clone memory of its own, as an operator that writes
+  // would.
+  const void* data = written ? storage->mutable_data() : storage->data();
+  return const_cast<char*>(static_cast<const char*>(data)) +
+         impl.storage_offset() * static_cast<int64_t>(impl.dtype().itemsize());
+}
+
+void Frame::bind(const Block& block, size_t b) {
+  if (stands_in(static_cast<int>(b))) {
+    storages_.resize(plan_.blocks_.size());
+    storages_[b] = (*stand_ins_)[b];
+    bases_[b] = static_cast<char*>(storages_[b].mutable_data());
+    return;
+  }
+  switch (block.kind) {
+    case Block::Kind::Argument:
+      bases_[b] =
+          data_of(*args_.tensors[static_cast<size_t>(block.source)], block.written) - block.back;
+      break;
+    case Block::Kind::Captured:
+      bases_[b] = data_of(captured_[block.source], block.written) - block.back;
+      break;
+    case Block::Kind::Output:
+      storages_[b] = make_storage(block.bytes);
+      bases_[b] = static_cast<char*>(
+          storages_[b].unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+      break;
+    case Block::Kind::Arena:
+      if (plan_.arena_shared_) {
+        storages_[b] = make_storage(block.bytes);
+        bases_[b] = static_cast<char*>(storages_[b].mutable_data());
+      } else {
+        arena_ = pool_data(static_cast<size_t>(block.bytes));
+        bases_[b] = static_cast<char*>(arena_.get());
+      }
+      break;
+    case Block::Kind::Extern:
+      bases_[b] = nullptr;
+      break;
+  }
+}
+
+void Frame::launch(const KernelStep& step, char** pointers) const {
+  for (size_t i = 0; i < step.pointers.size(); ++i) pointers[i] = at(step.pointers[i]);
+  const codegen::Binding& binding = step.binding;
+  codegen::LaunchArgs launch{pointers, binding.integers.data(), binding.scalars.data()};
+  if (binding.range_extent <= binding.grain) {
+    step.fn(&launch, thread_scratch(binding.scratch_bytes), 0, binding.range_extent);
+    return;
+  }
+  at::parallel_for(0, binding.range_extent, binding.grain, [&](int64_t begin, int64_t end) {
+    step.fn(&launch, thread_scratch(binding.scratch_bytes), begin, end);
+  });
+}
+
+void Frame::release(const std::vector<int>& blocks) {
+  for (int b : blocks) storages_[static_cast<size_t>(b)] = c10::Storage();
+}
+
+Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured,
+                        at::Tensor* results, const StandIns* stand_ins) const {
+  std::optional<Frame> made;
+  try {
+    made.emplace(*this, args, captured, stand_ins);
+  } catch (const c10::Error&) {
+    return Outcome::GivenUp;  // out of memory: eager may need less
+  }
+  Frame& frame = *made;
+  c10::SmallVector<char*, 48> pointers;
+  pointers.resize_for_overwrite(max_pointers_);
+  for (const Step& step : steps_) {
+    switch (step.kind) {
+      case Step::Kind::Kernel:
+        frame.launch(kernels_[static_cast<size_t>(step.index)], pointers.data());
+        break;
+      case Step::Kind::Abort:
+        if (*frame.at(step.flag) != 0) return Outcome::GivenUp;
+        break;
+      case Step::Kind::Extern:
+        try {
+          frame.call(externs_[static_cast<size_t>(step.index)]);
+        } catch (const PlanError& error) {
+          throw PlanError(error.what(), step.visible_after);
+        } catch (...) {
+          if (step.visible_before) throw;
+          return Outcome::GivenUp;
+        }
+        break;
+    }
+    if (!step.release.empty()) frame.release(step.release);
+  }
+  for (size_t i = 0; i < results_.size(); ++i) results[i] = frame.result(results_[i], results);
+  if (stand_ins != nullptr) return Outcome::Done;
+  auto bump = [](const at::Tensor& tensor) {
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  };
+  for (int i : bumped_) bump(*args.tensors[static_cast<size_t>(i)]);
+  for (int i : bumped_captured_) bump(captured[i]);
+  return Outcome::Done;
+}
+
+}  // namespace graft::runtime

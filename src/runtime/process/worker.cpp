@@ -1,0 +1,178 @@
+#include "runtime/process/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+
+#include "runtime/memory/pool.h"
+
+namespace graft::runtime {
+
+using Job = std::function<void()>;
+
+struct Worker::State {
+  std::mutex mutex;
+  std::condition_variable wake, ended;
+  std::deque<Job> queue;
+  bool alive = false;  ///< there is a thread
+  bool ends_at_exit = false;
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
+};
+
+namespace {
+
+Worker::State* g_state = nullptr;
+
+/// All locks of the runtime, in the order in which threads take them.
+void before_fork() {
+  compile_mutex().lock();
+  runtime_mutex().lock();
+  g_state->mutex.lock();
+  pool_before_fork();
+}
+void unlock() {
+  pool_after_fork();
+  g_state->mutex.unlock();
+  runtime_mutex().unlock();
+}
+void after_fork_parent() {
+  unlock();
+  compile_mutex().unlock();
+}
+void after_fork_child() {
+  g_state->alive = false;
+  if (!g_state->queue.empty()) g_state->lost.store(true);
+  unlock();
+  // It counts readers, and threads that wait to be one are gone.
+  new (&compile_mutex()) std::shared_mutex;
+}
+
+void stop() {
+  std::unique_lock lock(g_state->mutex);
+  g_state->stopping.store(true);
+  g_state->wake.notify_all();
+  g_state->ended.wait(lock, [] { return !g_state->alive; });
+}
+
+/// The next job, if there still is one when forks are held off: none is lost between the queue and
+/// its end.
+void run_next() {
+  std::shared_lock no_fork(compile_mutex());
+  Job job;
+  {
+    std::lock_guard lock(g_state->mutex);
+    if (g_state->stopping.load() || g_state->queue.empty()) return;
+    job = std::move(g_state->queue.front());
+    g_state->queue.pop_front();
+  }
+  job();
+}
+
+void* work(void*) {
+  std::unique_lock lock(g_state->mutex);
+  while (!g_state->stopping.load()) {
+    if (g_state->queue.empty()) {
+      g_state->wake.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    run_next();
+    lock.lock();
+  }
+  g_state->alive = false;
+  g_state->ended.notify_all();
+  return nullptr;
+}
+
+/// Under the mutex.
+void start_thread() {
+  if (g_state->alive || g_state->stopping.load()) return;
+  if (!g_state->ends_at_exit) std::atexit(stop);
+  g_state->ends_at_exit = true;
+  // The program's signal handlers run on its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  g_state->alive = pthread_create(&thread, nullptr, work, nullptr) == 0;
+  if (g_state->alive) {
+    pthread_detach(thread);
+    pthread_setname_np(thread, "graft-compile");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+std::mutex& runtime_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+std::shared_mutex& compile_mutex() {
+  static auto* mutex = new std::shared_mutex;
+  return *mutex;
+}
+
+std::condition_variable& runtime_changed() {
+  static auto* changed = new std::condition_variable;
+  return *changed;
+}
+
+Worker& Worker::instance() {
+  static auto* worker = new Worker;
+  return *worker;
+}
+
+namespace {
+
+// When the library is loaded: a fork meanwhile would leave the child a half-made one.
+[[maybe_unused]] const Worker& g_made_early = Worker::instance();
+
+}  // namespace
+
+Worker::Worker() : state_(*(g_state = new State)) {
+  runtime_mutex();
+  compile_mutex();
+  pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void Worker::enqueue(std::function<void()> job) {
+  std::unique_lock lock(state_.mutex);
+  if (!state_.stopping.load()) start_thread();
+  if (state_.alive) {
+    state_.queue.push_back(std::move(job));
+    state_.wake.notify_one();
+    return;
+  }
+  // Exiting, or the system gives no more threads: the caller does it.
+  lock.unlock();
+  run(job);
+}
+
+void Worker::run(const std::function<void()>& job) {
+  std::shared_lock no_fork(compile_mutex());
+  job();
+}
+
+void Worker::ensure_running() {
+  if (!state_.lost.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(state_.mutex);
+  if (!state_.lost.exchange(false)) return;
+  start_thread();
+}
+
+bool Worker::stopping() const {
+  return state_.stopping.load(std::memory_order_relaxed);
+}
+
+void Worker::stop_before_unloading() {
+  std::atexit(stop);
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,236 @@
+#include "runtime/proof/shadow.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "runtime/key/words.h"
+#include "runtime/plan/frame.h"
+
+namespace graft::runtime {
+
+namespace {
+
+/// Random generators, put back to where they were so that eager draws the numbers that the plan
+/// drew.
+class SavedGenerators {
+ public:
+  explicit SavedGenerators(const std::vector<at::Generator>& generators)
+      : generators_(generators), before_(states()) {}
+  void restore() {
+    after_plan_ = states();
+    for (size_t i = 0; i < generators_.size(); ++i) {
+      at::Generator generator = generators_[i];
+      std::lock_guard lock(generator.mutex());
+      generator.set_state(before_[i]);
+    }
+  }
+  /// After eager: did both sides leave the generators in one state?
+  bool disturbed() const {
+    std::vector<at::Tensor> now = states();
+    for (size_t i = 0; i < now.size(); ++i)
+      if (std::memcmp(now[i].const_data_ptr(), after_plan_[i].const_data_ptr(), now[i].nbytes()) !=
+          0)
+        return true;
+    return false;
+  }
+
+ private:
+  std::vector<at::Tensor> states() const {
+    std::vector<at::Tensor> all;
+    for (at::Generator generator : generators_) {
+      std::lock_guard lock(generator.mutex());
+      all.push_back(generator.get_state());
+    }
+    return all;
+  }
+  const std::vector<at::Generator>& generators_;
+  std::vector<at::Tensor> before_, after_plan_;
+};
+
+const at::Tensor& source(const Block& block, const detail::FlatArgs& args,
+                         const at::Tensor* captured) {
+  return block.kind == Block::Kind::Argument ? *args.tensors[static_cast<size_t>(block.source)]
+                                             : captured[block.source];
+}
+
+Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
+                             const at::Tensor* captured) {
+  Plan::StandIns stand_ins(plan.blocks().size());
+  for (size_t b = 0; b < stand_ins.size(); ++b) {
+    const Block& block = plan.blocks()[b];
+    if (!block.is_callers() || !block.written) continue;
+    stand_ins[b] = make_storage(block.bytes);
+    const char* base =
+        static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back;
+    if (block.bytes > 0)
+      std::memcpy(stand_ins[b].mutable_data(), base, static_cast<size_t>(block.bytes));
+  }
+  return stand_ins;
+}
+
+/// Version counters of the tensors a call can change, to see what eager changed.
+std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* captured,
+                               size_t captures) {
+  std::vector<uint32_t> all;
+  auto add = [&](const at::Tensor& tensor) {
+    all.push_back(tensor.defined() && !tensor.is_inference()
+                      ? tensor.unsafeGetTensorImpl()->version_counter().current_version()
+                      : 0);
+  };
+  for (const at::Tensor* tensor : args.tensors) add(*tensor);
+  for (size_t i = 0; i < captures; ++i) add(captured[i]);
+  return all;
+}
+
+class Check {
+ public:
+  Check(const Plan& plan, const Tolerance& tolerance, const detail::FlatArgs& args,
+        const at::Tensor* captured, Shadow& out)
+      : plan_(plan), tolerance_(tolerance), args_(args), captured_(captured), out_(out) {}
+
+  void results(const std::vector<at::Tensor>& eager, const std::vector<at::Tensor>& compiled) {
+    if (eager.size() != compiled.size())
+      return differ("eager returned " + std::to_string(eager.size()) + " tensors, the record has " +
+                    std::to_string(compiled.size()) +
+                    "; the function's control flow depends on data or on global state");
+    for (size_t i = 0; i < eager.size(); ++i) {
+      std::string who = "result " + std::to_string(i);
+      const ResultSpec& spec = plan_.results()[i];
+      switch (spec.kind) {
+        case ResultSpec::Kind::Argument:
+        case ResultSpec::Kind::Captured:
+        case ResultSpec::Kind::Same:
+          if (!eager[i].is_same(spec.kind == ResultSpec::Kind::Same
+                                    ? eager[static_cast<size_t>(spec.index)]
+                                    : compiled[i]))
+            differ(who + ": eager returned another tensor object than when it was recorded");
+          break;
+        case ResultSpec::Kind::Undefined:
+          compare_pair(who, eager[i], compiled[i]);
+          break;
+        case ResultSpec::Kind::View:
+          compare_pair(who, eager[i], compiled[i]);
+          if (!block(spec.view).is_callers() && is_argument_memory(eager[i]))
+            differ(who + ": eager returned an argument's memory, the record has a new tensor");
+          break;
+      }
+    }
+  }
+
+  /// Tensors whose memory the plan writes, against their stand-ins.
+  void written(const Plan::StandIns& stand_ins) {
+    for (size_t i = 0; i < args_.tensors.size(); ++i)
+      compare_written("argument " + std::to_string(i), *args_.tensors[i], plan_.argument_view(i),
+                      stand_ins);
+    for (size_t i = 0; i < plan_.captured_count(); ++i)
+      compare_written("captured tensor " + std::to_string(i), captured_[i], plan_.captured_view(i),
+                      stand_ins);
+  }
+
+  /// What the plan leaves alone must be left alone by eager.
+  void unwritten(const std::vector<uint32_t>& before) {
+    std::vector<uint32_t> after = versions(args_, captured_, plan_.captured_count());
+    for (size_t i = 0; i < before.size(); ++i) {
+      bool argument = i < args_.tensors.size();
+      size_t k = argument ? i : i - args_.tensors.size();
+      const ViewSpec& view = argument ? plan_.argument_view(k) : plan_.captured_view(k);
+      // In-place operators on an empty tensor raise its version and store nothing.
+      bool empty = argument ? args_.tensors[k]->numel() == 0 : captured_[k].numel() == 0;
+      if (before[i] == after[i] || empty || (view.place.block >= 0 && block(view).written) ||
+          was_raised(argument, k))
+        continue;
+      differ((argument ? "argument " : "captured tensor ") + std::to_string(k) +
+             ": eager changed it in place, the record does not; the control flow depends on data "
+             "or on global state");
+    }
+  }
+
+ private:
+  /// Did the recorded run raise its version as well, as out= does that leaves nothing to store?
+  bool was_raised(bool argument, size_t k) const {
+    auto tensor = [&](size_t i) -> const at::Tensor& {
+      return argument ? *args_.tensors[i] : captured_[i];
+    };
+    const std::vector<int>& raised = argument ? plan_.bumped() : plan_.bumped_captured();
+    return std::any_of(raised.begin(), raised.end(), [&](int i) {
+      return tensor(static_cast<size_t>(i)).is_alias_of(tensor(k));
+    });
+  }
+
+  const Block& block(const ViewSpec& view) const {
+    return plan_.blocks()[static_cast<size_t>(view.place.block)];
+  }
+
+  void differ(const std::string& what) {
+    out_.bitwise = false;
+    if (out_.outcome == Shadow::Outcome::Different) return;
+    out_.outcome = Shadow::Outcome::Different;
+    out_.what = what;
+  }
+
+  void compare_pair(const std::string& who, const at::Tensor& eager, const at::Tensor& compiled) {
+    Comparison found = compare(eager, compiled, tolerance_);
+    out_.bitwise = out_.bitwise && found.bitwise;
+    out_.max_abs = std::max(out_.max_abs, found.max_abs);
+    if (!found.equal) differ(who + " " + found.what);
+  }
+
+  void compare_written(const std::string& who, const at::Tensor& tensor, const ViewSpec& view,
+                       const Plan::StandIns& stand_ins) {
+    if (view.place.block < 0 || !stand_ins[static_cast<size_t>(view.place.block)]) return;
+    compare_pair(
+        who, tensor,
+        make_view(view, stand_ins[static_cast<size_t>(view.place.block)], view.place.offset));
+  }
+
+  bool is_argument_memory(const at::Tensor& tensor) const {
+    for (const at::Tensor* argument : args_.tensors)
+      if (argument->defined() && tensor.defined() && tensor.nbytes() > 0 &&
+          tensor.is_alias_of(*argument))
+        return true;
+    return false;
+  }
+
+  const Plan& plan_;
+  const Tolerance& tolerance_;
+  const detail::FlatArgs& args_;
+  const at::Tensor* captured_;
+  Shadow& out_;
+};
+
+}  // namespace
+
+Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
+                  const at::Tensor* captured, std::span<const uint64_t> constants) {
+  Shadow out;
+  Plan::StandIns stand_ins = clone_written(plan, call.args, captured);
+  std::vector<at::Tensor> compiled(plan.result_count());
+  SavedGenerators generators(plan.generators());
+  std::string thrown;
+  try {
+    if (plan.run(call.args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
+      out.outcome = Shadow::Outcome::GivenUp;
+  } catch (const std::exception& error) {
+    out.outcome = Shadow::Outcome::GivenUp;
+    out.what = error.what();
+  }
+  generators.restore();
+  std::vector<uint32_t> before = versions(call.args, captured, plan.captured_count());
+  call.run_eager();
+  out.random_disturbed = generators.disturbed();
+  if (out.outcome == Shadow::Outcome::GivenUp) return out;
+  Check check(plan, tolerance, call.args, captured, out);
+  check.results(call.result_tensors(), compiled);
+  check.written(stand_ins);
+  check.unwritten(before);
+  if (!same_words(call.result_words(), constants) && out.outcome == Shadow::Outcome::Equal) {
+    out.outcome = Shadow::Outcome::Different;
+    out.what =
+        "a number in the result differs from the recorded one; results that change from call to "
+        "call must be tensors";
+  }
+  return out;
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,35 @@
+// The proof: the plan runs on copies of what it changes, eager on the real arguments, and the two
+// are compared.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "graft/detail/core.h"
+#include "runtime/plan/plan.h"
+#include "runtime/proof/compare.h"
+
+namespace graft::runtime {
+
+struct Shadow {
+  enum class Outcome : uint8_t {
+    Equal,
+    Different,  ///< `what` says where, with both values
+    GivenUp,    ///< the plan gave up where eager did not: no proof
+  } outcome = Outcome::Equal;
+  bool bitwise = true;
+  double max_abs = 0;
+  std::string what;
+  bool random_disturbed =
+      false;  ///< another thread drew random numbers meanwhile: a difference proves nothing
+};
+
+/// Runs both; `call` holds eager's result afterwards. What eager throws passes through, and nothing
+/// is proven then.
+Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
+                  const at::Tensor* captured, std::span<const uint64_t> constants);
+
+}  // namespace graft::runtime
