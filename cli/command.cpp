@@ -78,8 +78,8 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();  // a subcommand's verdict
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0
-                                : kUsage;  // CLI11's own codes start at 100; help and version are 0
+    // CLI11's own codes start at 100; help and version are 0.
+    return app.exit(error) == 0 ? 0 : kUsage;
   } catch (const std::exception& error) {
     std::cerr << "graft: " << cli::error_text(error) << '\n';
     return kUsage;

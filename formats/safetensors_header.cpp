@@ -24,8 +24,9 @@ constexpr size_t kMaxRank = 64;
 // Takes the parser's events one by one, so that nothing unexpected is ever stored: a deep nest or a
 // duplicate key ends the parse where it stands. The only shapes it knows:
 //
-//     {"__metadata__": {key: string, ...}, name: {"dtype": string, "shape": [n, ...],
-//     "data_offsets": [n, n]}, ...}
+//     {"__metadata__": {key: string, ...},
+//      name: {"dtype": string, "shape": [n, ...], "data_offsets": [n, n]},
+//      ...}
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderHandler(SafetensorsHeader& header, size_t bytes, const std::string& file)

@@ -87,8 +87,8 @@ void read_caches(Environment& out) {
 }
 
 std::string chosen_huge_pages() {
-  const std::string line =
-      first_line("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
+  // "always [madvise] never"
+  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   const size_t open = line.find('['), close = line.find(']');
   return open == std::string::npos || close == std::string::npos
              ? ""

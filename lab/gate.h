@@ -10,13 +10,14 @@
 namespace graft::lab {
 
 enum class Outcome {
-  Same,        ///< within what the two runs' own noise allows
-  Faster,      ///< certainly
-  Regression,  ///< certainly slower, both by its own time and beside its reference; or its results
-               ///< changed; or it failed
-  Ambiguous,   ///< the interval reaches beyond the threshold, but not wholly
-  Missing,     ///< in the baseline, not in the other run, or skipped there
-  New,         ///< not in the baseline
+  Same,    ///< within what the two runs' own noise allows
+  Faster,  ///< certainly
+  /// Certainly slower, both by its own time and beside its reference; or its results changed; or it
+  /// failed.
+  Regression,
+  Ambiguous,  ///< the interval reaches beyond the threshold, but not wholly
+  Missing,    ///< in the baseline, not in the other run, or skipped there
+  New,        ///< not in the baseline
 };
 const char* to_string(Outcome outcome);
 
@@ -26,8 +27,9 @@ struct GateRow {
   double before_ms = 0, after_ms = 0;  ///< medians
   Ratio change;                        ///< before / after: below 1, it became slower
   double threshold = 0;                ///< relative change that the two runs' noise alone can make
-  bool relative = false;  ///< both taken as multiples of the run's own reference: what made the
-                          ///< whole machine slower between the runs cancels
+  /// Both taken as multiples of the run's own reference: what made the whole machine slower between
+  /// the runs cancels.
+  bool relative = false;
   size_t fewest_samples = 0;
   std::string why;  ///< for outcomes other than Same and Faster
 };

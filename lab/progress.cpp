@@ -8,8 +8,8 @@ namespace graft::lab {
 namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(100);
-constexpr double kForecastFrom =
-    0.02;  // below this part done, a forecast of the time left is noise
+// Below this part done, a forecast of the time left is noise.
+constexpr double kForecastFrom = 0.02;
 
 }  // namespace
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kResamples = 2000;
-constexpr size_t kExactRanks =
-    20;  // up to this many values a side, the distribution of U is counted out
+// Up to this many values a side, the distribution of U is counted out.
+constexpr size_t kExactRanks = 20;
 
 double quantile_sorted(std::span<const double> sorted, double q) {
   const double at = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
@@ -43,8 +43,8 @@ double exact_at_most(size_t n, size_t m, double u) {
   ways[0][0] = 1;
   for (size_t rank = 1; rank <= n + m; ++rank) {
     for (size_t j = std::min(rank, n); j >= 1; --j) {
-      const size_t gain =
-          rank - j;  // the rank's place above the lowest it could have as the j-th chosen
+      // The rank's place above the lowest it could have as the j-th chosen.
+      const size_t gain = rank - j;
       for (size_t v = n * m + 1; v-- > gain;) ways[j][v] += ways[j - 1][v - gain];
     }
   }
@@ -155,8 +155,8 @@ RankTest mann_whitney(std::span<const double> a, std::span<const double> b) {
   }
   const double variance = n * m / 12 * (total + 1 - tie_term / (total * (total - 1)));
   if (variance <= 0) return test;  // every value is the same
-  const double distance =
-      std::max(0.0, std::abs(test.u - n * m / 2) - 0.5);  // continuity correction
+  // Continuity correction.
+  const double distance = std::max(0.0, std::abs(test.u - n * m / 2) - 0.5);
   test.p = std::erfc(distance / std::sqrt(2 * variance));
   return test;
 }

@@ -48,8 +48,8 @@ Summary summarise(std::span<const double> x);
 
 struct RankTest {
   double u = 0;  ///< pairs (a, b) with a > b; ties count half
-  double p =
-      1;  ///< two-sided: the chance of a split as uneven as this if a and b had one distribution
+  /// two-sided: the chance of a split as uneven as this if a and b had one distribution
+  double p = 1;
 };
 /// Mann-Whitney. Exact for small samples without ties, else the normal approximation with tie
 /// correction.

@@ -19,14 +19,16 @@ struct TimedVariant {
 struct MeasureOptions {
   double min_time = 1.0;  ///< seconds of samples for each variant, on average over the variants
   double max_time = 0;    ///< seconds for the same, at most, while `precision` is not reached
-  double precision = 0;   ///< wanted half-width of the 95 % interval of each ratio to the first
-                          ///< variant (of the median, if it is alone); 0: min_time is enough
-  int min_samples = 10;   ///< of each variant, even if that takes longer
+  /// Wanted half-width of the 95 % interval of each ratio to the first variant (of the median, if
+  /// it is alone); 0: min_time is enough.
+  double precision = 0;
+  int min_samples = 10;  ///< of each variant, even if that takes longer
   int max_samples = 1000;
   int warmup = -1;  ///< untimed calls of each variant before the first sample; -1: until steady
   double max_warmup_time = 1.0;  ///< seconds of waiting for a variant's steady state
-  double min_sample_us = 50;  ///< a sample of a quicker function is a batch of calls, a longer one
-                              ///< where max_samples of this length would not fill min_time
+  /// A sample of a quicker function is a batch of calls, a longer one where max_samples of this
+  /// length would not fill min_time.
+  double min_sample_us = 50;
   /// Called between samples with the part done (0 to 1) and the variant's name; may be empty.
   std::function<void(double, const std::string&)> progress = {};
   Device* device = nullptr;  ///< that the variants run on; null: the processor

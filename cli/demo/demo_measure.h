@@ -24,8 +24,8 @@ namespace graft::cli {
 struct ModelRow {
   int64_t batch = 0, length = 0;
   workloads::minilm::Attention baseline{};  ///< eager's faster attention at this shape
-  lab::Samples eager, pooled,
-      compiled;        ///< pooled: eager under graft::PoolGuard; compiled: likewise
+  /// pooled: eager under graft::PoolGuard; compiled: likewise
+  lab::Samples eager, pooled, compiled;
   lab::Samples alone;  ///< compiled again, with nothing in turns that leaves it cold caches
   lab::Samples tuned;  ///< compiled with Mode::MaxAutotune
   lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled

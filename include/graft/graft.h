@@ -1,8 +1,9 @@
 // Graft: torch.compile for LibTorch programs, in C++.
 //
-//     auto rope = graft::compile(apply_rope);          // any callable on tensors, containers of
-//     tensors, scalars auto [q2, k2] = rope(q, k, cos, sin);            // call 1: eager, recorded;
-//     later calls: compiled once proven std::cout << rope.report();
+//     auto rope = graft::compile(apply_rope);  // any callable on tensors, containers, scalars
+//     auto [q2, k2] = rope(q, k, cos, sin);    // first call: eager, recorded
+//     auto [q3, k3] = rope(q, k, cos, sin);    // later calls: compiled, once proven
+//     std::cout << rope.report();              // what was compiled, what was not, and why
 //
 // Contract, as jax.jit's: control flow inside the function may depend on shapes, dtypes and scalar
 // arguments, not on tensor data. Reading data (`item()`) is seen and reported as a graph break; the

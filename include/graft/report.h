@@ -39,10 +39,10 @@ struct Report {
   int64_t plan_hits = 0;  ///< calls served by compiled code
   int64_t breaks = 0;
   int64_t kernels = 0;  ///< kernels in the newest plan
-  int64_t kernels_compiled =
-      0;  ///< of all plans of this function, compiled rather than found in the process's cache
-  double record_ms =
-      0;  ///< overhead of recording and planning the newest plan beyond its eager run
+  /// Of all plans of this function, compiled rather than found in the process's cache.
+  int64_t kernels_compiled = 0;
+  /// Overhead of recording and planning the newest plan beyond its eager run.
+  double record_ms = 0;
   double compile_ms = 0;  ///< time in code generation, newest plan
   double eager_us = 0;    ///< medians of the race; 0 before it
   double compiled_us = 0;

@@ -25,8 +25,8 @@ using Tensors = std::vector<at::Tensor>;
 /// One way to compute a region on its inputs.
 struct Call {
   std::function<void()> run;  ///< what is timed: results are made and dropped
-  std::function<Tensors()>
-      outputs;  ///< the same call, its tensors flattened in order, for comparison
+  /// The same call, its tensors flattened in order, for comparison.
+  std::function<Tensors()> outputs;
   explicit operator bool() const { return static_cast<bool>(run); }
 };
 
@@ -42,8 +42,8 @@ struct Instance {
   Call hand;  ///< hand-written C++ as the physical reference; empty where there is none
   /// More implementations by name: ATen's fused operator, another library's.
   std::vector<std::pair<std::string, Call>> others;
-  std::function<Tensors()>
-      fp64;  ///< eager on the inputs in double: the reference for a reduction's error
+  /// Eager on the inputs in double: the reference for a reduction's error.
+  std::function<Tensors()> fp64;
   int64_t input_bytes = 0;
   double flops = 0, samples = 0, tokens = 0;  ///< of a call, where they mean something
 };

@@ -9,11 +9,11 @@
 namespace graft::lab {
 
 struct Comparison {
-  bool same_form =
-      true;  ///< as many tensors, of equal dtypes and sizes; if not, the rest says nothing
+  /// As many tensors, of equal dtypes and sizes; if not, the rest says nothing.
+  bool same_form = true;
   bool bitwise = true;  ///< equal bits everywhere, all NaNs counted equal; -0 and +0 differ
-  double max_abs_diff =
-      0;  ///< over values finite on both sides; infinity where only one is finite or a NaN
+  /// Over values finite on both sides; infinity where only one is finite or a NaN.
+  double max_abs_diff = 0;
   std::string text() const;  ///< "bitwise", "max 1.2e-07", "different form"
 };
 Comparison compare(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b);

@@ -38,10 +38,11 @@ struct ProfileEvent {
   int64_t thread = 1;
 
   // Filled by nest().
-  std::string range = {};  ///< names of the ranges around it, outermost first: "forward/attention";
-                           ///< a range counts itself; "" is the whole call
-  double self_us = 0;      ///< duration without the events inside
-  int64_t parent = -1;     ///< index of the event around it; -1: none
+  /// Names of the ranges around it, outermost first: "forward/attention"; a range counts itself; ""
+  /// is the whole call.
+  std::string range = {};
+  double self_us = 0;   ///< duration without the events inside
+  int64_t parent = -1;  ///< index of the event around it; -1: none
 };
 
 struct Profile {

@@ -58,8 +58,8 @@ void set_groups(std::vector<GroupShape> groups, int64_t tokens, uint64_t seed, G
 
 GptqScenario qwen_scenario(const GptqChoice& choice) {
   const int64_t shrink = choice.small ? 32 : 1;
-  const int64_t hidden = 2048 / shrink, kv = 256 / shrink,
-                ffn = choice.small ? 96 : 11008;  // 11008 / 32 is no multiple of a group
+  const int64_t hidden = 2048 / shrink, kv = 256 / shrink;
+  const int64_t ffn = choice.small ? 96 : 11008;  // 11008 / 32 is no multiple of a group
   const int64_t layers = choice.layers, tokens = choice.tokens;
   std::vector<GroupShape> groups;
   for (int64_t i = 0; i < layers; ++i) {

@@ -34,14 +34,16 @@ struct LayerTimes {
 };
 
 struct LayerResult {
-  at::Tensor codes;        ///< [rows, columns], int8 (signed) if symmetric, else uint8: 0..2^bits-1
-  at::Tensor scale;        ///< fp32 [rows, groups]
-  at::Tensor zero;         ///< int32 [rows, groups]; 0 if symmetric
-  at::Tensor group_index;  ///< int32 [columns], each column's group; undefined unless act_order and
-                           ///< group > 0 (otherwise it is column / group, or 0)
-  at::Tensor weight;       ///< fp32 [rows, columns]: (codes - zero) * scale, bit for bit
-  double loss = 0;  ///< half the sum of quantize_block's losses: the squared error of the layer's
-                    ///< outputs, a calibration token, plus the dampening's penalty
+  at::Tensor codes;  ///< [rows, columns], int8 (signed) if symmetric, else uint8: 0..2^bits-1
+  at::Tensor scale;  ///< fp32 [rows, groups]
+  at::Tensor zero;   ///< int32 [rows, groups]; 0 if symmetric
+  /// int32 [columns], each column's group; undefined unless act_order and group > 0 (otherwise it
+  /// is column / group, or 0)
+  at::Tensor group_index;
+  at::Tensor weight;  ///< fp32 [rows, columns]: (codes - zero) * scale, bit for bit
+  /// Half the sum of quantize_block's losses: the squared error of the layer's outputs, a
+  /// calibration token, plus the dampening's penalty.
+  double loss = 0;
   int64_t dead_columns = 0;  ///< inputs that were always 0; their weights are 0
   double dampening = 0;      ///< the one that was needed
   LayerTimes times;

@@ -79,8 +79,8 @@ MemoryNeed memory_need(const Architecture& model, const CalibrationSize& calibra
     // values and losses.
     out.work = std::max(out.work, 4 * square * kFloat + 5 * elements * kFloat);
   }
-  const int64_t batch =
-      std::min(calibration.tokens, std::max(kBatchTokens, calibration.longest));  // tokens
+  // In tokens.
+  const int64_t batch = std::min(calibration.tokens, std::max(kBatchTokens, calibration.longest));
   out.activations = calibration.tokens * (model.hidden * kFloat + kIds);
   out.forward = batch *
                 (3 * model.intermediate + 8 * model.hidden + calibration.longest * model.heads) *

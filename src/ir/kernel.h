@@ -62,16 +62,16 @@ struct Scratch {
 
 struct Kernel {
   std::vector<Variable> vars;
-  std::vector<int>
-      range;  ///< Range variables, outermost first. Empty: the one top-level Vector loop of
-              ///< `body` is the range, handed out in elements, or there is one iteration
+  /// Range variables, outermost first. Empty: the one top-level Vector loop of `body` is the range,
+  /// handed out in elements, or there is one iteration.
+  std::vector<int> range;
   std::vector<TreeNode> body;
   std::vector<Placed> placed;
   std::vector<Scratch> scratch;
   int64_t scratch_bytes = 0;
   std::string name;  ///< from its operators: "mul_neg_add"
-  int64_t grain =
-      1;  ///< range iterations (elements, if the range is a Vector loop) a task gets at least
+  /// Range iterations (elements, if the range is a Vector loop) a task gets at least.
+  int64_t grain = 1;
 };
 
 using Step = std::variant<Kernel, Extern, Abort>;
@@ -81,8 +81,8 @@ struct Schedule {
   std::vector<Storage> storages;
   std::vector<Step> steps;
   std::vector<Result> results;
-  std::vector<int64_t>
-      arena_offset;  ///< a storage: byte offset in the plan's arena, or -1 (not in the arena)
+  /// A storage: byte offset in the plan's arena, or -1 (not in the arena).
+  std::vector<int64_t> arena_offset;
   int64_t arena_bytes = 0;
 };
 

@@ -30,10 +30,10 @@ enum class Role : uint8_t {
 struct Storage {
   Role role = Role::Temporary;
   int64_t bytes = 0;  ///< from its base; for Argument and Captured the bytes its tensors reach
-  int source =
-      -1;  ///< Argument: index of the first tensor argument in it; Captured: index of the capture
-  bool made_by_extern =
-      false;  ///< its memory comes from the extern call that makes it, not from the plan
+  /// Argument: index of the first tensor argument in it; Captured: index of the capture.
+  int source = -1;
+  /// Its memory comes from the extern call that makes it, not from the plan.
+  bool made_by_extern = false;
 };
 
 /// Part of an address that comes from data: value(index) * stride.
@@ -64,20 +64,20 @@ inline bool finds_place(ReduceOp op) {
 /// axes in statement order.
 struct Reduction {
   ReduceOp op;
-  ScalarType
-      type;  ///< of the accumulated value: Double for floating sums and products; Long for indices
+  /// Of the accumulated value: Double for floating sums and products; Long for indices.
+  ScalarType type;
   NodeId input;            ///< what is accumulated (of type `type`, except ArgMax/ArgMin: any)
   std::vector<bool> axes;  ///< one an axis
   bool scan = false;       ///< store at every step along the one reduced axis (cumsum), not once
 };
 
 struct Statement {
-  std::vector<int64_t>
-      axes;  ///< extents, each >= 1 (a statement with an empty axis is never built)
+  /// extents, each >= 1 (a statement with an empty axis is never built)
+  std::vector<int64_t> axes;
   Access store;
   std::vector<Access> loads;
-  std::vector<uint64_t>
-      scalars;  ///< bits as Const's payload: slots that do not belong to the structure
+  /// Bits as Const's payload: slots that do not belong to the structure.
+  std::vector<uint64_t> scalars;
   Expr expr;
   NodeId value = -1;  ///< what is stored; of type store.dtype
   NodeId guard = -1;  ///< Bool: store only where true (no reduction then)
@@ -123,9 +123,9 @@ struct Extern {
   };
   std::vector<Slot> slots;  ///< one an argument of the schema
   std::vector<View> inputs;
-  std::vector<View> outputs;  ///< tensors it returns, flattened; a storage that is made_by_extern
-                              ///< is bound from here
-  std::vector<int> written;   ///< storages it writes (new ones and mutated inputs)
+  /// Tensors it returns, flattened; a storage that is made_by_extern is bound from here.
+  std::vector<View> outputs;
+  std::vector<int> written;  ///< storages it writes (new ones and mutated inputs)
   int record = -1;
 };
 

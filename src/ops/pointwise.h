@@ -39,11 +39,13 @@ enum class Domain : uint8_t {
 };
 
 enum class Exactness : uint8_t {
-  Bits,   ///< eager's bits, whatever the layout
-  Body,   ///< the bits of ATen's vectorised loop; its scalar tails (and strided loops) call another
-          ///< function, or round differently, by about one unit in the last place
-  Close,  ///< eager calls another library (oneDNN) with a polynomial of its own: no further from
-          ///< the exact value than eager
+  Bits,  ///< eager's bits, whatever the layout
+  /// The bits of ATen's vectorised loop; its scalar tails (and strided loops) call another
+  /// function, or round differently, by about one unit in the last place.
+  Body,
+  /// Eager calls another library (oneDNN) with a polynomial of its own: no further from the exact
+  /// value than eager.
+  Close,
 };
 
 /// Operands and arguments of one recorded call, for its row's formula.
@@ -126,9 +128,9 @@ struct PointwiseRow {
   Formula formula;
   Domain domain;
   Exactness exactness;
-  std::string_view what;     ///< the formula, for the documentation
-  Formula raises = nullptr;  ///< gives a Bool: where eager throws (integer division by zero); an
-                             ///< empty Value = nowhere
+  std::string_view what;  ///< the formula, for the documentation
+  /// Gives a Bool: where eager throws (integer division by zero); an empty Value = nowhere.
+  Formula raises = nullptr;
   unsigned promoted = ~0u;   ///< bit k: operand k takes part in promotion
   Formula second = nullptr;  ///< the second result's formula
 };
@@ -148,8 +150,8 @@ ir::Value vector_erf(ir::Value x);  ///< what ATen's float kernels use inside ot
 ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
 bool kernels_have_fma();  ///< false: ATen runs its baseline kernels (ATEN_CPU_CAPABILITY)
-ir::Value contracted(ir::Value a, ir::Value b,
-                     ir::Value c);            ///< a * b + c, fused where ATen's kernels have FMA
+/// a * b + c, fused where ATen's kernels have FMA
+ir::Value contracted(ir::Value a, ir::Value b, ir::Value c);
 ir::Value maximum(ir::Value a, ir::Value b);  ///< NaN if either is; b on ties
 ir::Value minimum(ir::Value a, ir::Value b);
 ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties

@@ -22,8 +22,8 @@ using ir::TreeNode;
 
 namespace {
 
-constexpr int64_t kFewTiles =
-    8;  ///< tiles below which a wrapped vector loop is cut into more of them
+/// Tiles below which a wrapped vector loop is cut into more of them.
+constexpr int64_t kFewTiles = 8;
 constexpr double kTaskNanoseconds = 20000;
 
 bool is_range(const Kernel& kernel, int var) {

@@ -16,11 +16,12 @@
 namespace graft::passes {
 
 enum class Relation : uint8_t {
-  Disjoint,   ///< never touch a common element
-  Covered,    ///< every element the access touches was written by the store, at the point in `map`
-  Partial,    ///< only a range of the access's axis `axis` (border at `at`) is covered
-  NeedSplit,  ///< the access's axis `axis` runs over several digits: split it into (extent / at,
-              ///< at) and ask again
+  Disjoint,  ///< never touch a common element
+  Covered,   ///< every element the access touches was written by the store, at the point in `map`
+  Partial,   ///< only a range of the access's axis `axis` (border at `at`) is covered
+  /// The access's axis `axis` runs over several digits: split it into (extent / at, at) and ask
+  /// again.
+  NeedSplit,
   Unknown,
 };
 

@@ -37,8 +37,8 @@ std::optional<size_t> slowest_axis(const Statement& s) {
   return slowest;
 }
 
-constexpr size_t kLookBack = 128;  ///< groups that a statement may join: long programs take long
-                                   ///< enough
+/// Groups that a statement may join: long programs take long enough.
+constexpr size_t kLookBack = 128;
 
 class Grouper {
  public:

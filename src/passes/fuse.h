@@ -2,10 +2,13 @@
 // buffer run as one kernel, tile by tile (docs/architecture.md). Pointwise chains, residual +
 // RMSNorm and softmax are all this rule.
 //
-//     [a:4096,b:2048] %9[a*2048+b] f32 = ...                      kernel v0:4096
-//     [a:4096,b:2048] %8[a] f32 = ...  reduced = sum{b} %9[…]  →      vector v1:2048   %9 = …,
-//     reduced = sum %9 [a:4096,b:2048] %2[a*2048+b] = %9[…] * %8[a]                    vector
-//     v2:2048   %2 = %9 * %8
+//     [a:4096,b:2048] %9[a*2048+b] f32 = …
+//     [a:4096,b:2048] %8[a] f32 = …  reduced = sum{b} %9[a*2048+b]
+//     [a:4096,b:2048] %2[a*2048+b] f32 = (%9[a*2048+b] * %8[a])
+// becomes
+//     kernel v0:4096
+//       vector v1:2048   %9 = …, reduced = sum %9
+//       vector v2:2048   %2 = %9 * %8
 #pragma once
 
 #include <string>

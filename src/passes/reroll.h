@@ -1,10 +1,15 @@
 // Reroll: finds the loop that a program was unrolled from. A run of statement groups of one
 // structure, whose offsets, extents and index constants advance by constants, becomes a Repeat.
 //
-//     [a:4096] %1[a*128] f32 = …                        repeat 127
-//     [a:4096,b:127] %2[a*128+b+1] f32 = …  %1[…]  →      [a:127,b:4096] %1[a+b*128] f32 = …
-//     [a:4096] %1[a*128+1] f32 = …                        [a:127,b:4096,c:127-a] %2[a+b*128+c+1] =
-//     … [a:4096,b:126] %2[a*128+b+2] f32 = … …
+//     [a:4096] %1[a*128] f32 = …
+//     [a:4096,b:127] %2[a*128+b+1] f32 = …  %1[…]
+//     [a:4096] %1[a*128+1] f32 = …
+//     [a:4096,b:126] %2[a*128+b+2] f32 = …  %1[…]
+//     …
+// becomes
+//     repeat 127
+//       [a:127,b:4096] %1[a+b*128] f32 = …
+//       [a:127,b:4096,c:127-a] %2[a+b*128+c+1] f32 = …  %1[…]
 //
 // A temporary that each step makes anew becomes one storage for all of them. One that the next step
 // reads too is carried: the last step's storage stands for all.

@@ -11,8 +11,9 @@ ir::Program simplify(ir::Program program);
 /// Numerics::Fast only: drops the rounding of bf16 and fp16 values that stay inside one statement,
 /// and computes exp inline.
 ///
-///     bf16((f32(bf16((f32(%0[a]) * f32(%1[a])))) + f32(%2[a])))  becomes  bf16(((f32(%0[a]) *
-///     f32(%1[a])) + f32(%2[a])))
+///     bf16((f32(bf16((f32(%0[a]) * f32(%1[a])))) + f32(%2[a])))
+/// becomes
+///     bf16(((f32(%0[a]) * f32(%1[a])) + f32(%2[a])))
 ir::Program keep_wide(ir::Program program);
 
 }  // namespace graft::passes

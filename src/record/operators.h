@@ -40,13 +40,13 @@ struct OperatorFacts {
   bool autocasts = false;       ///< under autocast, a cast of its inputs and then itself
   bool uninitialized = false;   ///< returns memory with no defined content
   bool changes_layout = false;  ///< changes the layout of `self` itself
-  bool strided_view =
-      false;  ///< as_strided and its kin: `storage_offset` counts from the storage's start
+  /// as_strided and its kin: `storage_offset` counts from the storage's start
+  bool strided_view = false;
   bool reads_data = false;                  ///< brings data to the host
   bool shapes_by_data = false;              ///< the sizes of its result depend on data
   bool integer_indices_keep_shape = false;  ///< … but not if all its indices are integers
-  bool trains_statistics =
-      false;  ///< writes running_mean and running_var (3, 4) when `training` (5) is set
+  /// Writes running_mean and running_var (3, 4) when `training` (5) is set.
+  bool trains_statistics = false;
   std::vector<ArgumentFacts> arguments;
   std::vector<Operand::Kind> returns;
 };

@@ -107,19 +107,19 @@ class Recorder {
   const Allocations& allocations_;
   Trace trace_;
   Storages storages_;
-  std::vector<int>
-      older_;  ///< one a tensor of the trace: the one described before it in the same storage
+  /// One a tensor of the trace: the one described before it in the same storage.
+  std::vector<int> older_;
   PointerMap<Known> known_;
   std::vector<Held> args_before_;
   std::vector<Held> captured_before_;
   std::vector<at::Tensor> aliases_;  ///< over arguments' memory, from no recorded operator
 
-  const at::RecordFunction* leaf_ =
-      nullptr;  ///< the operator under way; what runs inside it is not seen
+  /// The operator under way; what runs inside it is not seen.
+  const at::RecordFunction* leaf_ = nullptr;
   const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
   at::native::ResultTypeState dtypes_;    ///< of `leaf_`'s inputs so far
-  std::vector<std::pair<const c10::TensorImpl*, int>>
-      written_objects_;    ///< arguments and captures `leaf_` writes
+  /// Arguments and captures `leaf_` writes.
+  std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
   int exceptions_ = 0;     ///< in flight when `leaf_` began
   bool parallel_ = false;  ///< the run itself is part of a parallel region
 };

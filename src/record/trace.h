@@ -17,12 +17,12 @@ namespace graft::record {
 /// have elements; offsets count from there.
 struct StorageInfo {
   enum class Origin : uint8_t { Argument, Captured, Made } origin = Origin::Made;
-  int first = -1;  ///< Argument: first tensor argument in it, with elements if any has; Captured:
-                   ///< likewise a capture
+  /// Argument: first tensor argument in it, with elements if any has; Captured: likewise a capture.
+  int first = -1;
   int64_t bytes = 0;
   int maker = -1;  ///< Made: index of the operator that allocated it
-  bool escapes =
-      false;  ///< Made: reachable from the result (or still alive elsewhere) after the run
+  /// Made: reachable from the result (or still alive elsewhere) after the run.
+  bool escapes = false;
 };
 
 /// A tensor as an operator saw it (layout at the start of the operator for inputs, at its end for
@@ -45,8 +45,8 @@ struct Operand {
     TensorList,
     OptionalTensorList
   } kind = Kind::Constant;
-  c10::IValue
-      constant;  ///< Kind::Constant: numbers, lists of numbers, strings, devices, None, generators
+  /// Kind::Constant: numbers, lists of numbers, strings, devices, None, generators.
+  c10::IValue constant;
   std::vector<int> tensors;  ///< indices into Trace::tensors; -1 = None
 };
 
@@ -54,8 +54,8 @@ struct OperatorRecord {
   c10::OperatorHandle op;
   std::vector<Operand> inputs;   ///< one an argument of the schema
   std::vector<Operand> outputs;  ///< one a return
-  c10::ScalarType common_dtype =
-      c10::ScalarType::Undefined;  ///< ATen's result_type of its tensor and Scalar inputs
+  /// ATen's result_type of its tensor and Scalar inputs.
+  c10::ScalarType common_dtype = c10::ScalarType::Undefined;
   std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
 };
 
@@ -76,11 +76,11 @@ struct Trace {
   std::vector<at::Tensor> captured;   ///< tensors that were neither arguments nor made in the run
   std::vector<int> captured_tensors;  ///< index into tensors, one a capture
   std::vector<ResultInfo> results;
-  std::vector<int>
-      bumped;  ///< arguments whose version counter the run raised (one a distinct counter)
+  /// Arguments whose version counter the run raised (one a distinct counter).
+  std::vector<int> bumped;
   std::vector<int> bumped_captured;
-  std::optional<std::string>
-      broken;  ///< why the function must stay eager: operator, cause, next step
+  /// Why the function must stay eager: operator, cause, next step.
+  std::optional<std::string> broken;
 };
 
 /// Runs `fn` and watches it on this thread. `args` are the caller's tensor arguments, in order;

@@ -45,8 +45,8 @@ struct Step {
   std::vector<Operand> operands = {};  ///< one an argument of the schema
   std::vector<int> results = {};       ///< numbers of the values it gives
   bool inexact = false;                ///< Graft does not promise eager's bits for it
-  std::vector<int> stands_for =
-      {};  ///< for each result, the operand value that can take its place, or -1
+  /// For each result, the operand value that can take its place, or -1.
+  std::vector<int> stands_for = {};
 };
 
 struct Program {

@@ -63,8 +63,8 @@ TEST(Interpreter, FloatingEdges) {
 
 TEST(Interpreter, CastsAreC10s) {
   auto cast = [](float value, ScalarType to) { return convert(to_bits(value), at::kFloat, to); };
-  EXPECT_EQ(cast(1.00390625f, at::kBFloat16),
-            to_bits(c10::BFloat16(1.00390625f)));  // a tie, to even
+  // A tie, to even.
+  EXPECT_EQ(cast(1.00390625f, at::kBFloat16), to_bits(c10::BFloat16(1.00390625f)));
   EXPECT_EQ(cast(65520.0f, at::kHalf), to_bits(c10::Half(65520.0f)));
   EXPECT_EQ(from_bits<int32_t>(cast(-2.9f, at::kInt)), -2);
   EXPECT_EQ(from_bits<uint8_t>(cast(-1.0f, at::kByte)), 255);

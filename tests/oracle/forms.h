@@ -17,10 +17,10 @@ namespace graft::test {
 /// An overload with everything but its tensors.
 struct Form {
   c10::OperatorHandle op;
-  std::vector<c10::IValue> constants =
-      {};  ///< one an argument of the schema; ignored where a tensor goes
-  std::vector<int> tensor_at =
-      {};            ///< schema arguments that are filled with tensors, in order; out= ones last
+  /// One an argument of the schema; ignored where a tensor goes.
+  std::vector<c10::IValue> constants = {};
+  /// Schema arguments that are filled with tensors, in order; out= ones last.
+  std::vector<int> tensor_at = {};
   int operands = 0;  ///< how many of those are operands
   bool in_place = false;
   bool out = false;

@@ -15,8 +15,8 @@ inline constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf,
 
 struct PointwiseCase {
   std::vector<int64_t> sizes = {65};
-  std::vector<Layout> layouts =
-      {};  ///< one an operand; the last one counts for those that are missing. Empty: contiguous
+  /// One an operand; the last one counts for those that are missing. Empty: contiguous.
+  std::vector<Layout> layouts = {};
   Layout out_layout = Layout::Contiguous;
   std::optional<at::ScalarType> other = {};      ///< of operands from the second on
   std::optional<at::ScalarType> out_dtype = {};  ///< of out= tensors; otherwise eager's own

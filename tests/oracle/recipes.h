@@ -34,8 +34,8 @@ inline Input mask(std::vector<int64_t> sizes) {
 }
 
 struct Recipe {
-  std::string
-      label;  ///< "aten::sum dim=-1"; begins with the row that must be seen, fused or as a view
+  /// "aten::sum dim=-1"; begins with the row that must be seen, fused or as a view.
+  std::string label;
   std::vector<Input> inputs;
   Function f;
   enum class Types : uint8_t { All, Floating, Numbers } types = Types::All;

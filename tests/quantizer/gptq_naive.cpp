@@ -109,8 +109,8 @@ NaiveLayer naive_layer(Matrix w, Matrix h, const Settings& s,
   const double steps = std::pow(2, s.bits) - 1, half = std::pow(2, s.bits - 1);
   for (int begin = 0; begin < n; begin += static_cast<int>(s.block)) {
     const int end = std::min(n, begin + static_cast<int>(s.block));
-    const Matrix at_start = w;  // the reference looks for scales in what no step of the block has
-                                // changed yet
+    // The reference looks for scales in what no step of the block has changed yet.
+    const Matrix at_start = w;
     Matrix errors(rows, std::vector<double>(end - begin));
     for (int c = begin; c < end; ++c) {
       const int group = c / width;

@@ -37,8 +37,8 @@ std::string difference(const at::Tensor& actual, const at::Tensor& expected);
 /// finite.
 struct Error {
   double most = 0, sum = 0;
-  bool odd =
-      false;  ///< one of them is finite where the other is not, or NaN where the other is not
+  /// One of them is finite where the other is not, or NaN where the other is not.
+  bool odd = false;
 };
 Error error_of(const at::Tensor& actual, const at::Tensor& reference);
 

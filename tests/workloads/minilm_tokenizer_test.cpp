@@ -56,8 +56,8 @@ TEST_F(MiniLMTokenizerTest, TakesTheLongestPieces) {
       make("[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##aff\n##able\n##a\nunaff\n,\n");
   EXPECT_EQ(tokenizer.encode("Unaffable, UNA"), (Ids{2, 8, 6, 9, 4, 7, 3}));
   EXPECT_EQ(tokenizer.encode("unx"), (Ids{2, 1, 3}));  // a gap makes the whole word unknown
-  EXPECT_EQ(tokenizer.encode("[MASK]"),
-            (Ids{2, 1, 3}));  // a special token that this vocabulary lacks
+  // A special token that this vocabulary lacks.
+  EXPECT_EQ(tokenizer.encode("[MASK]"), (Ids{2, 1, 3}));
   EXPECT_EQ(tokenizer.encode("un\xff\xc0\xaf\xed\xa0\x80"
                              "aff"),
             (Ids{2, 8, 3}));  // what is not UTF-8 is dropped

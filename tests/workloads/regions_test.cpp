@@ -22,9 +22,8 @@ const Options kSmall{.seed = 1, .small = true};
 const std::map<std::string, std::vector<double>> kHandTolerance{
     {"rope_f32", {0, 0}},
     {"rope_bf16", {0, 0}},
-    {"rmsnorm_bf16",
-     {0, 1.0 / 128}},  // the sum of squares in another order can move a rounding to bf16
-    {"swiglu_bf16", {1.0 / 128}},  // so can an exp that differs by 1 ulp of fp32
+    {"rmsnorm_bf16", {0, 1.0 / 128}},  // a sum in another order can move a rounding to bf16
+    {"swiglu_bf16", {1.0 / 128}},      // so can an exp that differs by 1 ulp of fp32
     {"swiglu_f32", {1e-6}},
     {"softmax_f32", {2e-6}},
     {"gptq_block", {0, 0, 0}},
@@ -42,9 +41,10 @@ TEST_P(Region, EagerRunsAndIsRepeatable) {
   a.eager.run();
   const Tensors outputs = a.eager.outputs();
   ASSERT_FALSE(outputs.empty());
-  EXPECT_TRUE(
-      lab::compare(outputs, a.eager.outputs()).bitwise);  // the region changes none of its inputs
-  EXPECT_TRUE(lab::compare(outputs, b.eager.outputs()).bitwise);  // one seed, one set of inputs
+  // the region changes none of its inputs
+  EXPECT_TRUE(lab::compare(outputs, a.eager.outputs()).bitwise);
+  // one seed, one set of inputs
+  EXPECT_TRUE(lab::compare(outputs, b.eager.outputs()).bitwise);
   EXPECT_FALSE(lab::compare(outputs, instance({.seed = 2, .small = true}).eager.outputs()).bitwise);
   for (const at::Tensor& t : outputs) EXPECT_TRUE(t.isfinite().all().item<bool>());
 }

@@ -14,12 +14,14 @@
 namespace graft::workloads::hand {
 
 // The calls' `outputs` are the same tensors each time, overwritten by the next run.
-Call rope(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
-          const at::Tensor& sin);  // fp32 or bf16
+
+// fp32 or bf16
+Call rope(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, const at::Tensor& sin);
 Call rmsnorm_residual(const at::Tensor& x, const at::Tensor& r, const at::Tensor& w);  // bf16
 Call swiglu(const at::Tensor& gate, const at::Tensor& up);            // fp32 or bf16
 Call softmax_mask(const at::Tensor& scores, const at::Tensor& mask);  // fp32
+// fp32
 Call gptq_block(const at::Tensor& weights, const at::Tensor& Hinv, const at::Tensor& scale,
-                const at::Tensor& zero);  // fp32
+                const at::Tensor& zero);
 
 }  // namespace graft::workloads::hand

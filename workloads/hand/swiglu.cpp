@@ -10,8 +10,8 @@
 namespace graft::workloads::hand {
 namespace {
 
-constexpr int64_t kChunk =
-    4096;  // elements a parallel task takes at once; keeps streamed stores aligned
+// Elements a parallel task takes at once; keeps streamed stores aligned.
+constexpr int64_t kChunk = 4096;
 
 template <int W>
 GRAFT_HAND_INLINE F<W> silu(const F<W>& x) {

@@ -57,9 +57,9 @@ enum class Attention {
 
 /// Where the compiled parts begin and end.
 enum class Cut {
-  Elementwise,  ///< between the matmuls, which stay eager calls of at::linear: surgical, and bit
-                ///< for bit eager's
-  Blocks,       ///< each with the matmuls that feed it, whose routine is then Graft's to choose
+  /// Between the matmuls, which stay eager calls of at::linear: surgical, and bit for bit eager's.
+  Elementwise,
+  Blocks,  ///< each with the matmuls that feed it, whose routine is then Graft's to choose
 };
 
 /// The functions that MiniLM::encode calls for everything but its views. All are set.

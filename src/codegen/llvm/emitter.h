@@ -48,8 +48,8 @@ class Emitter {
     llvm::AllocaInst* place = nullptr;   ///< ArgMax, ArgMin
     llvm::AllocaInst* blocks = nullptr;  ///< cascade: the sum of finished blocks
     llvm::AllocaInst* lost = nullptr;    ///< and what its additions lost
-    llvm::AllocaInst* nan =
-        nullptr;  ///< Max, Min of floating types: a NaN if one came; `value` passes them over
+    /// Max, Min of floating types: a NaN if one came; `value` passes them over.
+    llvm::AllocaInst* nan = nullptr;
   };
   /// Moves to where values of a loop are emitted, and back.
   class At {
@@ -156,8 +156,8 @@ class Emitter {
   llvm::Value* to_memory(llvm::Value* x, ScalarType type);
 
   // Reductions: reduce.cpp
-  using Best =
-      std::pair<llvm::Value*, llvm::Value*>;  ///< a value and, for ArgMax and ArgMin, its place
+  /// A value and, for ArgMax and ArgMin, its place.
+  using Best = std::pair<llvm::Value*, llvm::Value*>;
   ScalarType accumulated(int p) const;
   llvm::Type* accumulator_type(int p);
   llvm::Constant* identity(int p);

@@ -18,8 +18,8 @@ constexpr int64_t kStripElements = 512;
 
 struct StripStep {
   int statement = -1;  ///< that takes effect here; or only:
-  int keep =
-      -1;  ///< a value that goes to its buffer (for a call of an array routine: its argument)
+  /// A value that goes to its buffer (for a call of an array routine: its argument).
+  int keep = -1;
 };
 struct StripPhase {
   std::vector<StripStep> steps;
@@ -27,10 +27,10 @@ struct StripPhase {
 };
 struct StripPlan {
   std::vector<StripPhase> phases;
-  std::vector<int>
-      ready;  ///< a value: the phase from which on it is in its buffer; -1: it has none
-  std::vector<int>
-      straight;  ///< a call's value: the load whose memory the routine reads itself, or -1
+  /// A value: the phase from which on it is in its buffer; -1: it has none.
+  std::vector<int> ready;
+  /// A call's value: the load whose memory the routine reads itself, or -1.
+  std::vector<int> straight;
 };
 
 /// Empty phases if the loop is better run otherwise: its routines are then called vector by vector.

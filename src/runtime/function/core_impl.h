@@ -84,8 +84,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
 
   // Under runtime_mutex().
   std::shared_ptr<Entry> newest_;
-  std::string
-      outside_;  ///< why calls were not even looked up: unsupported arguments, too many layouts
+  /// Why calls were not even looked up: unsupported arguments, too many layouts.
+  std::string outside_;
   std::atomic<bool> gave_up_{false};
   std::atomic<int> noted_{0};  ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;

@@ -19,8 +19,8 @@ namespace graft::runtime {
 /// What a call with this layout does.
 enum class Tier : uint8_t {
   Recording,  ///< another thread records it: eager
-  Retry,  ///< the first record broke, perhaps on what only a first call does: eager and recorded
-          ///< once more
+  /// The first record broke, perhaps on what only a first call does: eager and recorded once more.
+  Retry,
   Compiling,  ///< eager
   Proving,    ///< shadow run
   Racing,     ///< eager and compiled take turns

@@ -61,8 +61,8 @@ struct ExternStep {
   struct Slot {
     ir::Extern::Slot::Kind kind;
     c10::IValue constant;
-    std::vector<int>
-        views;  ///< into `inputs`; -1: None, or an undefined tensor where the schema wants one
+    /// Into `inputs`; -1: None, or an undefined tensor where the schema wants one.
+    std::vector<int> views;
     bool optional = false;
   };
   struct Output {
@@ -80,8 +80,8 @@ struct Step {
   enum class Kind : uint8_t { Kernel, Extern, Abort } kind;
   int index = -1;  ///< into kernels, externs
   Place flag;      ///< Abort
-  bool visible_before =
-      false;  ///< an earlier step changed the caller's memory or drew random numbers
+  /// An earlier step changed the caller's memory or drew random numbers.
+  bool visible_before = false;
   bool visible_after = false;  ///< likewise, or this one does
   std::vector<int> release;    ///< Extern blocks that no later step and no result needs
 };
@@ -90,8 +90,8 @@ struct ResultSpec {
   enum class Kind : uint8_t { Argument, Captured, Same, Undefined, View } kind;
   int index = -1;  ///< which argument, captured tensor or earlier result
   ViewSpec view;
-  int sibling =
-      -1;  ///< View: an earlier result over the same memory, whose version counter it shares
+  /// View: an earlier result over the same memory, whose version counter it shares.
+  int sibling = -1;
 };
 
 /// Graft's own mistake: what ran is not what was recorded. `visible`: the caller's memory was

@@ -8,8 +8,8 @@
 // with eps the spacing at 1 of the coarsest floating type of the program (a float result of a
 // bfloat16 chain has the chain's error), and
 //
-//     double, float   R = 84, S = 16      1e-5 of the value and 2e-6 of the tensor's largest, in
-//     float half, bfloat16  R = 2,  S = 2       two units in the last place
+//     double, float   R = 84, S = 16   in float: 1e-5 of the value and 2e-6 of the tensor's largest
+//     half, bfloat16  R = 2,  S = 2    two units in the last place
 //
 // slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
 // walk. NaN must meet NaN, infinity the same infinity. Integers and booleans are compared exactly,

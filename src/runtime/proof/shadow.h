@@ -23,8 +23,8 @@ struct Shadow {
   bool bitwise = true;
   double max_abs = 0;
   std::string what;
-  bool random_disturbed =
-      false;  ///< another thread drew random numbers meanwhile: a difference proves nothing
+  /// Another thread drew random numbers meanwhile: a difference proves nothing.
+  bool random_disturbed = false;
 };
 
 /// Runs both; `call` holds eager's result afterwards. What eager throws passes through, and nothing
