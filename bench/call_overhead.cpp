@@ -1,7 +1,7 @@
 // What a call costs beyond its arithmetic: the plan look-up alone, and whole calls of tiny
 // functions.
 //
-//     build/bench/call_overhead            ns a call; eager beside compiled
+//     build/bench/call_overhead            ns per call; eager beside compiled
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,7 @@
 // What another layout costs once its kernels are compiled: recording, passes, look-ups.
 //
-//     build/bench/planning                 ms a layout, for GPTQ's block of 64 to 512 columns;
-//                                          s of a first call, for Adam over 500 to 2000 parameters
+//     build/bench/planning    ms per layout, for GPTQ's block of 64 to 512 columns;
+//                             seconds of a first call, for Adam over 500 to 2000 parameters
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 

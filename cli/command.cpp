@@ -1,4 +1,4 @@
-// The graft command: one file a subcommand.
+// The graft command: one file per subcommand.
 
 #include <graft/workload.h>
 

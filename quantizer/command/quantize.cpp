@@ -54,7 +54,7 @@ struct Arguments {
   int threads = 0;
 };
 
-/// A line a finished layer, with its loss and the time left; on a terminal also where it stands.
+/// A line per finished layer, with its loss and the time left; on a terminal also where it stands.
 class LayerLog {
  public:
   explicit LayerLog(bool terminal) : terminal_(terminal) {}

@@ -1,4 +1,4 @@
-// Eight bytes a step, with a table for each of the eight places ("slicing by 8").
+// Eight bytes per step, with a table for each of the eight places ("slicing by 8").
 #include "quantizer/model/checksum.h"
 
 #include <array>

@@ -11,19 +11,18 @@
 
 namespace graft::codegen {
 
-/// What a kernel gets at launch. `pointers`: one an access in KernelCode::accesses, base of the
-/// storage plus the access's offset. `integers`: sizes and strides in KernelCode::integers' order.
-/// `scalars`: bits, likewise.
+/// What a kernel gets at launch, in the order of its Binding: the address that each access starts
+/// at, sizes and strides, and the bits of scalars.
 struct LaunchArgs {
   char* const* pointers;
   const int64_t* integers;
   const uint64_t* scalars;
 };
-/// Runs range iterations [begin, end). `scratch`: 64-byte aligned, Kernel::scratch_bytes long, of
-/// this thread.
+/// Runs range iterations [begin, end). `scratch`: memory of the calling thread, 64-byte aligned,
+/// Kernel::scratch_bytes long.
 using KernelFn = void (*)(const LaunchArgs* args, char* scratch, int64_t begin, int64_t end);
 
-/// How a kernel's arguments are laid out, and its structure: all that the machine code depends on.
+/// A kernel's launch arguments, and its structure: all that the machine code depends on.
 struct Binding {
   struct Pointer {
     int storage;  ///< never a scratch one
@@ -35,10 +34,10 @@ struct Binding {
   int64_t range_extent = 0;  ///< range iterations in all
   int64_t grain = 1;
   int64_t scratch_bytes = 0;
-  std::string structure;  ///< equal structure, equal code
+  std::string structure;  ///< kernels of equal structure share their code
 };
-/// Deterministic and cheap (microseconds): the same walk over the kernel that code generation
-/// makes.
+/// Deterministic and cheap (microseconds): it makes the same walk over the kernel as code
+/// generation.
 Binding bind(const ir::Kernel& kernel);
 
 struct Compiled {
@@ -61,7 +60,8 @@ class Backend {
 /// it was looked for.
 Backend& host_backend();
 
-/// Compiled kernels of the process by structure. Thread-safe. `compiled` tells whether it was new.
+/// Looks in the process's cache of compiled kernels, by structure, and compiles what is not there.
+/// Thread-safe. `compiled`: whether it was compiled by this call.
 Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, bool& compiled);
 
 /// Lanes of 32 bits in the vectors that ATen's own kernels use on this machine now: 16 (AVX-512), 8

@@ -1,10 +1,10 @@
-// What of a kernel is structure and what is a launch argument: the one walk behind bind() and code
+// Divides a kernel into structure and launch arguments: the one walk behind bind() and code
 // generation.
 //
-// Structural: the tree, every node with its type and constants, which accesses are equal, share a
-// storage or share their strides, and for each access and variable whether the stride is 0, 1, -1
-// or another. A variable of extent 1 is structural too, and strides along it count as 0. All other
-// extents, strides and scratch offsets are integers.
+// Structure is: the loop tree; every node with its type and constants; which accesses are equal,
+// share a storage or share their strides; for each access and variable whether the stride is 0, 1,
+// -1 or another number; and which variables have extent 1 (strides along those count as 0). All
+// other extents, strides and scratch offsets are launch arguments (Binding::integers).
 #pragma once
 
 #include <vector>
@@ -21,15 +21,15 @@ struct Stride {
   bool operator==(const Stride&) const = default;
 };
 
-/// Strides of one or more accesses, one a kernel variable, in elements.
+/// Strides of one or more accesses, one per kernel variable, in elements.
 struct Shape {
   std::vector<int64_t> values;
   std::vector<Stride> strides;
 };
 
-/// The affine part of an access. Equal ones are one.
+/// The affine part of an access. Equal accesses share one entry.
 struct AffineAccess {
-  int storage = -1;  ///< the kernel's own number of the storage, in order of appearance
+  int storage = -1;  ///< storages are numbered in the order in which the kernel names them
   ir::ScalarType dtype = ir::ScalarType::Float;
   int shape = -1;
   int pointer = -1;  ///< into Binding::pointers; -1: in scratch
@@ -52,9 +52,9 @@ struct StatementLayout {
   bool streamed = false;     ///< Placed::streamed
   bool transposed = false;   ///< Placed::transposed
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
-  /// A reduction whose accumulators are one a value of a Vector variable that runs inside its
-  /// reduced loops: integer slot of their byte offset in the scratch block; -1: they live in
-  /// registers.
+  /// For a reduction with one accumulator per value of a Vector variable that runs inside its
+  /// reduced loops: the slot in Binding::integers of the accumulators' byte offset in the scratch
+  /// block. -1: accumulators live in registers.
   int array = -1;
 };
 
@@ -65,8 +65,8 @@ enum class RangeKind : uint8_t {
 };
 
 struct Layout {
-  std::vector<int> extent;     ///< a variable: slot in Binding::integers; -1: its extent is 1
-  std::vector<Stride> growth;  ///< a variable: of its extent, a step of Variable::step
+  std::vector<int> extent;     ///< per variable: slot in Binding::integers; -1: its extent is 1
+  std::vector<Stride> growth;  ///< per variable: Variable::growth
   std::vector<Shape> shapes;
   std::vector<AffineAccess> accesses;
   std::vector<StatementLayout> statements;

@@ -64,14 +64,14 @@ class StatementBuilder {
   /// Loads element [axes] of a view whose sizes are broadcast to the axes (aligned at the last
   /// axis, as ATen's).
   Value load(const View& view);
-  /// Loads through an explicit access (strides one an axis).
+  /// Loads through an explicit access (one stride per axis).
   Value load(Access access);
   Value constant(double value, ScalarType type);
   Value integer(int64_t value, ScalarType type);
   /// A kernel argument rather than part of the structure: for numbers that came with the recorded
   /// call.
   Value scalar(const c10::Scalar& value, ScalarType type);
-  Value axis(int axis);  ///< its index, as Long
+  Value axis(int axis);  ///< the axis's index, as Long
 
   /// Declares the statement's reduction of `input` over `axes`; gives the accumulated value, of
   /// type `accumulate`.

@@ -18,7 +18,7 @@ enum class Op : uint8_t {
 };
 struct OpInfo {
   std::string_view name;
-  int arity;  ///< -1: the routine's
+  int arity;  ///< -1: that of the routine called
   std::string_view text;
 };
 const OpInfo& info(Op op);

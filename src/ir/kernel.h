@@ -9,16 +9,16 @@
 
 namespace graft::ir {
 
-/// A loop of a kernel. `Range` variables are the outermost ones, flattened (last fastest) and
-/// handed out to threads; `Vector` steps by the vector width, its iterations are lanes; `Serial`
-/// runs in order.
-/// `Step` is a Repeat's: it runs in order, its iterations see what earlier ones stored.
+/// How a loop of a kernel runs. `Range` loops are the outermost ones, flattened (the last varies
+/// fastest) and divided among threads. The iterations of a `Vector` loop are lanes. A `Serial` loop
+/// runs in order. A `Step` loop comes from a Repeat: it runs in order, and its iterations see what
+/// earlier ones stored.
 enum class LoopKind : uint8_t { Range, Serial, Vector, Step };
 struct Variable {
   int64_t extent;
   LoopKind kind;
-  int64_t growth = 0;  ///< at value i of the variable `step`, the extent is extent + growth * i
-  int step = -1;       ///< whose loop lies around this one's
+  int64_t growth = 0;  ///< the extent is extent + growth * i at value i of the variable `step`
+  int step = -1;       ///< a variable whose loop encloses this one
 };
 
 /// A statement inside a kernel: axis a of the statement runs with variable axis_var[a]. The
@@ -26,11 +26,10 @@ struct Variable {
 struct Placed {
   Statement statement;
   std::vector<int> axis_var;
-  /// Whole vectors are stored past the cache. They lie at multiples of 64 bytes of memory that
-  /// begins at one.
+  /// Whole vectors are stored past the cache, at addresses that are multiples of 64 bytes.
   bool streamed = false;
-  /// Copies between memory, contiguous along its one inner variable, and scratch by lane: whole
-  /// squares of it are transposed in registers.
+  /// A copy between memory that is contiguous along the one inner variable and scratch that is
+  /// contiguous along lanes: squares of it are transposed in registers.
   bool transposed = false;
 };
 
@@ -39,24 +38,25 @@ struct TreeNode {
   std::unique_ptr<Loop> loop;  ///< either a loop
   int placed = -1;             ///< or Kernel::placed[placed]
 };
-/// Runs `body` in order for each value of the variable. Statements directly in one Vector loop's
-/// body run iteration by iteration together. A reduction is finished (its value stored) when the
-/// outermost loop of its reduced variables ends: its reduced variables are the innermost loops
-/// around it, except that one Vector variable that is not reduced may lie outside or inside of
-/// them. A statement may read what an earlier one in the same iteration stored.
+/// Runs `body` in order for each value of the variable. A statement may read what an earlier one
+/// stored in the same iteration.
+///
+/// The loops over a reduction's reduced variables are the innermost ones around it; one Vector loop
+/// over a variable that is not reduced may lie outside or inside of them. When the outermost of the
+/// reduced loops ends, the reduction's value is stored.
 struct Loop {
   int var;
   std::vector<TreeNode> body;
 };
 
-/// Memory of one tile (one Range iteration): thread-local scratch. Accesses to it have stride 0
-/// along Range variables.
+/// Thread-local memory of one tile (one Range iteration). Accesses to it have stride 0 along Range
+/// variables.
 struct Scratch {
   int storage;     ///< the Temporary it stands for
   int64_t offset;  ///< bytes in the kernel's scratch block, 64-aligned
   int64_t bytes;
-  /// Not 0: holds the lanes of this many vectors side by side. Accesses have stride 1 along the
-  /// Vector variable around the tile, counted from the first of these vectors.
+  /// If not 0: it holds the lanes of this many vectors side by side, and accesses have stride 1
+  /// along the Vector variable around the tile, counted from the first of these vectors.
   int vectors = 0;
 };
 
@@ -70,7 +70,7 @@ struct Kernel {
   std::vector<Scratch> scratch;
   int64_t scratch_bytes = 0;
   std::string name;  ///< from its operators: "mul_neg_add"
-  /// Range iterations (elements, if the range is a Vector loop) a task gets at least.
+  /// The least number of range iterations (elements, if the range is a Vector loop) per task.
   int64_t grain = 1;
 };
 
@@ -81,7 +81,7 @@ struct Schedule {
   std::vector<Storage> storages;
   std::vector<Step> steps;
   std::vector<Result> results;
-  /// A storage: byte offset in the plan's arena, or -1 (not in the arena).
+  /// Per storage: byte offset in the plan's arena; -1: not in the arena.
   std::vector<int64_t> arena_offset;
   int64_t arena_bytes = 0;
 };

@@ -51,7 +51,7 @@ std::string number(double value) {
   return out.str();
 }
 
-/// "-2a" after an extent that shrinks by two a step.
+/// "-2a" after an extent that shrinks by two per step.
 std::string growth_text(int64_t growth, const std::string& step) {
   if (growth == 0) return "";
   std::string text = growth < 0 ? "-" : "+";

@@ -1,10 +1,10 @@
 // The loop program: an eager program as loops over buffers, in the order it ran.
 //
-// Semantics. Items run in order. A Statement is a loop nest over `axes` (in any order that respects
-// its reduction) that stores one scalar a point. Reads see every store of earlier items to the same
-// bytes, through whatever dtype or view. Within a statement no point reads what another point
-// stores. Storages are distinct memory: arguments that overlap are one storage. Everything is a
-// plain number here; code generation turns sizes, strides and offsets into kernel arguments again.
+// Semantics. Items run in order. A Statement is a loop nest over `axes` that stores one scalar per
+// point; the order of points is free, except along a scan. A read sees every store of earlier items
+// to the same bytes, through whatever dtype or view. Within a statement no point reads what another
+// point stores. Two storages never share memory: arguments that overlap are one storage. Sizes,
+// strides and offsets are plain numbers here; code generation turns them into kernel arguments.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -49,7 +49,7 @@ struct Access {
   int storage = -1;
   ScalarType dtype = ScalarType::Float;
   int64_t offset = 0;
-  std::vector<int64_t> strides;  ///< one an axis of the statement; 0 = broadcast; may be negative
+  std::vector<int64_t> strides;  ///< one per axis of the statement; 0 = broadcast; may be negative
   std::vector<Indirect> indirect;
   bool operator==(const Access&) const = default;
 };
@@ -67,30 +67,29 @@ struct Reduction {
   /// Of the accumulated value: Double for floating sums and products; Long for indices.
   ScalarType type;
   NodeId input;            ///< what is accumulated (of type `type`, except ArgMax/ArgMin: any)
-  std::vector<bool> axes;  ///< one an axis
+  std::vector<bool> axes;  ///< one per axis
   bool scan = false;       ///< store at every step along the one reduced axis (cumsum), not once
 };
 
 struct Statement {
-  /// extents, each >= 1 (a statement with an empty axis is never built)
-  std::vector<int64_t> axes;
+  std::vector<int64_t> axes;  ///< extents, each >= 1: a statement without points is never built
   Access store;
   std::vector<Access> loads;
-  /// Bits as Const's payload: slots that do not belong to the structure.
+  /// Numbers that are kernel arguments and no part of the structure; bits as in Const's payload.
   std::vector<uint64_t> scalars;
   Expr expr;
   NodeId value = -1;  ///< what is stored; of type store.dtype
   NodeId guard = -1;  ///< Bool: store only where true (no reduction then)
   std::optional<Reduction> reduction;
   int record = -1;  ///< the recorded operator it came from
-  /// Inside a Repeat, one an axis: at step i, axis a has extent axes[a] + growth[a] * i, at least
+  /// Inside a Repeat, one per axis: at step i, axis a has extent axes[a] + growth[a] * i, at least
   /// 1. Axis 0 is the step. Empty elsewhere.
   std::vector<int64_t> growth;
   bool repeated() const { return !growth.empty(); }
 };
 
-/// Runs its statements in order, once a step: a loop that the recorded program had unrolled. Steps
-/// see what earlier steps stored. Axis 0 of every statement is the step, of extent `count`.
+/// A loop that the recorded program had unrolled: runs its statements in order, once per step.
+/// Steps see what earlier steps stored. Axis 0 of every statement is the step, of extent `count`.
 struct Repeat {
   int64_t count = 0;
   std::vector<Statement> body;
@@ -121,7 +120,7 @@ struct Extern {
     c10::IValue constant;    ///< Kind::Constant
     std::vector<int> views;  ///< indices into `inputs`; -1 = None / undefined
   };
-  std::vector<Slot> slots;  ///< one an argument of the schema
+  std::vector<Slot> slots;  ///< one per argument of the schema
   std::vector<View> inputs;
   /// Tensors it returns, flattened; a storage that is made_by_extern is bound from here.
   std::vector<View> outputs;
@@ -129,8 +128,8 @@ struct Extern {
   int record = -1;
 };
 
-/// If the Bool at element 0 of `flag` is set, the run is given up before anything visible was
-/// written; the caller runs eagerly and gets eager's own error.
+/// If the Bool at element 0 of `flag` is set, the run ends here, before anything visible was
+/// written; the caller then runs eagerly and gets eager's own error.
 struct Abort {
   int flag = -1;  ///< a storage
   int record = -1;
@@ -153,8 +152,8 @@ struct Program {
   std::vector<Result> results;
 };
 
-/// One line a statement, the text that golden tests hold: `%3[r:4096,c:2048] bf16 =
-/// cast.bf16(...)`.
+/// One line per statement, the text that golden tests hold:
+///     [a:4096,b:2048] %3[a*2048+b] bf16 = bf16((f32(%0[a*2048+b]) + f32(%1[a*2048+b])))
 std::string print(const Program& program);
 std::string print(const Statement& statement);
 std::string print_expr(const Statement& statement, NodeId node);
@@ -169,8 +168,8 @@ struct Span {
   int64_t first, last;
 };
 Span span(const Access& access, const std::vector<int64_t>& axes);
-/// The same over all steps of a statement in a Repeat: an extent that shrinks as the offset
-/// advances reaches no further than the longer of the first and the last step.
+/// The same over all steps of a statement in a Repeat. Offsets and extents advance linearly, so the
+/// first and the last step reach furthest.
 Span span(const Access& access, const Statement& statement);
 /// The statement at one step of its Repeat: without the step's axis.
 Statement at_step(const Statement& statement, int64_t step);

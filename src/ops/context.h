@@ -1,4 +1,4 @@
-// What a lowering sees: the trace, and the program it adds statements to.
+// What a lowering works with: the trace it reads, and the program it adds statements to.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,8 @@ class Context {
   const record::Trace& trace;
   ir::Program& program;
   const bool fast;                            ///< Numerics::Fast
-  std::vector<c10::ScalarType> approximated;  ///< what approximate() was told
-  bool either_zero = false;  ///< somewhere eager picks one of +0 and −0, and may pick the other
+  std::vector<c10::ScalarType> approximated;  ///< the dtypes that approximate() was called with
+  bool either_zero = false;  ///< some result is +0 or −0 by chance, in eager as in compiled code
   int record = -1;           ///< index of the operator being lowered
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
@@ -41,8 +41,8 @@ class Context {
   const record::TensorInfo& output(const record::OperatorRecord& op, size_t k = 0) const;
   static ir::View view(const record::TensorInfo& tensor);
 
-  /// For a lowering whose bits may differ from eager's, by the rounding of the dtype that it
-  /// computes in.
+  /// Called by a lowering whose bits may differ from eager's, by the rounding of `compute`, the
+  /// dtype that it computes in.
   void approximate(c10::ScalarType compute) {
     if (std::find(approximated.begin(), approximated.end(), compute) == approximated.end())
       approximated.push_back(compute);
@@ -50,29 +50,29 @@ class Context {
 
   /// A new temporary, contiguous.
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);
-  /// Appends a statement. Statements over empty axes are dropped (a reduction over nothing must be
-  /// handled before).
+  /// Appends a statement. One without points is dropped; the caller handles a reduction over no
+  /// elements itself.
   void emit(ir::Statement statement);
   /// to[...] = cast(from[...]), `from` broadcast to `to`.
   void copy(const ir::View& from, const ir::View& to);
   void fill(const ir::View& to, const c10::Scalar& value);
-  /// Emits a check made before anything visible is written: `bad(builder)` gives a Bool over
-  /// `axes`; if it is true anywhere, the run is given up and eager raises its own error. A check of
-  /// what the caller gave is made before all else, and once. False when another one comes after
-  /// something visible was written: then the operator must stay extern. Call before emitting stores
-  /// of this operator.
+  /// Emits a check: `bad(builder)` gives a Bool over `axes`; where it is true anywhere, the run
+  /// ends and the call runs eagerly, to raise eager's own error. Call it before emitting the
+  /// operator's stores. A check that reads only the caller's tensors runs at the program's start,
+  /// once however often it is asked for. Returns false when a check of other values would come
+  /// after something visible was written: the operator must then stay extern.
   bool check(const std::vector<int64_t>& axes,
              const std::function<ir::Value(ir::StatementBuilder&)>& bad);
-  /// Remembers that all elements of `view`, a tensor that this operator makes, lie in [0, count),
-  /// until something is stored there again.
+  /// Notes that all elements of `view`, a tensor that this operator makes, lie in [0, count), until
+  /// something else is stored there.
   void bound(const ir::View& view, int64_t count);
   /// Are its elements known to lie in [0, count)?
   bool is_bounded(const ir::View& view, int64_t count) const;
-  /// Something is stored there.
+  /// Notes that the storage is written.
   void stored(int storage);
-  /// A random number is drawn: the generator's state is as visible as memory.
+  /// Notes that random numbers are drawn: the generator's state is as visible as memory.
   void drawn() { visible_written_ = true; }
-  /// The checks to be made before all else.
+  /// The checks that run at the program's start.
   std::vector<ir::Item> early;
 
  private:
@@ -87,8 +87,9 @@ class Context {
 /// Lowers one recorded operator, or says why not (then nothing was emitted).
 using LowerFn = Fate (*)(Context&, const record::OperatorRecord&);
 
-/// A row of the operator table other than the pointwise ones: an operator's base name without
-/// overload, in-place underscore or out (the recorded schema tells those), and its lowering.
+/// A row of the operator table other than the pointwise ones: an operator's base name and its
+/// lowering. One row serves all overloads, in-place and out= forms; the recorded schema tells them
+/// apart.
 struct Row {
   std::string_view name;  ///< "aten::native_layer_norm"
   LowerFn lower;
@@ -99,7 +100,6 @@ std::vector<Row> pointwise_rows();  // from pointwise.def's table
 std::vector<Row> copy_rows();       // copy.cpp: copy_, clone, cat, stack, fills, arange, tril, …
 std::vector<Row> reduction_rows();  // reduction.cpp: sum, mean, amax, argmax, cumsum, var, norm, …
 std::vector<Row> norm_rows();       // norm.cpp: softmax, log_softmax, layer_norm, rms_norm
-std::vector<Row>
-index_rows();  // index.cpp: gather, index_select, embedding, index, scatter, index_put
+std::vector<Row> index_rows();      // index.cpp: gather, embedding, index, scatter, index_put, …
 
 }  // namespace graft::ops

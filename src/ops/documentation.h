@@ -5,8 +5,7 @@
 
 namespace graft::ops {
 
-/// Markdown: every operator Graft fuses, family by family. Whatever is not in it runs as ATen's own
-/// kernel.
+/// Markdown: every operator that Graft fuses, by family. All others run as ATen's own kernels.
 std::string operator_documentation();
 
 }  // namespace graft::ops

@@ -1,4 +1,4 @@
-// Addresses that come from data: what reads and writes by index share.
+// Addresses that come from data: shared by operators that read and write by index.
 #pragma once
 
 #include <optional>
@@ -15,32 +15,34 @@ struct Coordinate {
   ir::View index = {};
 };
 
-/// Why such an operator is extern.
+/// Why an operator that touches_nothing() is extern.
 inline constexpr const char* kNothing = "indices into an empty part, which eager may check";
 
 /// self[coordinates] over `axes`.
 struct Indexing {
   ir::View self;
   std::vector<int64_t> axes;
-  std::vector<Coordinate> coordinates;  ///< one a dimension of self
+  std::vector<Coordinate> coordinates;  ///< one per dimension of self
   bool wrap = false;                    ///< -1 is the last element; otherwise eager raises
 
-  /// Are there indices though no element is touched? Eager checks some of those, some not.
+  /// Are there indices though no element is addressed? Eager checks some of those and not others.
   bool touches_nothing() const;
-  /// Emits the checks that eager makes. False: they cannot come before the first visible store.
+  /// Emits the checks that eager makes. False: they would come after a visible store
+  /// (Context::check).
   bool check(Context& ctx) const;
   ir::Access access(ir::StatementBuilder& s) const;
   /// Could storing to `out` change an index that is still to be read?
   bool reads(const ir::View& out) const;
 };
 
-/// The axes of self[indices] and how they are addressed (NumPy's rule: where all indexed dimensions
-/// are neighbours the broadcast indices stand in their place, otherwise in front). Empty: a mask,
-/// or an index without memory. `first`, `count`: which axes are the indices' own.
+/// The axes of self[indices] and how they are addressed, by NumPy's rule: where all indexed
+/// dimensions are neighbours, the axes of the broadcast indices stand in their place, otherwise in
+/// front. `first`, `count`: the position and number of those axes.
 struct Subscript {
   Indexing indexing;
   size_t first = 0, count = 0;
 };
+/// Empty when an index is a mask or has no memory.
 std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorRecord& op);
 
 /// gather's and scatter's rule: axis d addresses dimension d, except that `index` addresses `dim`.

@@ -12,8 +12,8 @@ struct Lowered {
   ir::Program program;
   std::vector<OperatorReport> operators;  ///< what became of each operator, counted
   bool exact = true;  ///< every fused operator has eager's bits: results must be bitwise equal
-  bool either_zero = false;                   ///< but for the sign of a zero
-  std::vector<c10::ScalarType> approximated;  ///< where not: the dtypes that those compute in
+  bool either_zero = false;                   ///< except that zeros may differ in sign
+  std::vector<c10::ScalarType> approximated;  ///< if not exact: dtypes of the inexact computations
   std::optional<std::string> broken;          ///< cannot be compiled: why, and the next step
 };
 

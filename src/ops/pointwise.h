@@ -1,10 +1,10 @@
-// The table of pointwise operators: one row an operator, from which its lowering, its documentation
-// and its tests come.
+// The table of pointwise operators: one row per operator, from which its lowering, its
+// documentation and its tests come.
 //
-// A row's formula computes one element, written with the operands in the compute type: the common
-// dtype of the operands, or Float where that is Half or BFloat16 (ATen's opmath type). What the
-// formula gives is rounded to the common dtype once, and then cast to the output's. Formulas follow
-// ATen's *vectorised* CPU kernels operation by operation.
+// A row's formula computes one element. Its operands have the compute type: the common dtype of the
+// operands, or Float where that is Half or BFloat16 (ATen's opmath type). Its value is rounded to
+// the common dtype once, and then cast to the output's dtype. Formulas follow ATen's *vectorised*
+// CPU kernels operation by operation.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ enum class Promotion : uint8_t {
   Compare,  ///< computed in result_type; the formula gives a Bool
 };
 
-/// What the rows' tests should feed each operand besides special values.
+/// The values that tests give to each operand, besides special values.
 enum class Domain : uint8_t {
   Any,
   Positive,    ///< logarithms, square roots
@@ -40,11 +40,11 @@ enum class Domain : uint8_t {
 
 enum class Exactness : uint8_t {
   Bits,  ///< eager's bits, whatever the layout
-  /// The bits of ATen's vectorised loop; its scalar tails (and strided loops) call another
-  /// function, or round differently, by about one unit in the last place.
+  /// The bits of ATen's vectorised loop. Its scalar tails (and strided loops) call another function
+  /// or round differently, by about one unit in the last place.
   Body,
-  /// Eager calls another library (oneDNN) with a polynomial of its own: no further from the exact
-  /// value than eager.
+  /// Eager calls another library (oneDNN), which has a polynomial of its own. Results are no
+  /// further from the exact value than eager's.
   Close,
 };
 
@@ -57,8 +57,8 @@ class Args {
   /// Operand k (schema argument k, a tensor or a Scalar), rounded to the common dtype, in the
   /// compute type.
   ir::Value operator[](int k);
-  /// Likewise without rounding to the common dtype: how some kernels read a scalar operand of a
-  /// bf16 tensor.
+  /// Likewise, without rounding to the common dtype: some kernels read a scalar operand beside a
+  /// bf16 tensor so.
   ir::Value unrounded(int k);
   /// Operand k as a truth value.
   ir::Value truth(int k);
@@ -96,12 +96,13 @@ class Args {
   /// they surely go element by element.
   bool goes_by_vector() const;
 
-  /// This call's scalar tails differ from the body (rows where it depends on the arguments).
+  /// Says that in this call eager's scalar tails differ from its vectorised body: for rows where
+  /// that depends on the arguments.
   void tail_differs() { tail_differs_ = true; }
   bool has_tail() const { return tail_differs_; }
-  /// This call picks one of +0 and −0, and eager's body, tail or build may pick the other.
+  /// Says that the sign of a zero result is not determined: eager's body, tail and builds differ.
   void either_zero();
-  /// Gives the operator up; the formula's value is then ignored.
+  /// The operator stays extern for this reason; the formula's value is ignored.
   ir::Value refuse(std::string why);
   const std::string& refusal() const { return refusal_; }
 
@@ -144,8 +145,8 @@ std::vector<PointwiseRow> unary_rows();       // pointwise_unary.cpp
 std::vector<PointwiseRow> activation_rows();  // pointwise_activation.cpp
 std::vector<PointwiseRow> ternary_rows();     // pointwise_ternary.cpp
 
-// What several families write: selections in the order of ATen's vector instructions, so that NaN
-// and −0 come out alike.
+// Formulas that several families use: selections follow the operand order of ATen's vector
+// instructions, so that NaN and −0 come out alike.
 ir::Value vector_erf(ir::Value x);  ///< what ATen's float kernels use inside other functions
 ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator

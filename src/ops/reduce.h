@@ -1,5 +1,5 @@
-// What the lowerings of reductions and norms share: which axes, over which views, into which
-// results.
+// Shared by the lowerings of reductions and norms: which axes are reduced, of which views, into
+// which results.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,13 @@ c10::ScalarType compute_type(c10::ScalarType type);
 /// What sums and products accumulate in: Double for floating types, Long for integers and Bool.
 c10::ScalarType accumulate_type(c10::ScalarType type);
 
-/// A tensor of no dimension as one of one element, so that it has an axis to reduce. Others as they
-/// are.
+/// A 0-dim tensor as one of size [1], so that it has an axis to reduce; others unchanged.
 ir::View at_least_1d(ir::View view);
 
-/// Could storing to one of `outs` change what is still to be read of `in`? With `in_step` an output
-/// that lies exactly where the input does is fine: each point reads its own place before it stores.
-/// What eager gives for such operands depends on its own loops, so the operator stays extern
-/// (kOverlap).
+/// Could storing to one of `outs` change what is still to be read of `in`? Eager's result for such
+/// operands depends on its own loops, so the operator stays extern (kOverlap). With `in_step`, an
+/// output that lies exactly where the input does is no overlap: each point reads its element before
+/// it stores it.
 bool overlaps(const ir::View& in, const std::vector<ir::View>& outs, bool in_step = false);
 inline constexpr const char* kOverlap = "its result overlaps an input";
 inline constexpr const char* kReducedShape =
@@ -35,11 +34,11 @@ struct Reduced {
   ir::View in;                 ///< at least one axis; its sizes are the statements' axes
   std::vector<bool> axes;      ///< which of them are reduced
   std::vector<ir::View> outs;  ///< as recorded: with or without the reduced dimensions
-  int64_t count = 1;           ///< elements that make one
+  int64_t count = 1;           ///< input elements per result
   bool empty = false;          ///< `in` has no elements: no statement can be built
 
-  /// A temporary with one element a row: size 1 along the reduced axes, so that it broadcasts to
-  /// them.
+  /// A temporary with one element per result: size 1 along the reduced axes, over which it
+  /// broadcasts.
   ir::View per_row(Context& ctx, c10::ScalarType type) const;
   /// One statement: `out` = op of `value(x)` over the reduced axes, then `finish`.
   template <class Input, class Finish>
@@ -56,9 +55,9 @@ struct Reduced {
   }
 };
 
-/// Reads the operator's first argument, the dimensions in the argument `dim` (an int, a list, None
-/// or nothing: all), and its outputs. Empty when the recorded result does not have the shape these
-/// give: then the operator stays extern.
+/// Reads the operator's first argument, its outputs, and the dimensions in its argument `dim`: an
+/// int or a list; None, an empty list or no such argument means all. Empty when the recorded result
+/// does not have the shape that these give: the operator then stays extern.
 std::optional<Reduced> read_reduction(Context& ctx, const record::OperatorRecord& op);
 
 // Families of reduction_rows(), by file.

@@ -1,6 +1,5 @@
-// Mode::MaxAutotune: of the ATen routines that compute an operator, the one that is fastest on this
-// machine. A matmul of fp32 is MKL's in ATen; oneDNN's, which ATen has as well, is twice as fast on
-// some processors and slower on others, so both are measured.
+// Mode::MaxAutotune: chooses by timing among ATen's routines for one operator. ATen computes fp32
+// matmuls with MKL; its oneDNN routine is twice as fast on some processors and slower on others.
 #pragma once
 
 #include <optional>
@@ -17,10 +16,11 @@ struct Routine {
   std::string why;                     ///< for the report: "oneDNN's, 3.5 ms against MKL's 8.3 ms"
 };
 
-/// Empty where the operator is no matmul of fp32, or is ATen's by the settings or the clock. With
-/// Matmuls::Fastest, the first call for a shape runs each routine once or a few times, on data of
-/// its own: about 0.3 s, or two calls where those take longer. The answer is kept for the process.
-/// Thread-safe. Results differ from eager's by the rounding of a sum in another order.
+/// Empty where the operator is no fp32 matmul, or where ATen's usual routine is kept: by the
+/// settings, or because it is the faster one. With Matmuls::Fastest, the first call for a shape
+/// runs each routine a few times on data of its own (about 0.3 s, or two calls where those take
+/// longer); the answer is kept for the process. Thread-safe. Results differ from eager's by the
+/// rounding of sums in another order.
 std::optional<Routine> chosen_routine(const record::Trace& trace, const record::OperatorRecord& op,
                                       const LowerSettings& settings);
 

@@ -12,7 +12,7 @@
 
 namespace graft::ops {
 
-/// "aten::add" for add.Tensor, add_.Tensor and add.out: what the operator tables are keyed by.
+/// "aten::add" for add.Tensor, add_.Tensor and add.out: the key of the operator tables.
 std::string base_name(const record::OperatorRecord& op);
 /// "aten::add.Tensor", or "aten::relu" where the overload has no name.
 std::string full_name(const record::OperatorRecord& op);
@@ -41,8 +41,8 @@ ir::Value convert(ir::Value value, c10::ScalarType to);
 /// integer.
 c10::Scalar converted(const c10::Scalar& number, c10::ScalarType type);
 
-/// ATen's result_type over a chosen set of operands: dimensioned tensors outrank 0-dim ones, which
-/// outrank numbers, within a category (bool, integer, floating).
+/// ATen's result_type over a chosen set of operands. Within a category (bool, integer, floating)
+/// tensors with dimensions outrank 0-dim ones, which outrank numbers.
 class DtypePromotion {
  public:
   void add(const record::TensorInfo& tensor);

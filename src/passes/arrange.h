@@ -1,6 +1,6 @@
-// Arrange: makes a kernel's loops fit the machine: merges loops that walk memory as one, chooses
-// the vector loop, gives tile-local temporaries scratch memory, and sets how much work a task gets
-// at least.
+// Arrange: fits a kernel's loops to the machine. It merges adjacent loops that walk memory as one,
+// chooses the vector loop, gives tile-local temporaries scratch memory, and sets the least amount
+// of work per task.
 #pragma once
 
 #include "ir/kernel.h"
@@ -8,11 +8,11 @@
 
 namespace graft::passes {
 
-/// May add storages to the schedule: scratch of the kernel.
+/// May add storages to the schedule: the kernel's scratch.
 void arrange(ir::Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& local_temporary,
              const Settings& settings);
 
-/// An access's strides along Range variables, by variable: where a tile's part of memory lies.
+/// An access's stride along each Range variable: what moves its address from tile to tile.
 std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
                                   const ir::Access& x);
 
@@ -20,9 +20,9 @@ std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
 /// thread-local memory, as far as `budget` bytes go.
 void to_scratch(ir::Kernel& kernel, const std::vector<bool>& local, int64_t budget);
 
-/// Makes neighbouring tiles the lanes of a vector where the program is sequential along what a tile
-/// walks (GPTQ's columns, scans, recurrences), if that is the cheaper way: memory that tiles walk
-/// contiguously is transposed into scratch by lane, and back.
+/// Makes neighbouring tiles the lanes of a vector, where the program is sequential along the axis
+/// that a tile walks (GPTQ's columns, scans, recurrences) and this costs less: memory that a tile
+/// walks contiguously is transposed into scratch, lanes side by side, and back.
 ///
 ///     v0:2048                                        vector v0:2048
 ///       step v1:128                                    %9[v0+v2*16] = %4[v0*128+v2]  transposed
@@ -40,11 +40,12 @@ void wrap(ir::Kernel& kernel, int var);
 /// An axis of the statement by its variable; -1: it has none.
 int axis_of(const ir::Placed& p, int var);
 
-/// Marks the stores of large results that nothing reads but the iteration that has the value at
-/// hand, or that only their own tile reads: it then reads a copy in scratch.
+/// Marks the stores of large results as streamed (past the cache) where nothing later reads them
+/// from memory: a reader in the same iteration uses the value itself, and one in the same tile gets
+/// a copy in scratch.
 void stream_results(ir::Schedule& schedule, const Settings& settings);
 
-/// Packs the temporaries that are still memory into one arena, by their lifetimes over the steps.
+/// Packs the temporaries that remain in memory into one arena, by their lifetimes over the steps.
 void plan_memory(ir::Schedule& schedule);
 
 }  // namespace graft::passes

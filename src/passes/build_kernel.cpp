@@ -310,7 +310,7 @@ class Builder {
   Kernel kernel_;
   std::vector<Run> runs_;
   std::vector<int> removed_;
-  std::map<int, int> step_var_;  ///< a repeat: its variable
+  std::map<int, int> step_var_;  ///< per repeat: its variable
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Copies early: where a stack or cat of what a loop made copies all parts at its end (or, after
-// inlining, computes them there), each part moves right behind what it is made of. A loop over all
-// parts has it there too, and can be rerolled.
+// Copies early: a stack or cat of the results of unrolled steps copies all of them at the end (or,
+// after inlining, computes them there). This moves each copy right behind the step that makes its
+// source, so that it becomes part of the step and the steps can be rerolled.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace graft::passes {
 
-/// Nothing if too few parts can move.
+/// Empty if too few copies can move.
 std::optional<ir::Program> copies_early(const ir::Program& program);
 
 }  // namespace graft::passes

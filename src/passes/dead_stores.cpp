@@ -122,7 +122,7 @@ class DeadStores {
   }
 
   Program program_;
-  std::vector<std::vector<size_t>> touching_;  ///< a storage: items that read or write it
+  std::vector<std::vector<size_t>> touching_;  ///< per storage: items that read or write it
   std::vector<bool> gone_;
   size_t next_extern_ = 0;
 };

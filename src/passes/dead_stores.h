@@ -1,5 +1,5 @@
-// Dead stores: removes statements whose result nobody reads, because it goes with the call or is
-// overwritten first.
+// Dead stores: removes statements whose result nobody reads, because it does not outlive the call
+// or is overwritten first.
 #pragma once
 
 #include "ir/program.h"

@@ -1,4 +1,4 @@
-// Groups: statements that share the tiles of their common parallel axes, and what may join them.
+// Groups: statements that share the tiles of their common parallel axes, and the rules for joining.
 #pragma once
 
 #include <limits>
@@ -9,7 +9,8 @@
 
 namespace graft::passes {
 
-/// The statement has no such axis: every tile runs it as a whole, into scratch of its own.
+/// In Group::outer_axis: the statement lacks this axis. Every tile runs all of it, into scratch of
+/// its own.
 constexpr size_t kNoAxis = std::numeric_limits<size_t>::max();
 
 /// Statements that will be one kernel, in order. Member m runs its axis outer_axis[m][o] with the
@@ -18,7 +19,7 @@ struct Group {
   std::vector<int64_t> outer;  ///< extents of the shared parallel axes
   std::vector<ir::Statement> members;
   std::vector<std::vector<size_t>> outer_axis;
-  std::vector<int> repeat;  ///< a member: which of the group's repeats it is in; -1: none
+  std::vector<int> repeat;  ///< per member: which of the group's repeats it is in; -1: none
   int repeats = 0;
 };
 
@@ -29,14 +30,14 @@ struct Conflict {
 };
 void conflicts(const ir::Statement& s, const ir::Statement& t, std::vector<Conflict>& out);
 
-/// The statement with all its parallel axes.
+/// A group of one statement, over all its parallel axes.
 Group alone(ir::Statement s);
 int64_t all_points(const Group& group);
 
-/// Outer axes of two groups that can be one loop: by position in each.
+/// The outer axes that two groups can share, by position in each.
 struct Shared {
   std::vector<size_t> group, unit;
-  bool vertical = false;  ///< one has results of the other
+  bool vertical = false;  ///< one reads what the other stores
 };
 Shared shared_axes(const Group& group, const Group& unit);
 /// Keeps the outer axes at these positions.
@@ -44,14 +45,15 @@ void shrink(Group& group, const std::vector<size_t>& kept);
 /// Puts the unit's members behind the group's, over the shared axes.
 void append(Group& group, Group unit, const Shared& shared);
 
-/// A repeat's statements over the axes that no step of any of them crosses. A statement that lacks
-/// them but only makes a temporary for its own step (`is_private` tells whose storage nobody else
-/// touches) is run by every tile. Nothing when the repeat is better unrolled again.
+/// A repeat's statements as a group, over the axes along which no step of any of them reads or
+/// writes what another iteration writes. A statement that lacks these axes but only makes a
+/// temporary for its own step is run by every tile; `is_private` says which storages no other item
+/// touches. Empty when the repeat is better unrolled again.
 std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private);
 
-/// Points below which one thread does it all and parallel axes do not matter.
+/// With fewer points one thread runs everything, and parallel axes do not matter.
 constexpr int64_t kSmall = 1 << 15;
-/// Tiles that keep the threads of a small machine busy.
+/// As many tiles keep the threads of a small machine busy.
 constexpr int64_t kEnough = 16;
 constexpr size_t kMaxMembers = 40;
 

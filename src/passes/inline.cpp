@@ -212,9 +212,9 @@ class Inliner {
 
   Program old_;
   Program out_;
-  std::vector<std::vector<size_t>> touching_;  ///< a storage: items of old_ that read or write it
-  std::vector<size_t> updates_;                ///< a storage: statements of old_ that store to it
-  std::vector<std::vector<size_t>> touched_;   ///< a storage: items of out_ that write it
+  std::vector<std::vector<size_t>> touching_;  ///< per storage: items of old_ that read or write it
+  std::vector<size_t> updates_;                ///< per storage: statements of old_ that store to it
+  std::vector<std::vector<size_t>> touched_;   ///< per storage: items of out_ that write it
   std::vector<int> readers_;  ///< an item of out_: readers of its statement as recorded
 };
 

@@ -1,12 +1,13 @@
-// Inline: a reader of a temporary computes the value itself, where that saves memory traffic.
+// Inline: a statement that reads a temporary computes the value itself, where that saves memory
+// traffic.
 //
 //     [a:4,b:8] %9[a*8+b] f32 = (%0[a*8+b] * %1[b])
 //     [a:4,b:8] %2[a*8+b] f32 = (%9[a*8+b] + 1)
 // becomes
 //     [a:4,b:8] %2[a*8+b] f32 = ((%0[a*8+b] * %1[b]) + 1)
 //
-// A reader of something stored in parts (cat, pad, slices written in place) is first split at the
-// parts' borders, so that each piece has one producer.
+// A reader of memory that several statements stored in parts (cat, pad, slices written in place) is
+// first split at the parts' borders, so that each piece has one producer.
 #pragma once
 
 #include "ir/program.h"

@@ -14,7 +14,7 @@ namespace graft::passes {
 struct PassRecord {
   std::string name;
   double milliseconds = 0;
-  std::string after;  ///< printed program, when asked for
+  std::string after;  ///< the printed program, if Settings::keep_text
 };
 
 struct Settings {

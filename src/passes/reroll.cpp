@@ -440,10 +440,10 @@ class Reroller {
 
   const Program& program_;
   std::vector<ir::Storage> storages_;                  ///< those that carry grow
-  std::vector<std::vector<size_t>> touched_, stored_;  ///< a storage: items, in order
-  std::vector<uint64_t> structure_;                    ///< an item; 0: no statement
+  std::vector<std::vector<size_t>> touched_, stored_;  ///< per storage: items, in order
+  std::vector<uint64_t> structure_;                    ///< per item; 0: no statement
   std::vector<std::vector<size_t>> alike_;  ///< a period, an item: how many from it on repeat
-  std::vector<size_t> longest_;             ///< an item: items of the longest run that begins there
+  std::vector<size_t> longest_;  ///< per item: length of the longest run that begins there
   const std::set<size_t>& refused_;
   int attempts_ = 0;
 };

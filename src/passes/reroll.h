@@ -11,8 +11,8 @@
 //       [a:127,b:4096] %1[a+b*128] f32 = …
 //       [a:127,b:4096,c:127-a] %2[a+b*128+c+1] f32 = …  %1[…]
 //
-// A temporary that each step makes anew becomes one storage for all of them. One that the next step
-// reads too is carried: the last step's storage stands for all.
+// A temporary that each step makes anew becomes one storage for all steps. One that the next step
+// reads too is carried from step to step: the last step's storage stands for all.
 #pragma once
 
 #include "ir/program.h"

@@ -1,4 +1,4 @@
-// Rewrites of one statement that keep its meaning; the passes are made of these.
+// Rewrites of one statement that keep its meaning: the building blocks of the passes.
 #pragma once
 
 #include "ir/program.h"
@@ -15,8 +15,8 @@ void each_access(ir::Statement& s, Fn fn) {
 /// Renames the nodes that the statement and its accesses refer to.
 void remap_ids(ir::Statement& s, const std::vector<ir::NodeId>& to);
 
-/// Rebuilds the expression, giving `make` each node (operands already remapped), in order, to add
-/// as it likes.
+/// Rebuilds the expression: calls make(expr, node) for each node in order, operands already
+/// remapped; `make` adds what it likes to `expr` and returns the node that replaces it.
 template <class Make>
 void rebuild(ir::Statement& s, Make make) {
   ir::Expr out;
@@ -41,16 +41,16 @@ void take_range(ir::Statement& s, size_t axis, int64_t first, int64_t last);
 void drop_unit_axes(ir::Statement& s);
 /// Removes nodes, loads and scalars that nothing uses.
 void compact(ir::Statement& s);
-/// Replaces load `load` of `reader` by the value `producer` stores at the mapped point.
+/// Replaces load `load` of `reader` by the value that `producer` stores at the mapped point.
 void substitute(ir::Statement& reader, size_t load, const ir::Statement& producer,
                 const PointMap& map);
 /// Does it store one load as it is, everywhere?
 bool is_copy(const ir::Statement& s);
-/// Arithmetic in an expression, weighted by cost: loads, casts and constants 0, add 1, division 4,
-/// a routine 8.
+/// The cost of one point's arithmetic: loads, casts and constants 0, an addition 1, a division 4, a
+/// routine 8.
 int work(const ir::Statement& s);
-/// Number of points of its domain, over all steps in a Repeat; an axis that grows counts with its
-/// mean extent.
+/// Number of points of the statement's domain, over all steps in a Repeat; an axis that grows
+/// counts with its mean extent.
 int64_t points(const ir::Statement& s);
 
 }  // namespace graft::passes

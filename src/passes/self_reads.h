@@ -1,5 +1,5 @@
-// The rule that no point of a statement reads what another point of it stores (ir/program.h),
-// checked after each pass.
+// Checks, after each pass, that no point of a statement reads what another point of it stores
+// (ir/program.h).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace graft::passes {
 
-/// Empty when the rule holds as far as the digit test can tell; otherwise the statement.
+/// Empty when the rule holds as far as the digit test can tell; otherwise the offending statement.
 std::string reads_of_own_stores(const ir::Program& program);
 
 }  // namespace graft::passes

@@ -1,5 +1,5 @@
-// Simplify: rewrites of expressions that hold bit for bit, for NaN, infinities, signed zeros and
-// wrapping integers too.
+// Simplify: rewrites of expressions that keep every bit, also for NaN, infinities, signed zeros and
+// wrapping integers.
 #pragma once
 
 #include "ir/program.h"

@@ -1,5 +1,5 @@
-// What two steps of a loop must have in common: the statements' structure, and the layouts of what
-// a step makes for itself.
+// Compares two steps of an unrolled loop: their statements must have equal structure, and their
+// temporaries layouts that can be made one.
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -11,19 +11,20 @@
 
 namespace graft::passes {
 
-/// May the node's number differ from step to step? (It is an index constant.)
+/// May the node's number differ from step to step? True for index constants.
 bool advances(const ir::Node& node);
-/// A hash of the structure. Strides are not part of it: an axis of one point has any. Never 0.
+/// A hash of the structure. Strides are not part of it, since those of an axis of extent 1 may be
+/// anything. Never 0.
 uint64_t structure_of(const ir::Statement& s);
-/// Are these one statement at two steps, as far as structure goes?
+/// Have s and t the structure of one statement at two steps?
 bool alike(const ir::Statement& s, const ir::Statement& t);
 /// 0: the store; otherwise load k - 1.
 inline const ir::Access& access_at(const ir::Statement& s, size_t k) {
   return k == 0 ? s.store : s.loads[k - 1];
 }
 
-/// Accesses to the storages that a step alone uses, at step 0 and at another one. Their strides
-/// may differ: a contiguous temporary of a shrinking size takes the layout that it has at step 0.
+/// Accesses to the storages that only one step uses, at step 0 and at another step. Their strides
+/// may differ: a contiguous temporary that shrinks from step to step keeps the layout of step 0.
 struct Relaid {
   struct Axis {
     int64_t first, now, first_extent, extent;  ///< strides and extents
@@ -35,8 +36,8 @@ struct Relaid {
   };
   std::vector<std::vector<Use>> uses;  ///< by the storage's label
 
-  /// Do all accesses of each storage see the same element at the same place of the new layout?
-  /// `changed` gets the labels whose layout is new.
+  /// Does the layout of step 0 put the same element at the same place for all accesses of each
+  /// storage? `changed` gets the labels of the storages whose layout changes.
   bool consistent(std::vector<int>& changed) const;
 };
 

@@ -30,7 +30,7 @@ void each_storage(const ir::Item& item, Fn fn) {
 /// For each storage the items that read or write it, in order. A Repeat is one item.
 std::vector<std::vector<size_t>> touching_items(const ir::Program& program);
 
-/// Temporaries of the plan that one item alone touches.
+/// Per storage: is it a temporary of the plan's own memory that only one item touches?
 std::vector<bool> private_storages(const ir::Program& program);
 
 }  // namespace graft::passes

@@ -12,8 +12,8 @@ namespace graft::record {
 
 /// Notes what CPU allocators hand out on one thread, through the hook that c10 keeps for memory
 /// profilers. A tensor that no recorded operator made, but whose memory was allocated during the
-/// run, was made by a kernel called past the dispatcher: a hole in the record. What profiler was
-/// there before still gets its reports.
+/// run, was made by a kernel called past the dispatcher: a hole in the record. A profiler that was
+/// installed before still gets its reports.
 class Allocations final : public c10::MemoryReportingInfoBase {
  public:
   explicit Allocations(c10::MemoryReportingInfoBase* previous)
@@ -25,8 +25,8 @@ class Allocations final : public c10::MemoryReportingInfoBase {
                          c10::Device device) override;
   bool memoryProfilingEnabled() const override { return true; }
 
-  /// Was any of this allocated since? Freed blocks count: whoever has their memory now got it
-  /// during the run.
+  /// Was any byte of the range allocated during the run? Blocks freed since count too: whoever has
+  /// their memory now got it during the run.
   bool contain(const Range& range) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the recorder must know of an operator, worked out once from its schema.
+// What the recorder must know about an operator, derived once from its schema.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -32,27 +32,28 @@ struct OperatorFacts {
   explicit OperatorFacts(const c10::OperatorHandle& handle);
 
   c10::OperatorHandle handle;
-  std::string name;             ///< "aten::mul"
-  std::string overload;         ///< "Tensor"
-  std::string full_name;        ///< "aten::mul.Tensor"
-  bool counts_classes = false;  ///< makes as many as its second argument says, or the data (-1)
-  bool composite = false;       ///< made of other operators, which are seen themselves: not a leaf
-  bool autocasts = false;       ///< under autocast, a cast of its inputs and then itself
+  std::string name;       ///< "aten::mul"
+  std::string overload;   ///< "Tensor"
+  std::string full_name;  ///< "aten::mul.Tensor"
+  /// Result sizes follow from the second argument; where that is -1, from the data (one_hot).
+  bool counts_classes = false;
+  bool composite = false;       ///< made of other operators, which are recorded instead of it
+  bool autocasts = false;       ///< under autocast, its inputs are cast before it runs
   bool uninitialized = false;   ///< returns memory with no defined content
   bool changes_layout = false;  ///< changes the layout of `self` itself
-  /// as_strided and its kin: `storage_offset` counts from the storage's start
+  /// as_strided and the like: `storage_offset` counts from the storage's start.
   bool strided_view = false;
   bool reads_data = false;                  ///< brings data to the host
   bool shapes_by_data = false;              ///< the sizes of its result depend on data
-  bool integer_indices_keep_shape = false;  ///< … but not if all its indices are integers
+  bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers
   /// Writes running_mean and running_var (3, 4) when `training` (5) is set.
   bool trains_statistics = false;
   std::vector<ArgumentFacts> arguments;
   std::vector<Operand::Kind> returns;
 };
 
-/// Facts of the operator that `fn` is a call of; nullptr when it is a user's range and not an
-/// operator. Owned by this thread, for good.
+/// Facts about the operator that `fn` calls; nullptr when `fn` is a user's range and not an
+/// operator. Owned by this thread and valid until it ends.
 const OperatorFacts* facts_of(const at::RecordFunction& fn);
 
 }  // namespace graft::record

@@ -8,8 +8,8 @@
 
 namespace graft::record {
 
-/// Open addressing with linear probing; keys are never removed. Recording looks an address up
-/// several times an operator, so a miss or a hit must cost a few nanoseconds.
+/// Open addressing with linear probing; keys are never removed. Recording looks addresses up
+/// several times per operator, so a lookup must cost a few nanoseconds.
 template <class V>
 class PointerMap {
  public:

@@ -1,4 +1,4 @@
-// One run, as the observer builds it up. Not for other folders: they see trace.h.
+// Builds the trace of one run from what the observer sees. Internal: other folders use trace.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,8 @@ namespace graft::record {
 bool is_plain(const c10::TensorImpl& tensor);
 /// "f32[2,3]", or "sparse f32[2,3]" with what keeps it from being plain.
 std::string describe_tensor(const at::Tensor& tensor);
-/// Same memory, dtype, sizes and strides. `info` still holds addresses (see Storages).
+/// Same place in memory, dtype, sizes and strides. `address`: `info` holds an address, not an
+/// offset (see Storages).
 bool same_layout(const c10::TensorImpl& tensor, const TensorInfo& info, bool address);
 
 /// State of a tensor object that outlives the run, when it is first seen.
@@ -40,10 +41,10 @@ struct Held {
 class Survivors {
  public:
   explicit Survivors(const std::vector<at::Tensor>& results);
-  /// References to this TensorImpl that are accounted for: at most the result's own and the copy
+  /// How many references to this TensorImpl the result accounts for: at most its own and the copy
   /// flattened from it.
   size_t references(const at::Tensor& tensor);
-  /// TensorImpls that are accounted for over this memory.
+  /// How many TensorImpls over this memory the result accounts for.
   size_t objects(const c10::StorageImpl* storage);
 
  private:
@@ -99,7 +100,7 @@ class Recorder {
   std::vector<int> bumped(const std::vector<at::Tensor>& tensors, const std::vector<int>& infos,
                           const std::vector<Held>& before, const char* what);
 
-  /// The first reason counts; nothing more is recorded after it.
+  /// Keeps the first reason given; nothing is recorded after it.
   void give_up(std::string why);
   std::string current() const { return facts_ == nullptr ? "" : facts_->full_name; }
 
@@ -107,14 +108,14 @@ class Recorder {
   const Allocations& allocations_;
   Trace trace_;
   Storages storages_;
-  /// One a tensor of the trace: the one described before it in the same storage.
+  /// For each tensor of the trace, the tensor described before it in the same storage.
   std::vector<int> older_;
   PointerMap<Known> known_;
   std::vector<Held> args_before_;
   std::vector<Held> captured_before_;
   std::vector<at::Tensor> aliases_;  ///< over arguments' memory, from no recorded operator
 
-  /// The operator under way; what runs inside it is not seen.
+  /// The operator now running; operators inside it are not recorded.
   const at::RecordFunction* leaf_ = nullptr;
   const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
   at::native::ResultTypeState dtypes_;    ///< of `leaf_`'s inputs so far

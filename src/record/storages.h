@@ -26,15 +26,15 @@ struct Range {
 
 /// Bytes that elements of a strided tensor occupy; empty for a tensor without elements.
 Range reach(const c10::TensorImpl& tensor);
-/// Bytes from the start of such a tensor to its end.
+/// Bytes from the first to the last element's end of a strided tensor.
 int64_t reach_bytes(const TensorInfo& tensor);
 
 /// Storages by StorageImpl. Each is held weakly, so that its address is not used again in the run
 /// while its data is freed as without Graft.
 ///
-/// Offsets: bytes from the start of the StorageImpl for memory made in the run; *addresses* for
-/// arguments and captures until settle(), because their lowest address is known only when all of
-/// them are.
+/// Offsets are bytes from the start of the StorageImpl for memory made in the run. For arguments
+/// and captures they are addresses until settle(), because the lowest address is known only once
+/// all of them are.
 class Storages {
  public:
   explicit Storages(std::vector<StorageInfo>& infos) : infos_(infos) {}
@@ -43,7 +43,7 @@ class Storages {
     Range range;          ///< what arguments or captured tensors reach in it
     bool written = true;  ///< something the recorder saw, or that was before the run, filled it
     int newest = -1;      ///< the tensor described last in it
-    size_t holder = 0;    ///< Made: its place among the holders
+    size_t holder = 0;    ///< Made: index into holders_
   };
 
   /// Groups the arguments' memory: one storage for one StorageImpl, or for ranges that overlap.
@@ -66,8 +66,8 @@ class Storages {
   const c10::StorageImpl* made(int storage) const {
     return holders_[states_[storage].holder]._unsafe_get_target();
   }
-  /// Turns addresses into offsets. A text when a tensor reaches outside of what the arguments or
-  /// captures do.
+  /// Turns addresses into offsets. Returns an error text when a tensor reaches outside the memory
+  /// of the arguments or captures.
   std::optional<std::string> settle(std::vector<TensorInfo>& tensors);
 
  private:

@@ -12,12 +12,13 @@
 
 namespace graft::record {
 
-/// Memory seen during the run. Arguments whose memory overlaps are one storage (the caller's plan
-/// key holds their distances). base: the lowest data pointer of the arguments (captures) in it that
-/// have elements; offsets count from there.
+/// Memory seen during the run. Arguments whose memory overlaps share one storage; the plan key
+/// holds the distances between them. The base of an argument's or capture's storage is the lowest
+/// data pointer of those of its tensors that have elements; offsets count from there.
 struct StorageInfo {
   enum class Origin : uint8_t { Argument, Captured, Made } origin = Origin::Made;
-  /// Argument: first tensor argument in it, with elements if any has; Captured: likewise a capture.
+  /// Argument, Captured: index of the first argument (capture) in it, one with elements if there
+  /// is.
   int first = -1;
   int64_t bytes = 0;
   int maker = -1;  ///< Made: index of the operator that allocated it
@@ -33,7 +34,7 @@ struct TensorInfo {
   int64_t byte_offset = 0;  ///< from the storage's base
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  bool wrapped_number = false;  ///< a Scalar in a tensor's clothes: `constant` holds its value
+  bool wrapped_number = false;  ///< a 0-dim tensor made from a Scalar; `constant` holds its value
   std::optional<c10::Scalar> constant;  ///< then storage is -1
 };
 
@@ -52,8 +53,8 @@ struct Operand {
 
 struct OperatorRecord {
   c10::OperatorHandle op;
-  std::vector<Operand> inputs;   ///< one an argument of the schema
-  std::vector<Operand> outputs;  ///< one a return
+  std::vector<Operand> inputs;   ///< one per argument of the schema
+  std::vector<Operand> outputs;  ///< one per return value
   /// ATen's result_type of its tensor and Scalar inputs.
   c10::ScalarType common_dtype = c10::ScalarType::Undefined;
   std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
@@ -72,20 +73,21 @@ struct Trace {
   std::vector<StorageInfo> storages;
   std::vector<TensorInfo> tensors;
   std::vector<OperatorRecord> ops;
-  std::vector<int> arguments;         ///< index into tensors, one a tensor argument
+  std::vector<int> arguments;         ///< index into tensors, one per tensor argument
   std::vector<at::Tensor> captured;   ///< tensors that were neither arguments nor made in the run
-  std::vector<int> captured_tensors;  ///< index into tensors, one a capture
+  std::vector<int> captured_tensors;  ///< index into tensors, one per capture
   std::vector<ResultInfo> results;
-  /// Arguments whose version counter the run raised (one a distinct counter).
+  /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
-  std::vector<int> bumped_captured;
+  std::vector<int> bumped_captured;  ///< likewise, captures
   /// Why the function must stay eager: operator, cause, next step.
   std::optional<std::string> broken;
 };
 
-/// Runs `fn` and watches it on this thread. `args` are the caller's tensor arguments, in order;
-/// after fn, `results()` gives the tensors of its result. Exceptions of fn pass through, and no
-/// trace is left. Thread-safe: other threads may run or record at the same time, and are not seen.
+/// Runs `fn` and records what it does on this thread. `args` are the caller's tensor arguments, in
+/// order; after fn, `results()` gives the tensors of its result. Exceptions of fn pass through, and
+/// no trace is left. Thread-safe: other threads may run or record at the same time, and are not
+/// seen.
 Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
              const std::function<std::vector<at::Tensor>()>& results);
 
@@ -93,7 +95,7 @@ Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& f
 /// is seen through.
 bool recording();
 
-/// Text of a trace, one operator a line.
+/// Text of a trace, one line per operator.
 std::string print(const Trace& trace);
 
 }  // namespace graft::record

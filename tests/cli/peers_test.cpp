@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A peer in Python: its hello, then `answer`, statements that see the request as `r` and the line
-/// as `line`, may use `say`, and run once a request.
+/// as `line`, may use `say`, and run once per request.
 PeerOptions script(
     const test::Folder& folder, const std::string& answer,
     const std::string& hello = "say({'peer': 'p', 'version': '9.9', 'protocol': 1})") {

@@ -23,7 +23,7 @@ TEST(Report, FactsStandBesideTheReference) {
   EXPECT_EQ(verdict_text(rope), "faster");
   EXPECT_EQ(class_text(rope), "excellent");
   ASSERT_TRUE(rope.pays_after);
-  EXPECT_NEAR(*rope.pays_after, 10, 1e-9);  // 60 ms at 6 ms a call
+  EXPECT_NEAR(*rope.pays_after, 10, 1e-9);  // 60 ms at 6 ms per call
   EXPECT_EQ(pays_text(rope), "10 calls");
   const RowFacts& sum = cases[1].rows[1];
   EXPECT_EQ(verdict_text(sum), "slower");

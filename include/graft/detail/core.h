@@ -13,9 +13,9 @@
 
 namespace graft::detail {
 
-/// The caller's arguments, flattened in order. Tensors by pointer (never null; may be undefined);
-/// everything else a plan depends on (scalar bits, container sizes, string bytes) as words in
-/// `statics`.
+/// The caller's arguments, flattened in order. Tensors are pointers (never null; the tensor may be
+/// undefined); everything else that a plan depends on (scalar bits, container sizes, string bytes)
+/// is words in `statics`.
 struct FlatArgs {
   c10::SmallVector<const at::Tensor*, 8> tensors;
   c10::SmallVector<uint64_t, 8> statics;
@@ -31,13 +31,13 @@ class CallBase {
   virtual void run_eager() = 0;
   /// The tensors of the kept result, flattened. Only after run_eager.
   virtual std::vector<at::Tensor> result_tensors() const = 0;
-  /// Everything else of the kept result (numbers, container sizes), as words: a plan takes them for
+  /// Everything else of the kept result (numbers, container sizes), as words. A plan treats them as
   /// constants.
   virtual std::vector<uint64_t> result_words() const = 0;
-  /// The kept result with its tensors undefined: what a plan fills in at a later call. Scalars in
-  /// it are constants.
+  /// The kept result with its tensors undefined, which later calls fill in. Its scalars are
+  /// constants of the plan.
   virtual std::shared_ptr<const void> result_prototype() const = 0;
-  /// Makes the result: the prototype with its tensors replaced, in flattening order.
+  /// Makes the result: a copy of the prototype that takes `tensors`, in flattening order.
   virtual void set_result(const void* prototype, at::Tensor* tensors) = 0;
 
  protected:
@@ -52,7 +52,7 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  /// Leaves a result in `call`: by a plan or eagerly.
+  /// Computes the call's result, by a plan or eagerly, and keeps it in `call`.
   void call(CallBase& call);
   Report report() const;
   std::string explain() const;

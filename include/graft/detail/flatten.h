@@ -1,5 +1,4 @@
-// Sees through arguments and results: tensors, scalars, and the standard containers of them. Not
-// for users.
+// Flattens arguments and results: tensors, scalars, and standard containers of them. Not for users.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -159,19 +158,18 @@ struct Flatten<std::tuple<T...>> {
 template <class... Args>
 constexpr void check_arguments() {
   static_assert((Flatten<Args>::known && ...),
-                "graft::compile: an argument of this type is not one Graft can see through, so a "
-                "plan could not know "
-                "what it depends on. Pass tensors, numbers, enums, std::string, at::Scalar, or "
-                "std::vector / array / "
-                "optional / pair / tuple / map of those; unpack other types before the call.");
+                "graft::compile: Graft cannot look into an argument of this type, so it cannot "
+                "tell what a plan depends on. Pass tensors, numbers, enums, std::string, "
+                "at::Scalar, or std::vector / array / optional / pair / tuple / map of those; "
+                "unpack other types before the call.");
 }
 
 template <class R>
 constexpr void check_result() {
   static_assert(std::is_void_v<R> || Flatten<R>::known,
-                "graft::compile: a result of this type is not one Graft can rebuild. Return "
-                "tensors, numbers, or "
-                "std::vector / array / optional / pair / tuple / map of those (or void).");
+                "graft::compile: Graft cannot rebuild a result of this type. Return tensors, "
+                "numbers, or std::vector / array / optional / pair / tuple / map of those, or "
+                "void.");
 }
 
 struct CollectArgs {
@@ -199,7 +197,7 @@ struct FillTensors {
   void word(uint64_t) {}
 };
 
-/// One call of `f` with arguments `Args...`, to be finished by Core.
+/// One call of `f` with arguments `Args...`, which Core serves.
 template <class F, class R, class... Args>
 class Call final : public CallBase {
   using Value = std::conditional_t<std::is_void_v<R>, std::monostate, std::decay_t<R>>;

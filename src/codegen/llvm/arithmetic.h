@@ -32,10 +32,10 @@ class Arithmetic {
   llvm::Value* cast(llvm::Value* x, ir::ScalarType from, ir::ScalarType to);
   /// Bits as a Const's payload, as a scalar of the type.
   llvm::Constant* constant(int64_t payload, ir::ScalarType type);
-  /// A kernel argument's bits (an i64), likewise.
+  /// The scalar of that type whose bits a kernel argument (an i64) holds.
   llvm::Value* scalar(llvm::Value* bits, ir::ScalarType type);
 
-  /// `copy` holds what `x` holds, in each lane.
+  /// Tells that `copy` holds in each lane what `x` holds; returns `copy`.
   llvm::Value* mark_like(llvm::Value* x, llvm::Value* copy) {
     return has_short_nan(x) ? mark_short_nan(copy) : copy;
   }
@@ -60,16 +60,17 @@ class Arithmetic {
   llvm::Value* float_to_bfloat16(llvm::Value* x);
   llvm::Value* to_float(llvm::Value* x, ir::ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
-  llvm::Value* mark_short_nan(llvm::Value* x);  ///< notes that it is one, and gives it back
+  llvm::Value* mark_short_nan(llvm::Value* x);  ///< adds x to short_nan_; returns x
   bool has_short_nan(llvm::Value* x) const;
   llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
 
   Builder& b_;
   const Machine& machine_;
-  llvm::DenseMap<llvm::Value*, llvm::Value*> rounded_;  ///< a BFloat16 that was made: as a Float
-  /// Floats that, where they are NaN, have zeros in their low half: a BFloat16 widened, and what
-  /// instructions make of such values alone. They make a NaN of an operand's bits, or a NaN of
-  /// none.
+  llvm::DenseMap<llvm::Value*, llvm::Value*> rounded_;  ///< each BFloat16 made: the same as a Float
+  /// Floats whose NaNs have zeros in their low 16 bits: widened BFloat16s, and what instructions
+  /// compute from such values alone. (The NaN an instruction gives has an operand's bits, or is the
+  /// machine's default NaN, whose low bits are zero too.) Rounding those to BFloat16 needs no test
+  /// for NaN.
   llvm::DenseSet<llvm::Value*> short_nan_;
 };
 

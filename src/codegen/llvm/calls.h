@@ -14,13 +14,13 @@ class Calls {
   /// Where stack slots go: the end of this block, before its terminator.
   void set_prologue(llvm::BasicBlock* prologue) { prologue_ = prologue; }
 
-  /// Of a scalar, or of a vector lane by lane; `second` is null for routines of one argument.
+  /// A call on scalars, or on each lane of vectors; `second` is null for routines of one argument.
   llvm::Value* call(ir::Routine routine, ir::ScalarType type, llvm::Value* first,
                     llvm::Value* second);
   /// A Vml routine over `count` (i32) elements in memory.
   void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from,
                   llvm::Value* to);
-  /// At the function's end, which every way through it reaches.
+  /// Gives MKL its number of threads back. Emitted at the function's one exit.
   void restore_threads();
 
  private:
@@ -39,7 +39,7 @@ class Calls {
   RoutineSymbols& symbols_;
   llvm::BasicBlock* prologue_ = nullptr;
   llvm::AllocaInst *count_ = nullptr, *mode_ = nullptr;
-  llvm::Value* threads_ = nullptr;  ///< MKL's threads before this call
+  llvm::Value* threads_ = nullptr;  ///< MKL's number of threads before the kernel changed it
 };
 
 }  // namespace graft::codegen

@@ -14,11 +14,11 @@ namespace graft::codegen {
 
 struct ObjectCode {
   std::unique_ptr<llvm::MemoryBuffer> object;
-  RoutineSymbols symbols;    ///< that it calls
+  RoutineSymbols symbols;    ///< the routines that it calls
   std::string ir, assembly;  ///< when asked for
 };
 
-/// The kernel as function `name`. Not thread-safe in `target`, which is changed by use.
+/// Compiles the kernel as function `name`. It changes `target`: one thread at a time may use one.
 ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine,
                           llvm::TargetMachine& target, bool keep_text);
 

@@ -1,10 +1,9 @@
 // Writes a kernel as one LLVM function, following its plan.
 //
-// A frame is an open loop. A value is emitted once a frame of its home: when it is asked for deeper
-// inside, it goes to the end of the block before the next loop inwards, which is where it can be
-// computed first. In a vector loop, the body is written for several vectors ("copies") at once;
-// varying values exist once a copy, all others are scalars and are spread over lanes only where a
-// varying operation needs them.
+// A frame is a loop that is being written. A value is emitted once in the frame of its home loop:
+// when an inner loop asks for it, it is placed right before that inner loop. The body of a vector
+// loop is written for several vectors ("copies") at once. Values that vary between lanes exist once
+// per copy; all others are scalars, spread over lanes only where a varying operation needs them.
 #pragma once
 
 #include <functional>
@@ -31,7 +30,7 @@ class Emitter {
     int loop = 0;
     llvm::BasicBlock* before = nullptr;  ///< ends with the branch into the loop
     llvm::Value* index = nullptr;        ///< of a loop that is not of lanes
-    std::vector<int> defined;            ///< values emitted here, to forget at the end
+    std::vector<int> defined;            ///< values emitted here; forgotten when the frame closes
     std::vector<std::pair<int, llvm::Value*>> pointers;  ///< of accesses, as far as known here
     int depth = 0;
   };
@@ -47,11 +46,11 @@ class Emitter {
     llvm::AllocaInst* value = nullptr;
     llvm::AllocaInst* place = nullptr;   ///< ArgMax, ArgMin
     llvm::AllocaInst* blocks = nullptr;  ///< cascade: the sum of finished blocks
-    llvm::AllocaInst* lost = nullptr;    ///< and what its additions lost
-    /// Max, Min of floating types: a NaN if one came; `value` passes them over.
+    llvm::AllocaInst* lost = nullptr;    ///< cascade: the rounding errors of adding to it
+    /// Max, Min of floating types: a NaN if the input has one; `value` ignores NaN.
     llvm::AllocaInst* nan = nullptr;
   };
-  /// Moves to where values of a loop are emitted, and back.
+  /// While alive, instructions go to where values of the frame at `depth` are emitted.
   class At {
    public:
     At(Emitter& emitter, int depth);
@@ -66,9 +65,9 @@ class Emitter {
   };
   struct Strips {
     StripPlan plan;
-    std::vector<llvm::AllocaInst*> buffers;  ///< a value
-    llvm::BasicBlock* before = nullptr;      ///< the strips' loop
-    llvm::Value* start = nullptr;            ///< of the current strip
+    std::vector<llvm::AllocaInst*> buffers;  ///< per value; null: it has none
+    llvm::BasicBlock* before = nullptr;      ///< the block before the loop over strips
+    llvm::Value* start = nullptr;            ///< first element of the current strip
     int phase = 0;
   };
   using Body = std::function<void()>;
@@ -101,7 +100,7 @@ class Emitter {
   // Kernel arguments: emitter.cpp
   llvm::Value* argument(llvm::Value* table, int slot, llvm::Type* type);
   llvm::Value* integer(int slot);
-  llvm::Value* extent(int var);  ///< now, if it grows
+  llvm::Value* extent(int var);  ///< at the current step, if it grows
   void range_loop();
   void next_range_iteration(const std::vector<int>& vars);
   llvm::Value* range_offset(int shape);
@@ -133,7 +132,7 @@ class Emitter {
   void strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan plan);
   void strip_steps(const StripPhase& phase);
   llvm::Value* strip_place(int v);
-  llvm::Value* kept(int v);  ///< from its buffer, or null
+  llvm::Value* kept(int v);  ///< the value from its buffer; null if it is not there
 
   // Values: values.cpp
   llvm::Value* get(int v);   ///< a scalar, or a vector if it varies
@@ -206,8 +205,8 @@ class Emitter {
   std::optional<Strips> strips_;
   std::vector<Emitted> emitted_;
   std::vector<llvm::SmallVector<Accumulator, 4>> accumulators_;
-  std::vector<llvm::AllocaInst*> counters_;  ///< a kernel variable of the range
-  std::vector<llvm::AllocaInst*> offsets_;   ///< a shape: elements of the range iteration
+  std::vector<llvm::AllocaInst*> counters_;  ///< per kernel variable: its index, if in the range
+  std::vector<llvm::AllocaInst*> offsets_;   ///< per shape: element offset of the range iteration
 };
 
 }  // namespace graft::codegen

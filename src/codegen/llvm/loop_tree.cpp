@@ -105,8 +105,8 @@ class Builder {
     if (plan.reduce_loop < 0) return;
     int outside = loop(plan.reduce_loop).parent;
     if (kept >= 0) {
-      // Accumulators are one a value of the kept variable: a loop of their own sets them up, and
-      // another stores the results.
+      // There is one accumulator per value of the kept variable: a loop of their own sets them up,
+      // and another stores the results.
       LoopPlan array;
       array.var = loop(kept).var;
       array.parent = outside;

@@ -1,12 +1,12 @@
-// The first half of a plan: which loops there are, which of them are lanes, and where reductions
-// live and end.
+// The first half of a plan: which loops there are, which of them run in vector lanes, and where
+// reductions accumulate and end.
 #pragma once
 
 #include "codegen/llvm/plan.h"
 
 namespace graft::codegen {
 
-/// Fills loops, and of the statements all but value numbers.
+/// Fills Plan::loops, and Plan::statements except for value numbers.
 void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, Plan& plan);
 
 }  // namespace graft::codegen

@@ -1,5 +1,4 @@
-// What code is generated for: the host, held to the width of the vectors that ATen's own kernels
-// use now.
+// What code is generated for: the host, with vectors of the width that ATen's own kernels use now.
 #pragma once
 
 #include <llvm/Target/TargetMachine.h>
@@ -10,7 +9,7 @@
 namespace graft::codegen {
 
 struct Machine {
-  int lanes = 4;  ///< of 32 bits: codegen::vector_lanes()
+  int lanes = 4;  ///< 32-bit lanes of a vector: codegen::vector_lanes()
   bool avx2 = false, avx512 = false;
   bool fma = false;
   std::string triple, cpu, features;

@@ -6,22 +6,22 @@
 
 namespace graft::codegen {
 
-/// Lanes that are switched off load something harmless and store nothing. A null mask means all
-/// lanes.
+/// Lanes that the mask switches off load an unspecified value and store nothing. A null mask means
+/// all lanes.
 class VectorMemory {
  public:
   VectorMemory(Builder& builder, const Machine& machine, int lanes)
       : b_(builder), machine_(machine), lanes_(lanes) {}
 
-  /// Where switched-off lanes go when the machine has no masked instruction: eight bytes of the
-  /// kernel's stack.
+  /// Memory that switched-off lanes access where the machine has no masked instruction: eight bytes
+  /// of the kernel's stack.
   void set_spare(llvm::Value* spare) { spare_ = spare; }
 
   llvm::Value* load(llvm::Value* base, llvm::Type* element, llvm::Value* mask);
   void store(llvm::Value* value, llvm::Value* base, llvm::Value* mask);
-  /// A whole vector past the cache, at a multiple of its size.
+  /// Stores a whole vector past the cache; `base` is a multiple of its size.
   void stream(llvm::Value* value, llvm::Value* base);
-  /// Once, at the end of what streams: other threads may read it then.
+  /// Emitted once, after the last streamed store: makes them visible to other threads.
   void fence();
   /// Lane k at base - k.
   llvm::Value* load_reversed(llvm::Value* base, llvm::Type* element, llvm::Value* mask);

@@ -279,7 +279,7 @@ class Planner {
   const ir::Kernel& kernel_;
   const Layout& layout_;
   Plan plan_;
-  std::vector<int> version_;  ///< a storage
+  std::vector<int> version_;  ///< per storage
   int versions_ = 0;
   std::unordered_map<size_t, std::vector<std::pair<PlanValue, int>>> numbers_;
 };

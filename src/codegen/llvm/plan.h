@@ -1,10 +1,10 @@
 // What is computed where: a kernel's loops, and its expressions as values numbered over all
 // statements.
 //
-// Equal expressions are one value, however many statements hold them; a load of what an earlier
-// statement stored at the same place is the stored value. Each value has a home, the outermost loop
-// in which it can be computed: operands and loop indices are there, and no store inside deeper
-// loops may change what it loads. Knows nothing of LLVM.
+// Equal expressions are one value, in however many statements they occur; a load of what an earlier
+// statement stored at the same place is the stored value. Each value has a home: the outermost loop
+// in which its operands and loop indices are available and no store inside the loop may change what
+// it loads. Knows nothing of LLVM.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ struct PlanValue {
   int64_t payload = 0;
   int access = -1;                               ///< Load: into Layout::accesses
   std::vector<std::pair<int, Stride>> indirect;  ///< Load: indices and their strides
-  int version = 0;                               ///< Load: how often its storage had been stored to
-  int guard = -1;        ///< Load: only lanes where this holds have an address
+  int version = 0;                               ///< Load: differs after each store to its storage
+  int guard = -1;        ///< Load: a Bool; its indices are valid only where this holds
   int home = 0;          ///< into Plan::loops
   bool varying = false;  ///< has a value of its own in each lane of the vector loop around it
   bool same_key(const PlanValue& other) const {
@@ -50,9 +50,9 @@ struct LoopPlan {
   int parent = -1;
   int depth = 0;
   bool vector = false;  ///< its iterations are lanes
-  int unroll = 1;       ///< vectors an iteration of the main loop
-  bool strips = false;  ///< a vector loop that runs in strips, as a routine wants arrays
-  bool nested = false;  ///< has loops inside
+  int unroll = 1;       ///< vectors per iteration of the main loop
+  bool strips = false;  ///< a vector loop that runs in strips, because a routine takes arrays
+  bool nested = false;  ///< has inner loops
   std::vector<PlanItem> items;
   std::vector<int> finishes;  ///< reductions whose values are stored when it ends, in order
   std::vector<int> stores;    ///< storages that it stores to
@@ -61,13 +61,13 @@ struct LoopPlan {
 enum class Accumulate : uint8_t {
   None,
   Scalar,   ///< one accumulator
-  PerLane,  ///< the vector loop is outside: one a lane
-  Lanes,    ///< the vector loop is reduced: partial ones a lane, combined at the end
-  Array,    ///< the vector loop is inside a reduced one, and not reduced: in memory
+  PerLane,  ///< the vector loop is outside the reduced ones: one accumulator per lane
+  Lanes,    ///< the vector loop is reduced: a partial accumulator per lane, combined at the end
+  Array,    ///< the vector loop is inside a reduced one, not reduced itself: accumulators in memory
 };
 
 struct StatementPlan {
-  int loop = 0;  ///< that it stands in
+  int loop = 0;  ///< the innermost loop around it
   int value = -1, guard = -1;
   std::vector<std::pair<int, Stride>> store_indirect;
   // Reductions:
@@ -78,7 +78,7 @@ struct StatementPlan {
   int finish_loop = 0;   ///< where the result is computed and stored
   int array_loop = -1;   ///< Array: a loop over the array, outside the reduced ones
   bool scan = false;
-  bool cascade = false;  ///< a long sum in its own precision: partial sums, and sums of these
+  bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
 };
 
 struct Plan {
@@ -87,7 +87,7 @@ struct Plan {
   std::vector<PlanValue> values;
   int root = 0;  ///< the loop whose items are the kernel's body
 
-  bool encloses(int outer, int inner) const;  ///< or is the same
+  bool encloses(int outer, int inner) const;  ///< true for equal loops too
   int vector_loop(int loop) const;            ///< the vector loop that is or encloses it; -1
 };
 

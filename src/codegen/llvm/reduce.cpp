@@ -85,7 +85,7 @@ void Emitter::start_reduction(int p) {
     count = static_cast<size_t>(loop(plan_.vector_loop(plan.loop)).unroll);
   llvm::Type* t = accumulator_type(p);
   auto& all = accumulators_[static_cast<size_t>(p)];
-  // A reduction of extent 1 starts once a copy; the others have all copies at once.
+  // A reduction of extent 1 starts once per copy; the others have all copies at once.
   size_t first = plan.reduce_loop < 0 ? copy_ : 0, last = plan.reduce_loop < 0 ? copy_ + 1 : count;
   for (size_t c = first; c < last; ++c) {
     if (all.size() <= c) all.resize(c + 1);

@@ -193,9 +193,9 @@ class Planner {
   const Layout& layout_;
   const Plan& plan_;
   int loop_;
-  std::vector<int> depth_;   ///< a value
-  std::vector<int> kept_;    ///< a value: 1 if it has a buffer
-  std::vector<int> phase_;   ///< a statement
+  std::vector<int> depth_;   ///< per value
+  std::vector<int> kept_;    ///< per value: 1 if it has a buffer
+  std::vector<int> phase_;   ///< per statement
   std::vector<int> stores_;  ///< statements met so far that store
   int last_phase_ = 0;
 };

@@ -1,13 +1,13 @@
-// How a vector loop runs whose routines want arrays (MKL's VML): strip by strip, each in phases.
+// A vector loop that calls routines on arrays (MKL's VML) runs strip by strip, each in phases.
 //
 //     y[i] = exp(x[i] * 2) + x[i]              strip of 512 elements:
 //                                        →       phase 0:  buffer[i] = x[i] * 2
 //                                                VML:      buffer = exp(buffer)
 //                                                phase 1:  y[i] = buffer[i] + x[i]
 //
-// A statement takes effect in the last phase that its values need, and no earlier than those before
-// it, so memory sees statements in order. What a later phase needs is computed again, or kept in a
-// buffer where that would cost more.
+// A statement stores in the last phase that its values need, and no earlier than the statements
+// before it, so stores stay in order. A value that a later phase needs is computed again there, or
+// kept in a buffer where that is cheaper.
 #pragma once
 
 #include "codegen/llvm/plan.h"
@@ -17,8 +17,8 @@ namespace graft::codegen {
 constexpr int64_t kStripElements = 512;
 
 struct StripStep {
-  int statement = -1;  ///< that takes effect here; or only:
-  /// A value that goes to its buffer (for a call of an array routine: its argument).
+  int statement = -1;  ///< a statement that stores here; or, if -1:
+  /// a value that is stored to its buffer (for a call of an array routine, the routine's argument).
   int keep = -1;
 };
 struct StripPhase {
@@ -27,9 +27,9 @@ struct StripPhase {
 };
 struct StripPlan {
   std::vector<StripPhase> phases;
-  /// A value: the phase from which on it is in its buffer; -1: it has none.
+  /// Per value: the first phase in which its buffer holds it; -1: it has no buffer.
   std::vector<int> ready;
-  /// A call's value: the load whose memory the routine reads itself, or -1.
+  /// Per value: for a call whose routine reads its argument straight from memory, the load; or -1.
   std::vector<int> straight;
 };
 

@@ -35,7 +35,7 @@ struct CompileSettings {
   Mode mode = Mode::Default;
 };
 
-/// What lowering promises of a program's results.
+/// How far results may be from eager's, by what lowering says of the program's operators.
 Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 
 /// Never throws.
@@ -47,8 +47,9 @@ passes::Settings pass_settings(const CompileSettings& settings);
 /// The trace, the program after each pass, the kernels, as text.
 std::string describe_trace(const record::Trace& trace, const CompileSettings& settings);
 
-/// GRAFT_TRACE: writes what describe_trace says, one file a part, and each kernel's LLVM IR and
-/// assembly, into a new folder of `directory` (0700). Says in a warning what could not be written.
+/// GRAFT_TRACE: writes the text of describe_trace, one file per part, and each kernel's LLVM IR and
+/// assembly, into a new folder of `directory` (mode 0700). What could not be written is named in a
+/// warning.
 void dump_trace(const std::string& directory, const record::Trace& trace,
                 const CompileSettings& settings) noexcept;
 /// Adds a file to the newest dump of that name.

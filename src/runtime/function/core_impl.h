@@ -1,4 +1,4 @@
-// The state of one compiled function, and the steps of a call that is not served by a plan at once.
+// The state of one compiled function, and what happens to a call that no proven plan serves.
 #pragma once
 
 #include <atomic>
@@ -21,20 +21,20 @@ using runtime::Tier;
 struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   explicit Impl(Options options);
 
-  /// Everything but the case of a plan that just runs.
+  /// Serves a call in all cases except that of a proven plan.
   void slow_call(CallBase& call, const runtime::Key& key, std::shared_ptr<Entry> entry,
                  const runtime::Unsupported& unsupported);
 
   enum class Served : uint8_t {
     No,  ///< not tried
     Yes,
-    GivenUp,  ///< nothing visible was written: eager has to run
-    Stale,    ///< captured tensors are not what they were: record again
+    GivenUp,  ///< the plan ended before it wrote anything visible: eager has to run
+    Stale,    ///< captured tensors are not those recorded: record again
     Wrong,    ///< PlanError: the plan is at fault
   };
   /// Runs the entry's plan for the call. Throws what extern operators throw.
   Served serve(const Entry& entry, CallBase& call, std::optional<runtime::PlanError>& wrong) const;
-  /// What is left to do for a call after serve().
+  /// Does what a call still needs after serve().
   void after_serving(Served served, CallBase& call, const runtime::Key& key,
                      const std::shared_ptr<Entry>& entry,
                      const std::optional<runtime::PlanError>& wrong);
@@ -47,9 +47,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
 
   const Options options;
   runtime::Snapshot<Table> table;
-  std::atomic<int64_t> clock{0};        ///< advances with each record
-  std::atomic<int64_t> eager_calls{0};  ///< calls whose result is eager's
-  std::atomic<int64_t> bypassed{0};     ///< of these, calls that did not even look for a plan
+  std::atomic<int64_t> clock{0};        ///< number of records so far
+  std::atomic<int64_t> eager_calls{0};  ///< calls that ran eagerly
+  std::atomic<int64_t> bypassed{0};     ///< of these, calls that did not look for a plan
 
  private:
   // record.cpp: from a first call to a plan
@@ -84,7 +84,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
 
   // Under runtime_mutex().
   std::shared_ptr<Entry> newest_;
-  /// Why calls were not even looked up: unsupported arguments, too many layouts.
+  /// Why calls did not look for a plan: unsupported arguments, too many layouts.
   std::string outside_;
   std::atomic<bool> gave_up_{false};
   std::atomic<int> noted_{0};  ///< the unsupported argument that outside_ speaks of
@@ -92,7 +92,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   int64_t compiling_ = 0;  ///< compilations queued or under way
 };
 
-/// Every break ends with what to do; one that does not say gets this.
+/// The reason of a break with what the user can do about it, where it does not say so itself.
 std::string with_next_step(const std::string& why);
 
 }  // namespace graft::detail

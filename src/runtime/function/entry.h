@@ -19,13 +19,14 @@ namespace graft::runtime {
 /// What a call with this layout does.
 enum class Tier : uint8_t {
   Recording,  ///< another thread records it: eager
-  /// The first record broke, perhaps on what only a first call does: eager and recorded once more.
+  /// The first record broke, perhaps on something that only a first call does: the next call is
+  /// recorded once more.
   Retry,
   Compiling,  ///< eager
-  Proving,    ///< shadow run
+  Proving,    ///< the next call is a shadow run
   Racing,     ///< eager and compiled take turns
   Compiled,
-  Eager,  ///< for good, or until a rematch
+  Eager,  ///< for good, or until the next race
 };
 
 struct Entry {
@@ -38,10 +39,10 @@ struct Entry {
 
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
-  std::atomic<int64_t> used{0};   ///< the function's clock at its last call: the oldest is dropped
+  std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest
   std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
   std::atomic<int64_t> until_audit{0};
-  std::atomic<int64_t> until_rematch{0};  ///< calls; 0: there is none
+  std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
 
   // Written before the tier leaves Compiling, constant afterwards.
   std::unique_ptr<Plan> plan;

@@ -1,10 +1,9 @@
-// The tensors a function uses that are not its arguments: parameters of a module, tensors in the
-// callable.
+// Captured tensors: those that a function uses and that are not its arguments, as a module's
+// parameters or tensors that a lambda holds.
 //
-// They are held weakly, so that a plan keeps no model alive: one whose owner dropped it (a replaced
-// parameter) makes the plan unusable and the function is recorded again. What cannot be seen is an
-// owner that switches between two tensors that both stay alive; a later audit or reset() is the
-// remedy, as documented for graft::compile.
+// They are held weakly, so that a plan keeps no model alive. When one is gone (its owner dropped or
+// replaced it), the plan is unusable and the function is recorded again. An owner that switches to
+// another tensor while the first stays alive is not seen (graft.h says so to users).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,12 +23,12 @@ class CapturedSet {
   CapturedSet(const record::Trace& trace, const detail::FlatArgs& args);
 
   size_t size() const { return tensors_.size(); }
-  /// Strong references for one call into `out`. False when a tensor is gone, has another layout
-  /// than recorded, or overlaps the arguments or its fellows differently: then the function must be
-  /// recorded again.
+  /// Puts strong references for one call into `out`. False when a tensor is gone, has another
+  /// layout than recorded, or overlaps the arguments or other captures in another way: the function
+  /// must then be recorded again.
   bool lock(const detail::FlatArgs& args, at::Tensor* out) const;
-  /// Is an argument one of them? Recorded now, it would be taken for the argument and be missed at
-  /// the next call.
+  /// Is a captured tensor also an argument of this call? Recorded now, it would count as the
+  /// argument only, and the plan would be wrong for a call with another argument.
   bool any_is_argument(const detail::FlatArgs& args) const;
   /// Why lock() said false.
   std::string describe() const;

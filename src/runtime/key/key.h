@@ -1,9 +1,9 @@
-// What a plan depends on besides the numbers in its tensors: the plan key.
+// The plan key: everything that a plan depends on except the numbers in its tensors.
 //
-// Covered: of each tensor argument whether it is defined, dtype, device, layout and kind (the
-// dispatch key set), sizes, strides, requires_grad; scalars and container sizes
-// (FlatArgs::statics); grad, inference, autocast mode, default dtype and the flags by which ATen
-// picks another operator; and how the arguments overlap in memory.
+// It holds, for each tensor argument, whether it is defined, its dtype, device, layout and kind
+// (the dispatch key set), sizes, strides and requires_grad; scalars and container sizes
+// (FlatArgs::statics); grad, inference and autocast mode, the default dtype, and the flags by which
+// ATen selects other operators; and how the arguments overlap in memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@
 
 namespace graft::runtime {
 
-/// Why a call must stay eager whatever is planned.
+/// Why a call must run eagerly whatever plans there are.
 struct Unsupported {
   enum class Kind : uint8_t { None, ThreadState, Tensor, LazyBit, ForwardGrad } kind = Kind::None;
   int argument = -1;
@@ -46,20 +46,20 @@ struct StoredKey {
   }
 };
 
-/// The first difference, for logs: "argument 1: sizes [2, 16] expected, [2, 32] came". Empty when
-/// equal.
+/// The first difference of two keys, for logs: "argument 1: sizes [2, 16] expected, [2, 32] came".
+/// Empty when they are equal.
 std::string describe_difference(std::span<const uint64_t> expected, std::span<const uint64_t> came);
 
-/// Words of one tensor's metadata; how a captured tensor is compared with what was recorded.
+/// Appends the words of one tensor's metadata, by which captured tensors are compared.
 void append_tensor(Words& words, const at::Tensor& tensor);
 /// "captured 3: dtype Float expected, Double came"
 std::string describe_tensor_difference(const std::string& who, std::span<const uint64_t> expected,
                                        std::span<const uint64_t> came);
 
-/// How tensors overlap: a single 0 when no two share memory; otherwise 1 and two words a tensor,
-/// which name the group (its first tensor), the tensor's first equal (same TensorImpl), and the
-/// distance in bytes to the group's lowest data pointer. Two tensors share memory when their
-/// storages do, be it by one StorageImpl or by overlapping ranges.
+/// Appends how tensors overlap: a single 0 when no two share memory; otherwise 1 and two words per
+/// tensor: the first tensor of its group and the first with the same TensorImpl, and the distance
+/// in bytes to the group's lowest data pointer. Two tensors share memory when their storages do, by
+/// one StorageImpl or by overlapping ranges.
 void append_overlaps(Words& words, std::span<const at::Tensor* const> tensors);
 
 }  // namespace graft::runtime

@@ -1,4 +1,4 @@
-// A growing row of 64-bit words that needs no heap for the usual key.
+// A growing array of 64-bit words that needs no heap for the usual key.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Words {
     if (size_ + count > capacity_) grow(size_ + count);
     return data_ + size_;
   }
-  /// Says how far the room was used.
+  /// Sets the end of the words written into room().
   void end_at(const uint64_t* end) { size_ = static_cast<size_t>(end - data_); }
   void push(uint64_t word) {
     *room(1) = word;
@@ -55,8 +55,8 @@ inline bool same_words(std::span<const uint64_t> a, std::span<const uint64_t> b)
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// Mixed over four independent lanes, so that the multiplications overlap. Equality is decided by
-/// the words themselves.
+/// Mixes in four independent lanes, so that the multiplications overlap. Equal hashes prove
+/// nothing: words are compared too.
 inline uint64_t hash_words(std::span<const uint64_t> words) {
   constexpr uint64_t kMul = 0x9e3779b97f4a7c15;
   auto mix = [](uint64_t a, uint64_t b) {

@@ -5,7 +5,8 @@
 
 namespace graft::runtime {
 
-/// 64-byte aligned, `bytes` long, of this thread until its next call; null for 0 bytes.
+/// Memory of this thread, 64-byte aligned and `bytes` long, valid until the thread's next call;
+/// null for 0 bytes.
 char* thread_scratch(int64_t bytes);
 
 }  // namespace graft::runtime

@@ -1,4 +1,4 @@
-// Size classes of the memory pool: four a doubling, from 64 bytes up.
+// Size classes of the memory pool: four per doubling, from 64 bytes up.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@ constexpr size_t kAlignment = 64;
 /// From here on a block is a mapping of its own.
 constexpr size_t kLargeBytes = size_t{1} << 20;
 
-/// 1..64 → 0, 65..128 → 1, …, 256 → 3, 257..320 → 4, …: four steps of a quarter a doubling.
+/// 1..64 → 0, 65..128 → 1, …, 256 → 3, 257..320 → 4, …: four equal steps per doubling.
 constexpr int size_class(size_t bytes) {
   if (bytes <= 256) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64);
   int log = std::bit_width(bytes - 1) - 1;  // 2^log < bytes <= 2^(log + 1)

@@ -6,7 +6,8 @@
 namespace graft::runtime {
 
 struct SystemBlock {
-  /// 64-byte aligned; large: page aligned, from 2 MB on a huge page's start. Null: no memory
+  /// 64-byte aligned; a large block is page aligned, and from 2 MB on aligned to a huge page. Null:
+  /// the system has no memory.
   void* data = nullptr;
   void* base = nullptr;   ///< for system_free
   size_t base_bytes = 0;  ///< 0: malloc's

@@ -10,7 +10,7 @@
 
 namespace graft::runtime {
 
-/// From the pool; resizable, as tensors of ATen's factories are.
+/// Memory from the pool; resizable, as storages of ATen's factories are.
 c10::Storage make_storage(int64_t bytes);
 
 class Frame {
@@ -24,12 +24,14 @@ class Frame {
   char* at(const Place& place) const {
     return bases_[static_cast<size_t>(place.block)] + place.offset;
   }
-  /// Runs a kernel, on ATen's threads where its range is long. `pointers`: room for the step's.
+  /// Runs a kernel, on ATen's threads where its range is long. `pointers`: working memory, as long
+  /// as the step's pointers.
   void launch(const KernelStep& step, char** pointers) const;
-  /// Calls an operator and binds the memory it returns. Throws what it throws, and PlanError.
+  /// Calls an operator and binds the memory it returns. Throws what the operator throws, and
+  /// PlanError.
   void call(const ExternStep& step);
   void release(const std::vector<int>& blocks);
-  /// `earlier`: the results before this one.
+  /// Makes a result of the plan; `earlier`: the results before it.
   at::Tensor result(const ResultSpec& spec, const at::Tensor* earlier) const;
 
  private:
@@ -60,7 +62,7 @@ class Frame {
   const at::Tensor* captured_;
   const Plan::StandIns* stand_ins_;
   c10::SmallVector<char*, 24> bases_;
-  c10::SmallVector<c10::Storage, 8> storages_;  ///< by block; empty while no block has one
+  c10::SmallVector<c10::Storage, 8> storages_;  ///< per block; empty while no block has one
   c10::DataPtr arena_;                          ///< seen by whoever watches the allocator
 };
 

@@ -1,10 +1,10 @@
-// An executable program: kernels with their pointers resolved to (block, offset), extern calls,
+// An executable program: kernels whose pointers are (block, offset) pairs, extern calls, and the
 // results to rebuild.
 //
-// A *block* is memory that has one address during a call: that of an argument (arguments that
-// overlap are one), of a captured tensor, of an output (fresh pool memory), the arena of all
-// temporaries, or what an extern call returned. A plan is immutable: any number of threads may run
-// it at once.
+// A *block* is memory that keeps its address during a call: that of an argument (arguments that
+// overlap share one), of a captured tensor, of an output (fresh memory from the pool), the arena of
+// all temporaries, or memory that an extern call returned. A plan is immutable: any number of
+// threads may run it at once.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -37,7 +37,7 @@ struct ViewSpec {
   bool contiguous = false;
   int argument = -1;          ///< >= 0: it is exactly this argument
   int captured = -1;          ///< >= 0: exactly this captured tensor
-  int carrier_argument = -1;  ///< whose c10::Storage holds it, when the block is an argument's
+  int carrier_argument = -1;  ///< the argument whose c10::Storage holds it, in an Argument block
   int carrier_captured = -1;
 };
 
@@ -67,8 +67,8 @@ struct ExternStep {
   };
   struct Output {
     ViewSpec view;
-    bool binds = false;  ///< the block's memory comes from here
-    bool made = false;   ///< its block is an Extern one: the layout must be the recorded one
+    bool binds = false;  ///< the block's memory is that of this output
+    bool made = false;   ///< in an Extern block: its layout must be the recorded one
   };
   c10::OperatorHandle op;
   std::vector<Slot> slots;
@@ -94,8 +94,8 @@ struct ResultSpec {
   int sibling = -1;
 };
 
-/// Graft's own mistake: what ran is not what was recorded. `visible`: the caller's memory was
-/// changed already.
+/// A mistake of Graft's: what ran is not what was recorded. `visible`: the caller's memory was
+/// already changed.
 class PlanError : public std::runtime_error {
  public:
   PlanError(const std::string& what, bool visible) : std::runtime_error(what), visible(visible) {}
@@ -110,16 +110,15 @@ struct ReadyKernel {
 
 class Plan {
  public:
-  /// `kernels`: one a Kernel step, in order. Throws std::logic_error naming what cannot be
+  /// `kernels`: one per Kernel step, in order. Throws std::logic_error naming what cannot be
   /// executed.
   Plan(const record::Trace& trace, const ir::Schedule& schedule, std::vector<ReadyKernel> kernels);
 
   enum class Outcome : uint8_t {
     Done,
-    GivenUp,  ///< nothing visible was written: eager has to run, and gives the result or the error
+    GivenUp,  ///< ended before it wrote anything visible: eager has to run
   };
-  /// Memory that stands in for blocks the plan writes; by block, undefined where the real one is
-  /// used.
+  /// Per block: memory to use in place of the real one; undefined where the real one is used.
   using StandIns = std::vector<c10::Storage>;
 
   /// `captured`: strong references, in the trace's order. `results`: as many as result_count().
@@ -129,7 +128,8 @@ class Plan {
 
   size_t result_count() const { return results_.size(); }
   size_t kernel_count() const { return kernels_.size(); }
-  /// Those it draws from, each once; ATen's default one among them.
+  /// The generators that the plan draws random numbers from, each once, ATen's default one
+  /// included.
   const std::vector<at::Generator>& generators() const { return generators_; }
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<ResultSpec>& results() const { return results_; }
@@ -137,7 +137,7 @@ class Plan {
   const ViewSpec& argument_view(size_t i) const { return argument_views_[i]; }
   const ViewSpec& captured_view(size_t i) const { return captured_views_[i]; }
   size_t captured_count() const { return captured_views_.size(); }
-  /// Arguments (captured tensors) whose version a run raises, one a distinct counter.
+  /// Arguments (captured tensors) whose version a run raises, one per distinct counter.
   const std::vector<int>& bumped() const { return bumped_; }
   const std::vector<int>& bumped_captured() const { return bumped_captured_; }
 

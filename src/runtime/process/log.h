@@ -10,11 +10,12 @@ namespace graft::runtime {
 enum class Topic : uint8_t { GraphBreaks, Recompiles, Fusion, Codegen, Cache };
 
 bool logs(Topic topic);
-/// "graft: graph_breaks: <text>", one write a line.
+/// Prints "graft: graph_breaks: <text>", a line in one write.
 void log(Topic topic, const std::string& text);
-/// Whatever the topics.
+/// Prints a warning, whatever topics are on.
 void warn(const std::string& text);
-/// `why` is said of the first `who` only: a missing code generator fails every function alike.
+/// Warns only the first time that this `why` comes: a missing code generator fails every function
+/// alike.
 void warn_once(const std::string& who, const std::string& why);
 
 /// Reads GRAFT_LOGS again, as tests do after setenv. Unknown topics are named in a warning.

@@ -1,9 +1,9 @@
-// A value that is read at every call and replaced now and then.
+// A value that is read at every call and rarely replaced.
 //
-// Readers take no lock: they count themselves in on a line of their own, read a pointer, and count
-// themselves out. A writer swaps the pointer; the old value is freed once every reader that could
-// have seen it is gone, at a later write or when the Snapshot dies. Reading costs two atomic
-// additions on a cache line that other threads rarely touch.
+// Readers take no lock: a reader adds itself to a counter on a cache line that few other threads
+// use, reads a pointer, and removes itself at the end. A writer swaps the pointer; the old value is
+// freed once every reader that could have seen it is gone, at a later write or when the Snapshot
+// dies. Reading costs two atomic additions.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace graft::runtime {
 
-/// A small number that differs between threads that run at the same time, mostly.
+/// The thread's number, in the order in which threads first ask.
 inline size_t thread_number() {
   static std::atomic<size_t> next{0};
   thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
@@ -55,7 +55,7 @@ class Snapshot {
     return sum;
   }
 
-  /// The value, for who holds the writers' lock.
+  /// The value. The caller holds the writers' lock.
   const T& peek() const { return *current_.load(std::memory_order_relaxed); }
 
   /// One writer at a time.
@@ -65,7 +65,7 @@ class Snapshot {
     collect();
   }
 
-  /// Frees what nobody can read any more. Under the writers' lock.
+  /// Frees old values that no reader can still see. The caller holds the writers' lock.
   void collect() {
     // A line at zero after the swap: its readers from before are gone, and later ones see the new
     // value.

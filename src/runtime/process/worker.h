@@ -1,9 +1,9 @@
 // The one background thread of the process that compiles.
 //
-// Lives until exit, which waits for the kernel under way and drops the rest. So does fork: what
-// compiling locks is not only ours (the dynamic linker, LLVM, variables made on first use), and
-// would stay locked in the child. A forked child has no such thread: the next call of
-// ensure_running() starts one for what was waiting.
+// It lives until exit, which waits for the kernel being compiled and drops the jobs behind it. Fork
+// waits for it too: compiling takes locks that are not Graft's (the dynamic linker's, LLVM's, those
+// of static variables), which would stay locked in the child. A forked child has no such thread;
+// its next call of ensure_running() starts one for the jobs that were waiting.
 #pragma once
 
 #include <condition_variable>
@@ -13,11 +13,11 @@
 
 namespace graft::runtime {
 
-/// Guards what calls change rarely: plan tables, verdicts, reports. Short critical sections only;
-/// no ATen, no user code. One for the process, so that fork can hold it.
+/// Guards what calls rarely change: plan tables, verdicts, reports. Held briefly, and never while
+/// ATen or user code runs. One per process, so that fork can take it.
 std::mutex& runtime_mutex();
-/// Held shared by who compiles, until what it made is in its place; fork waits for it. Taken
-/// before all others.
+/// Held shared by whoever compiles, until the result is stored; fork takes it exclusively. Locked
+/// before all other mutexes.
 std::shared_mutex& compile_mutex();
 /// Notified when a compilation ends. Waited for under runtime_mutex().
 std::condition_variable& runtime_changed();
@@ -32,10 +32,10 @@ class Worker {
   static void run(const std::function<void()>& job);
   /// Restarts the thread where a fork lost it and jobs are waiting.
   void ensure_running();
-  /// The process is exiting: a job should end soon.
+  /// Is the process exiting? A job should then end soon.
   bool stopping() const;
-  /// Call once code was loaded that must outlive the thread (its exit handlers run before those of
-  /// what was loaded earlier).
+  /// Called after loading code that the thread uses: makes exit stop the thread before that code's
+  /// exit handlers run.
   void stop_before_unloading();
 
   struct State;

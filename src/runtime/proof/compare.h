@@ -1,11 +1,11 @@
-// Is what the plan computed what eager computed?
+// Compares the plan's results with eager's.
 //
 // Exact: the same bits, except that any NaN equals any NaN. Otherwise (a reduction summed in
 // another order, or Numerics::Fast) two floating results a (eager's) and b agree when
 //
 //     |a - b| <= slack * (R * eps * |a| + S * eps * max|tensor|)
 //
-// with eps the spacing at 1 of the coarsest floating type of the program (a float result of a
+// where eps is the spacing at 1 of the coarsest floating type of the program (a float result of a
 // bfloat16 chain has the chain's error), and
 //
 //     double, float   R = 84, S = 16   in float: 1e-5 of the value and 2e-6 of the tensor's largest
@@ -40,7 +40,7 @@ struct Comparison {
 /// `expected`: eager's.
 Comparison compare(const at::Tensor& expected, const at::Tensor& came, const Tolerance& tolerance);
 
-/// The floating type of the larger eps; other types do not count.
+/// The one with the larger eps; types that are not floating are ignored.
 c10::ScalarType coarser(c10::ScalarType a, c10::ScalarType b);
 
 }  // namespace graft::runtime

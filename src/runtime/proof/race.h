@@ -1,12 +1,12 @@
-// Which side is faster? Calls take turns, each giving its caller a real result, until the answer is
-// clear.
+// Decides which side is faster, eager or compiled. Calls alternate between the two, each giving its
+// caller a real result, until the answer is clear.
 //
-// Clear: at least three pairs, medians more than 2 % apart, and so many pairs that agree with the
-// medians that chance alone would do it in at most one case of eight (sign test). After 15 pairs,
-// or when the race has used five seconds, the faster median wins; a tie goes to the compiled side.
+// It is clear after at least three pairs when the medians are more than 2 % apart and a sign test
+// over the pairs agrees with them (chance at most one in eight). After 15 pairs, or when the race
+// has used five seconds, the faster median wins; a tie goes to the compiled side.
 //
-// The machine may have been busy with something else just then, as it often is while a program
-// starts: a compiled side that lost races again once that costs little.
+// The machine may have been busy with something else meanwhile, as it often is while a program
+// starts. So a compiled side that lost races again later, when that costs little.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ class Race {
 
   bool decided() const { return decided_; }
   bool compiled_wins() const { return compiled_wins_; }
-  /// Eager calls after a lost race in which the compiled calls of the next one cost 2 % of the
-  /// time. Twice as many for each race lost before, `lost` in all.
+  /// How many eager calls to make before racing again, so that the compiled calls of that race cost
+  /// 2 % of the time. Doubles with each race lost; `lost`: how many so far.
   int64_t calls_to_rematch(int lost) const;
   double eager_median() const;
   double compiled_median() const;

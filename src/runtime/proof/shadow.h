@@ -1,5 +1,5 @@
-// The proof: the plan runs on copies of what it changes, eager on the real arguments, and the two
-// are compared.
+// The proof of a plan: it runs on copies of what it changes, eager runs on the real arguments, and
+// the results are compared.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ struct Shadow {
   enum class Outcome : uint8_t {
     Equal,
     Different,  ///< `what` says where, with both values
-    GivenUp,    ///< the plan gave up where eager did not: no proof
+    GivenUp,    ///< the plan gave up though eager raised no error: nothing is proven
   } outcome = Outcome::Equal;
   bool bitwise = true;
   double max_abs = 0;
@@ -27,8 +27,8 @@ struct Shadow {
   bool random_disturbed = false;
 };
 
-/// Runs both; `call` holds eager's result afterwards. What eager throws passes through, and nothing
-/// is proven then.
+/// Runs both; `call` holds eager's result afterwards. What eager throws passes through; nothing is
+/// proven then.
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
                   const at::Tensor* captured, std::span<const uint64_t> constants);
 
