@@ -15,7 +15,7 @@
 
 namespace graft::lab {
 
-/// What is wrong with a file: which file, which tensor, what came and what was expected.
+/// The text names the file and the tensor, what came and what was expected.
 class SafetensorsError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -24,29 +24,28 @@ class SafetensorsError : public std::runtime_error {
 /// The tensors of one file or of one sharded checkpoint.
 struct Safetensors {
   /// Views over the mapped file, which lives as long as any of them. The mapping is private:
-  /// writing to a tensor never reaches the file. (A tensor whose offset does not suit its type is a
-  /// copy instead.)
+  /// writing to a tensor never reaches the file. A tensor that is not aligned for its type is a
+  /// copy.
   std::map<std::string, at::Tensor, std::less<>> tensors;
   /// The header's `__metadata__`; of a sharded checkpoint, the first shard's.
   std::map<std::string, std::string, std::less<>> metadata;
   std::filesystem::path source;  ///< the file, or the index
 
-  /// The tensor of that name. Throws SafetensorsError naming the closest thing to a next step when
-  /// there is none.
+  /// The tensor of that name. If there is none, throws SafetensorsError with what to do.
   const at::Tensor& get(std::string_view name) const;
   /// As above, and the tensor must have that type and shape.
   const at::Tensor& get(std::string_view name, at::ScalarType dtype, at::IntArrayRef sizes) const;
 };
 
 /// Reads one file. Accepts F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL; refuses a header that is not
-/// exactly what the format allows: over 100 MB, duplicate keys, bytes that no tensor or two tensors
-/// own, sizes that overflow or do not match. The file must not be shortened while its tensors are
-/// in use, as with every memory-mapped file.
+/// exactly what the format allows: over 100 MB, duplicate keys, bytes that belong to no tensor or
+/// to two, sizes that overflow or do not match. The file must not be shortened while its tensors
+/// are in use, as with every memory-mapped file.
 Safetensors read_safetensors(const std::filesystem::path& file);
 
-/// Reads a checkpoint: a file, or a folder with `model.safetensors`, or one with
-/// `model.safetensors.index.json` and its shards, of which the tensors that the index lists are
-/// kept.
+/// Reads a checkpoint: a file, a folder with `model.safetensors`, or a folder with
+/// `model.safetensors.index.json` and its shards. Of shards, only the tensors that the index lists
+/// are kept.
 Safetensors read_checkpoint(const std::filesystem::path& file_or_folder);
 
 }  // namespace graft::lab

@@ -1,5 +1,5 @@
-// The header of a safetensors file: JSON in, checked entries out. Used by the reader and the writer
-// alone.
+// The header of a safetensors file: JSON in, checked entries out. Internal to the reader and the
+// writer.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -16,7 +16,7 @@ namespace graft::lab::detail {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< the format's own limit
 
-/// The types that files may hold, by the format's names.
+/// The types that files may hold, with the format's names for them.
 inline constexpr std::pair<std::string_view, c10::ScalarType> kDtypes[] = {
     {"F64", c10::ScalarType::Double}, {"F32", c10::ScalarType::Float},
     {"F16", c10::ScalarType::Half},   {"BF16", c10::ScalarType::BFloat16},
@@ -44,8 +44,7 @@ struct SafetensorsHeader {
 /// SafetensorsError, whose text starts with `file`.
 SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes, const std::string& file);
 
-/// A name from outside, made fit for an error message: quoted, control bytes escaped, cut when
-/// long.
+/// A name from a file, as an error message shows it: quoted, control bytes escaped, cut when long.
 std::string shown(std::string_view name);
 
 }  // namespace graft::lab::detail

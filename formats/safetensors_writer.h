@@ -1,5 +1,5 @@
-// Writes weights in the safetensors format, a tensor at a time, so that a file may be larger than
-// memory. A file appears under its name whole or not at all. Format:
+// Writes weights in the safetensors format, one tensor at a time, so that a file may be larger than
+// memory. A file appears under its name complete or not at all. Format:
 // https://github.com/huggingface/safetensors#format
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace graft::lab {
 
-/// One file: its tensors are declared first, since the header with their places comes before the
-/// data, then added in any order, then the file takes its name in finish(). Until then it has a
-/// temporary name in the same folder, `<file>.tmp<process>-<number>`, which is taken away when the
-/// writer is destroyed unfinished. Not thread-safe.
-/// Errors: SafetensorsError naming the file, the tensor and what the system said.
+/// Writes one file. Its tensors are declared first, since the header with their places precedes the
+/// data; then they are added in any order; finish() gives the file its name. Until then it has a
+/// temporary name in the same folder, `<file>.tmp<process>-<number>`, and is removed if the writer
+/// is destroyed unfinished. Not thread-safe.
+/// Errors: SafetensorsError naming the file, the tensor and the system's error.
 class SafetensorsWriter {
  public:
   /// What will be added under a name.
@@ -32,9 +32,9 @@ class SafetensorsWriter {
   };
   using Metadata = std::map<std::string, std::string, std::less<>>;
 
-  /// Refuses duplicate names, `__metadata__` as a name, and types that the format has no name for.
-  /// Takes the file's whole space at once where the file system can, so that a full disk is known
-  /// before the work is done.
+  /// Refuses duplicate names, the name `__metadata__`, and types that the format does not have.
+  /// Reserves the file's whole space where the file system can, so that a full disk is found before
+  /// the work is done.
   SafetensorsWriter(std::filesystem::path file, std::vector<Declared> declared,
                     const Metadata& metadata = {});
   ~SafetensorsWriter();
@@ -44,8 +44,8 @@ class SafetensorsWriter {
   /// Writes a dense CPU tensor with any strides, of exactly the declared type and shape, once.
   void add(std::string_view name, const at::Tensor& tensor);
 
-  /// Every declared tensor must have been added. Waits until the data is on the disk, then renames:
-  /// a file of that name before is replaced.
+  /// Waits until the data is on the disk, then renames the file, replacing one of that name. Every
+  /// declared tensor must have been added.
   void finish();
 
  private:
@@ -62,7 +62,7 @@ class SafetensorsWriter {
   int fd_ = -1;
 };
 
-/// All of them at once, in a file as above.
+/// Writes all tensors to one file, as SafetensorsWriter does.
 void write_safetensors(const std::filesystem::path& file,
                        const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                        const SafetensorsWriter::Metadata& metadata = {});

@@ -1,5 +1,5 @@
-// What measuring needs of the device that a function runs on. The processor is the one there is;
-// another is one more file with a Device of its own.
+// What measuring needs from the device that a function runs on. The CPU is the only one so far;
+// another device is another file with a Device of its own.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const char* name() const = 0;
-  /// Waits until everything that was asked of the device is done.
+  /// Waits until the device has finished all its work.
   virtual void synchronize() = 0;
   /// Milliseconds from the device's start of `calls` calls to its end of them.
   virtual double time_ms(const std::function<void()>& run, int calls) = 0;
@@ -21,8 +21,8 @@ class Device {
   virtual MemoryUse memory_of(const std::function<void()>& run) = 0;
 };
 
-/// Calls return when they are done, so the steady clock is enough. `cached`: bytes that an
-/// allocator in front of c10's keeps for reuse; may be empty.
+/// The CPU: calls return when they are done, so a steady clock is enough. `cached`: returns the
+/// bytes that an allocator in front of c10's keeps for reuse; may be empty.
 std::unique_ptr<Device> cpu_device(std::function<int64_t()> cached = {});
 
 }  // namespace graft::lab

@@ -15,17 +15,17 @@ struct Cache {
   int shared_by = 1;  ///< logical CPUs that share one instance
 };
 
-/// What could not be read is empty or 0.
+/// What cannot be read is empty or 0.
 struct Environment {
   std::string cpu;
-  std::vector<std::string> flags;  ///< of those that choose kernels: avx2, fma, avx512f, …
+  std::vector<std::string> flags;  ///< those that decide which kernels run: avx2, fma, avx512f, …
   int logical_cpus = 0;
   int physical_cores = 0;
   std::vector<Cache> caches;
   int64_t memory_bytes = 0;
   std::string governor;    ///< frequency scaling; empty on most virtual machines
   std::string huge_pages;  ///< transparent huge pages: "always", "madvise" or "never"
-  double load = 0;         ///< one-minute average when read: above 0.5 or so, timings suffer
+  double load = 0;         ///< one-minute load average; above about 0.5, timings suffer
   std::string os;
   int threads = 0;       ///< ATen's intra-op threads
   std::string aten_cpu;  ///< ATen's kernels: "DEFAULT", "AVX2", "AVX512"
@@ -34,7 +34,8 @@ struct Environment {
   std::string compiler;
 };
 
-/// Linux's /proc and /sys, ATen, and this build. `graft_version` is shown as it is.
+/// Reads Linux's /proc and /sys, ATen's settings and this build's. `graft_version` is kept as
+/// given.
 Environment read_environment(const std::string& graft_version);
 nlohmann::json to_json(const Environment& environment);
 void print(std::ostream& out, const Environment& environment, bool colour = false);

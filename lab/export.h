@@ -1,4 +1,4 @@
-// Runs in the forms of other programs.
+// Runs in formats that other programs read.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,11 +8,12 @@
 
 namespace graft::lab {
 
-/// A line a row, RFC 4180: case, variant, status, and the statistics in milliseconds.
+/// CSV (RFC 4180), one line per row: case, variant, status, and the statistics in milliseconds.
 std::string to_csv(const Run& run);
 
-/// Google Benchmark's JSON: each sample a repetition, then mean, median and stddev as aggregates.
-/// Its tools (compare.py) read it. https://github.com/google/benchmark/blob/main/docs/tools.md
+/// Google Benchmark's JSON, which its tools (compare.py) read: each sample is a repetition, and
+/// mean, median and stddev are aggregates.
+/// https://github.com/google/benchmark/blob/main/docs/tools.md
 nlohmann::json to_google_benchmark(const Run& run);
 
 }  // namespace graft::lab

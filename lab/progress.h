@@ -1,5 +1,5 @@
-// Where a long run stands: one rewritten line with the time left on a terminal, a line a step in a
-// log.
+// The progress of a long run: on a terminal one line that is rewritten, with the time left; in a
+// log one line per step.
 #pragma once
 
 #include <chrono>
@@ -9,21 +9,21 @@
 
 namespace graft::lab {
 
-/// Single-threaded. Writes to a stream other than the results', stderr as a rule.
+/// Not thread-safe. Writes to another stream than that of the results, usually stderr.
 class Progress {
  public:
-  /// `steps` are taken as equally long until some have passed.
+  /// Steps are assumed to be equally long until some have passed.
   Progress(std::ostream& out, bool terminal, size_t steps);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// The next step begins.
+  /// Begins the next step.
   void begin(const std::string& label);
-  /// Within a step: the part of it that is done, 0 to 1, and what is being done. Cheap; redraws ten
-  /// times a second.
+  /// Tells how much of the current step is done, 0 to 1, and what is being done. Cheap: it redraws
+  /// at most ten times per second.
   void at(double done, const std::string& what);
-  /// Takes the line away, so that other output can follow. The next call draws it again.
+  /// Erases the line, so that other output can follow. The next call draws it again.
   void clear();
 
  private:

@@ -1,5 +1,5 @@
-// Statistics of timing samples. Timings are skewed and have outliers, so medians and ranks come
-// before means.
+// Statistics of timing samples. Timings are skewed and have outliers, so medians and ranks say more
+// than means.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace graft::lab {
 
-// Each of these is NaN for an empty sample.
+// NaN for an empty sample, each of them.
 double mean(std::span<const double> x);
 /// Sample standard deviation (n - 1); 0 for one value.
 double stddev(std::span<const double> x);
 /// Linear interpolation between order statistics (numpy's default); q in [0, 1].
 double quantile(std::span<const double> x, double q);
 double median(std::span<const double> x);
-/// The same by selection, for those who resample thousands of times. Reorders x, which has values.
+/// The same by selection, for resampling thousands of times. Reorders x, which must not be empty.
 double median_in_place(std::vector<double>& x);
 /// Of positive values.
 double geometric_mean(std::span<const double> x);
@@ -25,8 +25,8 @@ struct Ratio {
   double lo = 0;     ///< 95 % percentile bootstrap interval
   double hi = 0;
 };
-/// How many times a is b, with its uncertainty: for a speed-up, a is the slower side. Same seed,
-/// same interval.
+/// median(a) / median(b) with its uncertainty; for a speed-up, a is the slower side. One seed gives
+/// one interval.
 Ratio bootstrap_ratio(std::span<const double> a, std::span<const double> b, uint64_t seed = 0);
 
 /// 95 % percentile bootstrap interval of the median.
@@ -35,7 +35,7 @@ struct Interval {
 };
 Interval bootstrap_median(std::span<const double> x, uint64_t seed = 0);
 
-/// What a table says of a sample. NaN where there is nothing.
+/// The statistics of a sample that tables show; NaN for an empty one.
 struct Summary {
   size_t count = 0;
   double median = 0, mean = 0, stddev = 0;
@@ -48,11 +48,11 @@ Summary summarise(std::span<const double> x);
 
 struct RankTest {
   double u = 0;  ///< pairs (a, b) with a > b; ties count half
-  /// two-sided: the chance of a split as uneven as this if a and b had one distribution
+  /// Two-sided: the chance of a u as extreme as this if a and b had one distribution.
   double p = 1;
 };
-/// Mann-Whitney. Exact for small samples without ties, else the normal approximation with tie
-/// correction.
+/// The Mann-Whitney test: exact for small samples without ties, else the normal approximation with
+/// tie correction.
 RankTest mann_whitney(std::span<const double> a, std::span<const double> b);
 
 /// Values outside Tukey's fences: quartiles -/+ 1.5 (mild) or 3 (severe) interquartile ranges.

@@ -24,12 +24,12 @@ struct Cell {
   Style style;
 };
 
-/// Columns two spaces apart, headers underlined. Trailing columns may be left out of a row.
+/// Columns are two spaces apart, headers underlined. A row may leave out trailing columns.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void row(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
-  /// A line across, between the rows before and after.
+  /// A horizontal line between the rows before and after.
   void rule() { rows_.emplace_back(); }
   bool empty() const { return rows_.empty(); }
   void print(std::ostream& out, bool colour = false) const;
@@ -39,13 +39,12 @@ class Table {
   std::vector<std::vector<Cell>> rows_;  // an empty one is a rule
 };
 
-/// Terminal cells that UTF-8 text takes: 0 for combining marks, 2 for East Asian wide characters
-/// and emoji.
+/// How many terminal cells UTF-8 text takes: 0 for combining marks, 2 for East Asian wide
+/// characters and emoji.
 size_t display_width(std::string_view utf8);
-/// `text` in the style's ANSI colour, or as it is.
+/// `text` in the style's ANSI colour; unchanged if not `colour`.
 std::string styled(std::string_view text, Style style, bool colour);
-/// Whether the file descriptor is a terminal that shows colour, and neither NO_COLOR nor TERM=dumb
-/// says otherwise.
+/// Is the file descriptor a terminal that shows colour, with neither NO_COLOR nor TERM=dumb set?
 bool colour_wanted(int fd);
 
 /// Three significant digits, never in exponent form: "0.00812", "5.72", "1234"; "-" for NaN.

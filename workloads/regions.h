@@ -1,5 +1,5 @@
-// The regions that are measured: plain LibTorch functions, as a user would have written them.
-// tools/peers/inductor.py holds the same functions in Python for the peers' column.
+// The regions that are measured: plain LibTorch functions, as a user would write them.
+// tools/peers/inductor.py holds the same functions in Python, for other compilers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +20,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& qkv,
                                                         const at::Tensor& cos,
                                                         const at::Tensor& sin, int64_t heads);
 
-/// Adds the residual, then normalises by the root mean square, in fp32 at least: (x + r, norm(x +
-/// r) * w).
+/// Adds the residual and normalises by the root mean square, in fp32 or fp64:
+/// (x + r, norm(x + r) * w).
 std::tuple<at::Tensor, at::Tensor> rmsnorm_residual(const at::Tensor& x, const at::Tensor& r,
                                                     const at::Tensor& w);
 
@@ -41,7 +41,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gptq_block(const at::Tensor& weig
                                                           const at::Tensor& scale,
                                                           const at::Tensor& zero);
 
-/// One AdamW step over a parameter list: new parameter, first and second moment of each in turn.
+/// One AdamW step over a parameter list. Returns for each parameter in turn its new value, first
+/// and second moment.
 std::vector<at::Tensor> adamw(const std::vector<at::Tensor>& parameters,
                               const std::vector<at::Tensor>& gradients,
                               const std::vector<at::Tensor>& first,
@@ -51,9 +52,10 @@ std::vector<at::Tensor> adamw(const std::vector<at::Tensor>& parameters,
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
 /// A pre-norm transformer block of x (B, S, W): attention and a GELU layer, each with its residual.
-/// `weights`, each followed by its bias: norm, QKV, output, norm, up, down; linear ones (out, in).
+/// `weights`: norm, QKV, output, norm, up, down, each followed by its bias; linear ones are (out,
+/// in).
 at::Tensor block(const at::Tensor& x, const std::vector<at::Tensor>& weights, int64_t heads);
-/// The same with ATen's fused attention.
+/// block() with ATen's fused attention.
 at::Tensor block_sdpa(const at::Tensor& x, const std::vector<at::Tensor>& weights, int64_t heads);
 
 }  // namespace graft::workloads

@@ -24,17 +24,18 @@ namespace graft::cli {
 struct ModelRow {
   int64_t batch = 0, length = 0;
   workloads::minilm::Attention baseline{};  ///< eager's faster attention at this shape
-  /// pooled: eager under graft::PoolGuard; compiled: likewise
-  lab::Samples eager, pooled, compiled;
-  lab::Samples alone;  ///< compiled again, with nothing in turns that leaves it cold caches
-  lab::Samples tuned;  ///< compiled with Mode::MaxAutotune
+  lab::Samples eager;
+  lab::Samples pooled;    ///< eager under graft::PoolGuard
+  lab::Samples compiled;  ///< under graft::PoolGuard
+  lab::Samples alone;     ///< compiled, not in turns with variants that evict its data from caches
+  lab::Samples tuned;     ///< compiled with Mode::MaxAutotune
   lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled
   lab::Ratio tuned_speedup;
-  /// Against eager, with the compiled side's attention.
+  /// Compared with eager that uses the compiled side's attention.
   lab::Comparison result, tuned_result;
 };
 
-/// One region on the inputs that it has inside the model.
+/// One region on the inputs that it gets in the model.
 struct RegionRow {
   std::string name;
   int64_t calls_per_encode = 1;
@@ -61,10 +62,10 @@ class DemoRun {
   DemoRun(const DemoOptions& options, lab::Progress& progress);
 
   static constexpr int64_t kShapes[][2] = {{1, 16}, {1, 128}, {8, 64}, {32, 128}};
-  /// Steps of progress that the measurements below begin.
+  /// How many steps of progress the measurements below begin.
   static size_t steps();
 
-  /// The regions at the last of the shapes, each compiled from nothing.
+  /// The regions at the last of the shapes, each with a new compiled function.
   std::vector<RegionRow> measure_regions();
   std::vector<ModelRow> measure_model();
   std::vector<NearestRow> find_nearest();

@@ -1,4 +1,4 @@
-// What the demo found, as a run of the laboratory: for reports, comparisons and gates.
+// The demo's results as a run of the laboratory, for reports, comparisons and gates.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ struct DemoResults {
 
 const char* attention_name(workloads::minilm::Attention attention);
 
-/// Cases minilm[batch=…,length=…], and each region; what was nearest stands in the context.
+/// Its cases are minilm[batch=…,length=…] and the regions; nearest sentences are in the context.
 lab::Run run_of(const DemoResults& results, const DemoOptions& options);
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// What every file of results says of where and when it was made.
+// Where and when results were made, for every file of results.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,10 +9,9 @@ namespace graft::cli {
 /// The machine, the builds, ATen's threads, and the date in UTC.
 nlohmann::json run_context();
 
-/// A busy machine shows in every number; better said before the run than guessed after it. Empty
-/// where it is not.
+/// A warning if the machine is busy, since that affects every number; empty if it is not.
 std::string busy_text(const nlohmann::json& context);
-/// To stderr.
+/// Prints busy_text to stderr.
 void warn_if_busy(const nlohmann::json& context);
 
 }  // namespace graft::cli

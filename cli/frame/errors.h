@@ -1,4 +1,4 @@
-// What is said of errors that were not foreseen.
+// The texts of unexpected errors.
 #pragma once
 
 #include <exception>
@@ -6,14 +6,14 @@
 
 namespace graft::cli {
 
-/// The C++ library's error for it, or that of ATen's allocator.
+/// Is it std::bad_alloc, or the error of ATen's allocator?
 bool is_out_of_memory(const std::exception& error);
 
-/// Its text, without the backtrace that ATen adds to it; that memory ran out is said as such.
+/// The error's text without the backtrace that ATen adds; out of memory is said in plain words.
 std::string error_text(const std::exception& error);
 
-/// For the process's start: memory that runs out where nothing may be thrown, such as while another
-/// error is on its way, ends it with that text and code 1, rather than by a signal.
+/// Called at the process's start: if memory runs out where nothing may be thrown (as while another
+/// exception is handled), the process ends with that text and exit code 1 rather than by a signal.
 void foresee_out_of_memory();
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// What the subcommands share: errors a user can mend, and names looked up kindly.
+// Shared by the subcommands: errors that a user can correct, and look-ups that suggest near names.
 #pragma once
 
 #include <regex>
@@ -16,13 +16,13 @@ class Option;
 
 namespace graft::cli {
 
-/// A wrong call. The text names what came, what was expected, and the next step. Exit code 1.
+/// A wrong command line. The text names what came, what was expected and what to do. Exit code 1.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Those of `names` that `given` may have been meant for, nearest first; empty if none is near.
+/// Those of `names` that `given` may have been meant as, nearest first; empty if none is near.
 std::vector<std::string> near_names(std::string_view given, const std::vector<std::string>& names);
 /// "did you mean 'a' or 'b'?", or "expected one of a, b, c." when nothing is near.
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& names);
@@ -31,15 +31,16 @@ std::vector<std::string> workload_names();
 /// Throws UsageError naming near workloads.
 const workloads::Workload& workload_or_throw(const std::string& name);
 
-/// Throws UsageError for text that is no regular expression; `such_as` is the next step.
+/// Throws UsageError for text that is not a regular expression; `such_as`: an example for the
+/// error.
 std::regex pattern_of(const std::string& flag, const std::string& text, const std::string& such_as);
 
-/// Throws UsageError now rather than after a run, if no file can be made there. An empty path, an
-/// option that was not given, is fine.
+/// Throws UsageError if no file can be made there: before a run rather than after it. An empty path
+/// (an option that was not given) passes.
 void check_writable(const std::string& flag, const std::string& path);
 
-/// For an option that takes a path: refuses what a shell variable that is not set leaves of it,
-/// which is nothing, or the next option.
+/// For an option that takes a path: refuses an empty value and one that looks like an option, as an
+/// unset shell variable leaves them.
 void must_be_path(CLI::Option* option);
 
 /// Adds --numerics and --mode, which write to `options`; it must outlive the parse.

@@ -6,7 +6,7 @@ class App;
 
 namespace graft::cli {
 
-/// `graft env`: the machine and the build.
+/// `graft env`: shows the machine and the build.
 void add_env(CLI::App& app);
 
 }  // namespace graft::cli

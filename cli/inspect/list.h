@@ -6,7 +6,7 @@ class App;
 
 namespace graft::cli {
 
-/// `graft list`: the workloads.
+/// `graft list`: lists the workloads.
 void add_list(CLI::App& app);
 
 }  // namespace graft::cli

@@ -6,8 +6,8 @@ class App;
 
 namespace graft::cli {
 
-/// `graft memory`: what a workload's variants allocate, who makes the largest, and a picture of it;
-/// after the memory sentinel has passed.
+/// `graft memory`: shows what a workload's variants allocate, who makes the largest allocations,
+/// and a picture. It checks the memory sentinel first.
 void add_memory(CLI::App& app);
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// What one run of `graft memory` found, and its forms: tables, JSON and a picture.
+// The results of `graft memory`, as tables, JSON and a picture.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct MemoryFindings {
   std::string workload;
   std::map<std::string, std::string> config;
   int calls = 0;             ///< of each variant
-  lab::MemoryReport inputs;  ///< of making them
+  lab::MemoryReport inputs;  ///< of making the inputs
   std::vector<MemoryVariant> variants;
   lab::StorageProof proof;      ///< of the outputs
-  std::string verdict, reason;  ///< the compiler's
+  std::string verdict, reason;  ///< of the compiler
 };
 
 void print(std::ostream& out, const MemoryFindings& found, bool colour);
 nlohmann::json to_json(const MemoryFindings& found);
 /// An SVG document.
 std::string picture(const MemoryFindings& found);
-/// The same as a page.
+/// An HTML page with all of it.
 std::string page(const MemoryFindings& found);
 
 }  // namespace graft::cli

@@ -6,7 +6,8 @@ class App;
 
 namespace graft::cli {
 
-/// `graft profile WORKLOAD`: where the time goes, eager and compiled, and what is worth compiling.
+/// `graft profile WORKLOAD`: shows where the time goes, eager and compiled, and what is worth
+/// compiling.
 void add_profile(CLI::App& app);
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// What `graft profile` looks at: a program with its regions named, eager and compiled.
+// The program that `graft profile` measures, eager and compiled, with its regions named.
 #pragma once
 
 #include <graft/options.h>
@@ -15,7 +15,7 @@
 
 namespace graft::cli {
 
-/// The name that stands for the demo's model among the workloads.
+/// The name by which the demo's model is chosen, beside the workloads' names.
 inline constexpr const char* kMiniLm = "minilm";
 
 struct SubjectOptions {
@@ -28,24 +28,24 @@ struct SubjectOptions {
   Options compile;
 };
 
-/// A part that is compiled by itself, on the inputs that it has in the program.
+/// A part that is compiled on its own, with the inputs that it gets in the program.
 struct SubjectRegion {
   std::string name;
-  double calls = 1;  ///< in one run of the program
+  double calls = 1;  ///< calls in one run of the program
   workloads::Instance instance;
   workloads::CompiledCall compiled;  ///< its verdict is final
 };
 
 struct Subject {
   std::string title;
-  /// One run each. Regions are lab ranges: of their name in the one, with lab::kCompiledPrefix
-  /// before it in the other.
+  /// Each runs the program once. Regions are profile ranges, named as they are in the eager program
+  /// and with lab::kCompiledPrefix before the name in the compiled one.
   std::function<void()> eager, compiled;
   std::vector<SubjectRegion> regions;
 };
 
-/// Compiles until every verdict is final. Throws UsageError for a name that is none.
-/// Begins subject_steps() steps of `progress`, which may be null.
+/// Compiles until every verdict is final. Throws UsageError for an unknown name. Begins
+/// subject_steps() steps of `progress`, which may be null.
 Subject make_subject(const SubjectOptions& options, lab::Progress* progress);
 
 size_t subject_steps(const SubjectOptions& options);

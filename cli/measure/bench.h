@@ -6,8 +6,8 @@ class App;
 
 namespace graft::cli {
 
-/// `graft bench`: eager, pooled eager, compiled and hand-written variants of the workloads, timed
-/// in turns.
+/// `graft bench`: times eager, pooled eager, compiled and hand-written variants of the workloads in
+/// turns.
 void add_bench(CLI::App& app);
 
 }  // namespace graft::cli

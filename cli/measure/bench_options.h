@@ -1,4 +1,4 @@
-// What `graft bench` was asked for: flags, a preset, and a TOML file.
+// The options of `graft bench`: from flags, a preset, and a TOML file.
 #pragma once
 
 #include <graft/options.h>
@@ -28,20 +28,20 @@ struct BenchOptions {
   uint64_t seed = 0;
   bool quick = false, small = false, isolate = false, resume = false, peers = false;
   bool no_color = false, quiet = false, dump_config = false;
-  double timeout = 600;  ///< seconds of a variant in a process of its own
+  double timeout = 600;  ///< seconds for a variant in a process of its own
   std::string json, csv, markdown, html, config, python = "python3";
   Options compile;
 
   lab::MeasureOptions measuring() const;
-  /// What changes results: two runs that differ in it are not one run.
+  /// The options that results depend on. A run may be resumed only with equal ones.
   std::map<std::string, std::string> identity() const;
 };
 
 /// Flags of the subcommand, which write to `options`; it must outlive the parse.
 void add_bench_flags(CLI::App& command, BenchOptions& options);
-/// After the parse: takes what --config says where no flag was given, then checks.
+/// Called after the parse: takes values from --config where no flag was given, then checks them.
 void finish_options(CLI::App& command, BenchOptions& options);
-/// The options in force, as TOML that --config reads.
+/// The current options, as TOML that --config reads.
 std::string as_toml(const CLI::App& command);
 
 }  // namespace graft::cli

@@ -1,5 +1,5 @@
-// A variant in a process of its own: nothing that ran before warms it, and whatever it does to its
-// process is a row of the result.
+// Measures a variant in a process of its own: nothing that ran before warms it, and a crash is a
+// row of the result.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ class App;
 
 namespace graft::cli {
 
-/// Starts this program anew for one variant, on the first `threads` of the CPUs it may use, and
-/// waits for its row. A crash, a time-out (options.timeout) and an error are rows with their
+/// Starts this program again for one variant, on the first `threads` of the CPUs that it may use,
+/// and waits for its row. A crash, a time-out (options.timeout) or an error gives a row with that
 /// status.
 lab::Row measure_in_process(const Case& c, const std::string& variant, const BenchOptions& options);
 
-/// The hidden subcommand that such a process runs.
+/// Adds the hidden subcommand that such a process runs.
 void add_bench_child(CLI::App& app);
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// Measures one case: a workload in one configuration, its variants in turns or one alone.
+// Measures one case: a workload in one configuration, its variants in turns or one of them alone.
 #pragma once
 
 #include <functional>
@@ -11,18 +11,18 @@
 
 namespace graft::cli {
 
-/// The part done (0 to 1), and what is being done.
+/// Receives the part that is done, 0 to 1, and what is being done.
 using Say = std::function<void(double, const std::string&)>;
 
-/// The variants that were asked for and that the workload has, in their order. Throws UsageError if
-/// the configuration is not one.
+/// The variants that were asked for and that the workload has, in their usual order. Throws
+/// UsageError for an invalid configuration.
 std::vector<std::string> variants_of(const Case& c, const BenchOptions& options);
 
-/// All variants in one process, in turns. One that throws is a row that says so.
+/// Measures all variants in this process, in turns. One that throws gives a row with its error.
 std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& options, const Say& say);
 
-/// One variant, with nothing before it in this process: its first call is cold. Throws what the
-/// variant throws.
+/// Measures one variant as the first thing that this process does: its first call is cold. Throws
+/// what the variant throws.
 lab::Row measure_alone(const Case& c, const std::string& variant, const BenchOptions& options);
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// Other compilers, each measured by a process of its own that speaks the lines of docs/peers.md:
+// Other compilers, each measured in a process of its own that speaks the protocol of docs/peers.md:
 // torch.compile (tools/peers/inductor.py), JAX (tools/peers/jax_peer.py).
 #pragma once
 
@@ -14,19 +14,19 @@
 namespace graft::cli {
 
 struct PeerScript {
-  std::string name;     ///< of the variant: "torch.compile"
-  std::string path;     ///< absolute, or within Graft's checkout
-  std::string install;  ///< what `python -m pip install` is to be given
+  std::string name;     ///< the variant's name: "torch.compile"
+  std::string path;     ///< absolute, or relative to Graft's source folder
+  std::string install;  ///< the arguments for `python -m pip install`
 };
-/// Those that come with Graft.
+/// The scripts that come with Graft.
 const std::vector<PeerScript>& peer_scripts();
 
 struct PeerOptions {
   std::string python = "python3";
   int threads = 1;
-  double min_time = 1;  ///< seconds of samples a case
+  double min_time = 1;  ///< seconds of samples per case
   PeerScript script = peer_scripts().front();
-  double timeout = 600;  ///< seconds for an answer, compiling included, and for the imports
+  double timeout = 600;  ///< seconds for an answer, compiling included, and for Python's imports
 };
 
 /// The peer cannot run here. The text says what is missing and how to install it.
@@ -35,8 +35,9 @@ class PeerAbsent : public UsageError {
   using UsageError::UsageError;
 };
 
-/// The process waits between cases, so that each is measured next to the same case here. One that
-/// crashed, hung or spoke nonsense is ended, and started anew for the next case. Not thread-safe.
+/// The process waits between cases, so that each case is measured right after Graft measures it. A
+/// process that crashes, hangs or breaks the protocol is ended, and started again for the next
+/// case. Not thread-safe.
 class Peer {
  public:
   /// Starts Python and waits for its imports. Throws PeerAbsent.
@@ -45,9 +46,9 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  /// Measures one workload, compiling included: that takes seconds, and minutes for gptq_block.
-  /// `config` is axis → value, where it differs from the workload's own. What went wrong stands in
-  /// the row's error.
+  /// Measures one workload, compiling included, which takes seconds, and minutes for gptq_block.
+  /// `config`: axis → value, where it differs from the workload's default. If something goes wrong,
+  /// the row's error says so.
   lab::Row measure(const std::string& workload,
                    const std::map<std::string, std::string>& config = {});
   const std::string& name() const { return options_.script.name; }
@@ -58,12 +59,12 @@ class Peer {
   void start();
 
   PeerOptions options_;
-  std::unique_ptr<Process> process_;  // null: to be started
+  std::unique_ptr<Process> process_;  ///< null: it must be started
   std::string version_;
 };
 
-/// Those of `scripts` that can run here, with `options` but for the script; a line on `notes` for
-/// each that cannot.
+/// Starts those of `scripts` that can run here, with `options` except for the script; writes a line
+/// to `notes` for each that cannot.
 std::vector<std::unique_ptr<Peer>> start_peers(const PeerOptions& options,
                                                const std::vector<PeerScript>& scripts,
                                                std::ostream& notes);

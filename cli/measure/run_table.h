@@ -1,4 +1,4 @@
-// A run as a table: a line a case, a column a variant.
+// A run as a table: one line per case, one column per variant.
 #pragma once
 
 #include <iosfwd>
@@ -7,7 +7,7 @@
 
 namespace graft::cli {
 
-/// The table, geometric means of the ratios, and the reasons of all that is not simply faster.
+/// Prints the table, the geometric means of the ratios, and the reasons for all that is not faster.
 void print(std::ostream& out, const lab::Run& run, bool colour);
 
 }  // namespace graft::cli

@@ -6,7 +6,8 @@ class App;
 
 namespace graft::cli {
 
-/// `graft history FOLDER`: each case over time. `graft export RUN.json`: a run in other forms.
+/// `graft history FOLDER` shows each case over time. `graft export RUN.json` writes a run in other
+/// formats.
 void add_history(CLI::App& app);
 
 }  // namespace graft::cli

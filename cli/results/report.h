@@ -6,7 +6,7 @@ class App;
 
 namespace graft::cli {
 
-/// `graft report`: what runs found, as a page, as text and as separate files.
+/// `graft report`: shows runs as a page, as text and as separate files.
 void add_report(CLI::App& app);
 
 }  // namespace graft::cli

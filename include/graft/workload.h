@@ -1,7 +1,8 @@
-// A benchmark region with its inputs: what the laboratory can run, compile, compare and time.
+// A workload: a function with its inputs, which the laboratory can run, compile, compare and time.
 //
-// Adding one to Graft is a plain function in regions.cpp and a short maker of inputs in
-// region_cases.cpp, with a row there; a program of one's own calls add() and run_command().
+// A workload of Graft's own is a plain function in workloads/regions.cpp, and in region_cases.cpp a
+// short function that makes its inputs, with a row in the table there. Another program calls add()
+// and run_command() (examples/my_workload).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +25,7 @@ using Tensors = std::vector<at::Tensor>;
 
 /// One way to compute a region on its inputs.
 struct Call {
-  std::function<void()> run;  ///< what is timed: results are made and dropped
+  std::function<void()> run;  ///< the call that is timed; results are dropped
   /// The same call, its tensors flattened in order, for comparison.
   std::function<Tensors()> outputs;
   explicit operator bool() const { return static_cast<bool>(run); }
@@ -39,27 +40,27 @@ struct CompiledCall : Call {
 struct Instance {
   Call eager;
   std::function<CompiledCall(graft::Options)> compile;
-  Call hand;  ///< hand-written C++ as the physical reference; empty where there is none
+  Call hand;  ///< hand-written C++, a reference for what the machine can do; empty if there is none
   /// More implementations by name: ATen's fused operator, another library's.
   std::vector<std::pair<std::string, Call>> others;
   /// Eager on the inputs in double: the reference for a reduction's error.
   std::function<Tensors()> fp64;
   int64_t input_bytes = 0;
-  double flops = 0, samples = 0, tokens = 0;  ///< of a call, where they mean something
+  double flops = 0, samples = 0, tokens = 0;  ///< per call, where they mean something; otherwise 0
 };
 
 /// A parameter that a sweep can change.
 struct Axis {
   std::string name;   ///< "rows"
-  std::string value;  ///< at which it is measured unless told otherwise
-  std::string small;  ///< for tests; odd so that vector loops have tails
+  std::string value;  ///< the default
+  std::string small;  ///< for tests: a small one, odd so that vector loops have tails
   std::string what;   ///< one line: "rows of x"
 };
 
 struct Options {
   uint64_t seed = 0;
-  bool small = false;                              ///< the axes' small values
-  std::map<std::string, std::string> config = {};  ///< axis → value, over the axes' own
+  bool small = false;                              ///< start from the axes' small values
+  std::map<std::string, std::string> config = {};  ///< axis → value, in place of the axes' own
 
   /// An axis's value. Throws std::invalid_argument naming the axis if it is not of that kind.
   const std::string& text(const std::string& axis) const;
@@ -81,8 +82,8 @@ struct Workload {
 
 /// Every workload, in the order of the tables.
 const std::vector<Workload>& workloads();
-/// Adds one of the user's own, before the first use of workloads(). Throws std::invalid_argument if
-/// the name is taken.
+/// Adds a workload, before the first use of workloads(). Throws std::invalid_argument if the name
+/// is taken.
 void add(Workload workload);
 /// Null if there is none of this name.
 const Workload* find_workload(std::string_view name);
@@ -169,7 +170,7 @@ Instance instance_of(F f, Args... inputs) {
 
 namespace graft {
 
-/// The graft command, with the workloads that were added: what a program of one's own returns from
+/// Runs the graft command with the workloads that were added. A program returns its result from
 /// main. Link Graft::lab.
 int run_command(int argc, char** argv);
 

@@ -1,4 +1,4 @@
-// What accuracy.cpp knows of two arrays after one pass over them. Internal to the laboratory.
+// What one pass over two arrays finds. Internal to accuracy.cpp.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -9,7 +9,7 @@
 
 namespace graft::lab {
 
-/// A place in a tensor by its flat position; -1 is none.
+/// The largest value seen and its flat position in the tensor; -1: none.
 struct Peak {
   double value = 0;
   int64_t at = -1;
@@ -18,13 +18,14 @@ struct Peak {
   }
 };
 
-/// Of fp64 against one side: absolute, as the largest magnitude is known only at the end.
+/// The error of one side against fp64: absolute, since the largest magnitude is known only at the
+/// end.
 struct ErrorSum {
   double max = 0, sum = 0;
   int64_t non_finite = 0;
 };
 
-/// Of a chunk, or of several together.
+/// Of one chunk, or the sum of several.
 struct Tally {
   UlpHistogram ulps;
   int64_t different = 0, without_relative = 0;
@@ -36,13 +37,13 @@ struct Tally {
   int64_t candidate_nearer = 0, reference_nearer = 0;
 };
 
-/// What is done with the elements of one dtype.
+/// The functions that handle elements of one dtype.
 struct ElementKind {
-  /// Candidate, reference, fp64 or null, number of elements.
+  /// Arguments: candidate, reference, fp64 or null, number of elements.
   Tally (*compare)(const void*, const void*, const double*, int64_t);
-  double (*value)(const void*, int64_t);  ///< of the element at a position
+  double (*value)(const void*, int64_t);  ///< the element at a position
   bool floating;
-  double epsilon;  ///< from 1 to the next number; 0 for integers
+  double epsilon;  ///< the distance from 1 to the next number; 0 for integers
 };
 /// Throws std::invalid_argument for quantized types and others without a number.
 ElementKind element_kind(at::ScalarType type);

@@ -1,4 +1,4 @@
-// Whether two language models say the same: greedy tokens of their logits, and of their decodes.
+// Do two language models agree? Compares the greedy tokens of their logits, or of their decodes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,15 +12,16 @@
 
 namespace graft::lab {
 
-/// Of logits, positions are all but the last dimension; of decodes, sequences times steps.
+/// Positions are those of all dimensions but the last for logits, and sequences times steps for
+/// decodes.
 struct TokenAgreement {
   int64_t positions = 0;
   int64_t matches = 0;  ///< positions whose greedy tokens are equal
-  /// Index of the first that are not: the least in the last dimension (a sequence's position), of
-  /// those the least in the others. Empty: none, or logits of one position.
+  /// Index of the first position that differs: least in the last dimension (the position in a
+  /// sequence), then least in the others. Empty: none differs, or logits of one position.
   std::vector<int64_t> first_divergence;
-  int64_t token_a = -1, token_b = -1;  ///< there
-  /// Logits' differences, over values finite on both sides; not known of decodes.
+  int64_t token_a = -1, token_b = -1;  ///< the tokens at first_divergence
+  /// Differences of logits, over values that are finite on both sides; empty for decodes.
   std::optional<double> max_logit_diff, mean_logit_diff;
 
   bool identical() const { return matches == positions; }
@@ -30,27 +31,26 @@ struct TokenAgreement {
   std::string text() const;
 };
 
-/// Greedy tokens are argmax over the last dimension, the vocabulary; the lower of equal logits; a
-/// NaN is larger than all. Throws std::invalid_argument unless both are real, non-empty in the last
-/// dimension and of equal sizes; dtypes may differ.
+/// The greedy token is the argmax over the last dimension, the vocabulary: the first of equal
+/// logits, and NaN counts as the largest. Throws std::invalid_argument unless both are real,
+/// non-empty in the last dimension and of equal sizes; dtypes may differ.
 TokenAgreement token_agreement(const at::Tensor& logits_a, const at::Tensor& logits_b);
 
-/// Token ids [batch, length] in, logits [batch, length, V] or, of the last position only, [batch,
-/// V] out.
+/// Token ids [batch, length] in; logits [batch, length, V] out, or [batch, V] of the last position.
 using LanguageModel = std::function<at::Tensor(const at::Tensor& ids)>;
 
 struct GreedyRun {
   at::Tensor tokens;  ///< int64 [batch, steps], without the prompt
 };
 
-/// Appends the greedy token `steps` times, calling the model on the whole sequence each time,
-/// without gradients. `prompt` is [length] or [batch, length] of integers. Throws
-/// std::invalid_argument for another form of prompt or logits.
+/// Appends the greedy token `steps` times, without gradients; each step calls the model on the
+/// whole sequence. `prompt`: integers, [length] or [batch, length]. Throws std::invalid_argument
+/// for other shapes and types of prompt or logits.
 GreedyRun greedy_decode(const LanguageModel& model, const at::Tensor& prompt, int64_t steps);
 
-/// Two decodes of one prompt. After a sequence's first divergence its two continuations have
-/// different contexts: `matches` says little there, `first_divergence` (the earliest step of any
-/// sequence) more.
+/// Compares two decodes of one prompt. After its first divergence, a sequence's two continuations
+/// have different contexts, so `first_divergence` (the earliest step of any sequence) says more
+/// than `matches`.
 TokenAgreement token_agreement(const GreedyRun& a, const GreedyRun& b);
 
 nlohmann::json to_json(const TokenAgreement& agreement);

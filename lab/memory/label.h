@@ -1,4 +1,4 @@
-// Which operator and region a thread is in, as ATen's observers say. Used by the memory tracker.
+// Which operator and region a thread is in, as seen by ATen's observers. For the memory tracker.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,10 +10,10 @@ namespace graft::lab::detail {
 struct Label {
   std::string op, region;
 };
-/// Of the calling thread, now. Empty where no observer has seen it enter an operator.
+/// The label of the calling thread now. Empty if no observer saw it enter an operator.
 Label current_label();
 
-/// The observer that keeps current_label() up to date on threads that it is added to.
+/// The observer that keeps current_label() up to date on the threads where it is installed.
 at::RecordFunctionCallback label_observer();
 
 }  // namespace graft::lab::detail

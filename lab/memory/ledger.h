@@ -1,4 +1,4 @@
-// The books of one memory tracker: which blocks are live, and which were when there were most.
+// The records of one memory tracker: which blocks are live, and which were live at the peak.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -17,13 +17,13 @@
 
 namespace graft::lab::detail {
 
-/// Points in time, at most kMost: when full, of two neighbours the one with more live bytes stays,
-/// and from then on one point stands for twice as many events.
+/// Points in time, at most kMost. When it is full, of each two neighbours the one with more live
+/// bytes stays, and each later point stands for twice as many events.
 class Timeline {
  public:
   static constexpr size_t kMost = 4096;
   void add(const MemoryPoint& point);
-  /// Whatever was added last is the last point.
+  /// All points; the last is the one that was added last.
   std::vector<MemoryPoint> points() const;
 
  private:
@@ -32,7 +32,8 @@ class Timeline {
   size_t pending_ = 0, stride_ = 1;
 };
 
-/// What c10 reports to. Thread-safe. `parent`: the enclosing tracker's, told of everything first.
+/// Receives c10's memory reports. Thread-safe. `parent`: the enclosing tracker's ledger, which gets
+/// each report first.
 class Ledger final : public c10::MemoryReportingInfoBase,
                      public std::enable_shared_from_this<Ledger> {
  public:
@@ -42,14 +43,14 @@ class Ledger final : public c10::MemoryReportingInfoBase,
                          c10::Device device) override;
   bool memoryProfilingEnabled() const override { return open_; }
 
-  /// The scope begins. Before that and after close() nothing is seen.
+  /// Begins the scope. Reports before start() and after close() are ignored.
   void start();
   void close();
   bool open() const { return open_; }
   int64_t live() const;
-  /// The process was that large, in this scope and in those that enclose it.
+  /// Notes the process's resident size, in this scope and those that enclose it.
   void saw_resident(int64_t bytes);
-  /// `peak_resident` is absolute; the other resident sizes are the tracker's to fill in.
+  /// Its `peak_resident` is absolute; the tracker fills in the other resident sizes.
   MemoryReport report() const;
 
  private:
@@ -61,7 +62,7 @@ class Ledger final : public c10::MemoryReportingInfoBase,
   };
 
   void allocated(void* block, int64_t bytes, const Label& label);
-  /// The bytes of the block, if this ledger or one that encloses it saw it made.
+  /// The size of the block, if this ledger or one that encloses it saw its allocation.
   std::optional<int64_t> freed(void* block);
   void take_out(std::unordered_map<void*, Block>::iterator found);
   void note();  // the new state, after an event

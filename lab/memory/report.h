@@ -1,4 +1,4 @@
-// A memory report for people: a line of blocks for the terminal and a picture.
+// A memory report for people: a sparkline for the terminal and a picture.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct MemorySeries {
   std::string name;  ///< of the variant
   MemoryReport report;
 };
-/// Live bytes above the start over time, a line a variant, as a self-contained SVG document that
-/// suits light and dark pages; dashed, what the allocator reserved, where that differs.
+/// Live bytes above the start over time, one line per variant; dashed, what the allocator reserved,
+/// where that differs. A self-contained SVG document that suits light and dark pages.
 std::string memory_svg(const std::string& title, const std::vector<MemorySeries>& series);
 
 }  // namespace graft::lab

@@ -11,9 +11,9 @@ struct Resident {
   int64_t peak = -1;  ///< since the process began or the peak was last reset
 };
 Resident read_resident();
-/// Of now; -1 where it cannot be read.
+/// The current value; -1 where it cannot be read.
 int64_t resident_bytes();
-/// Lets the peak begin again from what is resident now. False where the kernel does not allow it.
+/// Resets the peak to the current value. False where the kernel does not allow it.
 bool reset_resident_peak();
 
 }  // namespace graft::lab

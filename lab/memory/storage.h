@@ -1,4 +1,4 @@
-// The storage-size proof: how many bytes a tensor shows and how many its storage really holds.
+// The storage-size proof: how many bytes tensors need, and how many their storages hold.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,13 +18,13 @@ struct StoredTensor {
   std::vector<int64_t> sizes;
   int64_t logical = 0;   ///< bytes: elements times their size
   int64_t stored = 0;    ///< bytes of the storage; -1 for what has none: sparse, undefined
-  bool view = false;     ///< shows part of its storage, some of it twice, or is another's view
+  bool view = false;     ///< it shows part of its storage, or bytes twice, or is a view of another
   int storage = -1;      ///< index in StorageProof::storages
-  double inflation = 1;  ///< stored / logical; 1 where nothing is shown and nothing held
+  double inflation = 1;  ///< stored / logical; 1 if both are 0
   bool notable = false;  ///< stored is more than 10 % above logical
 };
 
-/// One piece of memory with the tensors that show it.
+/// One storage with the tensors over it.
 struct SharedStorage {
   int64_t bytes = 0;
   std::vector<size_t> tensors;  ///< indices in StorageProof::tensors

@@ -1,5 +1,5 @@
-// A run, or several, as one page that needs nothing else: charts as inline SVG, styles and a little
-// script within, no network.
+// One or several runs as a self-contained page: charts as inline SVG, styles and a little script
+// inside, no network.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace graft::lab {
 
-/// Sections appear only where the runs have data for them. With several runs the first is what the
-/// others are compared with. All text from the runs is escaped.
+/// Sections without data are left out. Of several runs, the first is the one that the others are
+/// compared with. All text from the runs is escaped.
 std::string html_report(const std::vector<NamedRun>& runs,
                         const std::vector<MemoryTimeline>& timelines = {});
 

@@ -6,7 +6,7 @@
 
 namespace graft::lab {
 
-/// From the doctype to the body's start. `title` is escaped already.
+/// From the doctype to the start of the body. `title` must be escaped.
 std::string page_start(const std::string& title);
 /// The script, and the end of the page.
 std::string page_end();

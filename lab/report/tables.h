@@ -1,4 +1,4 @@
-// The page's tables: each a piece of HTML.
+// The page's tables, as HTML.
 #pragma once
 
 #include <string>
@@ -9,17 +9,16 @@
 
 namespace graft::lab::tables {
 
-/// A row a case and variant, and below it what is to be said of some. Sorted by a click on a
-/// header.
+/// One row per case and variant, and notes below. A click on a header sorts it.
 std::string summary(const std::vector<CaseFacts>& cases);
 /// The verdicts and the mean ratio of each variant.
 std::string score_tiles(const std::vector<CaseFacts>& cases);
-/// How many became faster, slower, or neither, and what the others are.
+/// How many rows became faster, slower or neither, and what became of the others.
 std::string tally_of(const std::vector<GateRow>& rows);
 std::string before_after(const std::vector<GateRow>& rows);
-/// What each run's context holds, a column a run; where two differ, the row is marked.
+/// Each run's context, one column per run; rows whose values differ are marked.
 std::string environment(const std::vector<NamedRun>& runs);
-/// Every sample, folded away.
+/// Every sample, in a section that is closed at first.
 std::string raw(const Run& run);
 
 }  // namespace graft::lab::tables

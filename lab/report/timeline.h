@@ -1,4 +1,4 @@
-// What `graft memory --json` wrote, as the page shows it.
+// The memory timelines that `graft memory --json` writes, for the page.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct MemoryTimeline {
 MemoryTimeline read_timeline(const std::string& path);
 
 namespace charts {
-/// Live bytes above those before the first call as a line a variant; dashed, what the allocator
-/// held, where that is more.
+/// Charts of live bytes above those before the first call, one line per variant; dashed, what the
+/// allocator held, where that is more.
 std::string timelines(const std::vector<MemoryTimeline>& all, const Palette& palette);
 }  // namespace charts
 

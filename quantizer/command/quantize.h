@@ -1,4 +1,4 @@
-// graft quantize: a checkpoint's linear layers in 3, 4 or 8 bits by GPTQ.
+// graft quantize: quantises a checkpoint's linear layers to 3, 4 or 8 bits with GPTQ.
 #pragma once
 
 namespace CLI {

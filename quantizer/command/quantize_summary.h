@@ -1,4 +1,4 @@
-// What quantising a model did, as tables for the terminal.
+// The report of quantising a model, as tables for the terminal.
 #pragma once
 
 #include <iosfwd>
@@ -7,7 +7,7 @@
 
 namespace graft::cli {
 
-/// A row a kind of linear layer, then the facts of the whole run.
+/// One row per kind of linear layer, then the figures of the whole run.
 void print(std::ostream& out, const workloads::gptq::QuantizeReport& report,
            const workloads::gptq::Settings& settings, bool color);
 

@@ -1,4 +1,5 @@
-// A step of the GPTQ experiment in a process of its own: nothing that ran before warms it.
+// Runs a step of the GPTQ experiment in a process of its own, so that nothing that ran before warms
+// its caches.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,11 +20,11 @@ struct GptqStep {
   int threads = 0;
 };
 
-/// Starts this program anew for the step, waits, and returns what it found. Its progress goes to
-/// stderr. Throws std::runtime_error with the step's own error, or how its process ended.
+/// Starts this program again for the step, waits, and returns its results. Its progress goes to
+/// stderr. Throws std::runtime_error with the step's own error, or with how its process ended.
 nlohmann::json run_gptq_step(const GptqStep& step);
 
-/// The hidden subcommand that such a process runs.
+/// Adds the hidden subcommand that such a process runs.
 void add_gptq_child(CLI::App& app);
 
 }  // namespace graft::cli

@@ -1,5 +1,5 @@
-// The GPTQ experiment on a language model: a small decoder trained here on real text, and what two
-// quantised versions of it say.
+// The GPTQ experiment on a language model: trains a small decoder on real text, and compares two
+// quantised versions of it.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace graft::cli {
 
-/// Trains the decoder of `choice` into choice.model, unless it is there. Minutes, with progress on
-/// stderr.
+/// Trains the decoder of `choice` and saves it in the folder choice.model, unless it is there.
+/// Takes minutes, with progress on stderr.
 void prepare_decoder(const GptqChoice& choice);
 
-/// Logits and greedy tokens of the two quantised models on held-out text, each against the other
-/// and against the original model, and the three perplexities.
+/// Compares logits and greedy tokens of the two quantised models on held-out text, with each other
+/// and with the original model, and gives the perplexities of all three.
 nlohmann::json compare_decoders(const GptqChoice& choice, const workloads::decoder::Decoder& eager,
                                 const workloads::decoder::Decoder& compiled);
 

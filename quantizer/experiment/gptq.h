@@ -6,9 +6,9 @@ class App;
 
 namespace graft::cli {
 
-/// `graft gptq`: quantises layers eagerly and with a compiled block, each in a process of its own,
-/// and says what compiling gains, costs and changes. Exit code 2 where a proof fails. Also the
-/// hidden subcommand of those processes.
+/// Adds `graft gptq`, which quantises layers eagerly and with a compiled block, each in a process
+/// of its own, and reports what compiling gains, costs and changes (exit code 2 if a check fails),
+/// and the hidden subcommand that those processes run.
 void add_gptq(CLI::App& app);
 
 }  // namespace graft::cli

@@ -1,4 +1,4 @@
-// Whether GPTQ with a compiled block gives the same layers, and the same model, as without.
+// Does GPTQ with a compiled block give the same layers, and the same model, as without?
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace graft::cli {
 
-/// Each layer quantised both ways, twice with the compiled block, and compared bit for bit. Of
-/// tiny-decoder also two whole models: their logits, tokens and perplexities. Compiled code runs
-/// here even where it is no faster. `passed`: nothing differs, and compiled code did run; otherwise
-/// `where` says what differs first, layer by layer.
+/// Quantises each layer eagerly and twice with the compiled block, and compares the results bit for
+/// bit. For tiny-decoder it also compares the two whole models: logits, tokens and perplexities.
+/// Compiled code runs here even if it is not faster. `passed`: nothing differs and compiled code
+/// did run; otherwise `where` says what differs first, layer by layer.
 nlohmann::json check_gptq_numerics(const GptqChoice& choice, const GptqScenario& scenario,
                                    lab::Progress& progress);
 constexpr size_t gptq_numerics_steps(bool decoder) {

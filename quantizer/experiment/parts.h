@@ -9,20 +9,20 @@
 
 namespace graft::cli {
 
-/// A table, or with no columns a line of text.
+/// A table; without columns, a line of text.
 struct GptqPart {
   std::string text;
   std::vector<std::string> columns;  ///< the first is left-aligned
   std::vector<std::vector<std::string>> rows;
 };
 
-/// Statistics of whole passes, of the variants that ran.
+/// Statistics of whole passes, for the variants that ran.
 GptqPart whole_part(const GptqFindings& found);
-/// Of one variant: where a layer's time goes.
+/// Where a layer's time goes, for one variant.
 GptqPart shares_part(const std::string& name, const nlohmann::json& statistics);
-/// A kind of layer a row, with the speed-up; those whose times are unsteady are marked.
+/// One row per kind of layer with its speed-up; rows with unsteady times are marked.
 GptqPart gains_part(const nlohmann::json& baseline, const nlohmann::json& compiled);
-/// Empty if no row of gains_part is marked.
+/// The note on marked rows of gains_part; empty if there are none.
 std::string unsteady_text(const GptqPart& gains);
 GptqPart memory_part(const GptqFindings& found);
 

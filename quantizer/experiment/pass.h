@@ -16,35 +16,35 @@ struct GptqLayerTime {
   std::string name, kind;
   int64_t rows = 0, columns = 0;
   workloads::gptq::LayerTimes times;
-  double hessian_ms = 0;  ///< of the first of the layers that share it; 0 of the others
+  double hessian_ms = 0;  ///< at the first of the layers that share a Hessian; 0 at the others
   double loss = 0;
 };
 
 struct GptqPass {
   std::vector<GptqLayerTime> layers;
 
-  double total_ms() const;  ///< of quantising: without the Hessians
+  double total_ms() const;  ///< quantising, without the Hessians
   double hessian_ms() const;
-  /// Of quantising, without Cholesky and the matmuls between blocks.
+  /// Quantising, without the Cholesky factors and the matmuls between blocks.
   double outside_ms() const;
 };
 nlohmann::json to_json(const GptqPass& pass);
 
-/// Statistics over passes of equal layers: of whole passes, and a row a kind of layer with the mean
-/// milliseconds of one layer of that kind.
+/// Statistics over passes with equal layers: of whole passes, and one row per kind of layer with
+/// the mean milliseconds of one layer of that kind.
 nlohmann::json gptq_statistics(std::span<const GptqPass> passes);
 
 /// Called with each layer's result.
 using OnGptqResult =
     std::function<void(const GptqLinear& linear, const workloads::gptq::LayerResult& result)>;
 
-/// The hook for a scenario's run(): quantises each group and adds its layers to `pass`. References
-/// must outlive it. Shows how much is done in `progress`.
+/// The argument for a scenario's run(): quantises each group, adds its layers to `pass` and tells
+/// `progress` how much is done. The references must outlive it.
 QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
                              const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
                              GptqPass& pass, OnGptqResult on_result = {});
 
-/// A whole pass as one step of `progress`.
+/// Runs a whole pass, as one step of `progress`.
 GptqPass run_gptq_pass(const GptqScenario& scenario, const std::string& label,
                        const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
                        OnGptqResult on_result = {});

@@ -17,11 +17,11 @@
 
 namespace graft::cli {
 
-/// What chooses a scenario; the same values make the same tensors, in any process.
+/// Selects a scenario. Equal values give equal tensors, in any process.
 struct GptqChoice {
   std::string scenario;
-  int64_t layers = 0;  ///< of the model; 0: the scenario's own number
-  int64_t tokens = 0;  ///< for calibration, about; 0: the scenario's own number
+  int64_t layers = 0;  ///< of the model; 0: the scenario's default
+  int64_t tokens = 0;  ///< about how many for calibration; 0: the scenario's default
   uint64_t seed = 0;
   bool small = false;           ///< tiny sizes: to try the command
   std::filesystem::path model;  ///< folder of MiniLM, or of the small decoder
@@ -31,7 +31,7 @@ GptqChoice gptq_choice_from(const nlohmann::json& json);
 
 struct GptqLinear {
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
-  std::string kind;  ///< row of the tables: "q/o"
+  std::string kind;  ///< its row in tables: "q/o"
   at::Tensor weight;
 };
 
@@ -51,23 +51,24 @@ struct GptqScenario {
   int64_t layers = 0;  ///< of the model
   int64_t linears = 0;
   double work = 0;  ///< sum of work_of over its linears
-  /// Hands over each group once. Only what one group needs is in memory with a seeded scenario.
+  /// Calls `quantise` with each group once. In a scenario with random weights, only one group is in
+  /// memory at a time.
   std::function<void(const QuantiseGroup& quantise)> run;
-  /// The same, and the model with its quantised weights: only of tiny-decoder.
+  /// The same, and returns the model with its quantised weights: only for tiny-decoder.
   std::function<workloads::decoder::Decoder(const QuantiseGroup& quantise)> run_decoder;
 };
 
 /// The names that --scenario takes.
 const std::vector<std::string>& gptq_scenarios();
 
-/// The choice with the scenario's own numbers and folder where none were given (tiny-decoder's
-/// folder excepted). Throws std::runtime_error naming what is missing for it, or too much.
+/// The choice with the scenario's defaults where no numbers and folder were given (except
+/// tiny-decoder's folder). Throws std::runtime_error naming what is missing or does not apply.
 GptqChoice resolved(GptqChoice choice);
 
-/// Of a resolved choice.
+/// `choice` must be resolved.
 GptqScenario make_gptq_scenario(const GptqChoice& choice);
 
-/// The operations of quantising a linear layer [rows, columns], for forecasts of time.
+/// An estimate of the operations of quantising a linear layer [rows, columns], to forecast times.
 double work_of(int64_t rows, int64_t columns);
 
 /// A scenario on the small decoder (gptq_decoder.cpp).

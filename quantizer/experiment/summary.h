@@ -1,4 +1,4 @@
-// What the GPTQ experiment found, as tables for the terminal and as summary.md.
+// The results of the GPTQ experiment, as tables for the terminal and as summary.md.
 #pragma once
 
 #include <iosfwd>
@@ -7,7 +7,7 @@
 
 namespace graft::cli {
 
-/// The artifacts; null where the mode did not ask for one.
+/// The artifacts; null if the mode does not make one.
 struct GptqFindings {
   nlohmann::json environment, baseline, compiled, numerics, sentinel;
 };

@@ -1,5 +1,5 @@
-// A checkpoint in safetensors form that is read a few tensors at a time: what is in it is known and
-// checked from the start, the data stays in the files.
+// A checkpoint of safetensors files that is read a few tensors at a time: headers are read and
+// checked at the start, the data stays in the files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,22 +35,22 @@ class Checkpoint {
 
   const std::filesystem::path& folder() const { return folder_; }
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
-  /// Throws if there is none of that name.
+  /// Throws if there is no tensor of that name.
   const Entry& entry(std::string_view name) const;
   /// Names that begin with `prefix`, sorted; all of them for "".
   std::vector<std::string> names(std::string_view prefix) const;
   int64_t bytes() const;  ///< of all tensors
 
-  /// Those tensors, as views of newly mapped files: no memory but the pages that are looked at, and
-  /// none once they are gone.
+  /// These tensors, as views of newly mapped files: only pages that are read take memory, until the
+  /// views are gone.
   lab::Safetensors read(const std::vector<std::string>& names) const;
 
   /// Reads all floating tensors once and throws GptqError naming the first that holds NaN or Inf.
-  /// `progress` is told the part that is done, 0 to 1.
+  /// `progress` is called with the part that is done, 0 to 1.
   void check_finite(const std::function<void(double)>& progress = {}) const;
 
-  /// A checksum of what the files are: names, sizes, times of change, headers' contents. Equal for
-  /// the same files untouched.
+  /// A checksum of the files' names, sizes, modification times and headers: it changes when a file
+  /// does.
   std::string identity() const;
 
  private:
@@ -59,7 +59,7 @@ class Checkpoint {
   std::vector<std::string> shards_;
 };
 
-/// Whether no element is NaN or Inf, looked at in pieces that need little memory.
+/// Is no element NaN or Inf? Reads in pieces, with little memory.
 bool all_finite(const at::Tensor& tensor);
 
 }  // namespace graft::workloads::gptq

@@ -1,4 +1,4 @@
-// CRC-32, as zlib, gzip and Python's zlib.crc32 compute it: tells a damaged file from a whole one.
+// CRC-32, as zlib, gzip and Python's zlib.crc32 compute it, to detect damaged files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace graft::workloads::gptq {
 
-/// Continues from `crc`, that of the bytes before (0: none).
+/// Continues from `crc`, the checksum of the bytes before (0: there are none).
 uint32_t crc32(const void* data, size_t bytes, uint32_t crc = 0);
 /// Of a tensor's elements in row-major order.
 uint32_t crc32(const at::Tensor& tensor);

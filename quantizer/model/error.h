@@ -5,8 +5,8 @@
 
 namespace graft::workloads::gptq {
 
-/// A layer that cannot be quantised, or settings that make no sense. The text names the layer (or
-/// tensor), what came, what was expected and the next step.
+/// A layer that cannot be quantised, or invalid settings. The text names the layer (or tensor),
+/// what came, what was expected and what to do.
 class GptqError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

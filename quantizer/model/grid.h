@@ -1,5 +1,5 @@
-// The grid of values that a row's weights are rounded to: scale and zero point by the smallest and
-// largest weight, as `find_params` of GPTQ's reference code does.
+// The grid of values that a row's weights are rounded to: scale and zero point from the smallest
+// and largest weight, as `find_params` of GPTQ's reference code computes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +21,12 @@ struct Grid {
   at::Tensor zero;   ///< fp32 [rows], whole numbers: the code of 0; all 0 when symmetric
 };
 
-/// One scale and zero a row of `weights` (fp32 [rows, n], finite). Symmetric: scale = 2 max|w| /
-/// (2^bits - 1), which covers both ends alike. Otherwise: scale = (max - min) / (2^bits - 1), zero
-/// = round(-min / scale), where min and max include 0. A row of zeros (or so small that its scale
-/// would be 0) has scale 1.
+/// One scale and zero per row of `weights` (fp32 [rows, n], finite).
+/// - Symmetric: scale = 2 max|w| / (2^bits - 1).
+/// - Otherwise: scale = (max - min) / (2^bits - 1) and zero = round(-min / scale), where min and
+/// max
+///   include 0.
+/// A row of zeros (or so small that its scale would be 0) has scale 1.
 Grid find_grid(const at::Tensor& weights, int bits, bool symmetric);
 
 }  // namespace graft::workloads::gptq

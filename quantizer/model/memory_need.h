@@ -1,4 +1,4 @@
-// How much memory quantising a model takes at most, and how much there is.
+// The most memory that quantising a model takes, and how much there is.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@
 
 namespace graft::workloads::gptq {
 
-/// Bytes, from shapes alone. A little more than what is used.
+/// Bytes, computed from shapes; a little more than what is used.
 struct MemoryNeed {
-  int64_t weights = 0;      ///< of the largest layer, as fp32, and its quantised form
+  int64_t weights = 0;      ///< of the largest layer, as fp32 and quantised
   int64_t hessians = 0;     ///< of a layer's linear layers
   int64_t work = 0;         ///< of quantize_layer for the largest linear layer
   int64_t activations = 0;  ///< of all calibration tokens
   int64_t forward = 0;      ///< of running one batch through a layer
 
-  /// Hessians' work and a batch's forward run are never there together.
+  /// The sum; `work` and `forward` are never needed at the same time, so the larger counts.
   int64_t total() const;
 };
 MemoryNeed memory_need(const Architecture& model, const CalibrationSize& calibration,
                        const Settings& settings);
 
-/// Bytes that this process may still take: what the system has free, within its control group's
-/// limit and that of its address space (ulimit -v). -1 where Linux does not say.
+/// Bytes that this process may still take: the system's free memory, within the limits of its
+/// control group and its address space (ulimit -v). -1 where Linux does not say.
 int64_t available_memory();
 
-/// Throws GptqError naming the need, the parts of it, what there is, and what to do.
+/// Throws GptqError if `need` is more than `available`, naming the need and its parts, what there
+/// is, and what to do.
 void check_memory(const MemoryNeed& need, int64_t available);
 
 }  // namespace graft::workloads::gptq

@@ -13,16 +13,16 @@
 
 namespace graft::workloads::gptq {
 
-/// Numbers of 0 to 2^bits - 1 (any integer type, [rows, columns]; only the low bits are looked at)
-/// → int32 [rows, ceil(columns * bits / 32)]: number i of a row takes the bits from i * bits,
-/// lowest first, and may lie across two words. `bits`: 1 to 8. (Readers before 0.20 take 3-bit
-/// numbers to be ten a word; with 4 and 8 bits the two rules are one.)
+/// Packs numbers of 0 to 2^bits - 1 (any integer type, [rows, columns]; only the low bits are read)
+/// into int32 [rows, ceil(columns * bits / 32)]: number i of a row takes the bits from i * bits on,
+/// lowest first, and may lie across two words. `bits`: 1 to 8. (Readers before 0.20 expect ten
+/// 3-bit numbers per word; with 4 and 8 bits both rules give the same.)
 at::Tensor pack_columns(const at::Tensor& numbers, int bits);
-/// The other way, as uint8 [rows, columns]. Throws GptqError if `packed` is not int32 of the shape
-/// that `columns` asks for.
+/// The inverse, as uint8 [rows, columns]. Throws GptqError if `packed` is not int32 of the shape
+/// that `columns` requires.
 at::Tensor unpack_columns(const at::Tensor& packed, int bits, int64_t columns);
 
-/// What a checkpoint holds in place of `<module>.weight`.
+/// The tensors that a checkpoint holds in place of `<module>.weight`.
 struct PackedLinear {
   at::Tensor packed;  ///< weight_packed, int32 [rows, words]: codes + 2^(bits-1) if symmetric
   at::Tensor scale;   ///< weight_scale, fp32 [rows, groups]
@@ -38,13 +38,13 @@ struct PackedLinear {
 PackedLinear pack_linear(const LayerResult& result, int bits, bool symmetric);
 
 /// fp32 [rows, columns]: (code - zero) * scale, the bits that every reader of the format computes.
-/// Throws GptqError naming `module` for tensors that do not fit one another.
+/// Throws GptqError naming `module` if the tensors do not match one another.
 at::Tensor dequantize(const PackedLinear& linear, int bits, const std::string& module);
 
 /// Names and tensors to write: `<module>.weight_packed` and so on.
 std::vector<std::pair<std::string, at::Tensor>> tensors_of(const PackedLinear& linear,
                                                            const std::string& module);
-/// Out of a file that was written so. Throws SafetensorsError naming what is missing.
+/// Reads them from a file. Throws SafetensorsError naming what is missing.
 PackedLinear read_packed(const lab::Safetensors& file, const std::string& module);
 
 }  // namespace graft::workloads::gptq

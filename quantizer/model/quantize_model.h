@@ -1,5 +1,5 @@
-// GPTQ for a whole model: a checkpoint in, a checkpoint in compressed-tensors' `pack-quantized`
-// form out, a layer at a time, so that memory stays at about one layer and the activations.
+// GPTQ for a whole model: from a checkpoint to one in compressed-tensors' `pack-quantized` format.
+// It works one layer at a time, so that only about one layer and the activations are in memory.
 #pragma once
 
 #include <graft/graft.h>
@@ -21,29 +21,29 @@ namespace graft::workloads::gptq {
 
 struct QuantizeOptions {
   std::filesystem::path model;  ///< folder with config.json and safetensors
-  std::filesystem::path out;    ///< a new folder, or one with a run that was cut short
+  std::filesystem::path out;    ///< a new folder, or one with an interrupted run
   Settings settings;
   std::string targets;  ///< regular expression searched in module names; empty: all linear layers
   CalibrationOptions calibration;
-  bool compiled = true;  ///< quantize_block through graft::compile, rather than eagerly
-  /// Bytes that may be taken; -1: what the system has. More than that is an error ahead.
+  bool compiled = true;  ///< run quantize_block through graft::compile rather than eagerly
+  /// Bytes that may be used; -1: what the system has. A model that needs more is an error at once.
   int64_t available_memory = -1;
   /// Called before the work begins, with what a user should know. May be empty.
   std::function<void(const std::string& text)> warning;
-  /// Called often: the layer at hand (the number of layers: what comes after them), the part of it
-  /// that is done, 0 to 1, and what is being done. Before the first layer also the part of the
-  /// weights that has been checked. May be empty.
+  /// Called often with the current layer, the part of it that is done, 0 to 1, and what is being
+  /// done. Before the first layer it tells which part of the weights is checked; after the last
+  /// one, `layer` is the number of layers. May be empty.
   std::function<void(int64_t layer, double done, const std::string& what)> progress;
-  /// Called when a layer is finished and on the disk. What it throws ends the run, which can be
-  /// taken up again. May be empty.
+  /// Called when a layer is finished and on the disk. An exception from it ends the run, which can
+  /// be resumed. May be empty.
   std::function<void(const LayerReport&, int64_t layers)> layer_done;
 };
 
-/// How near the quantised model's results (Architecture::vectors) are to the original's, on some of
-/// the calibration samples.
+/// How close the quantised model's results (Architecture::vectors) are to the original's, on some
+/// of the calibration samples.
 struct Similarity {
   int64_t vectors = 0;
-  double mean = 0, least = 0;  ///< cosine
+  double mean = 0, least = 0;  ///< cosine similarity
 };
 
 struct QuantizeReport {
@@ -64,10 +64,10 @@ struct QuantizeReport {
 };
 nlohmann::json to_json(const QuantizeReport& report);
 
-/// Nothing is written under a final name before every layer is done; what is done stays in
-/// `out/.graft-quantize` when a run ends early, for whatever reason, and an equal call goes on from
-/// there with the same results. Throws std::runtime_error (GptqError, lab::SafetensorsError) saying
-/// which tensor or file, what is wrong, and what to do.
+/// No file gets its final name before every layer is done. When a run ends early, for whatever
+/// reason, finished layers stay in `out/.graft-quantize`, and an equal call continues from there
+/// with the same results. Throws std::runtime_error (GptqError, lab::SafetensorsError) naming the
+/// tensor or file, what is wrong, and what to do.
 QuantizeReport quantize_model(const QuantizeOptions& options);
 
 }  // namespace graft::workloads::gptq

@@ -1,4 +1,4 @@
-// The files that the quantised model's tensors go to: one a layer, and one for all else.
+// The files of the quantised model's tensors: one per layer, and one for all other tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ namespace graft::workloads::gptq {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// What the tensors take, of all of them and of what was quantised.
+/// Sizes of all tensors and of those that were quantised, before and after.
 struct ShardBytes {
   int64_t source = 0, written = 0;
   int64_t linears_source = 0, linears_written = 0;
@@ -30,21 +30,21 @@ class Shards {
   Shards(const Checkpoint& source, const Targets& targets, int64_t layers)
       : source_(source), targets_(targets), layers_(layers) {}
 
-  /// From 0; number `layers` is the one for what is in no layer.
+  /// The file's name. Layers count from 0; number `layers` is the file for what is in no layer.
   std::string name(int64_t number) const;
   std::vector<std::string> names() const;
 
-  /// The packed tensors, and those of the layer's `tensors` that stay as they are.
+  /// Writes the packed tensors and those of the layer's `tensors` that are not quantised.
   void write_layer(const std::filesystem::path& file, const lab::Safetensors& tensors,
                    const NamedTensors& packed) const;
-  /// Takes note of what is in a layer's file, which this run or an earlier one wrote.
+  /// Notes what is in a layer's file, which this run or an earlier one wrote.
   void note_layer(int64_t layer, const std::filesystem::path& file);
-  /// When all layers are noted: embeddings, heads and all else, one tensor at a time.
+  /// Writes all tensors outside the layers, one at a time. All layers must have been noted.
   void write_rest(const std::filesystem::path& file);
 
   const std::map<std::string, std::string>& places() const { return places_; }
   const ShardBytes& bytes() const { return bytes_; }
-  /// Some layer's groups are not runs of columns.
+  /// Are some layer's groups not runs of columns?
   bool scattered() const { return scattered_; }
 
  private:

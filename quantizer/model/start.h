@@ -1,5 +1,5 @@
-// What is settled before the work begins: by what a run is known when it is taken up again, and
-// what a user should know of it.
+// What is decided before the work begins: the identity by which a later run may resume this one,
+// and warnings for the user.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,12 +12,12 @@
 
 namespace graft::workloads::gptq {
 
-/// For Workspace: `{key: {"value": …, "said": what the user said}}` of all that the written bits
-/// depend on. Not whether the inner loop is compiled: the bits are the same.
+/// For Workspace: `{key: {"value": …, "said": what the user said}}` for everything that the written
+/// bits depend on. Whether the inner loop is compiled is not part of it: the bits are the same.
 nlohmann::json run_identity(const QuantizeOptions& options, const Checkpoint& source,
                             const Targets& targets, const Calibration& calibration);
 
-/// Of the calibration data, and of readers that do not take what the settings ask for.
+/// Warnings about the calibration data, and about readers that do not support the settings.
 std::vector<std::string> run_warnings(const Settings& settings, const Architecture& model,
                                       const Targets& targets, const Calibration& calibration);
 

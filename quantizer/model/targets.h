@@ -12,15 +12,15 @@ namespace graft::workloads::gptq {
 
 class Targets {
  public:
-  /// Those in whose module's name the regular expression `pattern` is found. Throws GptqError for a
-  /// pattern that is none, or that finds nothing. `model` must outlive it.
+  /// The linear layers whose module name matches the regular expression `pattern` somewhere. Throws
+  /// GptqError for an invalid pattern, or one that matches nothing. `model` must outlive it.
   Targets(const Architecture& model, const std::string& pattern);
 
   bool contains(const std::string& module) const { return modules_.contains(module); }
   const std::set<std::string>& modules() const { return modules_; }
-  /// Whether a tensor of that name is the weight of a layer that is quantised.
+  /// Is the tensor of that name the weight of a layer that is quantised?
   bool replaces(std::string_view tensor) const;
-  /// All other linear layers, which a reader must be told to leave alone.
+  /// All other linear layers; a reader must be told that they are not quantised.
   std::vector<std::string> ignored() const;
 
  private:

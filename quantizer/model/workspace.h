@@ -1,5 +1,5 @@
-// Where a model's quantised layers are kept until all are done, so that a run that was cut short
-// can go on: `<out>/.graft-quantize/` with a shard a layer, a state file and a lock.
+// The folder that keeps a model's quantised layers until all are done, so that an interrupted run
+// can be resumed: `<out>/.graft-quantize/` with one shard per layer, a state file and a lock.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace graft::workloads::gptq {
 
-/// What became of one linear layer.
+/// The result of quantising one linear layer.
 struct LinearReport {
   std::string module;
   int64_t rows = 0, columns = 0;
@@ -26,7 +26,7 @@ struct LinearReport {
 
 struct LayerReport {
   int64_t layer = 0;
-  double seconds = 0;    ///< of quantising and writing it, when that was done
+  double seconds = 0;    ///< how long quantising and writing it took
   bool resumed = false;  ///< an earlier run did it
   std::vector<LinearReport> linears;
 
@@ -34,37 +34,37 @@ struct LayerReport {
 };
 nlohmann::json to_json(const LayerReport& report);
 
-/// Not thread-safe; one process at a time, which a lock sees to. Errors: GptqError saying what is
-/// in the way and what to do.
+/// Not thread-safe. A lock admits one process at a time. Errors: GptqError saying what is wrong and
+/// what to do.
 class Workspace {
  public:
-  /// Makes `out` and the work folder in it, or takes up one that a run with an equal `identity` has
-  /// left: an object of `{"value": …, "said": what the user said}`. Refuses a folder that holds
-  /// other files, one that another process works in, and another identity.
+  /// Makes `out` and the work folder in it, or resumes one that a run of equal `identity`
+  /// (start.h) has left. Refuses a folder that holds other files, one that another process uses,
+  /// and one of another identity.
   Workspace(std::filesystem::path out, nlohmann::json identity);
-  /// Takes the folders away again if no layer was finished.
+  /// Removes the folders if no layer was finished.
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  /// Where a shard is written, and stays until publish().
+  /// Where a shard is written to; it stays there until publish().
   std::filesystem::path working(const std::string& shard) const;
-  /// Where a finished shard is: in the work folder, or in `out` if publishing was cut short.
+  /// Where a finished shard is: in the work folder, or in `out` if publishing was interrupted.
   std::filesystem::path finished(const std::string& shard) const;
 
-  /// Whether the layer's shard was finished and still has the size and checksum that it had then.
+  /// Was the layer's shard finished, and does it still have the size and checksum it had then?
   bool has_layer(int64_t layer) const;
   const LayerReport& report(int64_t layer) const { return done_.at(layer).report; }
   const std::string& shard(int64_t layer) const { return done_.at(layer).shard; }
-  /// Notes that the layer's shard is whole, on the disk at once.
+  /// Notes on the disk that the layer's shard is complete.
   void finish_layer(const LayerReport& report, const std::string& shard);
 
-  /// A folder for all other files of the model, empty at first, until publish().
+  /// A folder, empty at first, for all other files of the model; they stay there until publish().
   const std::filesystem::path& files() const { return files_; }
 
-  /// Gives the shards and the other files their final names in `out`, config.json the last.
+  /// Moves the shards and the other files to their final names in `out`, config.json last.
   void publish(const std::vector<std::string>& shards) const;
-  /// Takes the work folder away.
+  /// Removes the work folder.
   void remove();
 
  private:

@@ -1,4 +1,4 @@
-// The sizes and kinds of a Llama or Qwen2 decoder, read from a Hugging Face config.json.
+// The configuration of a Llama or Qwen2 decoder, read from a Hugging Face config.json.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace graft::workloads::decoder {
 
-/// How rotary frequencies are stretched to reach further than the model was trained for.
+/// How rotary frequencies are scaled for sequences longer than those of training.
 struct RopeScaling {
   enum class Kind { None, Linear, Llama3 };
   Kind kind = Kind::None;
   double factor = 1;
-  // Of Llama3 alone: wavelengths above positions / low_factor are divided by `factor`, those below
-  // positions / high_factor are kept, and those between are blended.
+  // Llama3 only: frequencies with wavelengths above positions / low_factor are divided by `factor`,
+  // those with wavelengths below positions / high_factor are kept, and those between are blended.
   double low_factor = 1, high_factor = 4;
-  int64_t positions = 0;  ///< that the model was trained for before it was stretched
+  int64_t positions = 0;  ///< the longest sequence of training, before scaling
 };
 
 struct Config {
@@ -35,9 +35,9 @@ struct Config {
   bool qkv_bias = false;        ///< Qwen2
   bool quantized = false;       ///< the file has a quantization_config
 
-  /// Reads a `config.json`, as transformers 4 and 5 write it. Keys that transformers gives a
+  /// Reads a `config.json` as transformers 4 and 5 write it. Keys for which transformers has a
   /// default may be missing. Throws std::runtime_error naming the file and the key that is missing,
-  /// out of range, or asks for something that this model does not have.
+  /// out of range, or asks for what this model does not support.
   static Config read(const std::filesystem::path& file);
 };
 

@@ -16,13 +16,13 @@
 
 namespace graft::workloads::decoder {
 
-/// Weights [out, in] of a layer's linear layers, their biases [out] (undefined where the model has
-/// none), and the norms' weights [hidden]. All of one floating type.
+/// The weights [out, in] of a layer's linear layers, their biases [out] (undefined if the model has
+/// none), and the norms' weights [hidden], all of one floating type.
 struct LayerWeights {
   at::Tensor q, q_bias, k, k_bias, v, v_bias, o, gate, up, down, input_norm, post_norm;
 };
 
-/// What the layers stand between.
+/// The weights before and after the layers.
 struct OuterWeights {
   at::Tensor embedding;  ///< [vocabulary, hidden]
   at::Tensor norm;       ///< [hidden], after the last layer
@@ -30,8 +30,8 @@ struct OuterWeights {
 };
 
 /// Called once for each of a layer's linear layers, in the order q_proj, k_proj, v_proj, o_proj,
-/// gate_proj, up_proj, down_proj, before it runs. `inputs` is [tokens, columns]; q, k and v are
-/// shown the same tensor, and gate and up (see `LinearName::inputs` in names.h).
+/// gate_proj, up_proj, down_proj, before it runs. `inputs` is [tokens, columns]; it is the same
+/// tensor for q, k and v, and for gate and up (see `LinearName::inputs` in names.h).
 using Observer = std::function<void(std::string_view linear, const at::Tensor& inputs)>;
 
 /// Runs one layer on hidden states [B, S, hidden] at positions 0 to S - 1; a new tensor of that
@@ -46,16 +46,16 @@ at::Tensor embed(const Config& config, const OuterWeights& weights, const at::Te
 /// The final norm and the head: hidden states [B, S, hidden] → logits [B, S, vocabulary].
 at::Tensor logits(const Config& config, const OuterWeights& weights, const at::Tensor& hidden);
 
-/// A layer's weights out of a checkpoint, converted to `dtype` and copied, so that they stay when
-/// the file is gone. Throws lab::SafetensorsError naming the tensor that is missing, has another
-/// shape, or is not F64, F32, F16 or BF16.
+/// A layer's weights from a checkpoint, converted to `dtype` and copied, so that they do not depend
+/// on the file. Throws lab::SafetensorsError naming the tensor that is missing, has another shape,
+/// or is not F64, F32, F16 or BF16.
 LayerWeights read_layer(const Config& config, const lab::Safetensors& file, int64_t layer,
                         at::ScalarType dtype = at::kFloat);
 OuterWeights read_outer(const Config& config, const lab::Safetensors& file,
                         at::ScalarType dtype = at::kFloat);
 
-/// A whole model in memory. Its members may be changed, for instance to put quantised weights in
-/// place. Thread-safe while nobody changes them.
+/// A whole model in memory. Its members may be changed, for instance to replace weights by
+/// quantised ones. Thread-safe while nobody changes them.
 struct Decoder {
   Config config;
   OuterWeights outer;
@@ -69,9 +69,10 @@ struct Decoder {
   at::Tensor forward(const at::Tensor& ids) const;
 };
 
-/// Continues a prompt of ids [S] by `count` tokens, each the likeliest next one (the first of
-/// equals). Returns the new ids [count]. Keeps no cache: each token runs the whole sequence. Throws
-/// std::invalid_argument for an empty prompt or one that grows over the longest sequence.
+/// Continues a prompt of ids [S] by `count` tokens, each the most likely one (the first of equals).
+/// Returns the new ids [count]. It has no cache: each token runs the whole sequence. Throws
+/// std::invalid_argument for an empty prompt, or if the sequence becomes longer than the model's
+/// positions.
 at::Tensor greedy(const Decoder& decoder, const at::Tensor& prompt, int64_t count);
 
 /// exp of the mean negative log likelihood of ids [N]. The ids are cut into windows of `window`

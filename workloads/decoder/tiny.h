@@ -1,5 +1,5 @@
 // A small byte-level decoder, trained here on real text (the licences that Debian installs), so
-// that perplexity and greedy tokens mean something where no pretrained decoder is at hand.
+// that perplexity and greedy tokens are meaningful without a pretrained decoder.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ struct TinySettings {
   int64_t context = 128;
   int64_t batch = 16;
   int64_t steps = 400;
-  double learning_rate = 3e-3;  ///< at its highest: it warms up, then falls along a cosine
+  double learning_rate = 3e-3;  ///< its peak, between a warm-up and a cosine decay
   uint64_t seed = 0;
   std::filesystem::path texts = "/usr/share/common-licenses";
 };
@@ -38,17 +38,17 @@ struct TinyText {
 TinyText tiny_text(const TinySettings& settings);
 
 struct TinyResult {
-  bool reused = false;         ///< the folder had a model of these settings and texts
-  double seconds = 0;          ///< of training, when it was made
-  std::vector<double> losses;  ///< of each training step, in nats a byte
+  bool reused = false;         ///< the folder held a model of these settings and texts
+  double seconds = 0;          ///< how long training took
+  std::vector<double> losses;  ///< of each training step, in nats per byte
 };
 
 /// Trains a decoder and saves it as a Hugging Face folder: config.json, model.safetensors (fp32),
 /// and tiny.json with the settings and losses. A folder that holds a model of equal settings and
 /// texts is left as it is. The same settings give the same bits. Uses two threads. Progress goes to
 /// `log` (nullptr: nowhere). Throws std::invalid_argument for settings that fit no model, and
-/// std::runtime_error if texts are missing, files cannot be written, or the folder has files of
-/// something else.
+/// std::runtime_error if texts are missing, files cannot be written, or the folder holds other
+/// files.
 TinyResult train_tiny(const std::filesystem::path& folder, const TinySettings& settings,
                       std::ostream* log);
 /// With progress and time left on stderr.

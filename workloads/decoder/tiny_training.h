@@ -1,5 +1,5 @@
-// How the small decoder of tiny.h is trained: random weights, batches of random windows of a text,
-// AdamW, with ATen's autograd.
+// Trains the small decoder of tiny.h from random weights: batches of random windows of a text,
+// AdamW, ATen's autograd.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -16,17 +16,18 @@
 
 namespace graft::workloads::decoder {
 
-/// A decoder without biases, with a head of its own, and with random weights.
+/// A decoder with random weights, without biases, whose head is not tied to the embedding.
 Decoder random_decoder(const Config& config, const at::Generator& generator);
 
-/// Every weight of such a decoder under the name that Hugging Face gives it.
+/// Every weight of such a decoder with Hugging Face's name for it.
 std::vector<std::pair<std::string, at::Tensor>> named(const Decoder& decoder);
 
-/// How many steps `train` reports to its progress.
+/// How many steps `train` begins in its progress.
 int64_t report_count(const TinySettings& settings);
 
 /// Trains the decoder's weights in place on a text of ids [N] (int64). `progress` may be nullptr.
-/// Returns the loss of each step, in nats a token. Throws std::runtime_error if one is not finite.
+/// Returns the loss of each step, in nats per token. Throws std::runtime_error if one is not
+/// finite.
 std::vector<double> train(Decoder& decoder, const TinySettings& settings, const at::Tensor& text,
                           const at::Generator& generator, lab::Progress* progress);
 

@@ -10,20 +10,19 @@
 
 namespace graft::workloads::hand {
 
-/// A tensor like `t` in memory of its own, aligned to 2 MiB, with huge pages where the system has
-/// them, all touched.
+/// A tensor like `t` in memory of its own, aligned to 2 MiB, on huge pages where the system has
+/// them, with every page already touched.
 at::Tensor warm_like(const at::Tensor& t);
 
 /// `run` reads `inputs`, which it keeps alive, and overwrites `results`.
 Call call_into(Tensors results, Tensors inputs, std::function<void()> run);
 
-/// Whether results of this many bytes are better written past the caches: they would push
-/// everything else out.
+/// Should results of this many bytes be written past the caches? They would evict everything else.
 inline bool worth_streaming(int64_t bytes) {
   return bytes >= (8 << 20);
 }
 
-/// The data of a contiguous CPU tensor, bf16 as its bits.
+/// The data of a contiguous CPU tensor; bf16 as its bits.
 const float* floats(const at::Tensor& t);
 const uint16_t* bf16s(const at::Tensor& t);
 float* mutable_floats(const at::Tensor& t);

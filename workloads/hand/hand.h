@@ -1,10 +1,10 @@
-// Hand-written C++ kernels for some regions: what the machine can do, as a reference. They write to
-// memory that was allocated and touched once, with huge pages, and run on ATen's threads. Inputs
-// must be contiguous.
+// Hand-written C++ kernels for some regions: a reference for what the machine can do. They write to
+// memory on huge pages that was allocated and touched once, and run on ATen's threads. Inputs must
+// be contiguous.
 //
-// Against eager: rope, swiglu's product, gptq_block and rmsnorm_residual's sum have eager's bits.
-// Silu and softmax use another exp (1 ulp), softmax and the norm add in another order;
-// tests/workloads holds the tolerances.
+// rope, swiglu's product, gptq_block and rmsnorm_residual's sum have eager's bits. Silu and softmax
+// use another exp (within 1 ulp), and softmax and the norm add in another order; tests/workloads
+// holds the tolerances.
 #pragma once
 
 #include <ATen/core/Tensor.h>

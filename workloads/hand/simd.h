@@ -1,10 +1,10 @@
-// Vectors for the hand-written kernels: a kernel is written once over the width W, and `run_best`
-// calls the copy compiled for the instruction set that ATen itself uses on this machine
+// Vectors for the hand-written kernels. A kernel is a template over the width W, and `run_best`
+// calls the instance compiled for the instruction set that ATen itself uses on this machine
 // (ATEN_CPU_CAPABILITY included).
 //
-// A kernel says whether products may be contracted into fused multiply-adds (`kContract`). Eager
-// rounds after each operator, so only a kernel that cannot have eager's bits anyway, or adds to no
-// product, may say yes.
+// A kernel's `kContract` says whether products may be contracted into fused multiply-adds. Eager
+// rounds after each operator, so only a kernel that cannot have eager's bits anyway, or that adds
+// no product, may allow it.
 #pragma once
 
 #include <ATen/Version.h>
@@ -85,8 +85,8 @@ GRAFT_HAND_INLINE void store(uint16_t* to, const F<W>& value) {
   std::memcpy(to, &half, sizeof half);
 }
 
-/// Past the caches, for results that do not fit them anyway: saves reading the line first. 16-byte
-/// aligned.
+/// Writes past the caches, which saves reading the cache line first: for results that do not fit
+/// the caches anyway. `to` is 16-byte aligned.
 GRAFT_HAND_INLINE void stream_bytes(void* to, const void* from, size_t bytes) {
 #if defined(__x86_64__)
   for (size_t at = 0; at < bytes; at += 16) {
@@ -108,8 +108,8 @@ GRAFT_HAND_INLINE void put(float* to, const F<W>& value) {
   }
 }
 
-/// 2 W neighbouring bf16 values as fp32, even places apart from odd ones: what treats all elements
-/// alike need not bring them into order, and taking them apart costs two instructions.
+/// 2 W neighbouring bf16 values as fp32, those at even places apart from those at odd ones. It
+/// costs two instructions, and elementwise work does not need them in order.
 template <int W>
 struct Pair {
   F<W> even, odd;

@@ -1,6 +1,6 @@
 // all-MiniLM-L6-v2, a sentence encoder with real pretrained weights, as plain LibTorch code: a BERT
-// of 6 layers, mean pooling, unit vectors. The parts that are functions of tensors alone are named,
-// so that each can be compiled.
+// of 6 layers, mean pooling, unit vectors. The parts that are functions of tensors alone
+// (regions.h) can each be compiled.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ struct Config {
   double eps = 0;  ///< of the layer norms
 
   /// Reads a Hugging Face `config.json`. Throws std::runtime_error naming the file and the key that
-  /// is missing, out of range, or asks for another architecture than this one.
+  /// is missing, out of range, or asks for another architecture.
   static Config read(const std::filesystem::path& file);
 };
 
@@ -47,9 +47,10 @@ class MiniLM {
   const Config& config() const { return config_; }
   const Layer& layer(size_t i) const { return layers_.at(i); }
 
-  // The stages of encode, for those who measure one alone.
+  // The stages of encode, for measuring one alone.
   at::Tensor embed(const at::Tensor& ids, const Regions& regions) const;
-  /// What attention adds to its scores: 0 for a token, the lowest float for padding; [B, 1, 1, S].
+  /// The bias that attention adds to its scores: 0 for a token, the lowest float for padding;
+  /// [B, 1, 1, S].
   static at::Tensor attention_bias(const at::Tensor& mask);
   at::Tensor attend(const Layer& layer, const at::Tensor& hidden, const at::Tensor& bias,
                     const Regions& regions) const;
@@ -61,7 +62,7 @@ class MiniLM {
   std::vector<Layer> layers_;
 };
 
-/// The folder with the model: $GRAFT_MINILM_DIR, else the folder known when this was built, else
+/// The folder with the model: $GRAFT_MINILM_DIR, else the folder set when this was built, else
 /// where tools/setup.sh puts it. The folder need not exist.
 std::filesystem::path default_folder();
 

@@ -20,24 +20,23 @@ struct Norm {
   at::Tensor weight, bias;
 };
 
-// --- The regions as plain functions: what a user has before Graft, and hands to graft::compile
-// ----------------------
+// --- The regions as plain functions, as a user hands them to graft::compile ---
 
-/// Sum of the three embeddings, then layer norm. ids [B, S] → [B, S, H].
+/// layer_norm of the sum of the three embeddings. ids [B, S] → [B, S, H].
 at::Tensor embed_norm(const at::Tensor& ids, const at::Tensor& words, const at::Tensor& positions,
                       const at::Tensor& types, const at::Tensor& gamma, const at::Tensor& beta,
                       double eps);
-/// The exact, erf form.
+/// The exact form, with erf.
 at::Tensor gelu(const at::Tensor& x);
 /// layer_norm(x + residual).
 at::Tensor residual_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& gamma,
                          const at::Tensor& beta, double eps);
 /// softmax(scores * scale + bias) over the last axis. scores [B, heads, S, S], bias [B, 1, 1, S].
 at::Tensor masked_softmax(const at::Tensor& scores, const at::Tensor& bias, double scale);
-/// Mean over the tokens that mask keeps, made a unit vector. [B, S, H], [B, S] → [B, H].
+/// The mean over the tokens that the mask keeps, scaled to unit length. [B, S, H], [B, S] → [B, H].
 at::Tensor pool_normalize(const at::Tensor& hidden, const at::Tensor& mask);
 
-// The same with the matmul before them inside.
+// The same, including the matmul before them.
 at::Tensor linear_gelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 at::Tensor linear_residual_norm(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& bias, const at::Tensor& residual,
@@ -47,8 +46,7 @@ Qkv linear_qkv(const at::Tensor& x, const at::Tensor& query_weight, const at::Te
                const at::Tensor& key_weight, const at::Tensor& key_bias,
                const at::Tensor& value_weight, const at::Tensor& value_bias);
 
-// --- Which of them run compiled
-// --------------------------------------------------------------------------------------
+// --- Which of them run compiled ---
 
 enum class Attention {
   Sdpa,      ///< at::scaled_dot_product_attention
@@ -59,20 +57,20 @@ enum class Attention {
 enum class Cut {
   /// Between the matmuls, which stay eager calls of at::linear: surgical, and bit for bit eager's.
   Elementwise,
-  Blocks,  ///< each with the matmuls that feed it, whose routine is then Graft's to choose
+  Blocks,  ///< each with the matmuls that feed it, for which Graft may choose the routine
 };
 
-/// The functions that MiniLM::encode calls for everything but its views. All are set.
+/// The functions that MiniLM::encode calls for everything except views. All are set.
 struct Regions {
   Attention attention = Attention::Sdpa;
   std::function<decltype(minilm::embed_norm)> embed_norm;
   std::function<decltype(minilm::linear_qkv)> linear_qkv;
-  std::function<decltype(minilm::masked_softmax)> masked_softmax;  ///< of Attention::Explicit
+  std::function<decltype(minilm::masked_softmax)> masked_softmax;  ///< for Attention::Explicit
   std::function<decltype(minilm::linear_gelu)> linear_gelu;
   std::function<decltype(minilm::linear_residual_norm)> linear_residual_norm;
   std::function<decltype(minilm::pool_normalize)> pool_normalize;
 
-  /// The compiled functions by name, in the order in which encode meets them. Empty when eager.
+  /// The compiled functions, in the order in which encode calls them. Empty when eager.
   struct Handle {
     std::string name;
     std::function<Report()> report;

@@ -1,4 +1,4 @@
-// MiniLM's regions one at a time, each with the inputs that it meets inside the model.
+// MiniLM's regions one at a time, each with the inputs that it gets in the model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,11 +15,12 @@ namespace graft::workloads::minilm {
 
 struct RegionSample {
   std::string name;              ///< as in Regions::compiled_functions
-  int64_t calls_per_encode = 1;  ///< in one MiniLM::encode
+  int64_t calls_per_encode = 1;  ///< calls in one MiniLM::encode
   Instance instance;             ///< the region on the inputs of its first call
 };
 
-/// Encodes eagerly once, and keeps what each region that `cut` and `attention` compile was given.
+/// Encodes eagerly once, and keeps the inputs of each region that `cut` and `attention` would
+/// compile.
 std::vector<RegionSample> region_samples(const MiniLM& model, const at::Tensor& ids,
                                          const at::Tensor& mask, Cut cut, Attention attention);
 

@@ -1,4 +1,4 @@
-// BERT's uncased WordPiece tokenizer: text in UTF-8 to the ids that the pretrained weights know.
+// BERT's uncased WordPiece tokenizer: from UTF-8 text to the token ids of the pretrained weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,19 +15,19 @@
 
 namespace graft::workloads::minilm {
 
-/// Gives the ids of Hugging Face's `tokenizers` for this model. Where the two are known to differ:
-/// Unicode's version (14 here), and the few letters of Indic scripts that decompose into two
-/// letters.
+/// Gives the ids of Hugging Face's `tokenizers` for this model. Known differences: the version of
+/// Unicode (14 here), and the few letters of Indic scripts that decompose into two letters.
 class Tokenizer {
  public:
   static constexpr size_t kMaxLength = 256;  ///< what this model was trained for
 
-  /// Reads `vocab.txt`: a token a line, its id the line's number from 0. Throws std::runtime_error.
+  /// Reads `vocab.txt`: one token per line, whose id is the line's number from 0. Throws
+  /// std::runtime_error.
   explicit Tokenizer(const std::filesystem::path& vocabulary);
 
   /// [CLS], the text's ids, [SEP]; cut to `max_length` (at least 2) with the [SEP] kept. Bytes that
-  /// are not UTF-8 are dropped. The names of special tokens in the text stand for the tokens, as
-  /// with Hugging Face.
+  /// are not UTF-8 are dropped. A special token's name in the text becomes that token, as with
+  /// Hugging Face.
   std::vector<int64_t> encode(std::string_view text, size_t max_length = kMaxLength) const;
 
   struct Batch {
@@ -51,8 +51,8 @@ class Tokenizer {
   int64_t unknown_ = 0, begin_ = 0, end_ = 0, padding_ = 0;
 };
 
-/// The words that WordPiece then cuts: lower case, without accents, punctuation and CJK ideographs
-/// each on their own.
+/// The words that WordPiece then splits: lower case, without accents; each punctuation mark and CJK
+/// ideograph is a word of its own.
 std::vector<std::u32string> split_words(std::string_view utf8);
 
 /// The bytes before the first that is not UTF-8; all of them if there is none.
