@@ -125,17 +125,34 @@ T named(const char* flag, const std::string& name, const std::map<std::string, T
   if (found != values.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, value] : values) names.push_back(known);
-  throw UsageError(std::string(flag) + ": came '" + name + "'; " + did_you_mean(name, names));
+  const bool near = !near_names(name, names).empty();
+  throw UsageError(std::string(flag) + ": came '" + name + "'; " + did_you_mean(name, names) +
+                   (near ? " Expected one of " + joined(names, ", ") + '.' : ""));
 }
+
+template <class T>
+const std::string& name_of(T value, const std::map<std::string, T>& values) {
+  return std::find_if(values.begin(), values.end(),
+                      [&](const auto& entry) { return entry.second == value; })
+      ->first;
+}
+
+const std::map<std::string, Numerics> kNumerics{{"exact", Numerics::Exact},
+                                                {"fast", Numerics::Fast}};
+const std::map<std::string, Mode> kModes{{"default", Mode::Default},
+                                         {"max-autotune", Mode::MaxAutotune}};
 
 }  // namespace
 
+std::string numerics_name(Numerics numerics) {
+  return name_of(numerics, kNumerics);
+}
+
+std::string mode_name(Mode mode) {
+  return name_of(mode, kModes);
+}
+
 void add_compile_flags(CLI::App& command, Options& options) {
-  static const std::map<std::string, Numerics> kNumerics{{"exact", Numerics::Exact},
-                                                         {"fast", Numerics::Fast}};
-  static const std::map<std::string, Mode> kModes{{"default", Mode::Default},
-                                                  {"reduce-overhead", Mode::ReduceOverhead},
-                                                  {"max-autotune", Mode::MaxAutotune}};
   command.add_option_function<std::string>(
       "--numerics",
       [&options](const std::string& name) {
@@ -145,7 +162,7 @@ void add_compile_flags(CLI::App& command, Options& options) {
   command.add_option_function<std::string>(
       "--mode",
       [&options](const std::string& name) { options.mode = named("--mode", name, kModes); },
-      "As torch.compile's: default, reduce-overhead, max-autotune");
+      "default, or max-autotune: fp32 matmuls by the fastest of ATen's routines");
 }
 
 double settle(const workloads::CompiledCall& compiled) {

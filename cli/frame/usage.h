@@ -43,7 +43,11 @@ void check_writable(const std::string& flag, const std::string& path);
 /// unset shell variable leaves them.
 void must_be_path(CLI::Option* option);
 
-/// Adds --numerics and --mode, which write to `options`; it must outlive the parse.
+/// What --numerics and --mode call the values: "exact", "max-autotune".
+std::string numerics_name(Numerics numerics);
+std::string mode_name(Mode mode);
+/// Adds --numerics and --mode, which write to `options`; it must outlive the parse. Other values
+/// throw UsageError naming those that are known.
 void add_compile_flags(CLI::App& command, Options& options);
 
 /// Calls the compiled region until its verdict is final (faster, not faster, break, mismatch,

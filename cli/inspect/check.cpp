@@ -223,10 +223,8 @@ nlohmann::json to_json(const std::vector<Checked>& rows, const CheckOptions& opt
   nlohmann::json context = run_context();
   context["seed"] = options.seed;
   context["small"] = options.small;
-  context["numerics"] = options.compile.numerics == Numerics::Fast ? "fast" : "exact";
-  context["mode"] = options.compile.mode == Mode::Default          ? "default"
-                    : options.compile.mode == Mode::ReduceOverhead ? "reduce-overhead"
-                                                                   : "max-autotune";
+  context["numerics"] = numerics_name(options.compile.numerics);
+  context["mode"] = mode_name(options.compile.mode);
   context["threads"] = at::get_num_threads();
   nlohmann::json results = nlohmann::json::array();
   for (const Checked& row : rows) {

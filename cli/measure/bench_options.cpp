@@ -22,8 +22,7 @@ constexpr Preset kPresets[] = {
     {"strict", 5, 30, 0.005, 30},
 };
 const std::vector<std::string> kVariants{
-    "eager",      "eager_pool",         "graft", "graft_reduce_overhead",
-    "graft_fast", "graft_max_autotune", "hand",  "others"};
+    "eager", "eager_pool", "graft", "graft_fast", "graft_max_autotune", "hand", "others"};
 const std::vector<std::string> kUsual{"eager", "eager_pool", "graft", "hand", "others"};
 
 const Preset& preset_of(const std::string& name) {
@@ -127,10 +126,8 @@ std::map<std::string, std::string> BenchOptions::identity() const {
           {"seed", std::to_string(seed)},
           {"small", small ? "true" : "false"},
           {"isolate", isolate ? "true" : "false"},
-          {"numerics", compile.numerics == Numerics::Fast ? "fast" : "exact"},
-          {"mode", compile.mode == Mode::Default          ? "default"
-                   : compile.mode == Mode::ReduceOverhead ? "reduce-overhead"
-                                                          : "max-autotune"}};
+          {"numerics", numerics_name(compile.numerics)},
+          {"mode", mode_name(compile.mode)}};
 }
 
 void add_bench_flags(CLI::App& command, BenchOptions& o) {
@@ -140,8 +137,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
   command.add_option("--where", o.where, "Only combinations such as 'rows<=1024' or 'heads=batch'");
   command
       .add_option("--variants", o.variants,
-                  "Of eager, eager_pool, graft, graft_reduce_overhead, graft_fast, "
-                  "graft_max_autotune, hand, others (the "
+                  "Of eager, eager_pool, graft, graft_fast, graft_max_autotune, hand, others (the "
                   "workload's own); joined by commas")
       ->delimiter(',');
   command.add_option("--preset", o.preset, "quick, default or strict: how long, how precisely")

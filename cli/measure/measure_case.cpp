@@ -52,7 +52,6 @@ std::vector<std::string> present(const Instance& instance, const BenchOptions& o
 Options compile_options(const Case& c, const std::string& variant, const BenchOptions& options) {
   Options out = options.compile;
   out.name = c.name();
-  if (variant == "graft_reduce_overhead") out.mode = Mode::ReduceOverhead;
   if (variant == "graft_fast") out.numerics = Numerics::Fast;
   if (variant == "graft_max_autotune") out.mode = Mode::MaxAutotune;
   return out;

@@ -99,7 +99,6 @@ void add_passes(const std::vector<GptqPass>& passes, json& out) {
 graft::Options gptq_compile_options() {
   graft::Options out;
   out.name = "quantize_block";
-  out.dynamic = true;  // other row counts and a narrower last block are no new function
   return out;
 }
 

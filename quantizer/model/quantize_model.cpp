@@ -34,7 +34,6 @@ double seconds_since(Clock::time_point start) {
 std::unique_ptr<graft::Compiled<decltype(&quantize_block)>> compiled_block() {
   graft::Options options;
   options.name = "gptq_quantize_block";
-  options.dynamic = true;
   return std::make_unique<graft::Compiled<decltype(&quantize_block)>>(&quantize_block, options);
 }
 

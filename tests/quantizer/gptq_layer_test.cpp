@@ -147,7 +147,6 @@ TEST_P(GptqLayer, CompiledIsEagerBitForBit) {
   graft::Options options;
   options.name = "quantize_block";
   options.async = false;
-  options.dynamic = true;
   options.race = false;
   const auto compiled = graft::compile(quantize_block, options);
   const LayerResult want = quantize();
