@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/kernels.h"
+#include "support/compare.h"
 
 namespace graft::test {
 namespace {
@@ -94,10 +95,7 @@ TEST(Pointwise, CastsAsEager) {
       nest(k, s.store(k.storage(y), value), 0, 0);
       run_compiled(k.kernel, k.tensors);
       at::Tensor eager = x.to(to);
-      EXPECT_TRUE(at::equal(y.nan_to_num(7), eager.nan_to_num(7)))
-          << c10::toString(from) << " to " << c10::toString(to) << "\n"
-          << at::stack({x.to(at::kDouble), y.to(at::kDouble), eager.to(at::kDouble)}, 1)
-                 .index({y.ne(eager).logical_or(y.isnan() != eager.isnan())});
+      EXPECT_TRUE(same(y, eager)) << c10::toString(from) << " to " << c10::toString(to);
     }
 }
 

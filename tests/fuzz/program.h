@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "oracle/compare.h"
 #include "oracle/values.h"
+#include "support/compare.h"
 
 namespace graft::fuzz {
 

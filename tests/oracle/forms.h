@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ops/pointwise.h"
-#include "oracle/compare.h"
+#include "support/compare.h"
 
 namespace graft::test {
 

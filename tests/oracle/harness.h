@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graft/graft.h"
-#include "oracle/compare.h"
 #include "oracle/values.h"
+#include "support/compare.h"
 
 namespace graft::test {
 

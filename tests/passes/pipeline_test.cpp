@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "build.h"
+#include "support/text.h"
 
 namespace graft::passes {
 namespace {
@@ -240,7 +241,7 @@ TEST(Pipeline, VisibleStoresStayBehindTheCheck) {
   b.program.items.emplace_back(ir::Abort{flag.storage, -1});
   b.map(x, [](Value a) { return a + 1.0; }, x);
   std::string text = schedule_of(b);
-  EXPECT_LT(text.find("abort if"), text.find("%0[v0] f32 = ")) << text;
+  EXPECT_TRUE(test::comes_before(text, "abort if", "%0[v0] f32 = "));
 }
 
 /// An address that comes from data may be anywhere before the data is checked, results or not.
@@ -259,7 +260,7 @@ TEST(Pipeline, ReadsByIndexStayBehindTheCheck) {
   Value value = read.load(ir::Access{x.storage, kFloat, 0, {0}, {{place.id, 1}}});
   b.program.items.emplace_back(read.store(out, value));
   std::string text = schedule_of(b);
-  EXPECT_LT(text.find("abort if"), text.find("%1[v0] f32 = ")) << text;
+  EXPECT_TRUE(test::comes_before(text, "abort if", "%1[v0] f32 = "));
 }
 
 TEST(Pipeline, AMalformedProgramIsNamed) {

@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "ir/builder.h"
+#include "support/compare.h"
 
 namespace graft::runtime {
 namespace {
 
 using codegen::LaunchArgs;
+using test::same;
 
 /// y[i] = x[i] + 1 over pointers {y, x}.
 void add_one(const LaunchArgs* args, char*, int64_t begin, int64_t end) {
@@ -123,7 +125,7 @@ TEST(Plan, RunsKernelsThroughTemporariesIntoAFreshOutput) {
   p.result(p.view(y, {10, 10}));
   Plan plan = p.plan();
   Ran first = run(plan, {x}), second = run(plan, {x});
-  EXPECT_TRUE(at::equal(first.results[0], (x + 2).view({10, 10})));
+  EXPECT_TRUE(same(first.results[0], (x + 2).view({10, 10})));
   EXPECT_NE(first.results[0].data_ptr(), second.results[0].data_ptr());
   EXPECT_TRUE(first.results[0].is_contiguous());
   EXPECT_EQ(first.results[0]._version(), 0);
@@ -140,7 +142,7 @@ TEST(Plan, SplitsARangeAmongThreads) {
   int threads = at::get_num_threads();
   for (int n : {1, 3, threads}) {
     at::set_num_threads(n);  // read at launch
-    EXPECT_TRUE(at::equal(run(plan, {x}).results[0], x + 1));
+    EXPECT_TRUE(same(run(plan, {x}).results[0], x + 1));
   }
 }
 
@@ -157,7 +159,7 @@ TEST(Plan, WritesArgumentsAndBumpsTheirVersions) {
   Ran ran = run(plan, {x});
   EXPECT_TRUE(ran.results[0].is_same(x));
   EXPECT_EQ(x._version(), version + 1);
-  EXPECT_TRUE(at::equal(x, at::ones({8})));
+  EXPECT_TRUE(same(x, at::ones({8})));
   EXPECT_TRUE(plan.blocks()[0].written);
 }
 
@@ -169,7 +171,7 @@ TEST(Plan, AViewOfAnArgumentIsARealView) {
   at::Tensor row = run(plan, {x}).results[0];
   EXPECT_TRUE(row.is_alias_of(x));
   EXPECT_TRUE(row.is_view());
-  EXPECT_TRUE(at::equal(row, x[1]));
+  EXPECT_TRUE(same(row, x[1]));
   row.fill_(7);
   EXPECT_EQ(x[1][2].item<float>(), 7);
   EXPECT_EQ(x._version(), row._version());
@@ -186,7 +188,7 @@ TEST(Plan, CallsOperatorsAndTakesTheirMemory) {
   p.kernel(add_one, y, c.storage, 24);
   p.result(p.view(y, {4, 6}));
   Plan plan = p.plan();
-  EXPECT_TRUE(at::equal(run(plan, {a, b}).results[0], at::mm(a, b) + 1));
+  EXPECT_TRUE(same(run(plan, {a, b}).results[0], at::mm(a, b) + 1));
 }
 
 TEST(Plan, OperatorsSeeViewsOfTemporariesAndOutputs) {
@@ -203,7 +205,7 @@ TEST(Plan, OperatorsSeeViewsOfTemporariesAndOutputs) {
   Plan plan = p.plan();
   Ran ran = run(plan, {x});
   EXPECT_TRUE(at::allclose(ran.results[0], at::mm(x + 1, (x + 1).t())));
-  EXPECT_TRUE(at::equal(ran.results[1], x + 1));
+  EXPECT_TRUE(same(ran.results[1], x + 1));
 }
 
 TEST(Plan, GivesUpWhenAnAbortFlagIsSet) {

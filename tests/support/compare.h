@@ -1,12 +1,15 @@
-// Compares what a compiled function gave with what eager gave. Header-only, since the fuzzer uses
-// it as well.
+// How tests compare tensors: by their bits, where a NaN is a NaN whatever its sign and payload.
+// at::equal() is no such comparison: to it +0 is -0, and no NaN equals another.
 #pragma once
 
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "support/scalars.h"
 
@@ -123,6 +126,13 @@ inline std::string value_difference(const at::Tensor& eager, const at::Tensor& c
 inline std::string difference(const at::Tensor& eager, const at::Tensor& came, double ulps = 0) {
   std::string layout = layout_difference(eager, came);
   return layout.empty() ? value_difference(eager, came, ulps) : layout;
+}
+
+/// Same dtype, sizes, strides and bits.
+inline ::testing::AssertionResult same(const at::Tensor& came, const at::Tensor& expected) {
+  if (std::string why = difference(expected, came); !why.empty())
+    return ::testing::AssertionFailure() << why;
+  return ::testing::AssertionSuccess();
 }
 
 }  // namespace graft::test
