@@ -46,7 +46,6 @@ MAY_INCLUDE = {
     "cli": [*COMMANDS, "cli/frame", "include/graft"],
     "examples": ["workloads", "include/graft"],
     "tests": ALL,
-    "tests/consumer": ["include/graft"],
     "bench": ALL,
 }
 
@@ -60,7 +59,7 @@ ONLY_IN = [
     ),
     (
         r"graft/(?!(graft|workload)\.h$)",
-        [folder for folder in MAY_INCLUDE if folder not in ("workloads", "examples", "tests/consumer")],
+        [folder for folder in MAY_INCLUDE if folder not in ("workloads", "examples")],
         "users include <graft/graft.h>, or <graft/workload.h> for the laboratory",
     ),
 ]

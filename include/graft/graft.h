@@ -6,8 +6,23 @@
 //     std::cout << rope.report();              // what was compiled, what was not, and why
 //
 // Contract, as jax.jit's: control flow inside the function may depend on shapes, dtypes and scalar
-// arguments, not on tensor data. Reading data (`item()`) is seen and reported as a graph break; the
-// function then stays eager.
+// arguments, but not on tensor data, and the function's only effects are its results and in-place
+// changes of tensors. docs/using.md explains all of the following.
+//
+// - Arguments. Tensors may hold other data at each call. Other dtypes, sizes, strides, overlaps,
+//   requires_grad, grad modes, or *values* of numbers and strings need a plan of their own: the
+//   function is recorded again. A number that changes with each call belongs in a 0-dim tensor.
+// - Captured tensors: those that the function uses and that are not arguments. They are read at
+//   each call, so changes in place are seen. A plan holds them weakly, so it keeps no model alive.
+//   When one is freed, as a parameter that was replaced, the function is recorded again.
+// - Not seen: captured numbers that change; a captured reference that switches to another tensor
+//   while the first is still alive; C++ code that reads tensors through pointers (const_data_ptr)
+//   or has other effects (counters, output). Call reset() after such a change, or set
+//   Options::audit_every. Data that operators read (item()) is seen, and is a graph break.
+// - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
+//   results that require grad (backward is not compiled: call under at::NoGradGuard), tensors that
+//   are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data, and
+//   tensors that the function keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,11 +40,18 @@
 
 namespace graft {
 
-/// A function that is watched, compiled and proven. Copies share one compiled core.
-/// Thread-safety: any number of threads may call one object at once, cold or warm.
-/// Errors: whatever the wrapped function throws; Graft's own failures never reach the caller, they
-/// turn into an eager call and a line in the report (except under Options::fullgraph and
-/// Stance::FailOnRerecord, which throw graft::Error).
+/// A function that is recorded, compiled and proven. Copies share the callable and all plans, which
+/// live until the last copy is gone. Results may outlive it.
+///
+/// Thread-safety: any number of threads may call one object at once, at any stage, if the wrapped
+/// function itself may be called so. Calls while another thread records, or while the background
+/// thread compiles, run eagerly. Changing a tensor that another thread's call uses is a data race,
+/// as with eager calls.
+///
+/// Errors: whatever the wrapped function throws. A failure of Graft's own turns into an eager call
+/// and a line in the report; graft::Error is thrown under Options::fullgraph and
+/// Stance::FailOnRerecord, and for a failure after the plan changed the caller's tensors, since
+/// eager cannot run again then.
 template <class F>
 class Compiled {
  public:
@@ -53,7 +75,7 @@ class Compiled {
   std::string explain() const { return state_->core.explain(); }
   /// Blocks until no compilation of this function is under way.
   void wait() const { state_->core.wait(); }
-  /// Forgets every plan; the next call records again.
+  /// Forgets every plan; the next call is recorded again.
   void reset() const { state_->core.reset(); }
 
  private:
@@ -65,7 +87,7 @@ class Compiled {
   std::shared_ptr<State> state_;
 };
 
-/// Wraps `f`. Nothing is compiled until the first call.
+/// Wraps a copy of `f`, whose operator() must be const. Nothing is compiled before the first call.
 template <class F>
 auto compile(F&& f, Options options = {}) {
   return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options));

@@ -5,9 +5,9 @@
 
 namespace graft {
 
-/// While alive on a thread, CPU tensors allocated by this thread come from Graft's pool: blocks
-/// freed earlier are reused warm, so that large results cost no page faults. For eager code as for
-/// compiled. Guards nest. Memory may be freed on any thread, also after the guard is gone.
+/// While it lives, CPU tensors that its thread allocates come from Graft's pool, which reuses freed
+/// blocks, so that large results cost no page faults. It serves eager code as well as compiled
+/// code. Guards nest. Memory may be freed on any thread, also after the guard is gone.
 class PoolGuard {
  public:
   PoolGuard();

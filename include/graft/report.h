@@ -13,10 +13,10 @@ enum class Verdict {
   NotCalled,  ///< no call yet
   Break,      ///< cannot be compiled; stays eager (`reason` names the operator and the next step)
   Compiling,  ///< recorded; compiling in the background, calls stay eager
-  Proving,    ///< compiled; shadow-checked and raced against eager
+  Proving,    ///< compiled; now compared with eager, then raced against it
   Faster,     ///< proven equal and faster: compiled code runs
   NotFaster,  ///< proven equal, not faster: eager runs
-  Mismatch,   ///< results differed: retired, eager runs (`reason` holds both values)
+  Mismatch,   ///< results differed: eager runs (`reason` holds both values)
   Failed,     ///< compilation failed: eager runs (`reason`)
 };
 const char* to_string(Verdict verdict);
@@ -34,24 +34,24 @@ struct Report {
   Verdict verdict = Verdict::NotCalled;
   std::string reason;  ///< why the verdict is what it is
   int64_t calls = 0;
-  int64_t records = 0;    ///< runs recorded (one a new argument layout)
+  int64_t records = 0;    ///< runs recorded, usually one per argument layout
   int64_t plans = 0;      ///< plans alive
   int64_t plan_hits = 0;  ///< calls served by compiled code
   int64_t breaks = 0;
   int64_t kernels = 0;  ///< kernels in the newest plan
-  /// Of all plans of this function, compiled rather than found in the process's cache.
+  /// Kernels of all plans of this function that were compiled; others were in the process's cache.
   int64_t kernels_compiled = 0;
-  /// Overhead of recording and planning the newest plan beyond its eager run.
+  /// Time of recording and planning the newest plan, beyond its eager run.
   double record_ms = 0;
   double compile_ms = 0;  ///< time in code generation, newest plan
   double eager_us = 0;    ///< medians of the race; 0 before it
   double compiled_us = 0;
-  bool compared = false;    ///< a shadow run took place
+  bool compared = false;    ///< results were compared with eager's
   bool bitwise = false;     ///< and every output and changed input had eager's bits
-  double max_abs_diff = 0;  ///< largest absolute difference seen in shadow and audit runs
+  double max_abs_diff = 0;  ///< largest absolute difference seen in such comparisons
   std::vector<OperatorReport> operators;
 
-  /// A table to read, a line a fact.
+  /// A table for people, one fact per line.
   std::string text() const;
 };
 std::ostream& operator<<(std::ostream& out, const Report& report);

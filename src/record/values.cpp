@@ -239,7 +239,7 @@ int Recorder::output_tensor(const at::Tensor& tensor) {
   }
   if (c10::GradMode::is_enabled() && impl.requires_grad()) {
     give_up(current() +
-            " made a tensor that requires grad; backward comes in a later version: call under "
+            " made a tensor that requires grad; backward is not compiled: call under "
             "at::NoGradGuard or c10::InferenceMode, or detach() the inputs");
     return -1;
   }

@@ -1,7 +1,7 @@
-# Installs Graft, moves what was installed, and builds and runs the consumer and the example against
-# it there.
+# Installs Graft, moves what was installed, and builds and runs the example projects against it there,
+# as a user would.
 #
-#   cmake -D SOURCE=<this folder> -D BUILD=<Graft's build folder> -D TORCH=<libtorch>
+#   cmake -D SOURCE=<Graft's examples folder> -D BUILD=<Graft's build folder> -D TORCH=<libtorch>
 #         -D GENERATOR=<generator> -D LAUNCHER=<compiler launcher or empty> -P check.cmake
 
 set(work "${BUILD}/consumer")
@@ -27,13 +27,14 @@ function(build source folder)
   run("${CMAKE_COMMAND}" --build "${folder}")
 endfunction()
 
-build("${SOURCE}" "${work}/build")
-run("${work}/build/consumer")
+# A program that calls graft::compile.
+build("${SOURCE}/compile_a_function" "${work}/compile_a_function")
+run("${work}/compile_a_function/compile_a_function")
 
-# The example, as its page tells: a program with a workload of its own is the whole command.
-build("${SOURCE}/../../examples/my_workload" "${work}/example")
+# A program with a workload of its own: it is the whole graft command.
+build("${SOURCE}/my_workload" "${work}/my_workload")
 foreach(isolate IN ITEMS "" --isolate)
-  run("${work}/example/my_workload" bench --small --quiet --min-time 0.01 --filter ^gated$
+  run("${work}/my_workload/my_workload" bench --small --quiet --min-time 0.01 --filter ^gated$
     --axis rows=3,5 ${isolate} --json "${work}/run${isolate}.json")
   file(READ "${work}/run${isolate}.json" run)
   foreach(row RANGE 5)
