@@ -143,7 +143,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
   command.add_option("--preset", o.preset, "quick, default or strict: how long, how precisely")
       ->capture_default_str();
   command.add_flag("--quick", o.quick, "As --preset quick: a first look, wider intervals");
-  command.add_option("--min-time", o.min_time, "Seconds of samples a variant, at least")
+  command.add_option("--min-time", o.min_time, "Seconds of samples per variant, at least")
       ->check(CLI::Range(0.001, 3600.0));
   command.add_option("--max-time", o.max_time, "At most, while --precision is not reached")
       ->check(CLI::Range(0.001, 3600.0));
@@ -165,7 +165,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
       ->capture_default_str();
   command.add_option("--json", o.json, "Write all samples to this file, case by case");
   command.add_flag("--resume", o.resume, "Keep what the --json file has, and do the rest");
-  command.add_option("--csv", o.csv, "Write a line a variant to this file");
+  command.add_option("--csv", o.csv, "Write one line per variant to this file");
   command.add_option("--markdown", o.markdown, "Write a summary to this file");
   command.add_option("--html", o.html, "Write a page with pictures to this file");
   command.add_flag("--peers", o.peers, "Measure torch.compile and JAX too, in Python");

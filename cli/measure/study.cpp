@@ -123,7 +123,7 @@ void study(StudyOptions& o) {
                     {"same", lab::Align::Right},
                     {"ambiguous", lab::Align::Right},
                     {"a / b, median", lab::Align::Right},
-                    {"seconds a run", lab::Align::Right}});
+                    {"seconds per run", lab::Align::Right}});
   const auto row = [&](const std::string& name, const Tally& tally) {
     std::vector<lab::Cell> cells{name};
     for (lab::Verdict verdict : {Faster, Slower, Same, Ambiguous})

@@ -142,7 +142,7 @@ void add_history(CLI::App& app) {
   CLI::App* command = app.add_subcommand("export", "Write a run as CSV or Google Benchmark's JSON");
   const auto e = std::make_shared<ExportOptions>();
   command->add_option("run", e->run, "A file that bench --json wrote")->required();
-  command->add_option("--csv", e->csv, "A line a variant");
+  command->add_option("--csv", e->csv, "One line per variant");
   command->add_option("--google-benchmark", e->google, "What its compare.py reads");
   command->callback([e] { write_exports(*e); });
 }

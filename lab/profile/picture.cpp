@@ -72,7 +72,7 @@ class Picture {
     const double y = kHead + kRow * depth;
     const double calls = static_cast<double>(path.instances) / calls_;
     out_ << "<g><title>" << svg::escape(path.name) << "\n"
-         << number(path.us * 1e-3 / calls_) << " ms a call, " << percent_text(path.us / whole_us_)
+         << number(path.us * 1e-3 / calls_) << " ms per call, " << percent_text(path.us / whole_us_)
          << " of the whole; self " << number(path.self_us * 1e-3 / calls_) << " ms; "
          << number(calls) << " a call; " << to_string(path.kind) << "</title><rect class=\""
          << css_class(path.kind) << "\" x=\"" << x << "\" y=\"" << y << "\" width=\""

@@ -204,7 +204,7 @@ Table kind_table(const Profile& profile, const std::vector<std::string>& ranges)
   for (const std::string& range : ranges) {
     const std::string shown = range.empty() ? kWhole : range;
     columns.push_back({shown, Align::Right});
-    columns.push_back({"ms a call", Align::Right});
+    columns.push_back({"ms per call", Align::Right});
     columns.push_back({"instances", Align::Right});
     for (const KindRow& row : kind_rows(profile, range)) {
       std::vector<Cell>& line = cells[row.kind];

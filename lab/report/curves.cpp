@@ -47,7 +47,7 @@ std::string scaling_chart(const Sweep& sweep, const Palette& palette) {
   }
   return svg::figure(sweep.title + " over " + sweep.axis,
                      chart.html("Median time of " + sweep.title + " over " + sweep.axis +
-                                ", a line a variant, both axes logarithmic"));
+                                ", one line per variant, both axes logarithmic"));
 }
 
 std::vector<svg::Point> total_time(double compile_ms, double call_ms, double calls) {

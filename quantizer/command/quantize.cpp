@@ -192,11 +192,11 @@ void add_quantize(CLI::App& app) {
   must_be_path(command->add_option("MODEL_DIR", given->model, "The model's folder")->required());
   must_be_path(
       command->add_option("--out", given->out, "A new folder for the quantised model")->required());
-  command->add_option("--bits", settings.bits, "Bits a weight: 3, 4 or 8 (default 4)")
+  command->add_option("--bits", settings.bits, "Bits per weight: 3, 4 or 8 (default 4)")
       ->check(CLI::IsMember(std::vector<std::string>{"3", "4", "8"}));
   command
       ->add_option("--group", settings.group,
-                   "Columns that share a scale (default 128); -1: one scale a row")
+                   "Columns that share a scale (default 128); -1: one scale per row")
       ->check(CLI::Range(int64_t{-1}, int64_t{1} << 30));
   CLI::Option* sym = command->add_flag("--sym", given->symmetric, "Codes around 0 (the default)");
   command->add_flag("--asym", given->asymmetric, "Codes with a zero point")->excludes(sym);

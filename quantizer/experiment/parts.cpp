@@ -85,7 +85,7 @@ GptqPart shares_part(const std::string& name, const json& statistics) {
 }
 
 GptqPart gains_part(const json& baseline, const json& compiled) {
-  GptqPart out{"Eager against compiled, ms a layer (means)",
+  GptqPart out{"Eager against compiled, ms per layer (means)",
                {"layers", "shape", "eager", "CV", "compiled", "CV", "speed-up",
                 "outside BLAS: eager", "compiled", "times less"},
                {}};

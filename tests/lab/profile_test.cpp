@@ -192,7 +192,7 @@ TEST(Profile, FlameGraphMergesCallsAndEscapes) {
   EXPECT_EQ(svg.find("http", 0), svg.find("http://www.w3.org/2000/svg"));
   EXPECT_EQ(svg.find("http", svg.find("http") + 1), std::string::npos);  // needs nothing else
   EXPECT_NE(svg.find("one &amp; two"), std::string::npos);
-  EXPECT_NE(svg.find("<title>a&lt;b&gt; &amp; &quot;c&quot;\n0.0700 ms a call, 70.0 %"),
+  EXPECT_NE(svg.find("<title>a&lt;b&gt; &amp; &quot;c&quot;\n0.0700 ms per call, 70.0 %"),
             std::string::npos)
       << svg;
   size_t addmm = 0;
