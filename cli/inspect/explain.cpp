@@ -16,12 +16,13 @@ namespace {
 struct Choice {
   std::string workload;
   Options options;
+  bool small = false;
 };
 
 void explain(const Choice& choice) {
   const workloads::Workload& workload = workload_or_throw(choice.workload);
   const c10::NoGradGuard no_grad;  // as bench
-  const workloads::Instance instance = workload.make({});
+  const workloads::Instance instance = workload.make({.small = choice.small});
   Options options = choice.options;
   options.name = workload.name;
   const workloads::CompiledCall compiled = instance.compile(options);
@@ -36,6 +37,7 @@ void add_explain(CLI::App& app) {
   const auto choice = std::make_shared<Choice>();
   command->add_option("workload", choice->workload, "One of 'graft list'")->required();
   add_compile_flags(*command, choice->options);
+  command->add_flag("--small", choice->small, "Tiny inputs: short texts to read");
   command->callback([choice] { explain(*choice); });
 }
 

@@ -157,9 +157,10 @@ TEST(Cli, BenchSurvivesAPeersDeath) {
 }
 
 TEST(Cli, ExplainShowsTheReport) {
-  const Ran ran = graft("explain tiny_rope_f32");
+  const Ran ran = graft("explain rope_f32 --small");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_NE(ran.out.find("tiny_rope_f32"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("rope_f32: "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("argument 0 -> f32[2,3,37,44]"), std::string::npos) << ran.out;
 }
 
 }  // namespace
