@@ -1,13 +1,4 @@
-# One program a file: examples, and benchmarks of Graft's own parts.
-
-graft_sources(example_sources examples/*.cpp)
-if(TARGET graft)
-  foreach(_file IN LISTS example_sources)
-    get_filename_component(_name "${_file}" NAME_WE)
-    graft_add_executable(example_${_name} examples SOURCES "${_file}")
-    set_target_properties(example_${_name} PROPERTIES OUTPUT_NAME ${_name})
-  endforeach()
-endif()
+# Benchmarks of Graft's own parts, one program per file.
 
 find_package(benchmark QUIET)
 graft_sources(bench_sources bench/*.cpp)

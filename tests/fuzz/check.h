@@ -19,7 +19,7 @@ struct Outcome {
 /// ways to alias.
 Outcome check(const Program& program);
 
-/// What happened to the program, told by Graft: the trace and the schedule, for a failure's report.
+/// What Graft did with the program: the trace and the schedule, for a failure's report.
 std::string explain(const Program& program);
 
 /// How far results can move when every inexact step is off by a few roundings: for each result and

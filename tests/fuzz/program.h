@@ -42,7 +42,7 @@ struct Operand {
 
 struct Step {
   c10::OperatorHandle op;
-  std::vector<Operand> operands = {};  ///< one an argument of the schema
+  std::vector<Operand> operands = {};  ///< one per argument of the schema
   std::vector<int> results = {};       ///< numbers of the values it gives
   bool inexact = false;                ///< Graft does not promise eager's bits for it
   /// For each result, the operand value that can take its place, or -1.

@@ -17,7 +17,7 @@ namespace graft::test {
 /// An overload with everything but its tensors.
 struct Form {
   c10::OperatorHandle op;
-  /// One an argument of the schema; ignored where a tensor goes.
+  /// One per argument of the schema; ignored where a tensor goes.
   std::vector<c10::IValue> constants = {};
   /// Schema arguments that are filled with tensors, in order; out= ones last.
   std::vector<int> tensor_at = {};

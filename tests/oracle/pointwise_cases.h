@@ -15,7 +15,7 @@ inline constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf,
 
 struct PointwiseCase {
   std::vector<int64_t> sizes = {65};
-  /// One an operand; the last one counts for those that are missing. Empty: contiguous.
+  /// One per operand; the last one is used for those that are missing. Empty: contiguous.
   std::vector<Layout> layouts = {};
   Layout out_layout = Layout::Contiguous;
   std::optional<at::ScalarType> other = {};      ///< of operands from the second on

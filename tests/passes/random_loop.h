@@ -21,7 +21,8 @@ inline ir::View column(ir::View view, int64_t k) {
   return view;
 }
 
-/// A matrix, or a column. What each step makes anew has a storage a step, maybe wider each time.
+/// A matrix, or a column. What each step makes anew has one storage per step, perhaps wider each
+/// time.
 struct Buffer {
   enum class Use : uint8_t { Constant, RowAStep, Kept, Fresh, Carried };
   Use use;

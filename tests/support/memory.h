@@ -10,7 +10,7 @@
 
 namespace graft::test {
 
-/// One block of memory a storage: the caller's for arguments and captures, fresh for the others.
+/// One block of memory per storage: the caller's for arguments and captures, fresh for the others.
 /// Fresh memory holds 0xff bytes (NaN, -1), so that a read of what nobody wrote shows.
 class Memory {
  public:

@@ -13,7 +13,7 @@
 namespace graft::test {
 
 /// Executes points of a statement in whatever order the caller visits them. Accumulators are kept
-/// one a combination of indices that are not reduced, so any loop order works.
+/// one per combination of indices that are not reduced, so any loop order works.
 class StatementRun {
  public:
   StatementRun(const ir::Statement& statement, const Memory& memory);
