@@ -14,8 +14,8 @@ namespace graft::cli {
 /// Receives the part that is done, 0 to 1, and what is being done.
 using Say = std::function<void(double, const std::string&)>;
 
-/// The variants that were asked for and that the workload has, in their usual order. Throws
-/// UsageError for an invalid configuration.
+/// The variants that were asked for and that the workload has, in the order of
+/// BenchOptions::variants. Throws UsageError for an invalid configuration.
 std::vector<std::string> variants_of(const Case& c, const BenchOptions& options);
 
 /// Measures all variants in this process, in turns. One that throws gives a row with its error.
