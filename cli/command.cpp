@@ -32,8 +32,8 @@ namespace {
 
 constexpr int kUsage = 1;
 
-/// CLI11 says which words it could not place; a mistyped subcommand deserves the one that was
-/// meant.
+/// CLI11 only says which words it did not expect; for a mistyped subcommand this names the one that
+/// was meant.
 void check_subcommand(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;

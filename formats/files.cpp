@@ -68,7 +68,7 @@ std::string read_file(const fs::path& file) {
 nlohmann::json read_json(const fs::path& file) {
   const std::string text = read_file(file);
   if (is_lfs_pointer(text)) throw FileError(file.string() + ": " + kLfsAdvice);
-  // To the parser it is the end of the text.
+  // The parser takes a NUL for the end of the text.
   if (const size_t nul = text.find('\0'); nul != std::string::npos)
     throw FileError(file.string() + ": " + json_error_text(nul + 1, text.size()));
   try {

@@ -210,7 +210,7 @@ Safetensors read_checkpoint(const std::filesystem::path& file_or_folder) {
                                                  : read_safetensors(file_or_folder);
   }
   const auto index = file_or_folder / "model.safetensors.index.json";
-  // A symbolic link that leads nowhere is there too, and is named as what is wrong.
+  // A symbolic link that leads nowhere counts as there, and the error names it.
   if (std::filesystem::exists(std::filesystem::symlink_status(index))) return read_sharded(index);
   return read_safetensors(file_or_folder / "model.safetensors");
 }

@@ -205,7 +205,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   std::optional<std::vector<uint64_t>> offsets_;
 };
 
-// The bytes that dtype and shape ask for.
+// The bytes that dtype and shape require.
 uint64_t expected_bytes(const TensorEntry& entry, std::string_view name, const std::string& file) {
   uint64_t bytes = c10::elementSize(entry.dtype);
   for (int64_t size : entry.shape) {

@@ -111,7 +111,7 @@ void measure_bandwidth(Limits& limits, double seconds) {
   limits.triad = rate_of(add, 3 * size, seconds);
 }
 
-/// The largest cube of which several fit into the time.
+/// The largest matrices of which several products fit into the time.
 Rate measure_gemm(at::ScalarType dtype, double seconds, int64_t& size) {
   static constexpr int64_t kSizes[] = {256, 512, 1024, 2048};
   const auto flops = [](int64_t n) {

@@ -46,7 +46,7 @@ void warm_up(Device& device, const TimedVariant& variant, double patience_s, Sam
     samples.steady = median(last) >= (1 - kStill) * median(before);
   }
   if (ms.size() >= 2 * kWindow) return;
-  // Too slow a function to see five and five: halves, as far as there are any.
+  // A function too slow for five and five samples: compares the two halves of those there are.
   const std::span<const double> all(ms);
   const size_t half = all.size() / 2;
   samples.steady = half < 2 || median(all.last(half)) >= (1 - 2 * kStill) * median(all.first(half));
@@ -67,7 +67,7 @@ double uncertainty(const std::vector<Samples>& samples) {
   return widest;
 }
 
-/// Says when enough has been measured.
+/// Decides when enough has been measured.
 class Stop {
  public:
   Stop(const MeasureOptions& options, size_t variants)
@@ -80,7 +80,7 @@ class Stop {
     if (round >= options_.max_samples) return true;
     if (round < options_.min_samples || spent_ms < wanted_ms_) return false;
     if (options_.precision <= 0 || spent_ms >= most_ms_) return true;
-    // Looking takes milliseconds, and looking often would stop at a lucky moment.
+    // Computing the interval takes milliseconds, and doing it often would stop at a lucky moment.
     if (spent_ms < next_look_ms_) return false;
     next_look_ms_ = 1.3 * spent_ms;
     return uncertainty(samples) <= options_.precision;

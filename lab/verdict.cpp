@@ -12,7 +12,7 @@ namespace {
 constexpr int kResamples = 2000;
 constexpr size_t kFewest = 5;  // samples a side, below which nothing is said
 
-/// Blocks long enough to hold what lasts, and enough of them to resample.
+/// A block length: long enough to hold what slows several samples, with enough blocks to resample.
 size_t block_length(size_t count) {
   return std::max<size_t>(1, static_cast<size_t>(std::sqrt(static_cast<double>(count)) / 2));
 }

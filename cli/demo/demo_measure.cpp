@@ -56,7 +56,7 @@ void run_until(double seconds, Run&& run, Settled&& settled) {
 }  // namespace
 
 double RegionRow::break_even_calls() const {
-  // Where eager stays, a difference between the two is chance.
+  // If eager stays, a difference between the two is chance.
   const double saved = report.verdict == Verdict::Faster ? eager_ms() - compiled_ms() : 0;
   return saved > 0 ? std::ceil(report.compile_ms / saved) : std::numeric_limits<double>::infinity();
 }
@@ -81,7 +81,7 @@ lab::MeasureOptions DemoRun::measuring(double seconds, int samples) {
   return out;
 }
 
-// Real text without padding: each row starts at another sentence and goes on until it is full.
+// Real text without padding: each row starts at another sentence and continues until it is full.
 Tokenizer::Batch DemoRun::text_batch(int64_t batch, int64_t length) const {
   std::vector<std::string> texts;
   for (int64_t row = 0; row < batch; ++row) {
@@ -163,7 +163,7 @@ std::vector<ModelRow> DemoRun::measure_model() {
     row.batch = batch;
     row.length = length;
 
-    // Eager's own best comes first: a baseline that a user would leave for another is none.
+    // The baseline is eager's faster attention: a user would not keep the slower one.
     const auto both =
         lab::measure({{"sdpa", [&] { eager(sdpa); }}, {"explicit", [&] { eager(explicit_); }}},
                      measuring(0.5, 6));

@@ -113,7 +113,7 @@ std::vector<Checked> check_case(const Case& c, const CheckOptions& options) {
   }));
   rows.back().judged = true;
   if (options.bitwise) rows.back().good &= rows.back().accuracy && rows.back().accuracy->bitwise();
-  // Graft found its own compiled code wrong: eager's results do not make up for that.
+  // Graft found its own compiled code wrong: that eager's results are then used does not excuse it.
   if (rows.back().ran == std::string("eager: ") + to_string(Verdict::Mismatch))
     rows.back().good = false;
   std::vector<std::pair<std::string, Call>> others = instance.others;

@@ -42,7 +42,7 @@ nlohmann::json context_of(const BenchOptions& options) {
   return context;
 }
 
-/// What an earlier run left in the file, if this one goes on with it.
+/// What an earlier run left in the file, if this one resumes it.
 Run started(const BenchOptions& options) {
   Run run;
   run.context = context_of(options);
@@ -111,7 +111,7 @@ class Bench {
         absent_.push_back(script);
   }
 
-  /// What the reports set speeds beside.
+  /// The machine's limits, which the reports compare speeds with.
   void measure_limits() {
     const lab::Limits limits = lab::measure_limits(options_.preset == "quick");
     run_.context["limits"] = {{"bytes_per_s", limits.triad.best},

@@ -97,7 +97,7 @@ lab::MeasureOptions BenchOptions::measuring() const {
   const Preset& p = preset_of(preset);
   lab::MeasureOptions out;
   out.min_time = min_time > 0 ? min_time : p.min_time;
-  // Who names one time means that one.
+  // --min-time without --max-time is also the most.
   out.max_time = max_time > 0 ? max_time : min_time > 0 ? min_time : p.max_time;
   out.precision = precision >= 0 ? precision : p.precision;
   out.min_samples = min_samples > 0 ? min_samples : p.min_samples;

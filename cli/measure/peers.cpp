@@ -44,7 +44,7 @@ std::string script_path(const PeerScript& script) {
                    ", which is in Graft's checkout; run 'graft bench --peers' from there.");
 }
 
-/// What a peer said, fit for a line of a table or a file.
+/// What a peer said, shortened to a line for a table or a file.
 std::string excerpt(const std::string& line) {
   constexpr size_t kMost = 80;
   std::string text = line.substr(0, kMost);
@@ -99,8 +99,8 @@ const std::vector<PeerScript>& peer_scripts() {
   return scripts;
 }
 
-/// A child that reads and writes lines over one socket, and leads a process group of its own so
-/// that the compilers it starts end with it.
+/// A child process that reads and writes lines over one socket. It leads a process group, so that
+/// the compilers it starts end with it.
 class Peer::Process {
  public:
   /// Throws PeerAbsent if the program does not start.
@@ -199,7 +199,8 @@ class Peer::Process {
     std::array<char, 1 << 16> chunk{};
     const ssize_t got = recv(socket_, chunk.data(), chunk.size(), 0);
     if (got > 0) buffer_.append(chunk.data(), static_cast<size_t>(got));
-    // Closed, and yet alive: a pause, so that waiting for its end costs nothing.
+    // The socket is closed and the process still alive: pauses, so that waiting for its end costs
+    // nothing.
     if (got <= 0 && alive()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return got > 0;
   }

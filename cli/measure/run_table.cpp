@@ -17,7 +17,7 @@ using lab::Row;
 using lab::Run;
 using lab::Style;
 
-/// The compiled variant that the ratios are of.
+/// The compiled variant whose ratios are shown.
 const Row* subject(const Run& run, const std::string& name) {
   if (const Row* graft = run.find(name, "graft")) return graft;
   for (const Row& row : run.rows)
@@ -88,7 +88,7 @@ std::vector<std::string> variants_in(const Run& run) {
   return out;
 }
 
-/// A column that no case has anything for is one that did not run.
+/// A column that is empty in every case belongs to a variant that did not run.
 void print_known(std::ostream& out, const std::vector<lab::Column>& columns,
                  const std::vector<std::vector<Cell>>& rows, bool colour) {
   std::vector<size_t> kept;

@@ -34,7 +34,7 @@ struct Dated {
   lab::Run run;
 };
 
-/// Every run in the folder, oldest first. What is no run is named and left out.
+/// Every run in the folder, oldest first. Files that are not runs are named and left out.
 std::vector<Dated> runs_in(const std::string& folder) {
   if (!fs::is_directory(folder))
     throw UsageError("history: came '" + folder +

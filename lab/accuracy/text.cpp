@@ -35,7 +35,7 @@ std::string list_text(const std::vector<int64_t>& list) {
   return text + ']';
 }
 
-/// Eighths of a cell; something is always seen of what is there.
+/// A bar in eighths of a cell; what is not zero shows at least one.
 std::string bar(double share, int width) {
   static const char* const kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = std::max(share > 0 ? 1 : 0, static_cast<int>(share * width * 8));
@@ -46,7 +46,7 @@ std::string bar(double share, int width) {
 
 std::string percent(double share) {
   char text[40];
-  // What is not all must not read "100.00 %", nor what is not nothing "0.00 %".
+  // Only all of it reads "100.00 %", and only nothing "0.00 %".
   if (share < 1 && share > 0.9999) return ">99.99 %";
   if (share > 0 && share < 0.0001) return "<0.01 %";
   std::snprintf(text, sizeof text, "%.2f %%", share * 100);

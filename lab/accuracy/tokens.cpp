@@ -74,7 +74,7 @@ double TokenAgreement::match_rate() const {
 std::string TokenAgreement::text() const {
   char rate[40];
   std::snprintf(rate, sizeof rate, "%.4g", 100 * match_rate());
-  // Rounding must not make all of what is not.
+  // Rounding must not turn almost all into all.
   const char* shown = !identical() && std::string(rate) == "100" ? ">99.99" : rate;
   std::string text =
       "tokens " + std::to_string(matches) + '/' + std::to_string(positions) + " (" + shown + " %)";

@@ -20,13 +20,13 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call) {
 }
 
 void on_end(const at::RecordFunction& call, at::ObserverContext*) {
-  // Nearly always the last; not where an asynchronous call ends late, or on another thread.
+  // It is nearly always the last one, unless an asynchronous call ends late or on another thread.
   const auto found = std::find_if(t_entered.rbegin(), t_entered.rend(),
                                   [&](const Entered& entered) { return entered.call == &call; });
   if (found != t_entered.rend()) t_entered.erase(std::next(found).base());
 }
 
-/// Says nothing about who wanted the memory.
+/// Operators that do not tell who wanted the memory.
 bool is_plumbing(std::string_view name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty") ||
          name.starts_with("aten::resize") || name.starts_with("autograd::engine");

@@ -59,7 +59,7 @@ void Ledger::reportMemoryUsage(void* block, int64_t bytes, size_t /*total_alloca
 void Ledger::allocated(void* block, int64_t bytes, const Label& label) {
   if (parent_ != nullptr) parent_->allocated(block, bytes, label);
   const std::lock_guard lock(mutex_);
-  // An address that comes again was freed where nobody watched.
+  // An address that is allocated again was freed where no tracker saw it.
   if (const auto old = blocks_.find(block); old != blocks_.end()) take_out(old);
   blocks_[block] = {bytes, ++made_, label};
   live_ += bytes;

@@ -61,7 +61,7 @@ struct MemoryTracker::State {
       : ledger(std::make_shared<Ledger>(std::move(options), outer)) {
     guard.emplace(DebugInfoKind::PROFILER_STATE, ledger);
     info = ThreadLocalDebugInfo::current();
-    // ATen's threads are lent this thread's books, which c10 itself does not do.
+    // ATen's threads report to this thread's ledger too, which c10 itself does not arrange.
     on_workers([&] {
       if (ThreadLocalDebugInfo::current() == outer_info)
         ThreadLocalDebugInfo::_forceCurrentDebugInfo(info);
@@ -105,7 +105,7 @@ MemoryReport MemoryTracker::report() const {
   const int64_t peak = std::max(out.peak_resident, state_->stopped ? -1 : now.peak);
   out.start_resident = state_->before.current;
   out.end_resident = now.current;
-  // A peak that could not be reset says something of this scope only where it was passed.
+  // A peak that could not be reset tells something about this scope only if the scope exceeded it.
   const bool known = peak >= 0 && (state_->peak_reset || peak > state_->before.peak);
   out.peak_resident = known ? std::max<int64_t>(peak - out.start_resident, 0) : -1;
   return out;

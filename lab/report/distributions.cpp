@@ -72,8 +72,8 @@ struct Strip {
   }
 };
 
-/// Each against its own median where the medians lie far apart: on one scale, even a logarithmic
-/// one, every strip would be a needle.
+/// Times relative to each variant's own median where the medians lie far apart: on one scale, even
+/// a logarithmic one, every strip would be too thin to see.
 std::vector<Strip> strips_of(const CaseFacts& c, bool& relative) {
   constexpr double kFarApart = 1.6;
   std::vector<Strip> out;

@@ -50,7 +50,7 @@ std::string what_was_measured(const NamedRun& named, const std::vector<CaseFacts
          escape(context_text(named.run.context)) + "</p>\n";
 }
 
-/// What its words mean, of those that are there.
+/// Explains the words that occur on the page.
 std::string summary_says(const std::vector<CaseFacts>& cases) {
   for (const CaseFacts& c : cases) {
     for (const RowFacts& row : c.rows) {
