@@ -23,6 +23,56 @@ constexpr std::array<std::string_view, 18> kOverwriting = {
     "aten::index_put_",     "aten::scatter_",        "aten::eye_",        "aten::_foreach_copy_",
     "aten::_foreach_zero_", "aten::_index_put_impl_"};
 
+// Composite operators whose own kernel reads its tensors' data on the host, or writes past the
+// dispatcher, so that the operators it calls do not tell all. Complete for libtorch 2.11: all of its
+// CompositeImplicitAutograd kernels from which calls lead to data_ptr() or to a kernel without an
+// operator in between, less those that fill fresh memory so (max_pool1d, cdist: the recorder sees
+// that nothing filled it) and those of nested tensors.
+constexpr std::array<std::string_view, 20> kReadOnHost = {
+    "aten::tensor_split.tensor_indices_or_sections",
+    "aten::lstm.data",
+    "aten::gru.data",
+    "aten::rnn_tanh.data",
+    "aten::rnn_relu.data",
+    "aten::_pad_packed_sequence",
+    "aten::_pack_padded_sequence_backward",
+    "aten::ctc_loss.Tensor",
+    "aten::choose_qparams_optimized",
+    "aten::_reshape_from_tensor",
+    "aten::_rowwise_prune",
+    "aten::_saturate_weight_to_fp16",
+    "aten::_sobol_engine_draw",
+    "aten::_sobol_engine_ff_",
+    "aten::_sobol_engine_initialize_state_",
+    "aten::_sobol_engine_scramble_",
+    "aten::_grid_sampler_2d_cpu_fallback_backward",
+    "aten::_validate_sparse_coo_tensor_args",
+    "aten::_wrapped_linear_prepack",
+    "aten::_wrapped_quantized_linear_prepacked"};
+
+// Leaves without the tag that says so: the sizes of their results come from data (`lengths`,
+// offsets, how many values differ) ...
+constexpr std::array<std::string_view, 3> kSizedByData = {
+    "aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"};
+// ... or a number that they return does.
+constexpr std::string_view kReturnsData = "aten::_nested_tensor_from_mask_left_aligned";
+
+/// A generated out= form lacks its operator's tags.
+bool has_tag(const c10::OperatorHandle& op, at::Tag tag) {
+  if (op.hasTag(tag)) return true;
+  std::string overload = op.schema().overload_name();
+  if (!overload.ends_with("out")) return false;
+  overload.resize(overload.size() - 3);
+  if (overload.ends_with("_")) overload.pop_back();
+  const auto plain = c10::Dispatcher::singleton().findSchema({op.schema().name(), overload});
+  return plain && plain->hasTag(tag);
+}
+
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 bool starts_with(std::string_view text, std::string_view start) {
   return text.starts_with(start);
 }
@@ -70,25 +120,26 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
 
   // Given num_classes, its own kernel reads the largest index on the host only to check it.
   counts_classes = name == "aten::one_hot";
-  composite =
-      h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !counts_classes;
+  const bool reads_on_host = contains(kReadOnHost, full_name) ||
+                             starts_with(base, "fbgemm_linear_") ||
+                             starts_with(base, "fbgemm_pack_");
+  composite = h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+              !counts_classes && !reads_on_host;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");
   changes_layout = h.hasTag(at::Tag::inplace_view);
   strided_view = starts_with(base, "as_strided");
-  reads_data = h.hasTag(at::Tag::data_dependent_output);
-  // A packed sequence's sizes come from `lengths`, though the schema does not say so.
-  shapes_by_data = (h.hasTag(at::Tag::dynamic_output_shape) && !counts_classes) ||
-                   base == "_pack_padded_sequence";
+  reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || name == kReturnsData;
+  shapes_by_data = (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes) ||
+                   contains(kSizedByData, name);
   integer_indices_keep_shape = base == "index";
   // Batch norm's schemas do not say that they write.
   trains_statistics = name == "aten::native_batch_norm";
 
   const bool metadata_only = base.ends_with("_like") || starts_with(base, "new_") ||
                              base == "is_same_size" || base == "_fused_sdp_choice";
-  const bool overwrites =
-      std::find(kOverwriting.begin(), kOverwriting.end(), name) != kOverwriting.end();
+  const bool overwrites = contains(kOverwriting, name);
   for (const c10::Argument& argument : h.schema().arguments()) {
     ArgumentFacts facts;
     facts.kind = kind_of(argument.type());

@@ -37,13 +37,13 @@ struct OperatorFacts {
   std::string full_name;  ///< "aten::mul.Tensor"
   /// Result sizes follow from the second argument; where that is -1, from the data (one_hot).
   bool counts_classes = false;
-  bool composite = false;       ///< made of other operators, which are recorded instead of it
+  bool composite = false;       ///< made of other operators, which tell all that it does
   bool autocasts = false;       ///< under autocast, its inputs are cast before it runs
   bool uninitialized = false;   ///< returns memory with no defined content
   bool changes_layout = false;  ///< changes the layout of `self` itself
   /// as_strided and the like: `storage_offset` counts from the storage's start.
   bool strided_view = false;
-  bool reads_data = false;                  ///< brings data to the host
+  bool reads_data = false;                  ///< brings data to the host, itself or within
   bool shapes_by_data = false;              ///< the sizes of its result depend on data
   bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers
   /// Writes running_mean and running_var (3, 4) when `training` (5) is set.

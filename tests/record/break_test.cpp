@@ -27,6 +27,83 @@ TEST_F(Breaks, ReadingData) {
                 {"aten::_local_scalar_dense"});
 }
 
+// Composites that read on the host what no operator of theirs shows.
+TEST_F(Breaks, ReadingDataWithinAComposite) {
+  const auto reads = [](const std::string& name, const Tensors& args,
+                        const std::function<Tensors()>& fn) {
+    SCOPED_TRACE(name);
+    expect_broken(trace_of(args, fn), {"aten::" + name, "on the host", "outside"});
+  };
+  const at::Tensor places = at::tensor({1, 3}, at::kLong), sizes = at::tensor({2, 1}, at::kLong);
+  reads("tensor_split.tensor_indices_or_sections", {x, places},
+        [&] { return x.tensor_split(places, 0); });
+  expect_whole(trace_of({x}, [&] { return x.tensor_split(at::IntArrayRef{1, 3}, 0); }));
+
+  const at::Tensor packed = at::randn({3, 8}), hidden = at::zeros({1, 2, 4});
+  const auto weights = [](int64_t gates) {
+    return Tensors{at::randn({gates * 4, 8}), at::randn({gates * 4, 4}), at::randn({gates * 4}),
+                   at::randn({gates * 4})};
+  };
+  const Tensors lstm = weights(4), gru = weights(3), rnn = weights(1);
+  reads("lstm.data", {packed, sizes}, [&] {
+    return Tensors{
+        std::get<0>(at::lstm(packed, sizes, {hidden, hidden}, lstm, true, 1, 0.0, false, false))};
+  });
+  reads("gru.data", {packed, sizes}, [&] {
+    return Tensors{std::get<0>(at::gru(packed, sizes, hidden, gru, true, 1, 0.0, false, false))};
+  });
+  reads("rnn_tanh.data", {packed, sizes}, [&] {
+    return Tensors{
+        std::get<0>(at::rnn_tanh(packed, sizes, hidden, rnn, true, 1, 0.0, false, false))};
+  });
+  reads("rnn_relu.data", {packed, sizes}, [&] {
+    return Tensors{
+        std::get<0>(at::rnn_relu(packed, sizes, hidden, rnn, true, 1, 0.0, false, false))};
+  });
+  reads("_pad_packed_sequence", {packed, sizes},
+        [&] { return Tensors{std::get<0>(at::_pad_packed_sequence(packed, sizes, true, 0, 2))}; });
+  reads("choose_qparams_optimized", {x}, [&] {
+    return Tensors{std::get<0>(at::choose_qparams_optimized(x, x.numel(), 16, 0.2, 8))};
+  });
+  const at::Tensor shape = at::tensor({8, 4}, at::kLong);
+  reads("_reshape_from_tensor", {x, shape},
+        [&] { return Tensors{at::_reshape_from_tensor(x, shape)}; });
+  const at::Tensor rows = at::tensor({1, 0, 1, 1}, at::kLong).to(at::kBool);
+  reads("_rowwise_prune", {x, rows},
+        [&] { return Tensors{std::get<0>(at::_rowwise_prune(x, rows, at::kInt))}; });
+  at::Tensor quasi = at::zeros({2}, at::kLong);
+  const at::Tensor directions = at::ones({2, 30}, at::kLong);
+  reads("_sobol_engine_draw", {quasi, directions}, [&] {
+    return Tensors{std::get<0>(at::_sobol_engine_draw(quasi, 3, directions, 2, 1, at::kFloat))};
+  });
+  reads("_sobol_engine_ff_", {quasi, directions},
+        [&] { return Tensors{at::_sobol_engine_ff_(quasi, 3, directions, 2, 1)}; });
+  const at::Tensor weight = at::randn({4, 8});
+  reads("_saturate_weight_to_fp16", {weight},
+        [&] { return Tensors{at::_saturate_weight_to_fp16(weight)}; });
+  const at::Tensor scores = at::randn({5, 2, 3}).log_softmax(2),
+                   targets = at::ones({2, 2}, at::kLong),
+                   input_lengths = at::tensor({5, 5}, at::kLong),
+                   target_lengths = at::tensor({2, 1}, at::kLong);
+  reads("ctc_loss.Tensor", {scores, targets, input_lengths, target_lengths},
+        [&] { return Tensors{at::ctc_loss(scores, targets, input_lengths, target_lengths)}; });
+}
+
+TEST_F(Breaks, SizesThatDependOnDataWithoutATag) {
+  const at::Tensor numbers = at::tensor({1, 1, 2}, at::kLong);
+  expect_broken(trace_of({numbers}, [&] { return Tensors{std::get<0>(at::_unique(numbers))}; }),
+                {"aten::_unique", "sizes depend on data"});
+  // The out= form of a tagged operator.
+  expect_broken(trace_of({numbers},
+                         [&] {
+                           at::Tensor out = at::empty({0}, at::kLong), places = at::empty_like(out),
+                                      counts = at::empty_like(out);
+                           at::_unique2_out(out, places, counts, numbers);
+                           return Tensors{out};
+                         }),
+                {"aten::_unique2.out", "sizes depend on data"});
+}
+
 TEST_F(Breaks, SizesThatDependOnData) {
   expect_broken(trace_of({x}, [&] { return Tensors{x.nonzero()}; }),
                 {"aten::nonzero", "sizes depend on data"});

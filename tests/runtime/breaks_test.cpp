@@ -27,6 +27,17 @@ TEST(Breaks, ReadingData) {
   EXPECT_EQ(f.report().records, 2) << "a broken record is tried once more, then never again";
 }
 
+// Once proven, these gave stale results.
+TEST(Breaks, ReadingDataWithinAComposite) {
+  auto f = compile(
+      [](const at::Tensor& x, const at::Tensor& at) { return x.tensor_split(at, 0)[0] * 2; },
+      at_once());
+  at::Tensor x = at::arange(8, at::kFloat);
+  for (int64_t n : {3, 3, 3, 5})
+    EXPECT_TRUE(same(f(x, at::full({1}, n, at::kLong)), x.narrow(0, 0, n) * 2));
+  expect_break(f.report(), "tensor_split");
+}
+
 TEST(Breaks, ALazyTableBreaksTheFirstRecordOnly) {
   at::Tensor table;
   auto f = compile(
