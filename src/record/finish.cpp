@@ -55,6 +55,8 @@ size_t Survivors::objects(const c10::StorageImpl* storage) {
 }
 
 Trace Recorder::finish(const std::vector<at::Tensor>& results) {
+  drawn_ = {};
+  if (!trace_.broken) check_generators();
   if (!trace_.broken) add_results(results);
   Survivors survivors(results);
   if (!trace_.broken) check_held(survivors);
@@ -66,6 +68,17 @@ Trace Recorder::finish(const std::vector<at::Tensor>& results) {
   }
   if (auto outside = storages_.settle(trace_.tensors)) give_up(std::move(*outside));
   return std::move(trace_);
+}
+
+void Recorder::check_generators() {
+  std::vector<const c10::GeneratorImpl*> held;
+  for (const OperatorRecord& op : trace_.ops) {
+    for (const Operand& operand : op.inputs) {
+      if (operand.constant.isGenerator())
+        held.push_back(operand.constant.toGenerator().unsafeGetGeneratorImpl());
+    }
+  }
+  if (auto why = generators_.finish(held)) give_up(std::move(*why));
 }
 
 void Recorder::add_results(const std::vector<at::Tensor>& results) {

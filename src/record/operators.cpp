@@ -130,6 +130,7 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");
   changes_layout = h.hasTag(at::Tag::inplace_view);
   strided_view = starts_with(base, "as_strided");
+  draws = h.hasTag(at::Tag::nondeterministic_seeded);
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || name == kReturnsData;
   shapes_by_data = (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes) ||
                    contains(kSizedByData, name);

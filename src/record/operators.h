@@ -43,6 +43,7 @@ struct OperatorFacts {
   bool changes_layout = false;  ///< changes the layout of `self` itself
   /// as_strided and the like: `storage_offset` counts from the storage's start.
   bool strided_view = false;
+  bool draws = false;                       ///< random numbers
   bool reads_data = false;                  ///< brings data to the host, itself or within
   bool shapes_by_data = false;              ///< the sizes of its result depend on data
   bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers

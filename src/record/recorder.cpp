@@ -239,6 +239,7 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   // A boxed call shows the caller's whole stack, and the arguments on top of it.
   inputs = inputs.slice(inputs.size() - facts.arguments.size());
   check_call(facts, inputs);
+  if (facts.draws) draw(inputs);
   if (trace_.broken) return;
 
   OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}, {}});
@@ -265,6 +266,14 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   }
 }
 
+void Recorder::draw(c10::ArrayRef<const c10::IValue> inputs) {
+  drawn_ = {};
+  for (const c10::IValue& input : inputs) {
+    if (input.isGenerator()) drawn_ = input.toGenerator();
+  }
+  if (auto why = generators_.before_draw(drawn_)) give_up(c10::str(current(), ": ", *why));
+}
+
 void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   if (!tensor.defined()) return;
   const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
@@ -282,6 +291,7 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
 
 void Recorder::end_operator(c10::ArrayRef<c10::IValue> outputs) {
   const size_t returns = facts_->returns.size();
+  if (facts_->draws) generators_.after_draw(drawn_);
   TORCH_CHECK(outputs.size() >= returns, "it returned ", outputs.size(), " values of ", returns);
   outputs = outputs.slice(outputs.size() - returns);
   for (size_t k = 0; k < returns; ++k) {

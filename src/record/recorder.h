@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "record/generators.h"
 #include "record/holes.h"
 #include "record/operators.h"
 #include "record/pointer_map.h"
@@ -77,6 +78,7 @@ class Recorder {
   void begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void end_operator(c10::ArrayRef<c10::IValue> outputs);
   void write(const at::Tensor& tensor, OperatorRecord& op);
+  void draw(c10::ArrayRef<const c10::IValue> inputs);
   bool autocast_wrapper(const OperatorFacts& facts) const;
   void check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
 
@@ -92,6 +94,7 @@ class Recorder {
   void check_filled(const at::Tensor& tensor, int storage);
 
   // finish.cpp: what is known only after the run
+  void check_generators();
   void add_results(const std::vector<at::Tensor>& results);
   ResultInfo result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier);
   void check_held(Survivors& survivors);
@@ -108,6 +111,7 @@ class Recorder {
   const Allocations& allocations_;
   Trace trace_;
   Storages storages_;
+  Generators generators_;
   /// For each tensor of the trace, the tensor described before it in the same storage.
   std::vector<int> older_;
   PointerMap<Known> known_;
@@ -121,6 +125,7 @@ class Recorder {
   at::native::ResultTypeState dtypes_;    ///< of `leaf_`'s inputs so far
   /// Arguments and captures `leaf_` writes.
   std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
+  at::Generator drawn_;    ///< what `leaf_` draws from; undefined: ATen's default one
   int exceptions_ = 0;     ///< in flight when `leaf_` began
   bool parallel_ = false;  ///< the run itself is part of a parallel region
 };

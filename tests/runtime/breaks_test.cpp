@@ -38,6 +38,21 @@ TEST(Breaks, ReadingDataWithinAComposite) {
   expect_break(f.report(), "tensor_split");
 }
 
+TEST(Breaks, SeedsSetInside) {
+  auto body = [](const at::Tensor& x) {
+    at::manual_seed(7);
+    return at::rand({3}) * x;
+  };
+  auto f = compile(body, at_once());
+  at::Tensor x = at::ones({3}), expected = body(x);
+  for (int i = 0; i < 4; ++i) {
+    at::manual_seed(7);  // as if it proved something
+    EXPECT_TRUE(same(f(x), expected));
+  }
+  EXPECT_TRUE(same(f(x), expected));
+  expect_break(f.report(), "seed");
+}
+
 TEST(Breaks, ALazyTableBreaksTheFirstRecordOnly) {
   at::Tensor table;
   auto f = compile(
