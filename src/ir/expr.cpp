@@ -30,14 +30,6 @@ int arity(const Node& node) {
   return node.op == Op::Call ? info(static_cast<Routine>(node.payload)).arity : info(node.op).arity;
 }
 
-bool is_float(ScalarType type) {
-  return type == ScalarType::Float || type == ScalarType::Double || type == ScalarType::BFloat16 ||
-         type == ScalarType::Half;
-}
-bool is_integer(ScalarType type) {
-  return type == ScalarType::Byte || type == ScalarType::Char || type == ScalarType::Short ||
-         type == ScalarType::Int || type == ScalarType::Long;
-}
 bool is_compared(Op op) {
   return op >= Op::Eq && op <= Op::Ge;
 }

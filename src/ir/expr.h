@@ -1,16 +1,14 @@
 // The scalar expression of a statement: a typed DAG in which every rounding is a node.
 #pragma once
 
-#include <c10/core/ScalarType.h>
-
 #include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-namespace graft::ir {
+#include "ir/dtype.h"
 
-using c10::ScalarType;
+namespace graft::ir {
 
 enum class Op : uint8_t {
 #define NODE(name, arity, text) name,
@@ -49,9 +47,7 @@ struct Node {
 };
 
 int arity(const Node& node);
-bool is_float(ScalarType type);    ///< BFloat16, Half, Float, Double
-bool is_integer(ScalarType type);  ///< Byte, Char, Short, Int, Long
-bool is_compared(Op op);           ///< Eq … Ge
+bool is_compared(Op op);  ///< Eq … Ge
 
 /// Nodes in topological order: operands come before their users. Appending merges equal pure nodes.
 class Expr {

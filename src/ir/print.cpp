@@ -7,33 +7,6 @@ namespace graft::ir {
 
 namespace {
 
-const char* short_name(ScalarType type) {
-  switch (type) {
-    case ScalarType::Bool:
-      return "bool";
-    case ScalarType::Byte:
-      return "u8";
-    case ScalarType::Char:
-      return "i8";
-    case ScalarType::Short:
-      return "i16";
-    case ScalarType::Int:
-      return "i32";
-    case ScalarType::Long:
-      return "i64";
-    case ScalarType::BFloat16:
-      return "bf16";
-    case ScalarType::Half:
-      return "f16";
-    case ScalarType::Float:
-      return "f32";
-    case ScalarType::Double:
-      return "f64";
-    default:
-      return c10::toString(type);
-  }
-}
-
 const char* name_of(ReduceOp op) {
   constexpr const char* kNames[] = {"sum", "prod", "max", "min", "and", "or", "argmax", "argmin"};
   return kNames[static_cast<size_t>(op)];

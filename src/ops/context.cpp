@@ -58,7 +58,7 @@ void Context::copy(const ir::View& from, const ir::View& to) {
 
 void Context::fill(const ir::View& to, const c10::Scalar& value) {
   ir::StatementBuilder s(to.sizes);
-  c10::ScalarType held = opmath(to.dtype);  // a scalar slot holds no Half or BFloat16
+  c10::ScalarType held = ir::opmath(to.dtype);  // a scalar slot holds no reduced dtype
   emit(s.store(to, s.scalar(converted(value, held), held)));
 }
 

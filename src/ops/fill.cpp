@@ -49,10 +49,7 @@ Fate lower_fill(Context& context, const OperatorRecord& op) {
 /// Every value of the range fits `type` without rounding, so that it does not matter in which steps
 /// it is computed (ATen's vector loop rounds each vector's first value).
 bool is_exact_range(double start, double step, int64_t count, ScalarType type) {
-  double limit = type == ScalarType::Half       ? 2048
-                 : type == ScalarType::BFloat16 ? 256
-                 : type == ScalarType::Float    ? 16777216
-                                                : 9007199254740992;
+  double limit = std::ldexp(1, ir::find_dtype(type)->digits);
   double last = start + step * static_cast<double>(count);
   return start == std::trunc(start) && step == std::trunc(step) && std::abs(start) <= limit &&
          std::abs(last) <= limit;
@@ -77,7 +74,7 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
   View out = Context::view(context.output(op));
   StatementBuilder s(out.sizes);
   Value diagonal = ir::eq(s.axis(0), s.axis(1));
-  context.emit(s.store(out, convert(diagonal.to(opmath(out.dtype)), out.dtype)));
+  context.emit(s.store(out, convert(diagonal.to(ir::opmath(out.dtype)), out.dtype)));
   return Fate::fused();
 }
 

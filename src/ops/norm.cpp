@@ -36,11 +36,11 @@ const char* kUnusual = "integers, no memory, or a result that overlaps the input
 
 /// An element as ATen's kernel sees it: of the result's type, computed with in its compute type.
 Value element(Value x, ScalarType type) {
-  return x.to(type).to(compute_type(type));
+  return x.to(type).to(ir::opmath(type));
 }
 
 View largest_of(Context& ctx, const Reduced& rows, ScalarType type) {
-  View most = rows.per_row(ctx, compute_type(type));
+  View most = rows.per_row(ctx, ir::opmath(type));
   rows.emit(ctx, ReduceOp::Max, most.dtype, most,
             [&](StatementBuilder&, Value x) { return element(x, type); });
   return most;
@@ -52,7 +52,7 @@ Fate softmax_with(Context& ctx, const OperatorRecord& op, bool safe) {
   auto rows = rows_along_dim(ctx, op);
   if (!rows) return Fate::external(kUnusual);
   if (rows->empty) return Fate::fused();
-  ScalarType type = rows->outs[0].dtype, compute = compute_type(type);
+  ScalarType type = rows->outs[0].dtype, compute = ir::opmath(type);
   ctx.approximate(type);
   View most = largest_of(ctx, *rows, type);
   View powers = ctx.temporary(rows->in.sizes, compute);

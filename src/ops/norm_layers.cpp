@@ -33,7 +33,7 @@ struct Statistics {
 Statistics statistics(Context& ctx, const Normalization& n) {
   const Reduced& rows = n.rows;
   ctx.approximate(rows.in.dtype);
-  ScalarType compute = compute_type(rows.in.dtype);
+  ScalarType compute = ir::opmath(rows.in.dtype);
   Statistics result{rows.per_row(ctx, ScalarType::Double), rows.per_row(ctx, ScalarType::Double)};
   rows.emit(
       ctx, ReduceOp::Sum, ScalarType::Double, result.mean,
@@ -66,7 +66,7 @@ Statistics statistics(Context& ctx, const Normalization& n) {
 /// x minus the row's mean as the compute type holds it: what is subtracted first does not cancel
 /// later, and a row of equal elements gives zeros, whatever their size.
 Value distance(StatementBuilder& s, const Normalization& n, const Statistics& rows) {
-  ScalarType compute = compute_type(n.rows.in.dtype);
+  ScalarType compute = ir::opmath(n.rows.in.dtype);
   return s.load(n.rows.in).to(compute) - s.load(rows.mean).to(compute);
 }
 
@@ -122,7 +122,7 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   if (overlaps_parameters(n)) return Fate::external(kOverlap);
   Statistics rows = statistics(ctx, n);
   StatementBuilder s(n.rows.in.sizes);
-  ScalarType compute = compute_type(n.rows.in.dtype);
+  ScalarType compute = ir::opmath(n.rows.in.dtype);
   Value rstd = s.load(rows.rstd), left = left_of_mean(s, rows, compute);
   Value y = fma(distance(s, n, rows), rstd.to(compute), (left * rstd).to(compute));
   bool weight = n.weight.storage >= 0, bias = n.bias.storage >= 0;
@@ -182,7 +182,7 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
   if (overlaps_parameters(n)) return Fate::external(kOverlap);
   Statistics rows = statistics(ctx, n);
   // One scale and shift a channel, as ATen's kernel has them, each rounded once.
-  ScalarType compute = compute_type(in.dtype), wide = ScalarType::Double;
+  ScalarType compute = ir::opmath(in.dtype), wide = ScalarType::Double;
   std::vector<int64_t> channels = n.rows.in.sizes;
   std::fill(channels.begin() + 3, channels.end(), 1);
   auto scale_of = [&](StatementBuilder& s) {

@@ -21,7 +21,7 @@ using record::TensorInfo;
 
 Args::Args(Context& context, const OperatorRecord& op, ir::StatementBuilder& builder,
            ScalarType common)
-    : builder(builder), common(common), compute(opmath(common)), context_(context), op_(op) {}
+    : builder(builder), common(common), compute(ir::opmath(common)), context_(context), op_(op) {}
 
 const Operand* Args::operand(int k) const {
   return static_cast<size_t>(k) < op_.inputs.size() ? &op_.inputs[static_cast<size_t>(k)] : nullptr;
@@ -111,7 +111,7 @@ bool Args::is_float() const {
   return ir::is_float(common);
 }
 bool Args::is_reduced() const {
-  return common == ScalarType::Half || common == ScalarType::BFloat16;
+  return ir::is_reduced(common);
 }
 bool Args::is_bool() const {
   return common == ScalarType::Bool;
@@ -238,7 +238,7 @@ bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRo
 Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   const PointwiseRow& row = row_of(op);
   ScalarType common = common_dtype(context, op, row);
-  if (!is_supported(common))
+  if (!ir::has_loops(common))
     return Fate::external(std::string("common dtype ") + c10::toString(common));
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 

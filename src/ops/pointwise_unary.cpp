@@ -6,9 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
 namespace graft::ops {
 
 namespace {
@@ -63,19 +60,6 @@ Value round_decimals(Args& a) {
   return digits < 0 ? (x / scale).op(Op::RoundEven) * scale : (x * scale).op(Op::RoundEven) / scale;
 }
 
-double largest(ScalarType type) {
-  switch (type) {
-    case ScalarType::BFloat16:
-      return std::numeric_limits<c10::BFloat16>::max();
-    case ScalarType::Half:
-      return std::numeric_limits<c10::Half>::max();
-    case ScalarType::Float:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
-
 Value erf(Args& a) {
   return a.is_reduced() && !a.is_fast() ? vector_erf(a[0])
                                         : library<Routine::VmlErf, Routine::SleefErf>(a);
@@ -88,8 +72,9 @@ Value nan_to_num(Args& a) {
     return a.constant(name) ? a.rounded(name) : a.scalar(otherwise);
   };
   double inf = std::numeric_limits<double>::infinity();
-  Value low = ir::select(ir::eq(x, x.like(-inf)), replacement("neginf", -largest(a.common)), x);
-  Value high = ir::select(ir::eq(x, x.like(inf)), replacement("posinf", largest(a.common)), low);
+  double largest = ir::find_dtype(a.common)->largest;
+  Value low = ir::select(ir::eq(x, x.like(-inf)), replacement("neginf", -largest), x);
+  Value high = ir::select(ir::eq(x, x.like(inf)), replacement("posinf", largest), low);
   return ir::select(ir::isnan(x), replacement("nan", 0), high);
 }
 

@@ -30,10 +30,6 @@ bool matches(const std::vector<int64_t>& sizes, const std::vector<int64_t>& in,
 
 }  // namespace
 
-c10::ScalarType compute_type(c10::ScalarType type) {
-  return opmath(type);
-}
-
 c10::ScalarType accumulate_type(c10::ScalarType type) {
   return ir::is_float(type) ? c10::ScalarType::Double : c10::ScalarType::Long;
 }

@@ -9,8 +9,6 @@
 
 namespace graft::ops {
 
-/// Float for Half and BFloat16 (they do no arithmetic), otherwise the type itself.
-c10::ScalarType compute_type(c10::ScalarType type);
 /// What sums and products accumulate in: Double for floating types, Long for integers and Bool.
 c10::ScalarType accumulate_type(c10::ScalarType type);
 

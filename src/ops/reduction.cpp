@@ -86,8 +86,7 @@ Fate cumulative(Context& ctx, const OperatorRecord& op, ReduceOp reduce) {
   if (overlaps(in, {out}, /*in_step=*/true)) return Fate::external(kOverlap);
   std::vector<bool> axes(in.sizes.size(), false);
   axes[wrapped(integer(op, "dim", 0), axes.size())] = true;
-  bool reduced_precision = type == ScalarType::Half || type == ScalarType::BFloat16;
-  ScalarType accumulate = reduced_precision ? ScalarType::Float : accumulate_type(type);
+  ScalarType accumulate = ir::is_reduced(type) ? ir::opmath(type) : accumulate_type(type);
   StatementBuilder s(in.sizes);
   Value x = s.load(in).to(type);
   ctx.emit(s.store(out, s.reduce(reduce, x, axes, accumulate, /*scan=*/true)));

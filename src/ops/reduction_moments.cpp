@@ -79,7 +79,7 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
     return Fate::fused();
   }
   ScalarType type = r->outs[0].dtype;
-  ScalarType compute = infinite ? compute_type(type) : ScalarType::Double;
+  ScalarType compute = infinite ? ir::opmath(type) : ScalarType::Double;
   if (!infinite && p != 0) ctx.approximate(type);
   ReduceOp reduce = !infinite ? ReduceOp::Sum : p > 0 ? ReduceOp::Max : ReduceOp::Min;
   r->emit(
@@ -97,7 +97,7 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
 Fate logsumexp(Context& ctx, const OperatorRecord& op) {
   auto r = read_reduction(ctx, op);
   if (!r) return Fate::external(kReducedShape);
-  ScalarType compute = compute_type(r->outs[0].dtype);
+  ScalarType compute = ir::opmath(r->outs[0].dtype);
   if (!ir::is_float(r->in.dtype)) return Fate::external("integers");
   if (r->empty) {
     ctx.fill(r->outs[0], -std::numeric_limits<double>::infinity());

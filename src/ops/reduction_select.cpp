@@ -24,7 +24,7 @@ void choose_value(Context& ctx, const Reduced& r, bool most, const ir::View& out
            [](StatementBuilder&, Value x) { return x; });
     return;
   }
-  ScalarType compute = compute_type(type);
+  ScalarType compute = ir::opmath(type);
   ctx.either_zero |= ir::is_float(type);  // eager takes the first or the last
   r.emit(ctx, most ? ReduceOp::Max : ReduceOp::Min, compute, out,
          [&](StatementBuilder&, Value x) { return x.to(compute); });
@@ -32,7 +32,7 @@ void choose_value(Context& ctx, const Reduced& r, bool most, const ir::View& out
 
 /// out = the first place where it stands.
 void choose_place(Context& ctx, const Reduced& r, bool most, const ir::View& out) {
-  ScalarType compute = r.in.dtype == ScalarType::Bool ? ScalarType::Byte : compute_type(r.in.dtype);
+  ScalarType compute = r.in.dtype == ScalarType::Bool ? ScalarType::Byte : ir::opmath(r.in.dtype);
   r.emit(ctx, most ? ReduceOp::ArgMax : ReduceOp::ArgMin, ScalarType::Long, out,
          [&](StatementBuilder&, Value x) { return x.to(compute); });
   ctx.bound(out, ir::numel(r.in.sizes) / ir::numel(out.sizes));

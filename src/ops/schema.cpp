@@ -1,8 +1,6 @@
 #include "ops/schema.h"
 
 #include <c10/core/DefaultDtype.h>
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 
 #include <algorithm>
 
@@ -69,17 +67,8 @@ std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view
   return list;
 }
 
-bool is_supported(ScalarType type) {
-  return type == ScalarType::Bool || ir::is_integer(type) || ir::is_float(type);
-}
-
-ScalarType opmath(ScalarType type) {
-  return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
-}
-
 ir::Value convert(ir::Value value, ScalarType to) {
-  bool reduced = to == ScalarType::Half || to == ScalarType::BFloat16;
-  if (reduced && value.type() != to) value = value.to(ScalarType::Float);
+  if (ir::is_reduced(to) && value.type() != to) value = value.to(ScalarType::Float);
   return value.to(to);
 }
 
@@ -101,13 +90,10 @@ c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
         return value;
     }
   }
-  if (type == ScalarType::Double)
-    return floating ? number.toDouble() : static_cast<double>(number.toLong());
-  float value =
-      floating ? static_cast<float>(number.toDouble()) : static_cast<float>(number.toLong());
-  if (type == ScalarType::BFloat16) value = static_cast<float>(c10::BFloat16(value));
-  if (type == ScalarType::Half) value = static_cast<float>(c10::Half(value));
-  return static_cast<double>(value);
+  if (floating) return ir::rounded_to(number.toDouble(), type);
+  if (type == ScalarType::Double) return static_cast<double>(number.toLong());
+  // An integer becomes a float in one rounding.
+  return ir::rounded_to(static_cast<float>(number.toLong()), type);
 }
 
 namespace {

@@ -30,11 +30,6 @@ std::string text(const record::OperatorRecord& op, std::string_view name, std::s
 /// or None.
 std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view name);
 
-/// Loops exist for this dtype: Bool, the integers of 8 to 64 bits, Half, BFloat16, Float, Double.
-bool is_supported(c10::ScalarType type);
-/// Half and BFloat16 compute in Float (ATen's opmath type), everything else in itself.
-c10::ScalarType opmath(c10::ScalarType type);
-
 /// `value` as ATen converts it (c10::convert): to Half and BFloat16 through Float.
 ir::Value convert(ir::Value value, c10::ScalarType to);
 /// `number` converted to `type`, as the double of that value (floating types) or the wrapped

@@ -1,8 +1,5 @@
 #include "passes/simplify.h"
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
 #include <optional>
 #include <span>
 
@@ -29,8 +26,7 @@ const Node& at(const Expr& e, NodeId id) {
 
 /// Does every value of `narrow` survive a trip through `wide` and back?
 bool widens(ScalarType narrow, ScalarType wide) {
-  if (narrow == ScalarType::BFloat16 || narrow == ScalarType::Half)
-    return wide == ScalarType::Float || wide == ScalarType::Double;
+  if (ir::is_reduced(narrow)) return wide == ScalarType::Float || wide == ScalarType::Double;
   if (narrow == ScalarType::Float) return wide == ScalarType::Double;
   if (ir::is_integer(narrow) && ir::is_integer(wide))
     return c10::elementSize(wide) > c10::elementSize(narrow);
@@ -53,9 +49,8 @@ bool fits(const Expr& e, NodeId id, ScalarType narrow) {
     case Op::Select:
       return fits(e, n.in[1], narrow) && fits(e, n.in[2], narrow);
     case Op::Const: {
-      auto value = static_cast<float>(ir::constant_value(n));
-      return narrow == ScalarType::Half ? static_cast<float>(c10::Half(value)) == value
-                                        : static_cast<float>(c10::BFloat16(value)) == value;
+      double value = ir::rounded_to(ir::constant_value(n), ScalarType::Float);
+      return ir::rounded_to(value, narrow) == value;
     }
     default:
       return false;
@@ -67,8 +62,8 @@ std::optional<NodeId> rounded_to_half(const Expr& e, const Node& n) {
   if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast) return {};
   ScalarType middle = e.type(n.in[0]);
   NodeId inner = at(e, n.in[0]).in[0];
-  bool half = middle == ScalarType::BFloat16 || middle == ScalarType::Half;
-  return half && e.type(inner) == ScalarType::Float ? std::optional(inner) : std::nullopt;
+  return ir::is_reduced(middle) && e.type(inner) == ScalarType::Float ? std::optional(inner)
+                                                                      : std::nullopt;
 }
 
 /// A rule sees a node whose operands are already simplified and gives the node that replaces it, or
@@ -131,8 +126,8 @@ constexpr Row kExactRules[] = {
        if (n.op != Op::Cast || n.type != ScalarType::Double || at(e, n.in[0]).op != Op::Cast)
          return {};
        NodeId inner = at(e, n.in[0]).in[0];
-       bool half = e.type(inner) == ScalarType::BFloat16 || e.type(inner) == ScalarType::Half;
-       if (half && e.type(n.in[0]) == ScalarType::Float) return e.cast(inner, ScalarType::Double);
+       if (ir::is_reduced(e.type(inner)) && e.type(n.in[0]) == ScalarType::Float)
+         return e.cast(inner, ScalarType::Double);
        return {};
      }},
 };

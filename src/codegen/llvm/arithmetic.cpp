@@ -45,14 +45,6 @@ llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like) {
   return scalar;
 }
 
-namespace {
-
-bool is_unsigned(ScalarType type) {
-  return type == ScalarType::Byte || type == ScalarType::Bool;
-}
-
-}  // namespace
-
 llvm::Constant* Arithmetic::constant(int64_t payload, ScalarType type) {
   auto& c = b_.getContext();
   if (type == ScalarType::Float || type == ScalarType::Double)
@@ -160,16 +152,17 @@ llvm::Value* Arithmetic::integer(Op op, ScalarType type, llvm::Value* x, llvm::V
     case Op::Neg:
       return b_.CreateNeg(x);
     case Op::Abs:
-      return is_unsigned(type) ? x
-                               : b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
+      return ir::is_unsigned(type)
+                 ? x
+                 : b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
     case Op::IDiv:
       return divide(false, type, x, y);
     case Op::IRem:
       return divide(true, type, x, y);
     case Op::Shl:
-      return shift(true, !is_unsigned(type), x, y);
+      return shift(true, !ir::is_unsigned(type), x, y);
     case Op::Shr:
-      return shift(false, !is_unsigned(type), x, y);
+      return shift(false, !ir::is_unsigned(type), x, y);
     case Op::And:
       return b_.CreateAnd(x, y);
     case Op::Or:
@@ -187,7 +180,7 @@ llvm::Value* Arithmetic::integer(Op op, ScalarType type, llvm::Value* x, llvm::V
 llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x, llvm::Value* y) {
   llvm::Type* t = x->getType();
   unsigned bits = t->getScalarSizeInBits();
-  bool is_signed = !is_unsigned(type);
+  bool is_signed = !ir::is_unsigned(type);
   auto* zero = llvm::Constant::getNullValue(t);
   auto* one = llvm::ConstantInt::get(t, 1);
   llvm::Value* by_zero = b_.CreateICmpEQ(y, zero);
@@ -232,9 +225,8 @@ llvm::Value* Arithmetic::shift(bool left, bool is_signed, llvm::Value* x, llvm::
 
 llvm::Value* Arithmetic::compare(Op op, ScalarType type, llvm::Value* x, llvm::Value* y) {
   using P = llvm::CmpInst::Predicate;
-  if (type == ScalarType::BFloat16 || type == ScalarType::Half)
-    x = to_float(x, type), y = to_float(y, type);
-  bool real = ir::is_float(type), u = is_unsigned(type);
+  if (ir::is_reduced(type)) x = to_float(x, type), y = to_float(y, type);
+  bool real = ir::is_float(type), u = ir::is_unsigned(type);
   switch (op) {
     case Op::Eq:
       return b_.CreateCmp(real ? P::FCMP_OEQ : P::ICMP_EQ, x, y);

@@ -11,36 +11,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <sstream>
+
+#include "ir/dtype.h"
 
 namespace graft::runtime {
 
 namespace {
 
 using c10::ScalarType;
-
-/// Spacing at 1; 0 for types without rounding.
-double eps(ScalarType type) {
-  switch (type) {
-    case ScalarType::Double:
-      return std::numeric_limits<double>::epsilon();
-    case ScalarType::Float:
-      return std::numeric_limits<float>::epsilon();
-    case ScalarType::Half:
-      return 0x1p-10;
-    case ScalarType::BFloat16:
-      return 0x1p-7;
-    case ScalarType::Float8_e4m3fn:
-    case ScalarType::Float8_e4m3fnuz:
-      return 0x1p-3;
-    case ScalarType::Float8_e5m2:
-    case ScalarType::Float8_e5m2fnuz:
-      return 0x1p-2;
-    default:
-      return 0;
-  }
-}
 
 std::string position(int64_t flat, c10::IntArrayRef sizes) {
   std::vector<int64_t> at(sizes.size());
@@ -66,8 +45,8 @@ struct Bounds {
 
 Bounds bounds(const Tolerance& tolerance, ScalarType type, double largest) {
   if (tolerance.exact) return {};
-  double e = std::max(eps(type), eps(tolerance.coarsest));
-  bool narrow = e > eps(ScalarType::Float);
+  double e = std::max(ir::epsilon(type), ir::epsilon(tolerance.coarsest));
+  bool narrow = e > ir::epsilon(ScalarType::Float);
   double r = narrow ? 2 : 84, s = narrow ? 2 : 16;
   return {tolerance.slack * r * e, tolerance.slack * s * e * largest};
 }
@@ -144,7 +123,7 @@ double Tolerance::slack_for(size_t operators) {
 }
 
 ScalarType coarser(ScalarType a, ScalarType b) {
-  return eps(b) > eps(a) ? b : a;
+  return ir::epsilon(b) > ir::epsilon(a) ? b : a;
 }
 
 Comparison compare(const at::Tensor& expected, const at::Tensor& came, const Tolerance& tolerance) {

@@ -1,0 +1,94 @@
+// What is to be known of each dtype, once: another one is another row here, and its conversions in
+// the code generators.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace graft::ir {
+
+using c10::ScalarType;
+
+enum class DtypeKind : uint8_t { Truth, Unsigned, Signed, Real };
+
+struct DtypeInfo {
+  ScalarType type;
+  const char* name;  ///< in programs as text
+  DtypeKind kind;
+  bool loops;  ///< statements may load, store and convert it; operators on others are extern
+  ScalarType computes;  ///< the type of arithmetic on it (ATen's opmath type)
+  int digits;           ///< Real: bits of the significand, the hidden one too; else value bits
+  bool has_infinity;
+  double largest;  ///< finite value
+};
+
+// clang-format off
+inline constexpr DtypeInfo kDtypes[] = {
+    {ScalarType::Bool, "bool", DtypeKind::Truth, true, ScalarType::Bool, 1, false, 1},
+    {ScalarType::Byte, "u8", DtypeKind::Unsigned, true, ScalarType::Byte, 8, false, 255},
+    {ScalarType::Char, "i8", DtypeKind::Signed, true, ScalarType::Char, 7, false, 127},
+    {ScalarType::Short, "i16", DtypeKind::Signed, true, ScalarType::Short, 15, false, 32767},
+    {ScalarType::Int, "i32", DtypeKind::Signed, true, ScalarType::Int, 31, false, 2147483647},
+    {ScalarType::Long, "i64", DtypeKind::Signed, true, ScalarType::Long, 63, false, 0x1p63},
+    {ScalarType::BFloat16, "bf16", DtypeKind::Real, true, ScalarType::Float, 8, true, 0x1.fep127},
+    {ScalarType::Half, "f16", DtypeKind::Real, true, ScalarType::Float, 11, true, 65504},
+    {ScalarType::Float, "f32", DtypeKind::Real, true, ScalarType::Float, 24, true, 0x1.fffffep127},
+    {ScalarType::Double, "f64", DtypeKind::Real, true, ScalarType::Double, 53, true, 0x1.fffffffffffffp1023},
+    {ScalarType::Float8_e4m3fn, "f8e4m3fn", DtypeKind::Real, false, ScalarType::Float, 4, false, 448},
+    {ScalarType::Float8_e4m3fnuz, "f8e4m3fnuz", DtypeKind::Real, false, ScalarType::Float, 4, false, 240},
+    {ScalarType::Float8_e5m2, "f8e5m2", DtypeKind::Real, false, ScalarType::Float, 3, true, 57344},
+    {ScalarType::Float8_e5m2fnuz, "f8e5m2fnuz", DtypeKind::Real, false, ScalarType::Float, 3, false, 57344},
+};
+// clang-format on
+
+/// Null for a dtype that has no row: complex and quantised ones.
+constexpr const DtypeInfo* find_dtype(ScalarType type) {
+  for (const DtypeInfo& row : kDtypes)
+    if (row.type == type) return &row;
+  return nullptr;
+}
+
+/// Loops exist for it.
+constexpr bool has_loops(ScalarType type) {
+  const DtypeInfo* row = find_dtype(type);
+  return row != nullptr && row->loops;
+}
+/// A floating dtype with loops: BFloat16, Half, Float, Double.
+constexpr bool is_float(ScalarType type) {
+  return has_loops(type) && find_dtype(type)->kind == DtypeKind::Real;
+}
+/// Byte, Char, Short, Int, Long.
+constexpr bool is_integer(ScalarType type) {
+  return has_loops(type) && (find_dtype(type)->kind == DtypeKind::Unsigned ||
+                             find_dtype(type)->kind == DtypeKind::Signed);
+}
+/// Byte and Bool: they widen with zeros and compare as what they hold.
+constexpr bool is_unsigned(ScalarType type) {
+  const DtypeInfo* row = find_dtype(type);
+  return row != nullptr && (row->kind == DtypeKind::Unsigned || row->kind == DtypeKind::Truth);
+}
+/// What arithmetic on it is done in: Float for BFloat16 and Half, everything else in itself.
+constexpr ScalarType opmath(ScalarType type) {
+  const DtypeInfo* row = find_dtype(type);
+  return row == nullptr ? type : row->computes;
+}
+/// A floating dtype that only holds values (BFloat16, Half): arithmetic is done in a wider one.
+constexpr bool is_reduced(ScalarType type) {
+  return is_float(type) && opmath(type) != type;
+}
+/// Spacing of a floating dtype's values at 1; 0 for types without rounding.
+constexpr double epsilon(ScalarType type) {
+  const DtypeInfo* row = find_dtype(type);
+  if (row == nullptr || row->kind != DtypeKind::Real) return 0;
+  double spacing = 1;
+  for (int bit = 1; bit < row->digits; ++bit) spacing /= 2;
+  return spacing;
+}
+
+/// The short name, or c10's for a dtype that has no row.
+const char* short_name(ScalarType type);
+/// `value` as c10 converts it to a floating dtype: to the narrow ones through float.
+double rounded_to(double value, ScalarType type);
+
+}  // namespace graft::ir
