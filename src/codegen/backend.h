@@ -1,13 +1,15 @@
-// A backend turns kernels into functions. The LLVM one lives in a module of its own, loaded when
-// first needed.
+// A backend turns kernels into bytes, and bytes into functions. LLVM's lives in a module of its
+// own, loaded when first needed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ir/kernel.h"
+#include "ir/target.h"
 
 namespace graft::codegen {
 
@@ -34,38 +36,62 @@ struct Binding {
   int64_t range_extent = 0;  ///< range iterations in all
   int64_t grain = 1;
   int64_t scratch_bytes = 0;
-  std::string structure;  ///< kernels of equal structure share their code
+  std::string structure;  ///< equal structure, equal code on one target
 };
 /// Deterministic and cheap (microseconds): it makes the same walk over the kernel as code
 /// generation.
 Binding bind(const ir::Kernel& kernel);
 
-struct Compiled {
-  KernelFn fn = nullptr;
-  std::shared_ptr<void> keep_alive;  ///< the code
-  double milliseconds = 0;
-  std::string ir;        ///< LLVM IR after optimisation, when asked for
-  std::string assembly;  ///< when asked for
+/// Kernels as bytes that any process on the same target can load: no address is in them.
+struct Code {
+  std::string bytes;                   ///< an object file; its form is the backend's own
+  std::vector<std::string> functions;  ///< one per kernel, in order: its name in `bytes`
+  /// The routines that it calls. Each is looked up by name when the code is loaded.
+  std::vector<std::string> symbols;
 };
 
+/// What a person reads of the code: "ll" (LLVM IR), "s" (assembly), "cpp". `kind` is also the usual
+/// end of such a file's name.
+struct Listing {
+  std::string kind, text;
+};
+
+struct Loaded {
+  std::vector<KernelFn> functions;   ///< Code::functions' order
+  std::shared_ptr<void> keep_alive;  ///< the functions are there as long as this is
+};
+
+/// Thread-safe. Errors are std::runtime_error with a readable text.
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// Thread-safe. Throws std::runtime_error with a readable text.
-  virtual Compiled compile(const ir::Kernel& kernel, bool keep_text) = 0;
-  virtual std::string describe() const = 0;  ///< "LLVM 19.1.7, znver5, 512-bit vectors"
+  /// Equal kernels and targets give equal bytes. `listings`, where given, gets the code's texts.
+  virtual Code compile(std::span<const ir::Kernel* const> kernels, const ir::Target& target,
+                       std::vector<Listing>* listings) = 0;
+  virtual Loaded load(const Code& code) = 0;
+  /// "LLVM 19.1.7, znver5, 512-bit vectors"
+  virtual std::string describe(const ir::Target& target) const = 0;
 };
 
 /// The host's backend; loads libgraft_llvm.so on first use. Throws when it is missing, saying where
 /// it was looked for.
 Backend& host_backend();
 
-/// Looks in the process's cache of compiled kernels, by structure, and compiles what is not there.
-/// Thread-safe. `compiled`: whether it was compiled by this call.
-Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, bool& compiled);
+/// The machine that this process runs on, for kernels that `threads` threads share. The one place
+/// that reads it: ATen's choice of kernels, the processor, its caches, libtorch's routines.
+ir::Target host_target(int threads);
 
-/// Lanes of 32 bits in the vectors that ATen's own kernels use on this machine now: 16 (AVX-512), 8
-/// (AVX2), 4 (baseline).
-int vector_lanes();
+/// In libtorch_cpu.so, then anywhere in the process; null if nowhere.
+void* find_symbol(const std::string& name);
+
+struct Compiled {
+  KernelFn fn = nullptr;
+  std::shared_ptr<void> keep_alive;  ///< the code
+};
+
+/// Compiled kernels of the process by target and structure. Thread-safe. `compiled` tells whether
+/// it was new.
+Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, const ir::Target& target,
+                        bool& compiled);
 
 }  // namespace graft::codegen

@@ -13,7 +13,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 1;
+constexpr uint8_t kStructureVersion = 2;
 
 class Walk {
  public:
@@ -21,7 +21,6 @@ class Walk {
 
   Layout run() {
     put(kStructureVersion);
-    put(vector_lanes());
     variables();
     layout_.statements.resize(kernel_.placed.size());
     binding_.scratch_bytes = (kernel_.scratch_bytes + 63) / 64 * 64;

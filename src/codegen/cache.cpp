@@ -8,7 +8,7 @@ namespace graft::codegen {
 
 namespace {
 
-/// One kernel structure: compiled by the first who asks, awaited by the others.
+/// One kernel structure on one target: compiled by the first who asks, awaited by the others.
 struct Entry {
   enum class State : uint8_t { Absent, Running, Ready } state = State::Absent;
   Compiled compiled;
@@ -28,20 +28,24 @@ Cache& cache() {
 
 }  // namespace
 
-Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, bool& compiled) {
+Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, const ir::Target& target,
+                        bool& compiled) {
   Cache& c = cache();
+  const std::string key = target.code_key() + '\n' + binding.structure;
   std::unique_lock lock(c.mutex);
   // References to map values stay valid while others are added.
-  Entry& entry = c.entries[binding.structure];
+  Entry& entry = c.entries[key];
   while (entry.state == Entry::State::Running) c.done.wait(lock);
   compiled = entry.state != Entry::State::Ready;
   if (!compiled) return entry.compiled;
   entry.state = Entry::State::Running;
   lock.unlock();
   try {
-    Compiled made = host_backend().compile(kernel, false);
+    const ir::Kernel* one = &kernel;
+    Backend& backend = host_backend();
+    Loaded made = backend.load(backend.compile({&one, 1}, target, nullptr));
     lock.lock();
-    entry.compiled = std::move(made);
+    entry.compiled = {made.functions.front(), std::move(made.keep_alive)};
     entry.state = Entry::State::Ready;
   } catch (...) {
     lock.lock();

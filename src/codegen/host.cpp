@@ -1,6 +1,12 @@
+// What is the host's own: its code generator, and itself as a target.
 #include <ATen/Version.h>
+#include <cpuid.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <stdexcept>
 
@@ -31,6 +37,56 @@ MakeBackend load_module() {
   return reinterpret_cast<MakeBackend>(made);
 }
 
+/// "GenuineIntel 00050657 7ffefbbf-…": the maker, the signature, the feature words.
+std::string cpu_identity() {
+  std::array<unsigned, 4> r{};
+  auto leaf = [&](unsigned number, unsigned sub) {
+    r = {};
+    __get_cpuid_count(number, sub, &r[0], &r[1], &r[2], &r[3]);
+  };
+  std::string text;
+  leaf(0, 0);
+  for (unsigned word : {r[1], r[3], r[2]})
+    for (int k = 0; k < 4; ++k) text += static_cast<char>(word >> (8 * k) & 0xff);
+  auto hex = [&](char before, unsigned word) {
+    char digits[10];
+    std::snprintf(digits, sizeof digits, "%c%08x", before, word);
+    text += digits;
+  };
+  leaf(1, 0);
+  hex(' ', r[0]);
+  hex(' ', r[2] & ~(1u << 27));  // without OSXSAVE, which is the system's
+  hex('-', r[3]);
+  leaf(7, 0);
+  for (unsigned word : {r[1], r[2], r[3]}) hex('-', word);
+  leaf(7, 1);
+  for (unsigned word : {r[0], r[3]}) hex('-', word);
+  leaf(0x80000001, 0);
+  hex('-', r[2]);
+  return text;
+}
+
+int64_t cache_bytes(int name, int64_t otherwise) {
+  long bytes = sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
+}
+
+ir::Target read_host() {
+  ir::Target target;
+  const std::string capability = at::get_cpu_capability();
+  target.lanes = capability == "AVX512" ? 16 : capability == "AVX2" ? 8 : 4;
+  target.fma = target.avx2() && __builtin_cpu_supports("fma");
+  target.vml = find_symbol("VMSEXP_") != nullptr;
+  target.vml_threads = find_symbol("MKL_Set_Num_Threads_Local") != nullptr;
+  target.first_cache_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.first_cache_bytes);
+  target.second_cache_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.second_cache_bytes);
+  // Of many cores that share several caches, sysconf gives the sum: 384 MiB where each has 32.
+  target.last_cache_bytes = std::min(cache_bytes(_SC_LEVEL3_CACHE_SIZE, target.last_cache_bytes),
+                                     target.last_cache_bytes);
+  target.cpu = cpu_identity();
+  return target;
+}
+
 }  // namespace
 
 Backend& host_backend() {
@@ -39,12 +95,24 @@ Backend& host_backend() {
   return *backend;
 }
 
-int vector_lanes() {
-  static const int lanes = [] {
-    std::string capability = at::get_cpu_capability();
-    return capability == "AVX512" ? 16 : capability == "AVX2" ? 8 : 4;
+ir::Target host_target(int threads) {
+  static const auto* host = new ir::Target(read_host());  // a background thread may outlive statics
+  ir::Target target = *host;
+  target.threads = threads;
+  return target;
+}
+
+void* find_symbol(const std::string& name) {
+  // A host like Python loads libtorch_cpu.so out of sight of plain look-ups; its path leads to its
+  // handle.
+  static void* const torch = [] {
+    Dl_info where{};
+    std::string (*in_torch)() = &at::get_cpu_capability;
+    bool found = dladdr(reinterpret_cast<void*>(in_torch), &where) != 0 && where.dli_fname;
+    return found ? dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
   }();
-  return lanes;
+  void* address = torch ? dlsym(torch, name.c_str()) : nullptr;
+  return address ? address : dlsym(RTLD_DEFAULT, name.c_str());
 }
 
 }  // namespace graft::codegen

@@ -117,7 +117,7 @@ void coalesce_tree(Kernel& kernel, std::vector<TreeNode>& body) {
 
 /// How well the variable suits as the vector loop: unit strides count for it, larger ones (gathers)
 /// against it.
-double vector_score(const Kernel& kernel, int var) {
+double vector_score(const Kernel& kernel, int var, int lanes) {
   double score = 0;
   for (const Placed& p : kernel.placed) {
     int a = axis_of(p, var);
@@ -135,13 +135,13 @@ double vector_score(const Kernel& kernel, int var) {
   auto extent = static_cast<double>(v.extent);
   if (v.step >= 0)
     extent += 0.5 * static_cast<double>(v.growth * kernel.vars[static_cast<size_t>(v.step)].extent);
-  return score > 0 ? score * std::min(1.0, extent / 16) : score;
+  return score > 0 ? score * std::min(1.0, extent / lanes) : score;
 }
 
-int best_of(const Kernel& kernel, const std::vector<int>& vars, double& best) {
+int best_of(const Kernel& kernel, const std::vector<int>& vars, int lanes, double& best) {
   int chosen = -1;
   for (int v : vars) {
-    double score = vector_score(kernel, v);
+    double score = vector_score(kernel, v, lanes);
     if (chosen < 0 || score > best) chosen = v, best = score;
   }
   return chosen;
@@ -177,11 +177,11 @@ bool is_step(const Kernel& kernel, const Loop& loop) {
   return kernel.vars[static_cast<size_t>(loop.var)].kind == LoopKind::Step;
 }
 
-void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body) {
+void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, int lanes) {
   for (TreeNode& node : body) {
     if (!node.loop) continue;
     if (is_step(kernel, *node.loop)) {
-      vectorize_nests(kernel, node.loop->body);
+      vectorize_nests(kernel, node.loop->body, lanes);
       continue;
     }
     std::vector<int> vars = nest_of(*node.loop), candidates, order;
@@ -189,7 +189,7 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body) {
       if (!is_reduced(kernel, v, true)) candidates.push_back(v);  // a scan runs in order
     if (candidates.empty()) continue;
     double score = 0;
-    int chosen = best_of(kernel, candidates, score);
+    int chosen = best_of(kernel, candidates, lanes, score);
     kernel.vars[static_cast<size_t>(chosen)].kind = LoopKind::Vector;
     bool reduced = is_reduced(kernel, chosen);
     for (int v : vars)
@@ -230,12 +230,13 @@ void split_wrapped(Kernel& kernel, int var) {
 }
 
 /// Whether there are loops inside, and how well their best variables suit as vector loops.
-bool inner_scores(const Kernel& kernel, const std::vector<TreeNode>& body, double& inner_score) {
+bool inner_scores(const Kernel& kernel, const std::vector<TreeNode>& body, int lanes,
+                  double& inner_score) {
   bool loops = false;
   for (const TreeNode& node : body) {
     if (!node.loop) continue;
     if (is_step(kernel, *node.loop)) {
-      loops = inner_scores(kernel, node.loop->body, inner_score) || loops;
+      loops = inner_scores(kernel, node.loop->body, lanes, inner_score) || loops;
       continue;
     }
     loops = true;
@@ -243,19 +244,19 @@ bool inner_scores(const Kernel& kernel, const std::vector<TreeNode>& body, doubl
     for (int v : nest_of(*node.loop))
       if (!is_reduced(kernel, v, true)) candidates.push_back(v);
     double score = 0;
-    if (best_of(kernel, candidates, score) >= 0) inner_score += score;
+    if (best_of(kernel, candidates, lanes, score) >= 0) inner_score += score;
   }
   return loops;
 }
 
-void choose_vector(Kernel& kernel) {
+void choose_vector(Kernel& kernel, int lanes) {
   double outer_score = 0, inner_score = 0;
-  int outer = best_of(kernel, kernel.range, outer_score);
-  bool loops = inner_scores(kernel, kernel.body, inner_score);
+  int outer = best_of(kernel, kernel.range, lanes, outer_score);
+  bool loops = inner_scores(kernel, kernel.body, lanes, inner_score);
   if (outer >= 0 && (!loops || outer_score > inner_score))
     wrap(kernel, outer);
   else
-    vectorize_nests(kernel, kernel.body);
+    vectorize_nests(kernel, kernel.body, lanes);
 }
 
 void sort_range(Kernel& kernel) {
@@ -452,13 +453,14 @@ void arrange(Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& lo
              const Settings& settings) {
   coalesce_range(kernel);
   coalesce_tree(kernel, kernel.body);
-  if (!to_lanes(kernel, schedule, local_temporary, settings)) choose_vector(kernel);
+  if (!to_lanes(kernel, schedule, local_temporary, settings))
+    choose_vector(kernel, settings.target.lanes);
   std::vector<bool> local = local_temporary;
   local.resize(schedule.storages.size(), false);
   if (!kernel.range.empty()) sort_range(kernel);
-  pair_range(kernel, local, settings.l2_bytes);
+  pair_range(kernel, local, settings.target.second_cache_bytes);
   compact_vars(kernel);
-  to_scratch(kernel, local, settings.l2_bytes / 2);
+  to_scratch(kernel, local, settings.target.second_cache_bytes / 2);
   check_tiles_apart(kernel);
   set_grain(kernel);
   set_name(kernel);

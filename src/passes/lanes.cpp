@@ -18,8 +18,6 @@ using ir::TreeNode;
 
 namespace {
 
-constexpr int64_t kFirstCache = 32 << 10;
-constexpr int64_t kSmallScratch = 128 << 10;
 constexpr double kSlowerScratch = 1.5;  ///< what a step costs more when its scratch is in L2
 constexpr double kLoopCost = 12;        ///< of starting an inner loop, in operations of a vector
 
@@ -87,15 +85,17 @@ class Lanes {
     double best = inner_cost();
     int chosen = -1;
     for (int v : kernel_.range)
-      if (double cost = lane_cost(v); extent(v) >= settings_.lanes / 2 && cost < best)
+      if (double cost = lane_cost(v); extent(v) >= settings_.target.lanes / 2 && cost < best)
         best = cost, chosen = v;
     if (chosen < 0) return false;
     wrap(kernel_, chosen);
     std::vector<Part> parts = parts_of(chosen);
     int64_t bytes = 0;
-    for (const Part& part : parts) bytes += part.bytes(settings_.lanes);
+    for (const Part& part : parts) bytes += part.bytes(settings_.target.lanes);
     // Two vectors hide each other's latency, where a step waits for the one before.
-    if (2 * bytes <= kSmallScratch && extent(chosen) >= 4 * settings_.lanes) vectors_ = 2;
+    if (2 * bytes <= settings_.target.second_cache_bytes / 8 &&
+        extent(chosen) >= 4 * settings_.target.lanes)
+      vectors_ = 2;
     for (const Part& part : parts) move(part, chosen);
     for (Placed& p : kernel_.placed) mark_transposed(p, chosen);
     return true;
@@ -129,8 +129,8 @@ class Lanes {
     for (int storage : storages) {
       auto part = part_of(storage, var);
       if (!part) continue;
-      bytes += part->bytes(settings_.lanes);
-      if (bytes > settings_.l2_bytes / 2) break;
+      bytes += part->bytes(settings_.target.lanes);
+      if (bytes > settings_.target.second_cache_bytes / 2) break;
       parts.push_back(*part);
     }
     return parts;
@@ -233,7 +233,7 @@ class Lanes {
   /// In operations of a vector: with inner loops as vector loops, the rest one by one.
   double inner_cost() const {
     double cost = 0;
-    auto lanes = static_cast<double>(settings_.lanes);
+    auto lanes = static_cast<double>(settings_.target.lanes);
     for (const Placed& p : kernel_.placed) {
       const Statement& s = p.statement;
       auto all = static_cast<double>(points(s));
@@ -254,7 +254,7 @@ class Lanes {
   /// Likewise with tiles as lanes.
   double lane_cost(int var) const {
     std::vector<Part> parts = parts_of(var);
-    auto lanes = static_cast<double>(settings_.lanes);
+    auto lanes = static_cast<double>(settings_.target.lanes);
     double cost = 0;
     int64_t bytes = 0;
     for (const Placed& p : kernel_.placed) {
@@ -270,13 +270,13 @@ class Lanes {
       cost += static_cast<double>(points(p.statement)) * each / lanes;
     }
     for (const Part& part : parts) {
-      bytes += part.bytes(settings_.lanes);
+      bytes += part.bytes(settings_.target.lanes);
       double tiles = 1;
       for (int v : kernel_.range) tiles *= static_cast<double>(extent(v));
       cost += (part.copied_in + part.copied_out) * 5.0 * static_cast<double>(part.count) * tiles /
               lanes;
     }
-    return bytes > kFirstCache ? cost * kSlowerScratch : cost;
+    return bytes > settings_.target.first_cache_bytes ? cost * kSlowerScratch : cost;
   }
 
   /// Lets the kernel work on scratch, and copies what goes in and out.
@@ -376,7 +376,7 @@ class Lanes {
     body.insert(last ? body.end() : body.begin(), TreeNode{std::move(loop), -1});
   }
 
-  int64_t width() const { return static_cast<int64_t>(settings_.lanes) * vectors_; }
+  int64_t width() const { return static_cast<int64_t>(settings_.target.lanes) * vectors_; }
 
   Kernel& kernel_;
   ir::Schedule& schedule_;

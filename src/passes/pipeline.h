@@ -8,6 +8,7 @@
 
 #include "ir/kernel.h"
 #include "ir/program.h"
+#include "ir/target.h"
 
 namespace graft::passes {
 
@@ -18,10 +19,7 @@ struct PassRecord {
 };
 
 struct Settings {
-  int threads = 1;
-  int lanes = 16;  ///< 32-bit lanes of a vector
-  int64_t l2_bytes = 1 << 20;
-  int64_t last_cache_bytes = 32 << 20;
+  ir::Target target;
   bool fast = false;              ///< Numerics::Fast: run `keep-wide`
   std::vector<std::string> skip;  ///< optional passes left out
   bool keep_text = false;

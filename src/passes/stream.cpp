@@ -154,7 +154,7 @@ void stream_results(ir::Schedule& schedule, const Settings& settings) {
   for (size_t s = 0; s < schedule.storages.size(); ++s)
     if (schedule.storages[s].role == ir::Role::Output && writer[s] != kNobody)
       total += schedule.storages[s].bytes;
-  if (total < settings.last_cache_bytes) return;
+  if (total < settings.target.last_cache_bytes) return;
   for (size_t k = 0; k < schedule.steps.size(); ++k) {
     auto* kernel = std::get_if<Kernel>(&schedule.steps[k]);
     for (size_t i = 0; kernel && i < kernel->placed.size(); ++i) {
@@ -166,7 +166,7 @@ void stream_results(ir::Schedule& schedule, const Settings& settings) {
       if (reader[s] == static_cast<int>(k) && reads_own_value(*kernel, i)) {
         reader[s] = kNobody;
       } else if (reader[s] == static_cast<int>(k) && reads_own_part(*kernel, kernel->placed[i])) {
-        copy_for_readers(schedule, *kernel, i, settings.l2_bytes / 2);
+        copy_for_readers(schedule, *kernel, i, settings.target.second_cache_bytes / 2);
         reader.push_back(kSeveral);
         writer.push_back(kSeveral);
         reader[s] = kNobody;

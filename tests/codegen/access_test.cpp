@@ -229,7 +229,7 @@ TEST(Statements, SerialStepsThatBuildOnEachOther) {
   at::Tensor expected = k.tensors[0].clone();
   for (int64_t i = 0; i < 6; ++i)
     expected = expected * k.tensors[1].select(0, i) + k.tensors[2].select(0, i);
-  run_compiled(k.kernel, k.tensors, 1);
+  run_compiled(k.kernel, k.tensors, codegen::host_target(1), 1);
   EXPECT_TRUE(same(k.tensors[0], expected));
 }
 

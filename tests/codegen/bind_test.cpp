@@ -1,6 +1,7 @@
 // What is structure and what is an argument, and compiling from several threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -64,6 +65,7 @@ TEST(Bind, SharedStorageIsStructure) {
 }
 
 TEST(Compile, FromSeveralThreads) {
+  const ir::Target target = codegen::host_target(1);
   std::vector<std::thread> threads;
   std::atomic<int> fresh{0};
   std::vector<std::string> wrong(4);
@@ -72,7 +74,7 @@ TEST(Compile, FromSeveralThreads) {
       for (int i = 0; i < 8; ++i) {
         KernelMaker k = scaled(tame({3, 50 + t}, at::kFloat), 100.0 + i);
         bool is_new;
-        codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), is_new);
+        codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), target, is_new);
         fresh += is_new;
         std::string difference_ = difference(k);
         if (!difference_.empty()) wrong[static_cast<size_t>(t)] = difference_;
@@ -83,14 +85,101 @@ TEST(Compile, FromSeveralThreads) {
   EXPECT_EQ(fresh, 8);
 }
 
-TEST(Compile, TextAndLifetime) {
+codegen::Code code_of(const std::vector<const KernelMaker*>& made, const ir::Target& target,
+                      std::vector<codegen::Listing>* listings = nullptr) {
+  std::vector<const ir::Kernel*> kernels;
+  for (const KernelMaker* k : made) kernels.push_back(&k->kernel);
+  return codegen::host_backend().compile(kernels, target, listings);
+}
+
+TEST(Compile, SeveralKernelsAreOneObjectAndItsTexts) {
+  KernelMaker a = scaled(tame({3, 50}, at::kFloat), 77), b = scaled(tame({3, 50}, at::kFloat), 78);
+  std::vector<codegen::Listing> listings;
+  const ir::Target target = codegen::host_target(1);
+  codegen::Code code = code_of({&a, &b}, target, &listings);
+  ASSERT_EQ(code.functions.size(), 2u);
+  ASSERT_EQ(listings.size(), 2u);
+  EXPECT_EQ(listings[0].kind, "ll");
+  EXPECT_EQ(listings[1].kind, "s");
+  for (const std::string& name : code.functions)
+    for (const codegen::Listing& listing : listings)
+      EXPECT_NE(listing.text.find(name), std::string::npos) << listing.kind;
+  codegen::Loaded loaded = codegen::host_backend().load(code);
+  ASSERT_EQ(loaded.functions.size(), 2u);
+  EXPECT_NE(loaded.functions[0], loaded.functions[1]);
+}
+
+/// exp, of MKL's and of SLEEF's, so that there are routines to look up.
+KernelMaker exponentials(const at::Tensor& x, const at::Tensor& y) {
+  KernelMaker k;
+  StatementBuilder s({x.numel()});
+  Value value = s.load(k.storage(x));
+  nest(k,
+       s.store(k.storage(y),
+               ir::call(ir::Routine::VmlExp, value) + ir::call(ir::Routine::SleefExpm1, value)),
+       0, 0);
+  return k;
+}
+
+TEST(Compile, BytesAreLoadedAgainAndHoldNoAddress) {
+  at::Tensor x = tame({100}, at::kFloat), y = at::zeros({100});
+  KernelMaker k = exponentials(x, y);
+  const ir::Target target = codegen::host_target(1);
+  codegen::Code code = code_of({&k}, target);
+  EXPECT_EQ(code.bytes, code_of({&k}, target).bytes) << "equal kernels, equal bytes";
+  EXPECT_EQ(std::count(code.symbols.begin(), code.symbols.end(), "VMSEXP_"), target.vml);
+  run_compiled(k.kernel, k.tensors);
+  codegen::Binding binding = codegen::bind(k.kernel);
+  for (int time = 0; time < 2; ++time) {
+    codegen::Loaded loaded = codegen::host_backend().load(code);
+    at::Tensor again = at::zeros({100});
+    char* pointers[] = {static_cast<char*>(x.data_ptr()), static_cast<char*>(again.data_ptr())};
+    if (k.tensors[static_cast<size_t>(binding.pointers[0].storage)].data_ptr() != x.data_ptr())
+      std::swap(pointers[0], pointers[1]);
+    codegen::LaunchArgs args{pointers, binding.integers.data(), binding.scalars.data()};
+    loaded.functions[0](&args, nullptr, 0, binding.range_extent);
+    EXPECT_TRUE(at::equal(again, y));
+  }
+}
+
+TEST(Compile, ARoutineThatIsNotThereIsSaidByName) {
+  KernelMaker k = exponentials(tame({100}, at::kFloat), at::zeros({100}));
+  codegen::Code code = code_of({&k}, codegen::host_target(1));
+  code.symbols.push_back("no_such_routine");
+  try {
+    codegen::host_backend().load(code);
+    FAIL() << "loaded";
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("no_such_routine"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Compile, ATargetIsAValue) {
+  // The same kernel, for narrower vectors than the host's, in one process: structure is shared,
+  // code is not.
+  ir::Target target = codegen::host_target(1);
+  for (; target.lanes >= 4; target.lanes /= 2) {
+    target.fma = target.fma && target.avx2();
+    KernelMaker k = scaled(tame({7, 93}, at::kFloat), 55);
+    bool is_new = false;
+    codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), target, is_new);
+    EXPECT_TRUE(is_new) << target.lanes;
+    EXPECT_EQ(difference(k, 0, target), "") << target.lanes;
+    EXPECT_EQ(difference(exponentials(tame({100}, at::kFloat), at::zeros({100})), 1e-6, target), "")
+        << target.lanes;
+  }
+}
+
+TEST(Compile, AnotherProcessorsTargetIsRefused) {
   KernelMaker k = scaled(tame({3, 50}, at::kFloat), 77);
-  codegen::Compiled compiled = codegen::host_backend().compile(k.kernel, true);
-  EXPECT_NE(compiled.ir.find("define void @graft_kernel"), std::string::npos);
-  EXPECT_NE(compiled.assembly.find("graft_kernel"), std::string::npos);
-  EXPECT_GT(compiled.milliseconds, 0);
-  compiled = {};
-  EXPECT_EQ(difference(k), "");
+  ir::Target target;
+  target.cpu = "GenuineElsewhere";
+  try {
+    code_of({&k}, target);
+    FAIL() << "compiled";
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("GenuineElsewhere"), std::string::npos) << e.what();
+  }
 }
 
 TEST(Compile, WhatCannotBeCompiledIsSaid) {
@@ -100,7 +189,7 @@ TEST(Compile, WhatCannotBeCompiledIsSaid) {
   StatementBuilder s({8});
   nest(k, s.store(y, s.load(x)), 0, 0);
   try {
-    codegen::host_backend().compile(k.kernel, false);
+    code_of({&k}, codegen::host_target(1));
     FAIL() << "compiled";
   } catch (const std::runtime_error& e) {
     EXPECT_NE(std::string(e.what()).find("ComplexFloat"), std::string::npos) << e.what();

@@ -13,7 +13,7 @@ namespace {
 
 TEST(Capability, OtherWidthsPassToo) {
   if (std::getenv("ATEN_CPU_CAPABILITY")) GTEST_SKIP() << "runs inside of itself";
-  int own = codegen::vector_lanes();
+  int own = codegen::host_target(1).lanes;
   for (auto [name, lanes] : {std::pair{"avx2", 8}, std::pair{"default", 4}}) {
     if (lanes >= own) continue;
     std::string self = std::filesystem::canonical("/proc/self/exe").string();
@@ -24,10 +24,10 @@ TEST(Capability, OtherWidthsPassToo) {
 }
 
 TEST(Capability, BackendSaysWhatItIs) {
-  std::string text = codegen::host_backend().describe();
+  const ir::Target target = codegen::host_target(1);
+  std::string text = codegen::host_backend().describe(target);
   EXPECT_NE(text.find("LLVM"), std::string::npos) << text;
-  EXPECT_NE(text.find(std::to_string(codegen::vector_lanes() * 32) + "-bit"), std::string::npos)
-      << text;
+  EXPECT_NE(text.find(std::to_string(target.lanes * 32) + "-bit"), std::string::npos) << text;
 }
 
 }  // namespace

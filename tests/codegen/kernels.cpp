@@ -88,10 +88,11 @@ std::string compare(const at::Tensor& a, const at::Tensor& b, double tolerance) 
 
 }  // namespace
 
-void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors, int parts) {
+void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors,
+                  const ir::Target& target, int parts) {
   codegen::Binding binding = codegen::bind(kernel);
   bool fresh;
-  codegen::Compiled compiled = codegen::get_or_compile(kernel, binding, fresh);
+  codegen::Compiled compiled = codegen::get_or_compile(kernel, binding, target, fresh);
   std::vector<char*> pointers;
   for (const auto& p : binding.pointers)
     pointers.push_back(static_cast<char*>(tensors[static_cast<size_t>(p.storage)].data_ptr()) +
@@ -104,7 +105,7 @@ void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tenso
   }
 }
 
-std::string difference(const KernelMaker& made, double tolerance) {
+std::string difference(const KernelMaker& made, double tolerance, const ir::Target& target) {
   std::vector<at::Tensor> compiled, interpreted;
   ir::Schedule schedule;
   for (const at::Tensor& t : made.tensors) {
@@ -120,7 +121,7 @@ std::string difference(const KernelMaker& made, double tolerance) {
   auto& kernel = const_cast<ir::Kernel&>(made.kernel);
   std::string wrong = ir::verify(kernel, schedule.storages);
   if (!wrong.empty()) return "malformed kernel: " + wrong;
-  run_compiled(kernel, compiled);
+  run_compiled(kernel, compiled, target);
   schedule.steps.emplace_back(std::move(kernel));
   try {
     interpret(schedule, interpreted);

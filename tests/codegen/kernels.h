@@ -42,11 +42,13 @@ class KernelMaker {
 };
 
 /// Runs the kernel compiled, in `parts` pieces of its range, on the tensors' own memory.
-void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors, int parts = 3);
+void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors,
+                  const ir::Target& target = codegen::host_target(1), int parts = 3);
 
 /// Runs compiled and interpreted on copies of the tensors. Empty if all memory then agrees bit for
 /// bit (all NaN are one), or within `tolerance` relative to 1 + the largest value.
-std::string difference(const KernelMaker& made, double tolerance = 0);
+std::string difference(const KernelMaker& made, double tolerance = 0,
+                       const ir::Target& target = codegen::host_target(1));
 
 /// Numbers of every kind: small and large, zeros of both signs, infinities, NaN, denormals, the
 /// type's limits.

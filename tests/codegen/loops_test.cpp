@@ -84,7 +84,7 @@ class RandomLoops {
   /// Memory of a tile, or of a vector's tiles, filled from a matrix or by a formula.
   void scratch(std::vector<TreeNode>& body) {
     vectors_ = 1 + below(2);
-    int64_t width = mode_ == Rows::Lanes ? codegen::vector_lanes() * vectors_ : 1;
+    int64_t width = mode_ == Rows::Lanes ? codegen::host_target(1).lanes * vectors_ : 1;
     for (int k = below(4); k > 0; --k) {
       size_t from = static_cast<size_t>(below(3));
       int storage = made.scratch({columns_ * width}, type_).storage;

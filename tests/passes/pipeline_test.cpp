@@ -57,7 +57,7 @@ TEST(Pipeline, RopeBecomesTwoHalvesInOneLoop) {
 /// The tables, 512 KiB, do not stay in a cache of 256 KiB until the next head reads them again.
 TEST(Pipeline, TwoHeadsShareWhatTheCacheDoesNotKeep) {
   Settings small;
-  small.l2_bytes = 256 << 10;
+  small.target.second_cache_bytes = 256 << 10;
   EXPECT_EQ(schedule_of(rope(), {}, small).substr(0, 49),
             "kernel map v3:16 v1:512 v0:2\n"
             "  vector v2:64\n"
@@ -75,7 +75,7 @@ TEST(Pipeline, LargeResultsThatNothingReadsGoPastTheCache) {
     from.strides[0] = -from.strides[0];
     b.map(z, [](Value v) { return -v; }, from);
     Settings settings;
-    settings.last_cache_bytes = 4 << 20;
+    settings.target.last_cache_bytes = 4 << 20;
     std::string text = schedule_of(b, {"inline"}, settings);
     size_t count = 0;
     for (size_t at = 0; (at = text.find("streamed", at)) != std::string::npos; ++at) ++count;
@@ -92,7 +92,7 @@ TEST(Pipeline, AResultThatIsReadWhereItIsMadeGoesPastTheCache) {
   b.map(y, [](Value v) { return v * v; }, x);
   b.map(z, [](Value v) { return -v; }, y);
   Settings settings;
-  settings.last_cache_bytes = 4 << 20;
+  settings.target.last_cache_bytes = 4 << 20;
   EXPECT_EQ(schedule_of(b, {"inline"}, settings),
             "kernel map\n"
             "  vector v0:524288\n"

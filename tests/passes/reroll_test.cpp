@@ -123,10 +123,10 @@ TEST(Reroll, RandomLoopsKeepTheirResults) {
     }
     for (uint32_t variant = seed; variant < seed + 2; ++variant) {
       Settings settings;
-      settings.lanes = 16 >> variant % 3;
+      settings.target.lanes = 16 >> variant % 3;
       if (variant % 2) settings.skip = {list()[variant / 2 % list().size()].name};
       if (variant % 16 == 6) settings.skip = {"inline", "simplify", "simplify-inlined"};
-      text += "lanes " + std::to_string(settings.lanes);
+      text += "lanes " + std::to_string(settings.target.lanes);
       for (const std::string& name : settings.skip) text += ", without " + name;
       try {
         ir::Schedule schedule = run(program, settings);

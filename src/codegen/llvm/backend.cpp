@@ -4,7 +4,7 @@
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 
 #include <atomic>
-#include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -30,13 +30,19 @@ T check(llvm::Expected<T> value, const char* what) {
   return std::move(*value);
 }
 
+/// One at a time may use it: LLVM's own part is changed by use.
+struct Emitting {
+  explicit Emitting(const ir::Target& target) : machine(target), llvm(machine.target_machine()) {}
+  Machine machine;
+  std::unique_ptr<llvm::TargetMachine> llvm;
+};
+
 class LlvmBackend : public Backend {
  public:
-  LlvmBackend() : machine_(Machine::host()) {
-    JITTargetMachineBuilder target{llvm::Triple(machine_.triple)};
-    target.setCPU(machine_.cpu);
+  LlvmBackend() {
+    JITTargetMachineBuilder host{llvm::Triple(host_triple())};
     jit_ = check(LLJITBuilder()
-                     .setJITTargetMachineBuilder(std::move(target))
+                     .setJITTargetMachineBuilder(std::move(host))
                      .setPlatformSetUp(setUpInactivePlatform)
                      .create(),
                  "cannot set up LLVM's JIT");
@@ -48,62 +54,78 @@ class LlvmBackend : public Backend {
     jit_->getMainJITDylib().addGenerator(std::move(process));
   }
 
-  Compiled compile(const ir::Kernel& kernel, bool keep_text) override {
-    auto start = std::chrono::steady_clock::now();
-    std::string name = "graft_kernel_" + std::to_string(count_.fetch_add(1));
-    std::unique_ptr<llvm::TargetMachine> target = borrow();
-    ObjectCode code = compile_object(kernel, name, machine_, *target, keep_text);
-    give_back(std::move(target));
-
-    Compiled compiled;
-    JITDylib& library = jit_->getMainJITDylib();
-    define(library, code.symbols);
-    auto tracker = library.createResourceTracker();
-    check(jit_->addObjectFile(tracker, std::move(code.object)), "cannot link a kernel");
-    compiled.fn = check(jit_->lookup(name), "cannot link a kernel").toPtr<KernelFn>();
-    compiled.keep_alive = std::shared_ptr<void>(
-        tracker.get(), [tracker](void*) { llvm::consumeError(tracker->remove()); });
-    compiled.ir = std::move(code.ir);
-    compiled.assembly = std::move(code.assembly);
-    compiled.milliseconds =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    return compiled;
+  Code compile(std::span<const ir::Kernel* const> kernels, const ir::Target& target,
+               std::vector<Listing>* listings) override {
+    std::unique_ptr<Emitting> emitting = borrow(target);
+    Code code = compile_object(kernels, emitting->machine, *emitting->llvm, listings);
+    give_back(std::move(emitting));
+    return code;
   }
 
-  std::string describe() const override {
-    return "LLVM " LLVM_VERSION_STRING ", " + machine_.cpu + ", " +
-           std::to_string(machine_.vector_bits()) + "-bit vectors";
+  Loaded load(const Code& code) override {
+    define(code.symbols);
+    // A library of its own: names in it are nobody else's.
+    JITDylib& library = jit_->getExecutionSession().createBareJITDylib(
+        "kernels-" + std::to_string(count_.fetch_add(1)));
+    Loaded loaded;
+    loaded.keep_alive = std::shared_ptr<void>(&library, [this](JITDylib* gone) {
+      llvm::consumeError(jit_->getExecutionSession().removeJITDylib(*gone));
+    });
+    library.addToLinkOrder(jit_->getMainJITDylib());
+    check(jit_->addObjectFile(library, llvm::MemoryBuffer::getMemBufferCopy(code.bytes)),
+          "cannot link a kernel");
+    for (const std::string& name : code.functions)
+      loaded.functions.push_back(
+          check(jit_->lookup(library, name), "cannot link a kernel").toPtr<KernelFn>());
+    return loaded;
+  }
+
+  std::string describe(const ir::Target& target) const override {
+    Machine machine(target);
+    return "LLVM " LLVM_VERSION_STRING ", " + machine.cpu + ", " +
+           std::to_string(machine.vector_bits()) + "-bit vectors";
   }
 
  private:
-  std::unique_ptr<llvm::TargetMachine> borrow() {
-    std::lock_guard lock(mutex_);
-    if (idle_.empty()) return machine_.target_machine();
-    auto target = std::move(idle_.back());
-    idle_.pop_back();
-    return target;
+  std::unique_ptr<Emitting> borrow(const ir::Target& target) {
+    {
+      std::lock_guard lock(mutex_);
+      auto& idle = idle_[target.code_key()];
+      if (!idle.empty()) {
+        auto emitting = std::move(idle.back());
+        idle.pop_back();
+        return emitting;
+      }
+    }
+    return std::make_unique<Emitting>(target);
   }
-  void give_back(std::unique_ptr<llvm::TargetMachine> target) {
+  void give_back(std::unique_ptr<Emitting> emitting) {
     std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(target));
+    idle_[emitting->machine.target.code_key()].push_back(std::move(emitting));
   }
 
-  void define(JITDylib& library, const RoutineSymbols& symbols) {
+  /// Once a routine, for all libraries.
+  void define(const std::vector<std::string>& symbols) {
     SymbolMap added;
     std::lock_guard lock(mutex_);
-    for (const auto& [name, address] : symbols.used())
-      if (defined_.insert(name).second)
-        added[jit_->mangleAndIntern(name)] = {
-            ExecutorAddr::fromPtr(address),
-            llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+    for (const std::string& symbol : symbols) {
+      if (defined_.contains(symbol)) continue;
+      void* address = find_symbol(symbol);
+      if (address == nullptr)
+        throw std::runtime_error("graft: this libtorch has no routine " + symbol);
+      defined_.insert(symbol);
+      added[jit_->mangleAndIntern(kRoutinePrefix + symbol)] = {
+          ExecutorAddr::fromPtr(address),
+          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+    }
     if (!added.empty())
-      check(library.define(absoluteSymbols(std::move(added))), "cannot define routines");
+      check(jit_->getMainJITDylib().define(absoluteSymbols(std::move(added))),
+            "cannot define routines");
   }
 
-  const Machine& machine_;
   std::unique_ptr<LLJIT> jit_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<llvm::TargetMachine>> idle_;
+  std::map<std::string, std::vector<std::unique_ptr<Emitting>>> idle_;  ///< by Target::code_key()
   std::set<std::string> defined_;
   std::atomic<uint64_t> count_{0};
 };

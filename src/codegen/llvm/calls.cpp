@@ -1,5 +1,6 @@
 #include "codegen/llvm/calls.h"
 
+#include "codegen/llvm/compiler.h"
 #include "codegen/llvm/inline_math.h"
 
 namespace graft::codegen {
@@ -9,16 +10,8 @@ using llvm::FixedVectorType;
 
 namespace {
 
-/// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen calls it.
-constexpr uint64_t kVmlMode = 0x140102;
-
 /// int (int): this thread's number of MKL threads from now on, 0 for the global one; gives the old.
 constexpr const char* kSetThreads = "MKL_Set_Num_Threads_Local";
-
-const char* symbol_of(ir::Routine routine, ScalarType type) {
-  const ir::RoutineInfo& r = info(routine);
-  return type == ScalarType::Float ? r.float_symbol : r.double_symbol;
-}
 
 unsigned lanes_in(llvm::Value* x) {
   auto* vector = llvm::dyn_cast<FixedVectorType>(x->getType());
@@ -35,13 +28,16 @@ llvm::AllocaInst* Calls::slot(llvm::Type* type) {
 }
 
 llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
-  switch (info(routine).source) {
+  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_))
+    return inline_exp(b_, machine_, x);
+  const RoutineCall call = routine_call(routine, type, machine_.target);
+  switch (call.source) {
     case ir::RoutineSource::Vml:
       return vml(routine, type, x);
     case ir::RoutineSource::Sleef:
-      return sleef(routine, type, x, y);
+      return sleef(call, x, y);
     case ir::RoutineSource::Libm:
-      return libm(symbol_of(routine, type), x, y);
+      return libm(call.symbol, x, y);
     case ir::RoutineSource::Inline:
       break;
   }
@@ -60,21 +56,27 @@ void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count,
   auto* pointer = b_.getPtrTy();
   auto* signature =
       llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, pointer}, false);
-  auto callee = module_.getOrInsertFunction(symbols_.use(symbol_of(routine, type)), signature);
+  auto callee = module_.getOrInsertFunction(
+      name_of(routine_call(routine, type, machine_.target).symbol), signature);
   b_.CreateStore(count, count_);
   b_.CreateCall(callee, {count_, from, to, mode_})->setDoesNotThrow();
 }
 
+std::string Calls::name_of(const std::string& symbol) {
+  symbols_.insert(symbol);
+  return kRoutinePrefix + symbol;
+}
+
 /// From 128 elements on VML considers more threads, which takes it longer than a strip does.
 void Calls::stay_on_thread() {
-  if (!find_symbol(kSetThreads)) return;
+  if (!machine_.target.vml_threads) return;
   llvm::IRBuilder<> at(prologue_->getTerminator());
   threads_ = at.CreateCall(set_threads(), {at.getInt32(1)});
 }
 
 llvm::FunctionCallee Calls::set_threads() {
   auto* word = b_.getInt32Ty();
-  return module_.getOrInsertFunction(symbols_.use(kSetThreads),
+  return module_.getOrInsertFunction(name_of(kSetThreads),
                                      llvm::FunctionType::get(word, {word}, false));
 }
 
@@ -92,8 +94,8 @@ llvm::Value* Calls::vml(ir::Routine routine, ScalarType type, llvm::Value* x) {
 
 llvm::FunctionCallee Calls::pure(const std::string& symbol, llvm::Type* type, int arity) {
   std::vector<llvm::Type*> arguments(static_cast<size_t>(arity), type);
-  auto callee = module_.getOrInsertFunction(symbols_.use(symbol),
-                                            llvm::FunctionType::get(type, arguments, false));
+  auto callee =
+      module_.getOrInsertFunction(name_of(symbol), llvm::FunctionType::get(type, arguments, false));
   auto* function = llvm::cast<llvm::Function>(callee.getCallee());
   function->setDoesNotThrow();
   function->setDoesNotAccessMemory();
@@ -123,20 +125,10 @@ llvm::Value* Calls::part(llvm::Value* vector, unsigned first, unsigned count) {
   return b_.CreateShuffleVector(vector, order);
 }
 
-llvm::Value* Calls::sleef(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
-  std::string name = symbol_of(routine, type);
-  size_t split = name.find('_');
-  std::string stem = name.substr(0, split),
-              bound = split == std::string::npos ? "" : name.substr(split);
-  // Without AVX2 ATen calls the C library, and its libtorch has no SLEEF of that width.
-  if (!machine_.avx2) return libm(stem, x, y);
-  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_))
-    return inline_exp(b_, machine_, x);
-  unsigned native =
-      static_cast<unsigned>(type == ScalarType::Float ? machine_.lanes : machine_.lanes / 2);
-  name = "Sleef_" + stem + (type == ScalarType::Double ? "d" : "") + std::to_string(native) + bound;
+llvm::Value* Calls::sleef(const RoutineCall& call, llvm::Value* x, llvm::Value* y) {
+  auto native = static_cast<unsigned>(call.lanes);
   llvm::Type* t = FixedVectorType::get(x->getType()->getScalarType(), native);
-  auto callee = pure(name, t, y ? 2 : 1);
+  auto callee = pure(call.symbol, t, y ? 2 : 1);
   auto whole = [&](llvm::Value* a, llvm::Value* b) {
     return b ? b_.CreateCall(callee, {a, b}) : b_.CreateCall(callee, {a});
   };

@@ -1,14 +1,19 @@
 // Calls of the routines in ir/routines.def.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "codegen/llvm/arithmetic.h"
-#include "codegen/llvm/symbols.h"
+#include "codegen/routine.h"
 
 namespace graft::codegen {
 
 class Calls {
  public:
-  Calls(Builder& builder, const Machine& machine, llvm::Module& module, RoutineSymbols& symbols)
+  /// `symbols` gets the names of the routines that are called.
+  Calls(Builder& builder, const Machine& machine, llvm::Module& module,
+        std::set<std::string>& symbols)
       : b_(builder), machine_(machine), module_(module), symbols_(symbols) {}
 
   /// Where stack slots go: the end of this block, before its terminator.
@@ -25,9 +30,10 @@ class Calls {
 
  private:
   llvm::Value* vml(ir::Routine routine, ir::ScalarType type, llvm::Value* x);
-  llvm::Value* sleef(ir::Routine routine, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* sleef(const RoutineCall& call, llvm::Value* x, llvm::Value* y);
   llvm::Value* libm(const std::string& symbol, llvm::Value* x, llvm::Value* y);
   llvm::FunctionCallee pure(const std::string& symbol, llvm::Type* type, int arity);
+  std::string name_of(const std::string& symbol);  ///< in the module
   void stay_on_thread();
   llvm::FunctionCallee set_threads();
   llvm::AllocaInst* slot(llvm::Type* type);
@@ -36,7 +42,7 @@ class Calls {
   Builder& b_;
   const Machine& machine_;
   llvm::Module& module_;
-  RoutineSymbols& symbols_;
+  std::set<std::string>& symbols_;
   llvm::BasicBlock* prologue_ = nullptr;
   llvm::AllocaInst *count_ = nullptr, *mode_ = nullptr;
   llvm::Value* threads_ = nullptr;  ///< MKL's number of threads before the kernel changed it

@@ -5,13 +5,13 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
-#include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
+#include <set>
 #include <stdexcept>
 
 #include "codegen/llvm/emitter.h"
@@ -62,33 +62,40 @@ llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& t
 
 }  // namespace
 
-ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine,
-                          llvm::TargetMachine& target, bool keep_text) {
-  ObjectCode code;
-  Binding binding;
-  Layout layout = lay_out(kernel, binding);
-  Plan plan = make_plan(kernel, layout);
+Code compile_object(std::span<const ir::Kernel* const> kernels, const Machine& machine,
+                    llvm::TargetMachine& emitter, std::vector<Listing>* listings) {
+  Code code;
   llvm::LLVMContext context;
-  llvm::Module module(name, context);
+  llvm::Module module("graft", context);
   module.setTargetTriple(machine.triple);
-  module.setDataLayout(target.createDataLayout());
-  Emitter(module, machine, kernel, layout, plan, code.symbols).emit(name);
-  std::string wrong;
-  llvm::raw_string_ostream stream(wrong);
-  if (llvm::verifyModule(module, &stream))
-    throw std::runtime_error("graft: kernel " + kernel.name +
-                             " became malformed LLVM IR: " + wrong);
-  optimise(module, target);
-  if (keep_text) {
-    llvm::raw_string_ostream text(code.ir);
-    module.print(text, nullptr);
-    text.flush();
-    auto assembly =
-        generate(*llvm::CloneModule(module), target, llvm::CodeGenFileType::AssemblyFile);
-    code.assembly.assign(assembly.begin(), assembly.end());
+  module.setDataLayout(emitter.createDataLayout());
+  std::set<std::string> symbols;
+  for (const ir::Kernel* kernel : kernels) {
+    Binding binding;
+    Layout layout = lay_out(*kernel, binding);
+    Plan plan = make_plan(*kernel, layout);
+    code.functions.push_back("graft_kernel_" + std::to_string(code.functions.size()));
+    Emitter(module, machine, *kernel, layout, plan, symbols).emit(code.functions.back());
+    std::string wrong;
+    llvm::raw_string_ostream stream(wrong);
+    if (llvm::verifyFunction(*module.getFunction(code.functions.back()), &stream))
+      throw std::runtime_error("graft: kernel " + kernel->name +
+                               " became malformed LLVM IR: " + wrong);
   }
-  code.object = std::make_unique<llvm::SmallVectorMemoryBuffer>(
-      generate(module, target, llvm::CodeGenFileType::ObjectFile), name, false);
+  code.symbols.assign(symbols.begin(), symbols.end());
+  optimise(module, emitter);
+  if (listings != nullptr) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module.print(stream, nullptr);
+    stream.flush();
+    listings->push_back({"ll", std::move(text)});
+    auto assembly =
+        generate(*llvm::CloneModule(module), emitter, llvm::CodeGenFileType::AssemblyFile);
+    listings->push_back({"s", {assembly.begin(), assembly.end()}});
+  }
+  auto object = generate(module, emitter, llvm::CodeGenFileType::ObjectFile);
+  code.bytes.assign(object.begin(), object.end());
   return code;
 }
 

@@ -1,25 +1,20 @@
-// From a kernel to an object file: LLVM IR, a short list of optimisations, machine code.
+// From kernels to an object file: LLVM IR, a short list of optimisations, machine code.
 #pragma once
 
-#include <llvm/Support/MemoryBuffer.h>
+#include <span>
+#include <vector>
 
-#include <memory>
-#include <string>
-
+#include "codegen/backend.h"
 #include "codegen/llvm/machine.h"
-#include "codegen/llvm/symbols.h"
-#include "ir/kernel.h"
 
 namespace graft::codegen {
 
-struct ObjectCode {
-  std::unique_ptr<llvm::MemoryBuffer> object;
-  RoutineSymbols symbols;    ///< the routines that it calls
-  std::string ir, assembly;  ///< when asked for
-};
+/// What routines are called by in an object file: their names carry a prefix, so that LLVM knows
+/// nothing of them.
+constexpr const char* kRoutinePrefix = "graft.";
 
-/// Compiles the kernel as function `name`. It changes `target`: one thread at a time may use one.
-ObjectCode compile_object(const ir::Kernel& kernel, const std::string& name, const Machine& machine,
-                          llvm::TargetMachine& target, bool keep_text);
+/// Not thread-safe in `emitter`, which is changed by use.
+Code compile_object(std::span<const ir::Kernel* const> kernels, const Machine& machine,
+                    llvm::TargetMachine& emitter, std::vector<Listing>* listings);
 
 }  // namespace graft::codegen

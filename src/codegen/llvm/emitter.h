@@ -12,15 +12,15 @@
 
 #include "codegen/llvm/calls.h"
 #include "codegen/llvm/memory.h"
-#include "codegen/llvm/plan.h"
-#include "codegen/llvm/strips.h"
+#include "codegen/plan.h"
+#include "codegen/strips.h"
 
 namespace graft::codegen {
 
 class Emitter {
  public:
   Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel,
-          const Layout& layout, const Plan& plan, RoutineSymbols& symbols);
+          const Layout& layout, const Plan& plan, std::set<std::string>& symbols);
 
   /// void name(const LaunchArgs*, char* scratch, int64_t begin, int64_t end)
   llvm::Function* emit(const std::string& name);
@@ -170,7 +170,6 @@ class Emitter {
   llvm::Value* better(int p, llvm::Value* x, llvm::Value* best);
   llvm::Value* replaces(int p, Best a, Best b);
   Best best_of(int p, Best a, Best b);
-  bool in_order(int p) const;
   llvm::Value* total(int p);
   llvm::Value* with_nan(int p, llvm::Value* extreme);
   llvm::Value* place_of(int p, bool in_vector);

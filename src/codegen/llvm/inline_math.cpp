@@ -20,7 +20,7 @@ class Exp {
  private:
   llvm::Value* k(double value) { return llvm::ConstantFP::get(t_, value); }
   llvm::Value* mla(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-    if (machine_.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {a, b, c});
+    if (machine_.target.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {a, b, c});
     return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   }
   llvm::Value* clamp(llvm::Value* x, double low, double high) {
@@ -67,7 +67,8 @@ class Exp {
   /// infinite.
   llvm::Value* scale(llvm::Value* u, llvm::Value* q, int mantissa, int bias, llvm::Type* word) {
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t_);
-    if (machine_.avx512 && vector) return scale_by_instruction(u, q, vector->getNumElements());
+    if (machine_.target.avx512() && vector)
+      return scale_by_instruction(u, q, vector->getNumElements());
     llvm::Type* w = shaped(word, t_);
     auto power = [&](llvm::Value* n) {
       return b_.CreateBitCast(
@@ -120,7 +121,7 @@ llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x
 }
 
 bool inline_exp_is_sleef(const Machine& machine) {
-  return machine.fma;
+  return machine.target.fma;
 }
 
 }  // namespace graft::codegen

@@ -4,8 +4,6 @@ namespace graft::codegen {
 
 namespace {
 
-/// Steps of a loop whose sums are added up before the next block starts.
-constexpr int64_t kCascadeSteps = 32;
 /// Elements that tasks of an element range get in multiples.
 constexpr int64_t kBorder = 64;
 // Streamed stores (Placed::streamed) of the narrowest elements begin at lines of 64 bytes.
@@ -101,7 +99,7 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
     body();
     lanes_.clear();
   });
-  if (!machine_.avx512 && unroll > 1) {
+  if (!machine_.target.avx512() && unroll > 1) {
     // Masks cost more here than in AVX-512: the last vector alone has one.
     llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
     counted(l, middle, last, i64(lanes), false, [&](llvm::Value* index) {

@@ -5,6 +5,7 @@
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/SubtargetFeature.h>
 
+#include <mutex>
 #include <stdexcept>
 
 #include "codegen/backend.h"
@@ -18,51 +19,48 @@ void LLVMInitializeX86AsmPrinter();
 
 namespace graft::codegen {
 
-namespace {
-
-Machine detect() {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86AsmPrinter();
-  Machine machine;
-  machine.lanes = vector_lanes();
-  machine.avx512 = machine.lanes == 16;
-  machine.avx2 = machine.lanes >= 8;
-  machine.triple = llvm::sys::getProcessTriple();
-  if (machine.lanes == 4) {
-    machine.cpu = "x86-64-v2";
-    return machine;
-  }
-  machine.cpu = llvm::sys::getHostCPUName().str();
-  llvm::SubtargetFeatures features;
-  auto host = llvm::sys::getHostCPUFeatures();
-  for (const auto& [name, there] : host) {
-    bool wide = name.starts_with("avx512") || name.starts_with("avx10") || name == "evex512";
-    features.AddFeature(name, there && (machine.avx512 || !wide));
-  }
-  machine.fma = host.lookup("fma");
-  machine.features = features.getString();
-  return machine;
+std::string host_triple() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+  return llvm::sys::getProcessTriple();
 }
 
-}  // namespace
-
-const Machine& Machine::host() {
-  static const Machine machine = detect();
-  return machine;
+Machine::Machine(const ir::Target& made_for)
+    : target(made_for), lanes(made_for.lanes), triple(host_triple()) {
+  // A target without a processor's name is any that has its vectors: the host will do.
+  const std::string here = host_target(1).cpu;
+  if (!target.cpu.empty() && target.cpu != here)
+    throw std::runtime_error("graft: LLVM compiles for the processor that it runs on, " + here +
+                             "; the target is " + target.cpu);
+  if (!target.avx2()) {
+    cpu = "x86-64-v2";
+    return;
+  }
+  cpu = llvm::sys::getHostCPUName().str();
+  llvm::SubtargetFeatures all;
+  for (const auto& [name, there] : llvm::sys::getHostCPUFeatures()) {
+    bool wide = name.starts_with("avx512") || name.starts_with("avx10") || name == "evex512";
+    bool fused = name == "fma" || name == "fma4";
+    all.AddFeature(name, there && (target.avx512() || !wide) && (target.fma || !fused));
+  }
+  features = all.getString();
 }
 
 std::unique_ptr<llvm::TargetMachine> Machine::target_machine() const {
   std::string error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!found)
     throw std::runtime_error("graft: LLVM has no code generator for " + triple + ": " + error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_,
-                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
+      found->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_,
+                                 llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
 }
 
 }  // namespace graft::codegen

@@ -1,4 +1,4 @@
-// What code is generated for: the host, with vectors of the width that ATen's own kernels use now.
+// A target in LLVM's terms.
 #pragma once
 
 #include <llvm/Target/TargetMachine.h>
@@ -6,17 +6,24 @@
 #include <memory>
 #include <string>
 
+#include "ir/target.h"
+
 namespace graft::codegen {
 
+/// The target's processor, held to vectors of its width.
 struct Machine {
-  int lanes = 4;  ///< 32-bit lanes of a vector: codegen::vector_lanes()
-  bool avx2 = false, avx512 = false;
-  bool fma = false;
+  /// LLVM names the processor that it runs on; throws std::runtime_error for another one's target.
+  explicit Machine(const ir::Target& target);
+
+  ir::Target target;
+  int lanes;  ///< Target::lanes
   std::string triple, cpu, features;
 
-  static const Machine& host();
   std::unique_ptr<llvm::TargetMachine> target_machine() const;
   int vector_bits() const { return lanes * 32; }
 };
+
+/// Of this process.
+std::string host_triple();
 
 }  // namespace graft::codegen

@@ -5,11 +5,12 @@
 namespace graft::codegen {
 
 bool VectorMemory::masks(llvm::Type* element) const {
-  return machine_.avx512 || (machine_.avx2 && element->getScalarSizeInBits() >= 32);
+  return machine_.target.avx512() ||
+         (machine_.target.avx2() && element->getScalarSizeInBits() >= 32);
 }
 
 bool VectorMemory::gathers(llvm::Type* element) const {
-  return machine_.avx512 && element->getScalarSizeInBits() >= 32;
+  return machine_.target.avx512() && element->getScalarSizeInBits() >= 32;
 }
 
 llvm::Constant* VectorMemory::iota(llvm::Type* integer) const {

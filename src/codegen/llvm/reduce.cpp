@@ -20,7 +20,7 @@ bool wants_largest(ReduceOp op) {
 /// types, which is exact.
 ScalarType Emitter::accumulated(int p) const {
   ScalarType type = finds_place(reduction(p).op) ? value(planned(p).input).type : reduction(p).type;
-  return type == ScalarType::BFloat16 || type == ScalarType::Half ? ScalarType::Float : type;
+  return ir::opmath(type);
 }
 
 /// Of one accumulator. Bool is kept as bytes, which vectors of every machine hold well.
@@ -36,7 +36,6 @@ llvm::Constant* Emitter::identity(int p) {
   ScalarType type = accumulated(p);
   llvm::Type* t = mem(type);
   unsigned bits = t->getScalarSizeInBits();
-  bool is_unsigned = type == ScalarType::Byte || type == ScalarType::Bool;
   switch (op) {
     case ReduceOp::Sum:
     case ReduceOp::Or:
@@ -55,7 +54,7 @@ llvm::Constant* Emitter::identity(int p) {
   }
   if (type == ScalarType::Bool) return b_.getInt8(lowest ? 0 : 1);
   llvm::APInt edge =
-      is_unsigned
+      ir::is_unsigned(type)
           ? (lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits))
           : (lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
   return llvm::ConstantInt::get(b_.getContext(), edge);
@@ -171,21 +170,6 @@ llvm::Value* Emitter::loop_index(int var, bool in_vector) {
   throw std::runtime_error("graft: a reduced axis has no loop");
 }
 
-/// Do places come in increasing order, the loops being nested as the axes are?
-bool Emitter::in_order(int p) const {
-  const ir::Placed& placed = kernel_.placed[static_cast<size_t>(p)];
-  int depth = 0;
-  for (size_t a = 0; a < placed.axis_var.size(); ++a) {
-    if (!reduction(p).axes[a]) continue;
-    for (int l = planned(p).loop; loop(l).var >= 0; l = loop(l).parent) {
-      if (loop(l).var != placed.axis_var[a]) continue;
-      if (loop(l).depth < depth) return false;
-      depth = loop(l).depth;
-    }
-  }
-  return true;
-}
-
 void Emitter::accumulate(int p) {
   const StatementPlan& plan = planned(p);
   ScalarType type = accumulated(p);
@@ -218,7 +202,7 @@ void Emitter::accumulate(int p) {
   }
   llvm::Type* word = shaped(b_.getInt64Ty(), x->getType());
   Best best = {so_far, b_.CreateAlignedLoad(word, places, align)}, now = {x, place_of(p, vectors)};
-  llvm::Value* wins = in_order(p) ? better(p, x, so_far) : replaces(p, best, now);
+  llvm::Value* wins = plan.in_order ? better(p, x, so_far) : replaces(p, best, now);
   if (on) wins = b_.CreateAnd(wins, on);
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.first, best.first), values, align);
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.second, best.second), places, align);

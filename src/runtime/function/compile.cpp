@@ -1,8 +1,5 @@
 #include "runtime/function/compile.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <sstream>
@@ -66,7 +63,8 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
     out.broken = std::move(lowered.broken);
     return;
   }
-  ir::Schedule schedule = passes::run(std::move(lowered.program), pass_settings(settings));
+  const passes::Settings pass = pass_settings(settings);
+  ir::Schedule schedule = passes::run(std::move(lowered.program), pass);
   log(Topic::Fusion, settings.name + ": " + summary(out.operators));
   std::vector<ReadyKernel> kernels;
   for (const ir::Step& step : schedule.steps) {
@@ -79,7 +77,7 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
     auto compile_start = Clock::now();
     outlive_backend();
     bool compiled = false;
-    ready.code = codegen::get_or_compile(*kernel, ready.binding, compiled);
+    ready.code = codegen::get_or_compile(*kernel, ready.binding, pass.target, compiled);
     double took = since(compile_start);
     out.compile_ms += took;
     out.kernels_compiled += compiled;
@@ -105,12 +103,7 @@ ops::LowerSettings lower_settings(const CompileSettings& settings) {
 
 passes::Settings pass_settings(const CompileSettings& settings) {
   passes::Settings made;
-  made.threads = settings.threads;
-  made.lanes = codegen::vector_lanes();
-  if (long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) made.l2_bytes = bytes;
-  // Of many cores that share several caches, sysconf gives the sum: 384 MiB where each has 32.
-  if (long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0)
-    made.last_cache_bytes = std::min<int64_t>(bytes, made.last_cache_bytes);
+  made.target = codegen::host_target(settings.threads);
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
   return made;

@@ -108,14 +108,16 @@ void dump_trace(const std::string& directory, const record::Trace& trace,
     ir::Schedule schedule;
     for (const Part& part : parts(trace, settings, &schedule))
       write_file(folder / (part.name + ".txt"), part.text);
+    const ir::Target target = codegen::host_target(settings.threads);
     int number = 0;
     for (const ir::Step& step : schedule.steps) {
       const auto* kernel = std::get_if<ir::Kernel>(&step);
       if (kernel == nullptr) continue;
       std::string name = "kernel-" + std::to_string(number++) + "-" + plain_name(kernel->name);
-      codegen::Compiled code = codegen::host_backend().compile(*kernel, true);
-      write_file(folder / (name + ".ll"), code.ir);
-      write_file(folder / (name + ".s"), code.assembly);
+      std::vector<codegen::Listing> listings;
+      codegen::host_backend().compile({&kernel, 1}, target, &listings);
+      for (const codegen::Listing& listing : listings)
+        write_file(folder / (name + "." + listing.kind), listing.text);
     }
   } catch (const std::exception& error) {
     warn(std::string("GRAFT_TRACE: ") + error.what());

@@ -67,7 +67,8 @@ std::string Core::Impl::explain() const {
   std::shared_lock no_fork(runtime::compile_mutex());
   try {
     text += "\n" + runtime::describe_trace(*trace, settings);
-    text += std::string("== code generator ==\n") + codegen::host_backend().describe() + "\n";
+    text += std::string("== code generator ==\n") +
+            codegen::host_backend().describe(codegen::host_target(settings.threads)) + "\n";
   } catch (const std::exception& error) {
     text += std::string("\n(") + error.what() + ")\n";
   }

@@ -1,4 +1,4 @@
-#include "codegen/llvm/loop_tree.h"
+#include "codegen/loop_tree.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -78,8 +78,22 @@ class Builder {
         loop(l).stores.push_back(storage);
   }
 
+  bool in_order(const ir::Placed& placed, int innermost) {
+    int depth = 0;
+    for (size_t a = 0; a < placed.axis_var.size(); ++a) {
+      if (!placed.statement.reduction->axes[a]) continue;
+      for (int l = innermost; loop(l).var >= 0; l = loop(l).parent) {
+        if (loop(l).var != placed.axis_var[a]) continue;
+        if (loop(l).depth < depth) return false;
+        depth = loop(l).depth;
+      }
+    }
+    return true;
+  }
+
   void reduction(int p, const ir::Placed& placed, StatementPlan& plan) {
     plan.scan = placed.statement.reduction->scan;
+    plan.in_order = in_order(placed, plan.loop);
     int vector = plan_.vector_loop(plan.loop), kept = -1;
     for (int l = plan.loop; loop(l).var >= 0; l = loop(l).parent) {
       if (reduces_over(placed, loop(l).var)) plan.reduce_loop = l;

@@ -66,6 +66,9 @@ enum class Accumulate : uint8_t {
   Array,    ///< the vector loop is inside a reduced one, not reduced itself: accumulators in memory
 };
 
+/// Steps of a loop whose sums a cascade adds up before the next block of steps starts.
+constexpr int64_t kCascadeSteps = 32;
+
 struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
   int value = -1, guard = -1;
@@ -78,6 +81,7 @@ struct StatementPlan {
   int finish_loop = 0;   ///< where the result is computed and stored
   int array_loop = -1;   ///< Array: a loop over the array, outside the reduced ones
   bool scan = false;
+  bool in_order = true;  ///< places come in increasing order: the loops are nested as the axes are
   bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
 };
 

@@ -1,10 +1,10 @@
-#include "codegen/llvm/plan.h"
+#include "codegen/plan.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <unordered_map>
 
-#include "codegen/llvm/loop_tree.h"
+#include "codegen/loop_tree.h"
 
 namespace graft::codegen {
 

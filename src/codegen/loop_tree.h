@@ -2,7 +2,7 @@
 // reductions accumulate and end.
 #pragma once
 
-#include "codegen/llvm/plan.h"
+#include "codegen/plan.h"
 
 namespace graft::codegen {
 

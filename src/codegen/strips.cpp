@@ -1,4 +1,4 @@
-#include "codegen/llvm/strips.h"
+#include "codegen/strips.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 // kept in a buffer where that is cheaper.
 #pragma once
 
-#include "codegen/llvm/plan.h"
+#include "codegen/plan.h"
 
 namespace graft::codegen {
 
