@@ -17,8 +17,7 @@ wheel_python=3.11 # names a wheel to take; the Python on this machine may be ano
 
 packages=(
   g++ cmake ninja-build make git ca-certificates python3 python3-pip
-  llvm-19-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev libboost-math-dev
-  libgtest-dev librapidcheck-dev
+  llvm-19-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libgtest-dev
 )
 useful_packages=(ccache mold clang-format-19 libbenchmark-dev) # the build does without them
 
@@ -89,10 +88,16 @@ setup_packages() {
     return 0
   fi
   log=$(mktemp)
-  as_root+=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
-  if ! { "${as_root[@]}" update &&
-    "${as_root[@]}" install -y --no-install-recommends "${required[@]}" "${useful[@]}"; } \
-    >"$log" 2>&1 </dev/null; then
+  as_root+=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+  local -a install=(install --no-install-recommends "${required[@]}" "${useful[@]}")
+  echo "setup: installing ${required[*]} ${useful[*]}"
+  # Each archive that is fetched is named with its size; the rest of what apt-get says is for errors.
+  if ! { "${as_root[@]}" update >"$log" &&
+    { "${as_root[@]}" --assume-no "${install[@]}" || true; } |
+    sed -n 's/^Need to get \(.*\) of archives.*/setup: to download: \1/p' &&
+    "${as_root[@]}" -y "${install[@]}" | tee -a "$log" |
+    sed -un 's/^Get:[0-9]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .*\(\[.*\]\)$/setup:   \1 \2/p'; } \
+    2>>"$log" </dev/null; then
     tail -n 20 "$log" >&2
     rm -f "$log"
     fail "apt-get could not install ${required[*]} ${useful[*]}"
@@ -115,9 +120,10 @@ PY
 }
 
 # fetch FOLDER PATTERN REQUIREMENT...: downloads the wheels, keeps what matches, and puts it at
-# FOLDER in one step, so that FOLDER is either complete or not there.
+# FOLDER in one step, so that FOLDER is either complete or not there. What was downloaded when it
+# was stopped lies in FOLDER.part, where the next call goes on.
 fetch() {
-  local folder=$1 pattern=$2 machine platform
+  local folder=$1 pattern=$2 part=$1.part
   shift 2
   [[ -d $folder ]] && return 0
   python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip; please install python3-pip"
@@ -126,28 +132,17 @@ fetch() {
   exec 9>"$deps/.lock"
   flock 9
   if [[ ! -d $folder ]]; then
-    machine=$(uname -m)
-    local -a platforms=()
-    for platform in manylinux_2_28 manylinux_2_27 manylinux_2_25 manylinux_2_17 manylinux2014; do
-      platforms+=(--platform "${platform}_$machine")
-    done
-    part=$folder.part
+    python3 "$(dirname "${BASH_SOURCE[0]}")/fetch_wheels.py" "$part/wheels" "$wheel_python" "$(uname -m)" "$@" ||
+      fail "could not download $*; the next 'make setup' goes on from here"
+    echo "setup: unpacking $*"
+    rm -rf "$part/unpacked"
+    unpack "$part/unpacked" "$pattern" "$part"/wheels/*.whl
+    mv "$part/unpacked" "$folder"
     rm -rf "$part"
-    mkdir -p "$part/wheels"
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-      --python-version "$wheel_python" "${platforms[@]}" --dest "$part/wheels" "$@" >&2 ||
-      fail "pip could not download $*"
-    unpack "$part" "$pattern" "$part"/wheels/*.whl
-    rm -rf "$part/wheels"
-    mv "$part" "$folder"
-    part=
     echo "setup: fetched $* into $folder"
   fi
   exec 9>&-
 }
-
-part=
-trap '[[ -z $part ]] || rm -rf "$part"' EXIT
 
 # The wheels' layout is kept: libtorch_cpu.so looks for CUDA's libraries in ../../nvidia/cu13/lib.
 setup_torch() {
