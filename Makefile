@@ -9,7 +9,9 @@ CLANG_FORMAT := $(firstword $(shell command -v clang-format-19 clang-format) cla
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cpp' | sort -u)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test format format-check check-includes fuzz asan tsan bench clean
+# Set-up comes before what it sets up; the jobs of a build are CMake's to run.
+.NOTPARALLEL:
+.PHONY: help setup build demo test format format-check check-includes fuzz asan tsan bench build-time clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,11 +19,14 @@ help: ## List these commands
 setup: ## Install what the build needs: Debian packages, libtorch, MiniLM's weights
 	@tools/setup.sh
 
-build: ## Build everything into build/
-	@[ -f build/build.ninja ] || cmake --preset release
+build/build.ninja:
+	@cmake --preset release
+
+build: | build/build.ninja ## Build everything into build/
 	@cmake --build build -j $(JOBS)
 
-demo: setup build ## Set up, build, and show Graft on a real model
+demo: setup | build/build.ninja ## Set up, build what it needs, and show Graft on a real model
+	@cmake --build build -j $(JOBS) --target graft_cli
 	@build/graft demo --json build/demo.json --html build/demo.html
 
 test: setup build ## Set up, build, and run the tests
@@ -48,6 +53,9 @@ format-check: ## Say which sources are not formatted
 
 check-includes: ## Check that includes point down the flow, and files are short
 	@tools/check_includes.py
+
+build-time: ## Say what the last build's jobs took: the demo's, each target's, everything's
+	@tools/build_time.py build
 
 clean: ## Remove the build folders
 	rm -rf build build-dev build-asan build-tsan
