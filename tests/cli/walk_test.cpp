@@ -1,0 +1,31 @@
+// docs/walk.md shows what graft explain prints: the page may not fall behind the command.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "cli/support.h"
+
+namespace graft::test {
+namespace {
+
+TEST(Cli, TheWalkIsWhatExplainPrints) {
+  const Ran ran = graft("explain rope_f32 --small");
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  std::ifstream walk(std::string(GRAFT_SOURCE_DIR) + "/docs/walk.md");
+  int shown = 0;
+  bool inside = false;
+  for (std::string line; std::getline(walk, line);) {
+    if (line.starts_with("```")) {
+      inside = line == "```text";
+    } else if (inside && !line.empty()) {
+      ++shown;
+      EXPECT_NE(ran.out.find(line), std::string::npos) << "docs/walk.md: " << line;
+    }
+  }
+  EXPECT_GT(shown, 20) << "docs/walk.md has lost its text";
+}
+
+}  // namespace
+}  // namespace graft::test
