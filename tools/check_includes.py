@@ -12,7 +12,8 @@ from pathlib import Path
 # What each folder may include of the checkout, beside itself. A file belongs to the longest folder
 # that it lies in. ALL stands for every folder of the table but src/codegen/llvm.
 ALL = None
-COMPILER = ["src/record", "src/ops", "src/ir", "src/passes", "src/codegen", "include/graft"]
+COMPILER = ["src/record", "src/ops", "src/ir", "src/passes", "src/codegen", "src/codegen/source"]
+COMPILER += ["include/graft"]
 RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "plan", "proof")]
 SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
@@ -26,6 +27,7 @@ MAY_INCLUDE = {
     "src/passes": ["src/ir", "include/graft"],
     "src/codegen": ["src/ir", "include/graft"],
     "src/codegen/llvm": ["src/codegen", "src/ir", "include/graft"],
+    "src/codegen/source": ["src/codegen", "src/ir", "include/graft"],
     "src/runtime/memory": ["include/graft"],
     "src/runtime/process": ["src/runtime/memory", "include/graft"],
     "src/runtime/key": ["src/record", "include/graft"],

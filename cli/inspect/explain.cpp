@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -15,9 +16,20 @@ namespace {
 
 struct Choice {
   std::string workload;
+  bool source = false;
   Options options;
   bool small = false;
 };
+
+/// Cuts a part, heading and all, out of an explanation. Parts begin at lines like "== source ==".
+std::string take_part(std::string& text, const std::string& name) {
+  const size_t begin = text.find("\n== " + name + " ==\n");
+  if (begin == std::string::npos) return "";
+  const size_t end = std::min(text.find("\n== ", begin + 1), text.size());
+  std::string part = text.substr(begin + 1, end - begin - 1);
+  text.erase(begin, end - begin);
+  return part.substr(part.find('\n') + 1);
+}
 
 void explain(const Choice& choice) {
   const workloads::Workload& workload = workload_or_throw(choice.workload);
@@ -27,7 +39,12 @@ void explain(const Choice& choice) {
   options.name = workload.name;
   const workloads::CompiledCall compiled = instance.compile(options);
   settle(compiled);
-  std::cout << compiled.explain() << '\n' << compiled.report();
+  std::string text = compiled.explain();
+  const std::string source = take_part(text, "source");
+  if (choice.source)
+    std::cout << (source.empty() ? text : source);
+  else
+    std::cout << text << '\n' << compiled.report();
 }
 
 }  // namespace
@@ -36,6 +53,7 @@ void add_explain(CLI::App& app) {
   CLI::App* command = app.add_subcommand("explain", "Compile a workload and show each step of it");
   const auto choice = std::make_shared<Choice>();
   command->add_option("workload", choice->workload, "One of 'graft list'")->required();
+  command->add_flag("--source", choice->source, "Print its kernels as C++ instead");
   add_compile_flags(*command, choice->options);
   command->add_flag("--small", choice->small, "Tiny inputs: short texts to read");
   command->callback([choice] { explain(*choice); });

@@ -161,6 +161,15 @@ TEST(Cli, ExplainShowsTheReport) {
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("rope_f32: "), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("argument 0 -> f32[2,3,37,44]"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("graft_kernel_0"), std::string::npos) << "the source has its own flag";
+}
+
+TEST(Cli, ExplainPrintsTheKernelsAsSource) {
+  const Ran ran = graft("explain --source rope_f32 --small");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("// Printed by Graft"), 0u) << ran.out;
+  EXPECT_NE(ran.out.find("extern \"C\" void graft_kernel_0("), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("\n== "), std::string::npos) << ran.out;
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 #include "codegen/kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <sstream>
 
+#include "codegen/system_compiler.h"
 #include "support/interpreter.h"
 #include "support/scalars.h"
 
@@ -80,7 +83,7 @@ std::string compare(const at::Tensor& a, const at::Tensor& b, double tolerance) 
     }
     std::ostringstream out;
     out.precision(17);
-    out << "element " << i << " is " << p << ", interpreted " << q;
+    out << "element " << i << " is " << p << ", expected " << q;
     return out.str();
   }
   return {};
@@ -88,11 +91,10 @@ std::string compare(const at::Tensor& a, const at::Tensor& b, double tolerance) 
 
 }  // namespace
 
-void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors,
-                  const ir::Target& target, int parts) {
-  codegen::Binding binding = codegen::bind(kernel);
-  bool fresh;
-  codegen::Compiled compiled = codegen::get_or_compile(kernel, binding, target, fresh);
+namespace {
+
+void run(codegen::KernelFn function, const codegen::Binding& binding,
+         const std::vector<at::Tensor>& tensors, int parts) {
   std::vector<char*> pointers;
   for (const auto& p : binding.pointers)
     pointers.push_back(static_cast<char*>(tensors[static_cast<size_t>(p.storage)].data_ptr()) +
@@ -101,8 +103,117 @@ void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tenso
   for (int64_t k = 0; k < parts; ++k) {
     Buffer scratch(binding.scratch_bytes);
     int64_t begin = binding.range_extent * k / parts, end = binding.range_extent * (k + 1) / parts;
-    compiled.fn(&args, scratch.data(), begin, end);
+    function(&args, scratch.data(), begin, end);
   }
+}
+
+constexpr int kParts = 3;
+
+std::vector<ir::TreeNode> clone(const std::vector<ir::TreeNode>& body) {
+  std::vector<ir::TreeNode> copy;
+  for (const ir::TreeNode& node : body)
+    copy.push_back(
+        {node.loop ? std::make_unique<ir::Loop>(ir::Loop{node.loop->var, clone(node.loop->body)})
+                   : nullptr,
+         node.placed});
+  return copy;
+}
+
+/// A kernel that LLVM's code has run.
+struct Kept {
+  ir::Kernel kernel;
+  codegen::Binding binding;
+  std::vector<at::Tensor> before, after;
+};
+std::map<std::string, Kept>* kept = nullptr;  ///< by structure
+
+void keep(const ir::Kernel& kernel, const ir::Target& target, const std::vector<at::Tensor>& before,
+          const std::vector<at::Tensor>& after) {
+  if (kept == nullptr || target.code_key() != codegen::host_target(1).code_key()) return;
+  Kept one;
+  one.binding = codegen::bind(kernel);
+  const std::string structure = one.binding.structure;
+  if (kept->contains(structure)) return;
+  // One of five, and whatever has a node of a dtype that none had so far.
+  static auto* seen = new std::set<std::pair<ir::Op, c10::ScalarType>>;
+  bool wanted = std::hash<std::string>()(structure) % 5 == 0;
+  for (const ir::Placed& placed : kernel.placed)
+    for (const ir::Node& node : placed.statement.expr.nodes)
+      wanted = seen->emplace(node.op, node.type).second || wanted;
+  if (!wanted) return;
+  one.kernel = {kernel.vars,    kernel.range,         clone(kernel.body), kernel.placed,
+                kernel.scratch, kernel.scratch_bytes, kernel.name,        kernel.grain};
+  for (const at::Tensor& t : before) one.before.push_back(clone_memory(t));
+  for (const at::Tensor& t : after) one.after.push_back(clone_memory(t));
+  kept->emplace(structure, std::move(one));
+}
+
+std::string difference_of(const at::Tensor& a, const at::Tensor& b, double tolerance) {
+  return with_type(a.scalar_type(),
+                   [&](auto zero) { return compare<decltype(zero)>(a, b, tolerance); });
+}
+
+bool is_scratch(const ir::Kernel& kernel, size_t storage) {
+  return std::any_of(kernel.scratch.begin(), kernel.scratch.end(), [&](const ir::Scratch& s) {
+    return static_cast<size_t>(s.storage) == storage;
+  });
+}
+
+/// The nodes that no kept kernel has, one a line.
+std::string unseen_nodes() {
+  constexpr const char* kNames[] = {
+#define NODE(name, arity, text) #name,
+#include "ir/nodes.def"
+  };
+  std::vector<bool> seen(std::size(kNames), false);
+  for (const auto& [structure, one] : *kept)
+    for (const ir::Placed& placed : one.kernel.placed)
+      for (const ir::Node& node : placed.statement.expr.nodes)
+        seen[static_cast<size_t>(node.op)] = true;
+  std::string text;
+  for (size_t op = 0; op < seen.size(); ++op)
+    if (!seen[op]) text += std::string("no kernel has the node ") + kNames[op] + "\n";
+  return text;
+}
+
+}  // namespace
+
+void keep_kernels() {
+  kept = new std::map<std::string, Kept>;
+}
+
+std::string source_differences(size_t& count) {
+  constexpr size_t kBatch = 150;  // kernels a file: each start of a compiler is slow
+  std::string wrong = unseen_nodes();
+  count = kept->size();
+  SystemCompiler backend;
+  for (auto at = kept->begin(); at != kept->end();) {
+    std::vector<const ir::Kernel*> kernels;
+    auto first = at;
+    for (; at != kept->end() && kernels.size() < kBatch; ++at)
+      kernels.push_back(&at->second.kernel);
+    codegen::Loaded loaded =
+        backend.load(backend.compile(kernels, codegen::host_target(1), nullptr));
+    for (size_t k = 0; k < kernels.size(); ++k, ++first) {
+      Kept& one = first->second;
+      run(loaded.functions[k], one.binding, one.before, kParts);
+      for (size_t t = 0; t < one.before.size(); ++t) {
+        if (is_scratch(one.kernel, t)) continue;
+        std::string difference = difference_of(one.before[t], one.after[t], 0);
+        if (!difference.empty())
+          wrong += "storage " + std::to_string(t) + ": " + difference + " by LLVM\n" +
+                   ir::print(one.kernel, {});
+      }
+    }
+  }
+  return wrong;
+}
+
+void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tensors,
+                  const ir::Target& target, int parts) {
+  codegen::Binding binding = codegen::bind(kernel);
+  bool fresh;
+  run(codegen::get_or_compile(kernel, binding, target, fresh).fn, binding, tensors, parts);
 }
 
 std::string difference(const KernelMaker& made, double tolerance, const ir::Target& target) {
@@ -121,7 +232,8 @@ std::string difference(const KernelMaker& made, double tolerance, const ir::Targ
   auto& kernel = const_cast<ir::Kernel&>(made.kernel);
   std::string wrong = ir::verify(kernel, schedule.storages);
   if (!wrong.empty()) return "malformed kernel: " + wrong;
-  run_compiled(kernel, compiled, target);
+  run_compiled(kernel, compiled, target, kParts);
+  keep(kernel, target, made.tensors, compiled);
   schedule.steps.emplace_back(std::move(kernel));
   try {
     interpret(schedule, interpreted);
@@ -133,9 +245,7 @@ std::string difference(const KernelMaker& made, double tolerance, const ir::Targ
   for (size_t k = 0; k < compiled.size(); ++k) {
     bool scratch = schedule.storages[k].role == ir::Role::Temporary;
     if (scratch) continue;
-    wrong = with_type(compiled[k].scalar_type(), [&](auto zero) {
-      return compare<decltype(zero)>(compiled[k], interpreted[k], tolerance);
-    });
+    wrong = difference_of(compiled[k], interpreted[k], tolerance);
     if (!wrong.empty())
       return "storage " + std::to_string(k) + ": " + wrong + "\n" +
              ir::print(kernel, schedule.storages);

@@ -2,7 +2,11 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <iterator>
+#include <utility>
 #include <vector>
+
+#include "codegen/exp_coefficients.h"
 
 namespace graft::codegen {
 
@@ -29,36 +33,31 @@ class Exp {
     return b_.CreateSelect(b_.CreateFCmpOLT(x, k(low)), k(low), x);
   }
 
+  /// x = q * ln 2 + s; gives q and s.
+  template <class Coefficients>
+  std::pair<llvm::Value*, llvm::Value*> reduced(llvm::Value* x, const Coefficients& c) {
+    llvm::Value* d = clamp(x, -c.limit, c.limit);
+    llvm::Value* q =
+        b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, b_.CreateFMul(d, k(c.inverse_ln2)));
+    return {q, mla(q, k(-c.ln2_low), mla(q, k(-c.ln2_high), d))};
+  }
+
   llvm::Value* single(llvm::Value* x) {
-    llvm::Value* d = clamp(x, -104.5, 104.5);
-    llvm::Value* q = b_.CreateUnaryIntrinsic(
-        llvm::Intrinsic::roundeven,
-        b_.CreateFMul(d, k(1.442695040888963407359924681001892137426645954152985934135449406931f)));
-    llvm::Value* s = mla(q, k(-0.693145751953125f), d);
-    s = mla(q, k(-1.428606765330187045e-06f), s);
-    llvm::Value* u = k(0.000198527617612853646278381f);
-    for (float c : {0.00139304355252534151077271f, 0.00833336077630519866943359f,
-                    0.0416664853692054748535156f, 0.166666671633720397949219f, 0.5f})
-      u = mla(u, s, k(c));
+    auto [q, s] = reduced(x, kExpSingle);
+    llvm::Value* u = k(kExpSingle.terms[0]);
+    for (size_t t = 1; t < std::size(kExpSingle.terms); ++t) u = mla(u, s, k(kExpSingle.terms[t]));
     u = b_.CreateFAdd(k(1.0), mla(b_.CreateFMul(s, s), u, s));
     return scale(u, q, 23, 127, b_.getInt32Ty());
   }
 
   llvm::Value* twice(llvm::Value* x) {
-    llvm::Value* d = clamp(x, -1000.5, 1000.5);
-    llvm::Value* q = b_.CreateUnaryIntrinsic(
-        llvm::Intrinsic::roundeven,
-        b_.CreateFMul(d, k(1.442695040888963407359924681001892137426645954152985934135449406931)));
-    llvm::Value* s = mla(q, k(-.69314718055966295651160180568695068359375), d);
-    s = mla(q, k(-.28235290563031577122588448175013436025525412068e-12), s);
+    auto [q, s] = reduced(x, kExpTwice);
     llvm::Value *s2 = b_.CreateFMul(s, s), *s4 = b_.CreateFMul(s2, s2), *s8 = b_.CreateFMul(s4, s4);
-    auto pair = [&](double high, double low) { return mla(s, k(high), k(low)); };
-    llvm::Value* low = mla(s2, pair(+0.1388888888914497797e-2, +0.8333333333314938210e-2),
-                           pair(+0.4166666666666602598e-1, +0.1666666666666669072e+0));
-    llvm::Value* middle = mla(s2, pair(+0.2755762628169491192e-6, +0.2755723402025388239e-5),
-                              pair(+0.2480158687479686264e-4, +0.1984126989855865850e-3));
-    llvm::Value* u =
-        mla(s8, pair(+0.2081276378237164457e-8, +0.2511210703042288022e-7), mla(s4, middle, low));
+    llvm::Value* of = s;
+    auto pair = [&](size_t t) { return mla(of, k(kExpTwice.terms[t]), k(kExpTwice.terms[t + 1])); };
+    llvm::Value* low = mla(s2, pair(6), pair(8));
+    llvm::Value* middle = mla(s2, pair(2), pair(4));
+    llvm::Value* u = mla(s8, pair(0), mla(s4, middle, low));
     for (double c : {0.5, 1.0, 1.0}) u = mla(u, s, k(c));
     return scale(u, q, 52, 1023, b_.getInt64Ty());
   }

@@ -44,7 +44,8 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings)
 ops::LowerSettings lower_settings(const CompileSettings& settings);
 passes::Settings pass_settings(const CompileSettings& settings);
 
-/// The trace, the program after each pass, the kernels, as text.
+/// The trace, the program after each pass, the kernels, as text; the last part, under
+/// "== source ==", is the kernels as C++.
 std::string describe_trace(const record::Trace& trace, const CompileSettings& settings);
 
 /// GRAFT_TRACE: writes the text of describe_trace, one file per part, and each kernel's LLVM IR and

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "codegen/backend.h"
+#include "codegen/source/source.h"
 #include "ops/lower.h"
 #include "runtime/function/compile.h"
 #include "runtime/process/log.h"
@@ -91,6 +92,14 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!out.flush()) warn("GRAFT_TRACE: cannot write " + path.string());
 }
 
+/// All kernels as one C++ file; empty when there are none.
+std::string source_of(const ir::Schedule& schedule, const ir::Target& target) {
+  std::vector<const ir::Kernel*> kernels;
+  for (const ir::Step& step : schedule.steps)
+    if (const auto* kernel = std::get_if<ir::Kernel>(&step)) kernels.push_back(kernel);
+  return kernels.empty() ? "" : codegen::compile_source(kernels, target).bytes;
+}
+
 }  // namespace
 
 std::string describe_trace(const record::Trace& trace, const CompileSettings& settings) {
@@ -98,6 +107,8 @@ std::string describe_trace(const record::Trace& trace, const CompileSettings& se
   ir::Schedule schedule;
   for (const Part& part : parts(trace, settings, &schedule))
     out << "== " << part.name << " ==\n" << part.text << '\n';
+  std::string source = source_of(schedule, codegen::host_target(settings.threads));
+  if (!source.empty()) out << "== source ==\n" << source << '\n';
   return out.str();
 }
 
@@ -109,6 +120,7 @@ void dump_trace(const std::string& directory, const record::Trace& trace,
     for (const Part& part : parts(trace, settings, &schedule))
       write_file(folder / (part.name + ".txt"), part.text);
     const ir::Target target = codegen::host_target(settings.threads);
+    write_file(folder / "kernels.cpp", source_of(schedule, target));
     int number = 0;
     for (const ir::Step& step : schedule.steps) {
       const auto* kernel = std::get_if<ir::Kernel>(&step);

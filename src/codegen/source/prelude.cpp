@@ -1,0 +1,285 @@
+#include "codegen/source/prelude.h"
+
+#include <cstdio>
+#include <string_view>
+
+#include "codegen/exp_coefficients.h"
+#include "codegen/routine.h"
+#include "codegen/source/source.h"
+
+namespace graft::codegen {
+
+namespace {
+
+constexpr std::string_view kTypes = R"(#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <type_traits>
+
+struct LaunchArgs {
+  char* const* pointers;
+  const int64_t* integers;
+  const uint64_t* scalars;
+};
+
+namespace {
+
+// --- Types that only hold values -------------------------------------------------------------------
+
+struct bf16 {
+  uint16_t bits;
+};
+struct f16 {
+  uint16_t bits;
+};
+
+float widen(bf16 x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
+float widen(f16 x) {
+  const uint32_t word = static_cast<uint32_t>(x.bits) << 16, twice = word + word;
+  const float normal = std::bit_cast<float>((twice >> 4) + (0xE0u << 23)) * 0x1p-112f;
+  const float denormal = std::bit_cast<float>((twice >> 17) | (126u << 23)) - 0.5f;
+  const uint32_t bits = std::bit_cast<uint32_t>(twice < (1u << 27) ? denormal : normal);
+  return std::bit_cast<float>((word & 0x80000000u) | bits);
+}
+void narrow(float x, bf16& to) {
+  const auto word = std::bit_cast<uint32_t>(x);
+  to.bits = static_cast<uint16_t>(
+      x != x ? 0x7fc0 : (word + 0x7fff + ((word >> 16) & 1)) >> 16);
+}
+void narrow(float x, f16& to) {
+  const auto word = std::bit_cast<uint32_t>(x), twice = word + word;
+  const uint32_t bias = std::max(twice & 0xFF000000u, 0x71000000u);
+  const float base = std::fabs(x) * 0x1p112f * 0x1p-110f;
+  const auto bits =
+      std::bit_cast<uint32_t>(std::bit_cast<float>((bias >> 1) + 0x07800000u) + base);
+  const uint32_t number = ((bits >> 13) & 0x7C00u) + (bits & 0x0FFFu);
+  to.bits = static_cast<uint16_t>((word & 0x80000000u) >> 16 | (twice > 0xFF000000u ? 0x7E00u : number));
+}
+
+template <class T>
+constexpr bool holds_only = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+
+/// As x86 converts to integers: what does not fit, NaN too, becomes the minimum; narrow ones are
+/// the low bits of a wider one.
+template <class To>
+To to_integer(double x) {
+  using Wide = std::conditional_t<(sizeof(To) > 4 || std::is_same_v<To, uint8_t>), int64_t, int32_t>;
+  const double limit = sizeof(Wide) == 8 ? 0x1p63 : 0x1p31;
+  const bool fits = x < limit && (sizeof(Wide) == 8 ? x >= -limit : x > -limit - 1);
+  return static_cast<To>(fits ? static_cast<Wide>(x) : std::numeric_limits<Wide>::min());
+}
+
+/// As c10 converts: narrow floating types by way of float, anything but zero to true.
+template <class To, class From>
+To cast(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (holds_only<From>) {
+    return cast<To>(widen(x));
+  } else if constexpr (holds_only<To>) {
+    To to;
+    narrow(static_cast<float>(x), to);
+    return to;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != 0;
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return to_integer<To>(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+// --- Operators that C++ has otherwise ---------------------------------------------------------------
+
+template <class T>
+T largest(T a, T b) {  // NaN in either is NaN
+  const T chosen = a > b ? a : b;
+  return a != a ? a : chosen;
+}
+template <class T>
+T smallest(T a, T b) {
+  const T chosen = a < b ? a : b;
+  return a != a ? a : chosen;
+}
+template <class T>
+T absolute(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
+  return static_cast<T>(x < 0 ? -x : x);
+}
+template <class T>
+T quotient(T x, T y) {  // by zero is 0; the minimum by -1 wraps
+  if (y == 0) return 0;
+  return std::is_signed_v<T> && y == static_cast<T>(-1) ? static_cast<T>(-x) : static_cast<T>(x / y);
+}
+template <class T>
+T remainder_of(T x, T y) {
+  if (y == 0 || (std::is_signed_v<T> && y == static_cast<T>(-1))) return 0;
+  return static_cast<T>(x % y);
+}
+template <class T>
+bool is_shift(T count) {
+  return static_cast<std::make_unsigned_t<T>>(count) < sizeof(T) * 8;
+}
+template <class T>
+T shift_left(T x, T count) {
+  return is_shift(count) ? static_cast<T>(x << count) : T{0};
+}
+template <class T>
+T shift_right(T x, T count) {
+  if (is_shift(count)) return static_cast<T>(x >> count);
+  return std::is_signed_v<T> && x < 0 ? static_cast<T>(-1) : T{0};
+}
+
+// --- Reductions ---------------------------------------------------------------------------------------
+
+/// A long sum: of a block of steps, of the blocks before, and what adding those lost.
+template <class T>
+struct Cascade {
+  T value = 0, blocks = 0, lost = 0;
+  void flush() {
+    const T sum = blocks + value, of_value = sum - blocks;
+    lost = lost + ((blocks - (sum - of_value)) + (value - of_value));
+    blocks = sum;
+    value = 0;
+  }
+  T total() const { return blocks + (value + (lost != lost ? T{0} : lost)); }
+};
+
+/// An extreme and where it is.
+template <class T>
+struct Place {
+  T value;
+  int64_t place;
+};
+template <bool greatest, class T>
+bool better(T x, T best) {  // NaN beats everything but NaN
+  if (x != x) return best == best;
+  return greatest ? x > best : x < best;
+}
+template <bool greatest, class T>
+bool replaces(Place<T> now, Place<T> best) {
+  if (better<greatest>(now.value, best.value)) return true;
+  return !better<greatest>(best.value, now.value) && now.place < best.place;
+}
+
+/// Halves again and again: partial results of lanes, in a fixed order.
+template <int count, class T, class Join>
+T fold(T* parts, Join join) {
+  for (int half = count / 2; half >= 1; half /= 2)
+    for (int k = 0; k < half; ++k) parts[k] = join(parts[k], parts[k + half]);
+  return parts[0];
+}
+
+// --- Routines ------------------------------------------------------------------------------------------
+
+template <class T>
+using Vml = void(const int32_t*, const T*, T*, const int64_t*);
+template <class T>
+void vml(Vml<T>* routine, int64_t count, const T* from, T* to) {
+  const auto n = static_cast<int32_t>(count);
+  const int64_t mode = kVmlMode;
+  routine(&n, from, to, &mode);
+}
+template <class T>
+T vml(Vml<T>* routine, T x) {
+  T y;
+  vml(routine, 1, &x, &y);
+  return y;
+}
+
+template <class V, class T>
+V in_all_lanes(T x) {
+  V v;
+  for (int k = 0; k < static_cast<int>(sizeof(V) / sizeof(T)); ++k) v[k] = x;
+  return v;
+}
+/// A routine of vectors, of one value in all lanes.
+template <class V, class T>
+T first_lane(V (*routine)(V), T x) {
+  return routine(in_all_lanes<V>(x))[0];
+}
+template <class V, class T>
+T first_lane(V (*routine)(V, V), T x, T y) {
+  return routine(in_all_lanes<V>(x), in_all_lanes<V>(y))[0];
+}
+
+)";
+
+constexpr std::string_view kExp = R"(template <class T>
+T multiply_add(T a, T b, T c) {
+  if constexpr (kFma) return std::fma(a, b, c);
+  return a * b + c;
+}
+template <class T, class Word>
+T times_power(T u, T q, int mantissa, int bias) {
+  if (q != q) return q;
+  const auto n = static_cast<Word>(q), half = static_cast<Word>(n >> 1);
+  const auto power = [&](Word k) { return std::bit_cast<T>(static_cast<Word>((k + bias) << mantissa)); };
+  return u * power(half) * power(n - half);
+}
+float inline_exp(float x) {
+  const float d = std::clamp(x, -kSingle.limit, kSingle.limit), q = std::nearbyint(d * kSingle.inverse_ln2);
+  float s = multiply_add(q, -kSingle.ln2_high, d);
+  s = multiply_add(q, -kSingle.ln2_low, s);
+  float u = kSingle.terms[0];
+  for (int k = 1; k < 6; ++k) u = multiply_add(u, s, kSingle.terms[k]);
+  u = 1.0f + multiply_add(s * s, u, s);
+  return times_power<float, int32_t>(u, q, 23, 127);
+}
+double inline_exp(double x) {
+  const double d = std::clamp(x, -kTwice.limit, kTwice.limit), q = std::nearbyint(d * kTwice.inverse_ln2);
+  double s = multiply_add(q, -kTwice.ln2_high, d);
+  s = multiply_add(q, -kTwice.ln2_low, s);
+  const double s2 = s * s, s4 = s2 * s2, s8 = s4 * s4;
+  const auto pair = [&](int k) { return multiply_add(s, kTwice.terms[k], kTwice.terms[k + 1]); };
+  double u = multiply_add(s8, pair(0), multiply_add(s4, multiply_add(s2, pair(2), pair(4)),
+                                                    multiply_add(s2, pair(6), pair(8))));
+  for (const double one : {0.5, 1.0, 1.0}) u = multiply_add(u, s, one);
+  return times_power<double, int64_t>(u, q, 52, 1023);
+}
+
+)";
+
+std::string hex(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%a", value);
+  return text;
+}
+
+template <class T, size_t n>
+std::string coefficients(const char* type, const char* name, const ExpCoefficients<T, n>& c) {
+  std::string text = "constexpr struct {\n  ";
+  text += type;
+  text += " limit, inverse_ln2, ln2_high, ln2_low, terms[" + std::to_string(n) + "];\n} ";
+  text += name;
+  text += " = {";
+  for (T number : {c.limit, c.inverse_ln2, c.ln2_high, c.ln2_low}) text += hex(number) + ", ";
+  text += "\n    {";
+  for (size_t k = 0; k < n; ++k) text += (k == 0 ? "" : ", ") + hex(c.terms[k]);
+  return text + "}};\n";
+}
+
+}  // namespace
+
+std::string source_prelude(const ir::Target& target) {
+  std::string text = "// Printed by Graft. To compile it: c++ " + std::string(kSourceFlags) + "\n";
+  // SLEEF's functions take vectors in registers.
+  if (target.avx2())
+    text += std::string("#pragma GCC target(\"") + (target.avx512() ? "avx512f" : "avx2") +
+            (target.fma ? ",fma" : "") + "\")\n";
+  text += kTypes;
+  // Its one constant from here.
+  const std::string mode = "kVmlMode";
+  text.replace(text.find(mode), mode.size(), std::to_string(kVmlMode));
+  text += std::string("constexpr bool kFma = ") + (target.fma ? "true" : "false") + ";\n";
+  text += coefficients("float", "kSingle", kExpSingle);
+  text += coefficients("double", "kTwice", kExpTwice);
+  return text + std::string(kExp) + "}  // namespace\n";
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,12 @@
+// What every printed file starts with: the types and the functions that kernels are written in.
+#pragma once
+
+#include <string>
+
+#include "ir/target.h"
+
+namespace graft::codegen {
+
+std::string source_prelude(const ir::Target& target);
+
+}  // namespace graft::codegen

@@ -1,0 +1,320 @@
+#include "codegen/source/printer.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace graft::codegen {
+
+SourcePrinter::SourcePrinter(const ir::Kernel& kernel, const ir::Target& target,
+                             std::map<std::string, std::string>& routines)
+    : kernel_(kernel),
+      target_(target),
+      routines_(routines),
+      layout_(lay_out(kernel, binding_)),
+      plan_(make_plan(kernel, layout_)),
+      names_(plan_.values.size()) {
+  count_uses();
+}
+
+std::string SourcePrinter::print(const std::string& function) {
+  std::string text;
+  std::string program = ir::print(kernel_, {});
+  for (size_t at = 0, end; at < program.size(); at = end + 1) {
+    end = std::min(program.find('\n', at), program.size());
+    text += "// " + program.substr(at, end - at) + "\n";
+  }
+  text +=
+      "extern \"C\" void " + function +
+      "([[maybe_unused]] const LaunchArgs* args, [[maybe_unused]] char* scratch, int64_t begin, "
+      "int64_t end) {\n  if (begin >= end) return;\n";
+  frames_.push_back({});
+  if (layout_.range == RangeKind::Flattened)
+    range_loop();
+  else
+    items(0);
+  return text + frames_.front().text + "}\n";
+}
+
+// --- Frames -----------------------------------------------------------------------------------------
+
+void SourcePrinter::open(int l, const std::string& head) {
+  line(head + " {");
+  Frame frame;
+  frame.loop = l;
+  frame.depth = l < 0 ? -1 : loop(l).depth;
+  frame.indent = frames_.back().indent + 1;
+  // What values put before the loop has to come before its head.
+  size_t begins = frames_.back().text.rfind('\n', frames_.back().text.size() - 2) + 1;
+  frame.text = frames_.back().text.substr(begins);
+  frames_.back().text.erase(begins);
+  frames_.push_back(std::move(frame));
+}
+
+void SourcePrinter::close() {
+  Frame done = std::move(frames_.back());
+  frames_.pop_back();
+  for (int v : done.defined) names_[static_cast<size_t>(v)].clear();
+  frames_.back().text += done.text;
+  line("}");
+}
+
+void SourcePrinter::line(const std::string& text) {
+  line_at(frames_.back(), text);
+}
+
+void SourcePrinter::line_at(Frame& frame, const std::string& text) {
+  frame.text += std::string(2 * static_cast<size_t>(frame.indent), ' ') + text + "\n";
+}
+
+SourcePrinter::Frame& SourcePrinter::frame_at(int depth) {
+  auto found = std::find_if(frames_.rbegin(), frames_.rend(),
+                            [&](const Frame& frame) { return frame.depth == depth; });
+  return *found;
+}
+
+// --- Kernel arguments, sizes and places ---------------------------------------------------------------
+
+std::string SourcePrinter::integer(int slot) {
+  std::string& name = integers_[slot];
+  if (name.empty()) {
+    name = "n" + std::to_string(slot);
+    line_at(frames_.front(),
+            "const int64_t " + name + " = args->integers[" + std::to_string(slot) + "];");
+  }
+  return name;
+}
+
+std::string SourcePrinter::stride(const Stride& s) {
+  switch (s.kind) {
+    case StrideKind::Zero:
+      return "0";
+    case StrideKind::One:
+      return "1";
+    case StrideKind::MinusOne:
+      return "-1";
+    case StrideKind::Argument:
+      break;
+  }
+  return integer(s.slot);
+}
+
+std::string SourcePrinter::extent(int var) {
+  auto v = static_cast<size_t>(var);
+  std::string first = integer(layout_.extent[v]);
+  if (layout_.growth[v].kind == StrideKind::Zero) return first;
+  int step = kernel_.vars[v].step;
+  if (layout_.extent[static_cast<size_t>(step)] < 0) return first;  // one step: a dissolved loop
+  return "(" + first + " + " + variable(step) + " * " + stride(layout_.growth[v]) + ")";
+}
+
+std::string SourcePrinter::pointer(int access) {
+  std::string& name = pointers_[access];
+  if (!name.empty()) return name;
+  const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
+  std::string type = cpp_memory_type(affine.dtype);
+  std::string from = affine.pointer >= 0 ? "args->pointers[" + std::to_string(affine.pointer) + "]"
+                                         : "scratch + " + integer(affine.scratch);
+  std::string what;
+  if (affine.pointer >= 0) {
+    const Binding::Pointer& p = binding_.pointers[static_cast<size_t>(affine.pointer)];
+    what = "  // %" + std::to_string(p.storage);
+  }
+  name = "p" + std::to_string(access);
+  line_at(frames_.front(),
+          type + "* const " + name + " = reinterpret_cast<" + type + "*>(" + from + ");" + what);
+  return name;
+}
+
+/// Is it the variable of the vector loop that is open?
+bool SourcePrinter::is_lanes(int var) const {
+  return std::any_of(frames_.begin(), frames_.end(), [&](const Frame& frame) {
+    return frame.depth >= 0 && loop(frame.loop).vector && loop(frame.loop).var == var;
+  });
+}
+
+/// "p3[v0 * n2 + v1]"
+std::string SourcePrinter::place(int access, const std::vector<std::pair<int, Stride>>& indirect) {
+  const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
+  const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
+  std::string text;
+  auto add = [&](const std::string& index, const Stride& s) {
+    if (s.kind == StrideKind::Zero) return;
+    text += text.empty() ? "" : " + ";
+    text += s.kind == StrideKind::One ? index : index + " * " + stride(s);
+  };
+  for (size_t v = 0; v < shape.strides.size(); ++v) {
+    bool by_lane = affine.vectors != 0 && is_lanes(static_cast<int>(v));
+    add(by_lane ? "lane" : variable(static_cast<int>(v)), shape.strides[v]);
+  }
+  for (const auto& [index, s] : indirect)
+    if (s.kind != StrideKind::Zero) add(get(index), s);
+  return pointer(access) + "[" + (text.empty() ? "0" : text) + "]";
+}
+
+// --- Loops --------------------------------------------------------------------------------------------
+
+/// Iterations [begin, end) of the flattened range, last variable fastest.
+void SourcePrinter::range_loop() {
+  open(1, "for (int64_t tile = begin; tile < end; ++tile)");
+  std::vector<int> vars;
+  for (int v : kernel_.range)
+    if (layout_.extent[static_cast<size_t>(v)] >= 0) vars.push_back(v);
+  std::string rest = "tile";
+  for (size_t k = vars.size(); k-- > 0;) {
+    std::string size = extent(vars[k]);
+    line("[[maybe_unused]] const int64_t " + variable(vars[k]) + " = " + rest +
+         (k == 0 ? "" : " % " + size) + ";");
+    rest += " / " + size;
+  }
+  items(1);
+  close();
+}
+
+void SourcePrinter::items(int l) {
+  for (const PlanItem& item : loop(l).items)
+    if (item.loop >= 0)
+      inner_loop(item.loop);
+    else
+      statement(item.placed);
+}
+
+void SourcePrinter::inner_loop(int l) {
+  for (size_t p = 0; p < plan_.statements.size(); ++p)
+    if (plan_.statements[p].reduce_loop == l) start_reduction(static_cast<int>(p));
+  if (loop(l).vector) {
+    bool is_range = layout_.range == RangeKind::Elements && loop(l).parent == 0;
+    std::string from = is_range ? "begin" : "0", to = is_range ? "end" : extent(loop(l).var);
+    if (loop(l).strips && !plan_strips(layout_, plan_, l).phases.empty())
+      strip_loop(l, from, to);
+    else
+      vector_loop(l, from, to, nullptr);
+  } else {
+    serial_loop(l);
+  }
+  for (int p : loop(l).finishes) finish_reduction(p);
+}
+
+std::vector<int> SourcePrinter::sums_in(int l) const {
+  std::vector<int> sums;
+  for (const PlanItem& item : loop(l).items)
+    if (item.placed >= 0 && planned(item.placed).cascade && planned(item.placed).reduce_loop >= 0)
+      sums.push_back(item.placed);
+  return sums;
+}
+
+void SourcePrinter::serial_loop(int l) {
+  std::string v = variable(loop(l).var), size = extent(loop(l).var);
+  open(l, "for (int64_t " + v + " = 0; " + v + " < " + size + "; ++" + v + ")");
+  items(l);
+  std::string block = std::to_string(kCascadeSteps);
+  for (int p : sums_in(l))
+    line("if ((" + v + " + 1) % " + block + " == 0 || " + v + " + 1 == " + size + ") " +
+         accumulator(p) + ".flush();");
+  close();
+}
+
+/// Do lanes of the loop have memory of their own: accumulators, or scratch?
+bool SourcePrinter::counts_lanes(int l) const {
+  auto inside = [&](int other) { return plan_.vector_loop(other) == l; };
+  return std::any_of(layout_.accesses.begin(), layout_.accesses.end(),
+                     [](const AffineAccess& a) { return a.vectors != 0; }) ||
+         std::any_of(plan_.statements.begin(), plan_.statements.end(), [&](const StatementPlan& s) {
+           return s.accumulate == Accumulate::Lanes && inside(s.loop);
+         });
+}
+
+/// Whole vectors, `unroll` of them a step, then what is left, as if one vector a step: an element's
+/// lane is its place in the step.
+void SourcePrinter::vector_loop(int l, const std::string& from, const std::string& to,
+                                const StripPhase* phase) {
+  std::string v = variable(loop(l).var);
+  std::string lanes = std::to_string(target_.lanes),
+              step = std::to_string(target_.lanes * loop(l).unroll);
+  open(l, "for (int64_t " + v + " = " + from + "; " + v + " < " + to + "; ++" + v + ")");
+  auto past = [&](const std::string& index) {
+    return from == "0" ? index : "(" + index + " - " + from + ")";
+  };
+  std::vector<int> sums = sums_in(l);
+  if (counts_lanes(l)) {
+    line("const int64_t whole = " + (from == "0" ? "" : from + " + ") + past(to) + " / " + step +
+         " * " + step + ";");
+    line("[[maybe_unused]] const int64_t lane = " + v + " < whole ? " + past(v) + " % " + step +
+         " : (" + v + " - whole) % " + lanes + ";");
+  }
+  if (phase == nullptr) {
+    items(l);
+  } else {
+    for (const StripStep& s : phase->steps) {
+      if (s.statement >= 0) {
+        statement(s.statement);
+        continue;
+      }
+      const PlanValue& kept_value = value(s.keep);
+      bool argument =
+          kept_value.op == ir::Op::Call &&
+          info(static_cast<ir::Routine>(kept_value.payload)).source == ir::RoutineSource::Vml;
+      std::string x = get(argument ? kept_value.in[0] : s.keep);
+      line("b" + std::to_string(s.keep) + "[" + v + " - start] = " + x + ";");
+    }
+  }
+  for (int p : sums) {
+    std::string block = std::to_string(kCascadeSteps * target_.lanes * loop(l).unroll);
+    line("if (" + v + " < whole && ((" + past(v) + " + 1) % " + block + " == 0 || " + v +
+         " + 1 == whole))");
+    line("  for (auto& sum : r" + std::to_string(p) + ") sum.flush();");
+  }
+  close();
+}
+
+void SourcePrinter::strip_loop(int l, const std::string& from, const std::string& to) {
+  Strips strips{plan_strips(layout_, plan_, l)};
+  for (size_t v = 0; v < strips.plan.ready.size(); ++v)
+    if (strips.plan.ready[v] >= 0)
+      line(cpp_memory_type(plan_.values[v].type) + " b" + std::to_string(v) + "[" +
+           std::to_string(kStripElements) + "];");
+  std::string most = std::to_string(kStripElements);
+  open(-1, "for (int64_t start = " + from + "; start < " + to + "; start += " + most + ")");
+  line("const int64_t stop = std::min<int64_t>(start + " + most + ", " + to + ");");
+  strips_ = &strips;
+  for (size_t k = 0; k < strips.plan.phases.size(); ++k) {
+    strips.phase = static_cast<int>(k);
+    const StripPhase& phase = strips.plan.phases[k];
+    if (!phase.steps.empty()) vector_loop(l, "start", "stop", &phase);
+    for (int c : phase.calls) {
+      std::string buffer = "b" + std::to_string(c), routine = routine_of(value(c));
+      int load = strips.plan.straight[static_cast<size_t>(c)];
+      if (load < 0) {
+        line("vml(" + routine + ", stop - start, " + buffer + ", " + buffer + ");");
+        continue;
+      }
+      open(-1, "if (const int64_t " + variable(loop(l).var) + " = start; true)");
+      std::string first = place(value(load).access, {});
+      line("vml(" + routine + ", stop - start, &" + first + ", " + buffer + ");");
+      close();
+    }
+  }
+  strips_ = nullptr;
+  close();
+}
+
+void SourcePrinter::statement(int p) {
+  const StatementPlan& plan = planned(p);
+  if (plan.accumulate == Accumulate::None) {
+    store(p);
+    return;
+  }
+  if (plan.reduce_loop < 0) start_reduction(p);
+  accumulate(p);
+  if (!plan.scan && plan.reduce_loop >= 0) return;
+  finish_with(p, total(p));
+}
+
+void SourcePrinter::store(int p) {
+  const StatementPlan& plan = planned(p);
+  std::string guard = plan.guard >= 0 ? "if (" + get(plan.guard) + ") " : "";
+  std::string x = get(plan.value);
+  line(guard + place(layout_.statements[static_cast<size_t>(p)].store.access, plan.store_indirect) +
+       " = " + x + ";");
+}
+
+}  // namespace graft::codegen
