@@ -215,7 +215,7 @@ class Inliner {
   std::vector<std::vector<size_t>> touching_;  ///< per storage: items of old_ that read or write it
   std::vector<size_t> updates_;                ///< per storage: statements of old_ that store to it
   std::vector<std::vector<size_t>> touched_;   ///< per storage: items of out_ that write it
-  std::vector<int> readers_;  ///< an item of out_: readers of its statement as recorded
+  std::vector<int> readers_;  ///< per item of out_: readers of its statement as recorded
 };
 
 }  // namespace
