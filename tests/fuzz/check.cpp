@@ -91,8 +91,8 @@ std::string alias_text(const Tensors& results, const Tensors& inputs) {
 
 class Comparison {
  public:
-  Comparison(const Program& program, bool exact, const runtime::Tolerance& tolerance)
-      : program_(program), exact_(exact), tolerance_(tolerance) {}
+  Comparison(const Program& program, bool exact, bool fast, const runtime::Tolerance& tolerance)
+      : program_(program), exact_(exact), fast_(fast), tolerance_(tolerance) {}
 
   std::string operator()(int placement, int call, const Tensors& captured_before,
                          const Attempt& eager, const Attempt& came, const Tensors& eager_inputs,
@@ -124,7 +124,7 @@ class Comparison {
     std::string why = values(left, right, names);
     if (why.empty() || exact_ || !eager.error.empty()) return why;
     std::string rounding =
-        explained_by_rounding(program_, placement, call, captured_before, left, right);
+        explained_by_rounding(program_, placement, call, captured_before, left, right, fast_);
     return rounding.empty() ? "" : why + "; beyond rounding: " + rounding;
   }
 
@@ -147,16 +147,16 @@ class Comparison {
   }
 
   const Program& program_;
-  const bool exact_;
+  const bool exact_, fast_;
   const runtime::Tolerance& tolerance_;
 };
 
 /// What the lowering promises for this program, by its own account.
-bool read_exactness(const Program& program, const Function& f, const Tensors& arguments,
+bool read_exactness(const Program& program, const Function& f, const Tensors& arguments, bool fast,
                     runtime::Tolerance& tolerance) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered = ops::lower(trace);
+  ops::Lowered lowered = ops::lower(trace, {.fast = fast});
   tolerance = runtime::tolerance_of(trace, lowered);
   // The first call may be the only one that breaks: an out= argument has the right size after it.
   if (lowered.broken)
@@ -167,7 +167,7 @@ bool read_exactness(const Program& program, const Function& f, const Tensors& ar
 
 }  // namespace
 
-Outcome check(const Program& program) {
+Outcome check(const Program& program, bool fast) {
   Outcome out;
   Guards guards(program);
   runtime::Tolerance tolerance;
@@ -176,15 +176,16 @@ Outcome check(const Program& program) {
     Memory sample(program, 0, 0, captured);
     attempt([&] {
       out.exact = read_exactness(program, function_of(program, captured),
-                                 arguments_of(program, sample.inputs()), tolerance);
+                                 arguments_of(program, sample.inputs()), fast, tolerance);
       return Tensors{};
     });
   }
-  Comparison compare(program, out.exact, tolerance);
+  Comparison compare(program, out.exact, fast, tolerance);
   Side eager{make_captured(program), {}}, compiled{make_captured(program), {}};
   eager.f = function_of(program, eager.captured);
   Options options;
   options.async = options.race = false;
+  if (fast) options.numerics = Numerics::Fast;
   auto graft = compile(function_of(program, compiled.captured), options);
   std::vector<bool> defined;
   for (size_t p = 0; p < program.placements.size(); ++p) {

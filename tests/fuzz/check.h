@@ -16,17 +16,17 @@ struct Outcome {
 };
 
 /// All calls of the program, on fresh data each: the record, the shadow and the plan, then other
-/// ways to alias.
-Outcome check(const Program& program);
+/// ways to alias. `fast`: with Numerics::Fast, whose results may differ as rounding makes them.
+Outcome check(const Program& program, bool fast);
 
 /// What Graft did with the program: the trace and the schedule, for a failure's report.
 std::string explain(const Program& program);
 
 /// How far results can move when every inexact step is off by a few roundings: for each result and
 /// input, is `came` as near to eager's as such programs are to one another? Empty, or the first
-/// place where it is not.
+/// place where it is not. `fast`: every step that computes is inexact.
 std::string explained_by_rounding(const Program& program, int placement, int call,
                                   const Tensors& captured, const Tensors& eager,
-                                  const Tensors& came);
+                                  const Tensors& came, bool fast);
 
 }  // namespace graft::fuzz

@@ -12,13 +12,16 @@
 #include <map>
 #include <vector>
 
+#include "fuzz/watchdog.h"
 #include "fuzz/worker.h"
 
 namespace graft::fuzz {
 
 namespace {
 
-constexpr int kSecondsPerProgram = 60;
+/// How long a worker's watchdog may need to write down what its threads do, and, before that, a
+/// process to start.
+constexpr int kSecondsMore = 60;
 constexpr int kReducedAnyway = 3;
 
 using Clock = std::chrono::steady_clock;
@@ -77,7 +80,7 @@ class Driver {
       std::printf("%s %lld, ", kind.c_str(), static_cast<long long>(count));
     std::printf("in %.0f s\n%lld passed, %lld failed\n", seconds(), static_cast<long long>(passed_),
                 static_cast<long long>(failed_));
-    return failed_ == 0 ? 0 : 1;
+    return failed_ == 0 ? 0 : hung_ ? 3 : 1;
   }
 
  private:
@@ -89,14 +92,18 @@ class Driver {
 
   /// Gives the seed to go on with.
   uint64_t batch(uint64_t first, uint64_t last) {
-    Child child =
-        start({"--worker", std::to_string(first), std::to_string(last)}, config_of(first));
+    std::vector<std::string> arguments = {"--worker", std::to_string(first), std::to_string(last),
+                                          "--limit", std::to_string(settings_.limit)};
+    if (settings_.fast) arguments.emplace_back("--fast");
+    if (settings_.hang) arguments.emplace_back("--hang");
+    Child child = start(arguments, config_of(first, settings_));
+    const int patience = settings_.limit + kSecondsMore;
     bool running = false, killed = false;
     uint64_t seed = first;
     std::string buffer;
     for (bool open = true; open;) {
       pollfd waiting{child.out, POLLIN, 0};
-      if (poll(&waiting, 1, kSecondsPerProgram * 1000) == 0) {
+      if (poll(&waiting, 1, patience * 1000) == 0) {
         kill(child.pid, SIGKILL);
         killed = true;
         break;
@@ -125,8 +132,10 @@ class Driver {
     close(child.out);
     int status = 0;
     waitpid(child.pid, &status, 0);
-    if (!running) return killed || status == 0 ? seed + 1 : broken(seed, status);
-    finished(seed, "! " + (killed ? "hung for " + std::to_string(kSecondsPerProgram) + " s"
+    bool hung = WIFEXITED(status) && WEXITSTATUS(status) == kHungStatus;
+    if (!running) return killed || hung || status == 0 ? seed + 1 : broken(seed, status);
+    finished(seed, "! " + (killed ? "hung for " + std::to_string(patience) +
+                                        " s, and its watchdog with it"
                                   : ending(status)));
     return seed + 1;
   }
@@ -147,19 +156,25 @@ class Driver {
       return;
     }
     ++failed_;
-    Config config = config_of(seed);
+    bool hung = line.starts_with("! hung");
+    hung_ = hung_ || hung;
+    Config config = config_of(seed, settings_);
     std::printf(
-        "\nFAILED seed %llu (ATEN_CPU_CAPABILITY=%s, %d thread%s): %s\n  graft_fuzz --programs 1 "
-        "--seed %llu\n",
+        "\nFAILED seed %llu (ATEN_CPU_CAPABILITY=%s, %d thread%s%s): %s\n  graft_fuzz --programs 1 "
+        "--seed %llu%s\n",
         static_cast<unsigned long long>(seed),
         config.capability.empty() ? "best" : config.capability.c_str(), config.threads,
-        config.threads > 1 ? "s" : "", line.c_str() + 2, static_cast<unsigned long long>(seed));
-    if (settings_.reduce || failed_ <= kReducedAnyway) show_reduced(seed);
+        config.threads > 1 ? "s" : "", config.fast ? ", fast" : "", line.c_str() + 2,
+        static_cast<unsigned long long>(seed), settings_.fast ? " --fast" : "");
+    // Of one that hangs, each smaller program would have to be waited for.
+    if (!hung && (settings_.reduce || failed_ <= kReducedAnyway)) show_reduced(seed);
     std::fflush(stdout);
   }
 
   void show_reduced(uint64_t seed) {
-    Child child = start({"--reduce-seed", std::to_string(seed)}, config_of(seed));
+    std::vector<std::string> arguments = {"--reduce-seed", std::to_string(seed)};
+    if (settings_.fast) arguments.emplace_back("--fast");
+    Child child = start(arguments, config_of(seed, settings_));
     std::string text;
     char bytes[4096];
     for (ssize_t n; (n = read(child.out, bytes, sizeof bytes)) > 0;)
@@ -174,6 +189,7 @@ class Driver {
   const Settings& settings_;
   const Clock::time_point start_;
   int64_t passed_ = 0, failed_ = 0;
+  bool hung_ = false;
   std::map<std::string, int64_t> kinds_;
 };
 

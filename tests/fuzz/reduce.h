@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fuzz/program.h"
+#include "fuzz/worker.h"
 
 namespace graft::fuzz {
 
@@ -13,10 +14,10 @@ struct Trial {
   std::string what;  ///< the difference, or "crashed: Segmentation fault", or "hung"
 };
 /// The calling process must never have run a parallel loop: a fork loses the pool's threads.
-Trial try_in_child(const Program& program, int threads);
+Trial try_in_child(const Program& program, const Config& config);
 
 /// Drops steps, results and calls as long as the program still fails. `what` becomes the last
 /// failure's text.
-Program reduce(Program program, int threads, std::string& what);
+Program reduce(Program program, const Config& config, std::string& what);
 
 }  // namespace graft::fuzz

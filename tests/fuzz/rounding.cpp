@@ -2,6 +2,7 @@
 // by a few units; what the program makes of such changes is what a difference may be.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "fuzz/check.h"
@@ -63,6 +64,14 @@ bool has_infinities(const at::Tensor& t) {
          t.isfinite().logical_not().any().item<bool>();
 }
 
+/// Does the step give a part of its operand's memory? Such a step computes nothing.
+bool is_view(const Step& step) {
+  const auto& returns = step.op.schema().returns();
+  return std::any_of(returns.begin(), returns.end(), [](const c10::Argument& result) {
+    return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+  });
+}
+
 at::Tensor as_double(const at::Tensor& t) {
   return t.to(at::kDouble).contiguous();
 }
@@ -71,7 +80,7 @@ at::Tensor as_double(const at::Tensor& t) {
 
 std::string explained_by_rounding(const Program& program, int placement, int call,
                                   const Tensors& captured, const Tensors& eager,
-                                  const Tensors& came) {
+                                  const Tensors& came, bool fast) {
   at::NoGradGuard no_grad;
   std::vector<Spread> spreads;
   for (const at::Tensor& t : eager) {
@@ -92,9 +101,10 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
     Tensors inputs = memory.inputs();
     for (const at::Tensor& t : inputs) overflows |= run == 0 && may_overflow(t);
     Tensors now = execute(program, inputs, [&](const Step& step, Tensors& results) {
+      bool inexact = step.inexact || (fast && !is_view(step));
       for (const at::Tensor& t : results)
-        overflows |= run == 0 && (may_overflow(t) || (step.inexact && has_infinities(t)));
-      if (step.inexact)
+        overflows |= run == 0 && (may_overflow(t) || (inexact && has_infinities(t)));
+      if (inexact)
         for (at::Tensor& t : results) disturb(t, random);
     });
     // In the order in which the caller lists what it compares: results, memory, captured inputs.

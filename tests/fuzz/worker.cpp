@@ -7,13 +7,14 @@
 #include "fuzz/check.h"
 #include "fuzz/generate.h"
 #include "fuzz/reduce.h"
+#include "fuzz/watchdog.h"
 
 namespace graft::fuzz {
 
-Config config_of(uint64_t seed) {
+Config config_of(uint64_t seed, const Settings& settings) {
   static constexpr const char* kCapabilities[] = {"", "", "avx2", "default"};
   uint64_t batch = seed / kBatch;
-  return {kCapabilities[batch % 4], batch % 3 == 2 ? 2 : 1};
+  return {kCapabilities[batch % 4], batch % 3 == 2 ? 2 : 1, settings.fast || batch % 5 == 4};
 }
 
 namespace {
@@ -32,15 +33,20 @@ const char* kind_of(const Outcome& outcome) {
 
 }  // namespace
 
-int run_worker(uint64_t first, uint64_t last) {
-  int threads = config_of(first).threads;
+int run_worker(uint64_t first, uint64_t last, const Settings& settings) {
+  Config config = config_of(first, settings);
+  Watchdog watchdog(settings.limit);
   for (uint64_t seed = first; seed < last; ++seed) {
     std::printf("@ %llu\n", static_cast<unsigned long long>(seed));
     std::fflush(stdout);
+    watchdog.begin(seed, "hung while the program was made\n");
     at::set_num_threads(1);
     Program program = generate(seed);
-    at::set_num_threads(threads);
-    Outcome outcome = check(program);
+    at::set_num_threads(config.threads);
+    watchdog.begin(seed, print(program));
+    if (settings.hang) wait_for_ever();
+    Outcome outcome = check(program, config.fast);
+    watchdog.end();
     if (outcome.failure.empty())
       std::printf("+ %s %s\n", kind_of(outcome), in_one_line(outcome.verdict).c_str());
     else
@@ -50,11 +56,11 @@ int run_worker(uint64_t first, uint64_t last) {
   return 0;
 }
 
-int run_reducer(uint64_t seed) {
+int run_reducer(uint64_t seed, const Settings& settings) {
   at::set_num_threads(1);
   Program program = generate(seed);
   std::string what;
-  Program small = reduce(program, config_of(seed).threads, what);
+  Program small = reduce(program, config_of(seed, settings), what);
   Tensors captured = make_captured(small);
   Memory sample(small, 0, 0, captured);
   std::printf("%s\n%s", what.c_str(), print(small, &sample.inputs()).c_str());

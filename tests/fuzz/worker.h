@@ -14,25 +14,29 @@ struct Settings {
   bool verbose = false;
   bool reduce = false;  ///< make every failing program smaller, not only the first few
   bool show = false;    ///< print the program of the seed, and what Graft makes of it
+  bool fast = false;    ///< every program with Numerics::Fast, not only every fifth batch
+  int limit = 60;       ///< seconds that a program may take
+  bool hang = false;    ///< each program stands still: for the watchdog's test
 };
 
 /// Seeds are run in batches, and a batch's number says how: so a seed alone says all about its run.
 struct Config {
   std::string capability;  ///< ATEN_CPU_CAPABILITY, or empty for the host's best
   int threads = 1;
+  bool fast = false;  ///< Numerics::Fast
 };
 constexpr uint64_t kBatch = 32;
-Config config_of(uint64_t seed);
+Config config_of(uint64_t seed, const Settings& settings);
 
-/// Prints "@ seed" before each program, and "+ seed …" or "! seed text" after it. Stops at the end
-/// of the batch.
-int run_worker(uint64_t first, uint64_t last);
+/// Prints "@ seed" before each program, and "+ seed …" or "! seed text" after it. Stops before
+/// `last`.
+int run_worker(uint64_t first, uint64_t last, const Settings& settings);
 /// Reduces the program of that seed, and prints it.
-int run_reducer(uint64_t seed);
+int run_reducer(uint64_t seed, const Settings& settings);
 /// Prints the program of that seed, and what Graft makes of it.
 int run_show(uint64_t seed);
 
-/// Gives the process's exit code: 0 when all agreed.
+/// Gives the process's exit code: 0 when all agreed, 3 when a program hung, otherwise 1.
 int run_driver(const Settings& settings);
 
 }  // namespace graft::fuzz
