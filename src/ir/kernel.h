@@ -81,7 +81,8 @@ struct Schedule {
   std::vector<Storage> storages;
   std::vector<Step> steps;
   std::vector<Result> results;
-  /// Per storage: byte offset in the plan's arena; -1: not in the arena.
+  /// Per storage: byte offset in the plan's arena; -1: not in the arena. Empty until memory is
+  /// planned.
   std::vector<int64_t> arena_offset;
   int64_t arena_bytes = 0;
 };

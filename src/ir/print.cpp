@@ -277,7 +277,7 @@ std::string print(const Kernel& kernel, const std::vector<Storage>&) {
 std::string print(const Schedule& schedule) {
   std::string text;
   for (size_t k = 0; k < schedule.storages.size(); ++k)
-    if (schedule.arena_offset[k] >= 0)
+    if (!schedule.arena_offset.empty() && schedule.arena_offset[k] >= 0)
       text += "%" + std::to_string(k) + ": arena at " + std::to_string(schedule.arena_offset[k]) +
               ", " + std::to_string(schedule.storages[k].bytes) + " bytes\n";
   for (const Step& step : schedule.steps) {

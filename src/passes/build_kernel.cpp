@@ -1,8 +1,9 @@
+#include "passes/build_kernel.h"
+
 #include <algorithm>
 #include <map>
 
 #include "passes/digits.h"
-#include "passes/fuse.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/digits.h"
+#include "passes/reroll.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -58,9 +59,8 @@ std::optional<size_t> earliest(const Program& program, size_t i, const Statement
   return last < i ? std::optional(last) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Program> copies_early(const Program& program) {
+/// Nothing if too few parts can move.
+std::optional<Program> moved_early(const Program& program) {
   size_t count = program.items.size(), moved = 0;
   int looks = 0;
   std::vector<std::vector<size_t>> stores(program.storages.size()), uses(stores);
@@ -96,6 +96,14 @@ std::optional<Program> copies_early(const Program& program) {
     for (size_t k : behind[i]) out.items.push_back(program.items[k]);
   }
   return out;
+}
+
+}  // namespace
+
+Program copies_early(Program program) {
+  std::optional<Program> early = moved_early(program);
+  return early && items_after_reroll(*early) < items_after_reroll(program) ? std::move(*early)
+                                                                           : program;
 }
 
 }  // namespace graft::passes

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/program.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
@@ -22,6 +23,11 @@ struct Group {
   std::vector<int> repeat;  ///< per member: which of the group's repeats it is in; -1: none
   int repeats = 0;
 };
+
+template <class Fn>
+void each_touch(const Group& group, Fn fn) {
+  for (const ir::Statement& s : group.members) each_touch(s, fn);
+}
 
 /// Two accesses that may meet, one of them a store.
 struct Conflict {

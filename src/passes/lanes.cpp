@@ -1,10 +1,12 @@
-// Lanes: neighbouring tiles side by side in a vector, their memory transposed into scratch.
+#include "passes/lanes.h"
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
-#include "passes/arrange.h"
+#include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
+#include "passes/touch.h"
 
 namespace graft::passes {
 
@@ -56,38 +58,36 @@ Access within_tile(const Kernel& kernel, const Use& use, int var) {
   return x;
 }
 
-/// Does some step before this kernel touch the storage, or is it the caller's?
+/// Does some step before this kernel write the storage, or is it the caller's?
 bool holds_data(const ir::Schedule& schedule, const Kernel& kernel, int storage) {
   ir::Role role = schedule.storages[static_cast<size_t>(storage)].role;
   if (role == ir::Role::Argument || role == ir::Role::Captured) return true;
+  bool written = false;
   for (const ir::Step& step : schedule.steps) {
-    if (const auto* earlier = std::get_if<Kernel>(&step)) {
-      if (earlier == &kernel) return false;
-      for (const Placed& p : earlier->placed)
-        if (p.statement.store.storage == storage) return true;
-    } else if (const auto* call = std::get_if<ir::Extern>(&step)) {
-      if (std::count(call->written.begin(), call->written.end(), storage) > 0) return true;
-    }
+    if (std::get_if<Kernel>(&step) == &kernel) break;
+    ir::each_touch(step, [&](int touched, bool writes) {
+      written = written || (writes && touched == storage);
+    });
   }
-  return false;
+  return written;
 }
 
 class Lanes {
  public:
-  Lanes(Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& local,
-        const Settings& settings)
-      : kernel_(kernel), schedule_(schedule), local_(local), settings_(settings) {}
+  Lanes(Kernel& kernel, ir::Schedule& schedule, std::vector<bool> local, const Settings& settings)
+      : kernel_(kernel), schedule_(schedule), local_(std::move(local)), settings_(settings) {}
 
-  bool run() {
+  /// Leaves the kernel as it is where that is cheaper.
+  void run() {
     bool steps = std::any_of(kernel_.vars.begin(), kernel_.vars.end(),
                              [](const ir::Variable& v) { return v.kind == LoopKind::Step; });
-    if (!steps) return false;
+    if (!steps) return;
     double best = inner_cost();
     int chosen = -1;
     for (int v : kernel_.range)
       if (double cost = lane_cost(v); extent(v) >= settings_.target.lanes / 2 && cost < best)
         best = cost, chosen = v;
-    if (chosen < 0) return false;
+    if (chosen < 0) return;
     wrap(kernel_, chosen);
     std::vector<Part> parts = parts_of(chosen);
     int64_t bytes = 0;
@@ -98,7 +98,6 @@ class Lanes {
       vectors_ = 2;
     for (const Part& part : parts) move(part, chosen);
     for (Placed& p : kernel_.placed) mark_transposed(p, chosen);
-    return true;
   }
 
  private:
@@ -284,7 +283,6 @@ class Lanes {
     int to = static_cast<int>(schedule_.storages.size());
     int64_t bytes = part.bytes(width());
     schedule_.storages.push_back({ir::Role::Temporary, bytes});
-    schedule_.arena_offset.push_back(-1);
     Placed copy = copy_of(part, var, to);
     for (Placed& p : kernel_.placed) {
       auto redirect = [&](Access& x) {
@@ -380,16 +378,18 @@ class Lanes {
 
   Kernel& kernel_;
   ir::Schedule& schedule_;
-  const std::vector<bool>& local_;
+  const std::vector<bool> local_;
   const Settings& settings_;
   int vectors_ = 1;  ///< side by side
 };
 
 }  // namespace
 
-bool to_lanes(Kernel& kernel, ir::Schedule& schedule, const std::vector<bool>& local,
-              const Settings& settings) {
-  return Lanes(kernel, schedule, local, settings).run();
+void to_lanes(ir::Schedule& schedule, const Settings& settings) {
+  std::vector<int> owner = local_temporaries(schedule);
+  each_kernel(schedule, [&](Kernel& kernel, int step) {
+    Lanes(kernel, schedule, owned_by(owner, step), settings).run();
+  });
 }
 
 }  // namespace graft::passes

@@ -1,39 +1,33 @@
 // The ordered, named, timed list of passes from a loop program to a schedule, verified between
-// passes.
+// passes. Two tables in pipeline.cpp hold it: passes over the program, then fuse, which makes
+// kernels of the program, then passes over the schedule.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "ir/kernel.h"
 #include "ir/program.h"
-#include "ir/target.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
 struct PassRecord {
   std::string name;
   double milliseconds = 0;
-  std::string after;  ///< the printed program, if Settings::keep_text
+  std::string after;  ///< the printed program or schedule, if Settings::keep_text
 };
 
-struct Settings {
-  ir::Target target;
-  bool fast = false;              ///< Numerics::Fast: run `keep-wide`
-  std::vector<std::string> skip;  ///< optional passes left out
-  bool keep_text = false;
-};
-
-/// Throws std::logic_error naming the pass after which the program is malformed.
+/// Throws std::logic_error naming the pass after which the program or schedule is malformed.
 ir::Schedule run(ir::Program program, const Settings& settings,
                  std::vector<PassRecord>* records = nullptr);
 
 struct PassName {
   const char* name;
-  bool optional;
+  bool optional;  ///< may be left out by Settings::skip; results stay the same
   const char* what;
 };
+/// All passes, in the order in which they run.
 const std::vector<PassName>& list();
 
 }  // namespace graft::passes

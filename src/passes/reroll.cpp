@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "passes/copies_early.h"
 #include "passes/dead_stores.h"
 #include "passes/group.h"
 #include "passes/rewrite.h"
@@ -90,12 +89,11 @@ class Reroller {
       if (list.empty() || list.back() != item) list.push_back(item);
     };
     for (size_t i = 0; i < count; ++i) {
-      if (const auto* s = std::get_if<Statement>(&program_.items[i])) {
-        stores(s->store.storage, i);
+      if (const auto* s = std::get_if<Statement>(&program_.items[i]))
         structure_[i] = can_repeat(*s) ? structure_of(*s) : 0;
-      } else if (const auto* e = std::get_if<ir::Extern>(&program_.items[i])) {
-        for (int storage : e->written) stores(storage, i);
-      }
+      ir::each_touch(program_.items[i], [&](int storage, bool writes) {
+        if (writes) stores(storage, i);
+      });
     }
     longest_.assign(count, 0);
     for (size_t p = 1; p <= kLongestBody && p * kFewestSteps <= count; ++p) {
@@ -448,37 +446,42 @@ class Reroller {
   int attempts_ = 0;
 };
 
-/// The loops of a program that have tiles, so that they stay loops. `refused` gets the places of
-/// those that have none.
-Program rerolled(const Program& original, std::set<size_t>& refused) {
-  Reroller reroller(original, refused);
-  Program done = remove_dead_stores(reroller.run());
-  std::vector<bool> is_private = private_storages(done);
-  for (const Item& item : done.items)
+struct Rerolled {
+  Program program;
+  size_t items = 0;  ///< that somebody reads
+};
+
+/// `refused` gets the places of loops that have no tiles, as far as somebody reads what they make.
+Rerolled rerolled(const Program& original, std::set<size_t>& refused) {
+  Rerolled done{Reroller(original, refused).run()};
+  Program read = remove_dead_stores(done.program);
+  done.items = read.items.size();
+  std::vector<bool> is_private = private_storages(read);
+  for (const Item& item : read.items)
     if (const auto* r = std::get_if<Repeat>(&item); r && !unit_of(*r, is_private))
       refused.insert(r->origin);
   return done;
 }
 
 /// With fewer loops each round, until all of them have tiles.
-Program settled(const Program& program) {
+Rerolled settled(const Program& program) {
   std::set<size_t> refused;
   for (int round = 0; round < kRounds; ++round) {
     size_t before = refused.size();
-    Program done = rerolled(program, refused);
+    Rerolled done = rerolled(program, refused);
     if (refused.size() == before) return done;
   }
-  return program;
+  return {program, program.items.size()};
 }
 
 }  // namespace
 
 Program reroll(Program program) {
-  Program done = settled(program);
-  std::optional<Program> early = copies_early(program);
-  if (!early) return done;
-  Program other = settled(*early);
-  return other.items.size() < done.items.size() ? other : done;
+  return settled(program).program;
+}
+
+size_t items_after_reroll(const Program& program) {
+  return settled(program).items;
 }
 
 }  // namespace graft::passes

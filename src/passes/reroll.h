@@ -19,6 +19,10 @@
 
 namespace graft::passes {
 
+/// Only loops that have tiles. Statements that nobody reads any more are dead-stores' to remove.
 ir::Program reroll(ir::Program program);
+
+/// How many items are left of the program after reroll and dead-stores.
+size_t items_after_reroll(const ir::Program& program);
 
 }  // namespace graft::passes

@@ -37,24 +37,14 @@ bool widens(ScalarType narrow, ScalarType wide) {
 /// nothing.
 bool fits(const Expr& e, NodeId id, ScalarType narrow) {
   const Node& n = at(e, id);
-  switch (n.op) {
-    case Op::Cast:
-      return e.type(n.in[0]) == narrow;
-    case Op::Neg:
-    case Op::Abs:
-      return fits(e, n.in[0], narrow);
-    case Op::Max:
-    case Op::Min:
-      return fits(e, n.in[0], narrow) && fits(e, n.in[1], narrow);
-    case Op::Select:
-      return fits(e, n.in[1], narrow) && fits(e, n.in[2], narrow);
-    case Op::Const: {
-      double value = ir::rounded_to(ir::constant_value(n), ScalarType::Float);
-      return ir::rounded_to(value, narrow) == value;
-    }
-    default:
-      return false;
-  }
+  if (n.op == Op::Cast) return e.type(n.in[0]) == narrow;
+  if (n.op == Op::Neg || n.op == Op::Abs) return fits(e, n.in[0], narrow);
+  if (n.op == Op::Max || n.op == Op::Min)
+    return fits(e, n.in[0], narrow) && fits(e, n.in[1], narrow);
+  if (n.op == Op::Select) return fits(e, n.in[1], narrow) && fits(e, n.in[2], narrow);
+  if (n.op != Op::Const) return false;
+  double value = ir::rounded_to(ir::constant_value(n), ScalarType::Float);
+  return ir::rounded_to(value, narrow) == value;
 }
 
 /// x of float(half(x)), x a Float.
@@ -158,6 +148,12 @@ ir::Program rewrite(ir::Program program, std::span<const Row> rules) {
 }
 
 }  // namespace
+
+std::vector<const char*> simplify_rules() {
+  std::vector<const char*> names;
+  for (const Row& row : kExactRules) names.push_back(row.what);
+  return names;
+}
 
 ir::Program simplify(ir::Program program) {
   return rewrite(std::move(program), kExactRules);

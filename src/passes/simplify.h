@@ -2,11 +2,15 @@
 // wrapping integers.
 #pragma once
 
+#include <vector>
+
 #include "ir/program.h"
 
 namespace graft::passes {
 
 ir::Program simplify(ir::Program program);
+/// What each of its rules says, for tests: there is one test per rule.
+std::vector<const char*> simplify_rules();
 
 /// Numerics::Fast only: drops the rounding of bf16 and fp16 values that stay inside one statement,
 /// and computes exp inline.

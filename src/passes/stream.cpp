@@ -1,11 +1,8 @@
-// Stream: results that together are larger than the last cache, and that nothing of the program
-// reads from memory, are stored past the cache. A plain store first reads the line that it will
-// overwrite.
-//
-//     %3[v0*2048+v1] = x                       %3[v0*2048+v1] = x  streamed
-//     … a later loop of the tile …      →      %10[v1] = x                       in scratch
-//     %9[v0*2048+v2] = %3[v0*2048+v2] * …      %9[v0*2048+v2] = %10[v2] * …  streamed
-#include "passes/arrange.h"
+#include "passes/stream.h"
+
+#include "ir/touch.h"
+#include "passes/kernel_loops.h"
+#include "passes/scratch.h"
 
 namespace graft::passes {
 
@@ -117,7 +114,6 @@ void copy_for_readers(ir::Schedule& schedule, Kernel& kernel, size_t k, int64_t 
   int to = static_cast<int>(schedule.storages.size());
   schedule.storages.push_back(schedule.storages[static_cast<size_t>(from)]);
   schedule.storages.back().role = ir::Role::Temporary;
-  schedule.arena_offset.push_back(-1);
   for (Placed& p : kernel.placed)
     for (Access& load : p.statement.loads)
       if (load.storage == from) load.storage = to;
@@ -135,20 +131,13 @@ void copy_for_readers(ir::Schedule& schedule, Kernel& kernel, size_t k, int64_t 
 void stream_results(ir::Schedule& schedule, const Settings& settings) {
   constexpr int kNobody = -1, kSeveral = -2;
   std::vector<int> reader(schedule.storages.size(), kNobody), writer(reader);  // which step
-  auto touch = [](int& who, int step) { who = who == kNobody || who == step ? step : kSeveral; };
   for (size_t k = 0; k < schedule.steps.size(); ++k) {
     int step = static_cast<int>(k);
-    if (const auto* kernel = std::get_if<Kernel>(&schedule.steps[k])) {
-      for (const Placed& p : kernel->placed) {
-        touch(writer[static_cast<size_t>(p.statement.store.storage)], step);
-        for (const Access& load : p.statement.loads)
-          touch(reader[static_cast<size_t>(load.storage)], step);
-      }
-    } else if (const auto* call = std::get_if<ir::Extern>(&schedule.steps[k])) {
-      for (const ir::View& v : call->inputs)
-        if (v.storage >= 0) reader[static_cast<size_t>(v.storage)] = kSeveral;
-      for (int storage : call->written) writer[static_cast<size_t>(storage)] = kSeveral;
-    }
+    bool external = std::holds_alternative<ir::Extern>(schedule.steps[k]);
+    ir::each_touch(schedule.steps[k], [&](int storage, bool writes) {
+      int& who = (writes ? writer : reader)[static_cast<size_t>(storage)];
+      who = external || (who != kNobody && who != step) ? kSeveral : step;
+    });
   }
   int64_t total = 0;
   for (size_t s = 0; s < schedule.storages.size(); ++s)

@@ -13,14 +13,24 @@ std::vector<std::vector<size_t>> touching_items(const ir::Program& program) {
 }
 
 std::vector<bool> private_storages(const ir::Program& program) {
-  std::vector<std::vector<size_t>> touching = touching_items(program);
+  std::vector<int> owner = private_to(program.items, program.storages);
   std::vector<bool> alone;
-  for (size_t s = 0; s < program.storages.size(); ++s) {
-    const ir::Storage& made = program.storages[s];
-    alone.push_back(made.role == ir::Role::Temporary && !made.made_by_extern &&
-                    touching[s].size() == 1);
-  }
+  for (int item : owner) alone.push_back(item >= 0);
   return alone;
+}
+
+std::vector<int> local_temporaries(const ir::Schedule& schedule) {
+  std::vector<int> owner = private_to(schedule.steps, schedule.storages);
+  for (const ir::Step& step : schedule.steps)
+    if (const auto* kernel = std::get_if<ir::Kernel>(&step))
+      for (const ir::Scratch& s : kernel->scratch) owner[static_cast<size_t>(s.storage)] = -1;
+  return owner;
+}
+
+std::vector<bool> owned_by(const std::vector<int>& owner, int step) {
+  std::vector<bool> owned;
+  for (int one : owner) owned.push_back(one == step);
+  return owned;
 }
 
 }  // namespace graft::passes

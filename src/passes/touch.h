@@ -1,36 +1,43 @@
-// Which items of a program touch which storage.
+// Which items of a program, or steps of a schedule, touch which storage.
 #pragma once
 
 #include <vector>
 
-#include "ir/program.h"
+#include "ir/touch.h"
 
 namespace graft::passes {
 
-/// Calls fn(storage) for each storage that the item reads or writes, some more than once.
-template <class Fn>
-void each_storage(const ir::Item& item, Fn fn) {
-  auto statement = [&](const ir::Statement& s) {
-    for (const ir::Access& load : s.loads) fn(load.storage);
-    fn(s.store.storage);
-  };
-  if (const auto* s = std::get_if<ir::Statement>(&item)) statement(*s);
-  if (const auto* r = std::get_if<ir::Repeat>(&item))
-    for (const ir::Statement& s : r->body) statement(s);
-  if (const auto* e = std::get_if<ir::Extern>(&item)) {
-    for (const ir::View& v : e->inputs)
-      if (v.storage >= 0) fn(v.storage);
-    for (int storage : e->written)
-      if (storage >= 0) fn(storage);
-  }
-  if (const auto* a = std::get_if<ir::Abort>(&item))
-    if (a->flag >= 0) fn(a->flag);
-}
+using ir::each_storage;
 
 /// For each storage the items that read or write it, in order. A Repeat is one item.
 std::vector<std::vector<size_t>> touching_items(const ir::Program& program);
 
+/// For each storage the one of `steps` (items, groups or steps) that alone touches it, if it is a
+/// temporary of the plan; otherwise -1.
+template <class Steps>
+std::vector<int> private_to(const Steps& steps, const std::vector<ir::Storage>& storages) {
+  constexpr int kNobody = -1, kSeveral = -2;
+  std::vector<int> owner(storages.size(), kNobody);
+  for (size_t k = 0; k < steps.size(); ++k)
+    each_storage(steps[k], [&, step = static_cast<int>(k)](int storage) {
+      int& one = owner[static_cast<size_t>(storage)];
+      one = one == kNobody || one == step ? step : kSeveral;
+    });
+  for (size_t s = 0; s < storages.size(); ++s)
+    if (owner[s] == kSeveral || storages[s].role != ir::Role::Temporary ||
+        storages[s].made_by_extern)
+      owner[s] = -1;
+  return owner;
+}
+
 /// Per storage: is it a temporary of the plan's own memory that only one item touches?
 std::vector<bool> private_storages(const ir::Program& program);
+
+/// For each storage the kernel, as a step, that alone touches it, if it is a temporary of the plan
+/// that does not lie in that kernel's scratch yet; otherwise -1.
+std::vector<int> local_temporaries(const ir::Schedule& schedule);
+
+/// The storages whose owner is `step`.
+std::vector<bool> owned_by(const std::vector<int>& owner, int step);
 
 }  // namespace graft::passes

@@ -4,22 +4,12 @@
 #include <random>
 
 #include "build.h"
-#include "passes/pipeline.h"
 
 namespace graft::passes {
 
 using c10::ScalarType;
 using ir::Role;
 using ir::Value;
-constexpr auto kFloat = ScalarType::Float;
-constexpr auto kLong = ScalarType::Long;
-
-/// A matrix's column.
-inline ir::View column(ir::View view, int64_t k) {
-  view = slice(view, 1, k, k + 1);
-  view.sizes.pop_back(), view.strides.pop_back();
-  return view;
-}
 
 /// A matrix, or a column. What each step makes anew has one storage per step, perhaps wider each
 /// time.

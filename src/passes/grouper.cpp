@@ -1,0 +1,290 @@
+#include "passes/grouper.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/builder.h"
+#include "ir/visit.h"
+#include "passes/digits.h"
+#include "passes/rewrite.h"
+#include "passes/touch.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Program;
+using ir::Statement;
+
+namespace {
+
+int64_t footprint(const Access& access, const Statement& s) {
+  int64_t n = static_cast<int64_t>(c10::elementSize(access.dtype));
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (access.strides[a] != 0) n *= s.axes[a];
+  return n;
+}
+
+/// The slowest-moving axis of the statement's largest access: a tile loop that leaves it inside
+/// would stride memory.
+std::optional<size_t> slowest_axis(const Statement& s) {
+  const Access* largest = &s.store;
+  for (const Access& load : s.loads)
+    if (footprint(load, s) > footprint(*largest, s)) largest = &load;
+  std::optional<size_t> slowest;
+  for (size_t a = s.repeated() ? 1 : 0; a < s.axes.size(); ++a)
+    if (largest->strides[a] != 0 &&
+        (!slowest || std::abs(largest->strides[a]) > std::abs(largest->strides[*slowest])))
+      slowest = a;
+  return slowest;
+}
+
+/// Groups that a statement may join: long programs take long enough.
+constexpr size_t kLookBack = 128;
+
+class Grouper {
+ public:
+  Grouper(Program program, bool share)
+      : program_(std::move(program)), share_(share), private_(private_storages(program_)) {}
+
+  std::vector<GroupOrItem> run() {
+    for (ir::Item& item : program_.items)
+      ir::match(
+          std::move(item), [&](Statement&& s) { place(std::move(s)); },
+          [&](ir::Repeat&& r) { place(std::move(r)); },
+          [&](ir::Extern&& e) { groups_.emplace_back(std::move(e)); },
+          [&](ir::Abort&& a) { groups_.emplace_back(a); });
+    return std::move(groups_);
+  }
+
+ private:
+  bool visible(int storage) const {
+    auto role = program_.storages[static_cast<size_t>(storage)].role;
+    return role == ir::Role::Argument || role == ir::Role::Captured;
+  }
+
+  /// Its addresses come from data, which an earlier check may have found out of range.
+  static bool indexes(const Statement& t) {
+    return !t.store.indirect.empty() ||
+           std::any_of(t.loads.begin(), t.loads.end(),
+                       [](const Access& load) { return !load.indirect.empty(); });
+  }
+
+  bool depends(const GroupOrItem& earlier, const Group& unit) const {
+    return std::any_of(unit.members.begin(), unit.members.end(),
+                       [&](const Statement& t) { return depends(earlier, t); });
+  }
+
+  bool depends(const GroupOrItem& earlier, const Statement& t) const {
+    return ir::match(
+        earlier, [&](const Group& group) { return depends(group, t); },
+        [&](const ir::Extern& e) { return depends(e, t); },
+        [&](const ir::Abort& a) {
+          return visible(t.store.storage) || t.store.storage == a.flag || indexes(t);
+        });
+  }
+  static bool depends(const Group& group, const Statement& t) {
+    std::vector<Conflict> found;
+    return std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
+      conflicts(s, t, found);
+      return !found.empty();
+    });
+  }
+  bool depends(const ir::Extern& e, const Statement& t) const {
+    if (visible(t.store.storage))
+      return true;  // the extern may throw, and eager would not have stored yet
+    auto in = [](const std::vector<int>& list, int x) {
+      return std::find(list.begin(), list.end(), x) != list.end();
+    };
+    if (in(e.written, t.store.storage)) return true;
+    for (const ir::View& v : e.inputs)
+      if (v.storage == t.store.storage) return true;
+    return std::any_of(t.loads.begin(), t.loads.end(),
+                       [&](const Access& load) { return in(e.written, load.storage); });
+  }
+
+  void place(Statement s) {
+    drop_unit_axes(s);
+    compact(s);
+    place(alone(std::move(s)));
+  }
+
+  /// As one unit when its steps can run tile by tile; otherwise step by step.
+  void place(ir::Repeat r) {
+    if (auto unit = share_ ? unit_of(r, private_) : std::nullopt) return place(std::move(*unit));
+    for (int64_t step = 0; step < r.count; ++step)
+      for (const Statement& s : r.body) place(ir::at_step(s, step));
+  }
+
+  void place(Group unit) {
+    if (share_) {
+      // Every group it depends on lies before `first`, or further back than it looks: it may join
+      // the one before or any later one.
+      size_t first = groups_.size(), last = first - std::min(first, kLookBack);
+      while (first > last && !depends(groups_[first - 1], unit)) --first;
+      if (first > last && try_join(first - 1, unit)) return;
+      for (size_t g = groups_.size(); g-- > first;)
+        if (try_join(g, unit)) return;
+    }
+    groups_.emplace_back(std::move(unit));
+  }
+
+  bool try_join(size_t g, const Group& unit) {
+    auto* group = std::get_if<Group>(&groups_[g]);
+    return group && group->members.size() + unit.members.size() <= kMaxMembers &&
+           join(*group, unit);
+  }
+
+  /// Adds `unit` to the group if they can share tiles and gain by it.
+  static bool join(Group& group, const Group& unit) {
+    std::vector<Conflict> any;
+    for (const Statement& s : group.members)
+      for (const Statement& t : unit.members)
+        if (any.empty()) conflicts(s, t, any);
+    if (any.empty() && !same_tiles(group, unit)) return false;
+    int64_t total = all_points(group) + all_points(unit);
+    if (any.empty() &&
+        std::none_of(unit.members.begin(), unit.members.end(),
+                     [&](const Statement& t) { return shares_reads(group, t, total); }))
+      return false;
+    Group trial = group, candidate = unit;
+    if (candidate.members.size() == 1 && !candidate.members.front().repeated()) {
+      Statement t = std::move(candidate.members.front());
+      align(trial, t);
+      candidate = alone(std::move(t));
+    }
+    Shared shared = shared_axes(trial, candidate);
+    int64_t before = ir::numel(trial.outer), after = 1;
+    for (size_t o : shared.group) after *= trial.outer[o];
+    if (shared.vertical) {
+      if (total > kSmall && after < std::min(before, kEnough)) return false;
+      if (total > kSmall && after < before && !keeps_slowest(trial, shared.group)) return false;
+      if (total > kSmall && after < before && !keeps_slowest(candidate, shared.unit)) return false;
+      // What has many tiles alone does not wait for what has few.
+      if (total > kSmall && unit.repeats > 0 && after < std::min(ir::numel(unit.outer), kEnough))
+        return false;
+    } else if (shared.group.size() != trial.outer.size() ||
+               most_inner_points(candidate, after) != most_inner_points(trial, before)) {
+      return false;
+    }
+    append(trial, std::move(candidate), shared);
+    group = std::move(trial);
+    return true;
+  }
+
+  /// Has the unit all extents of the group's tiles? Only those without a dependence need them all.
+  static bool same_tiles(const Group& group, const Group& unit) {
+    std::vector<int64_t> has = unit.outer;
+    return std::all_of(group.outer.begin(), group.outer.end(), [&](int64_t extent) {
+      auto found = std::find(has.begin(), has.end(), extent);
+      if (found == has.end()) return false;
+      has.erase(found);
+      return true;
+    });
+  }
+
+  static int64_t most_inner_points(const Group& group, int64_t tiles) {
+    int64_t most = 1;
+    for (const Statement& s : group.members)
+      most = std::max(most, points(s) / std::max<int64_t>(tiles, 1));
+    return most;
+  }
+
+  /// Statements without a dependence share a loop when they read much of the same memory, or are
+  /// too small to matter.
+  static bool shares_reads(const Group& group, const Statement& t, int64_t total) {
+    if (total <= kSmall) return true;
+    int64_t shared = 0, all = footprint(t.store, t);
+    for (const Access& load : t.loads) {
+      int64_t bytes = footprint(load, t);
+      all += bytes;
+      bool common =
+          std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
+            return std::any_of(s.loads.begin(), s.loads.end(),
+                               [&](const Access& other) { return may_touch(other, s, load, t); });
+          });
+      if (common) shared += bytes;
+    }
+    return shared * 8 >= all;
+  }
+
+  static bool keeps_slowest(const Group& group, const std::vector<size_t>& kept) {
+    for (size_t m = 0; m < group.members.size(); ++m) {
+      auto slow = slowest_axis(group.members[m]);
+      const auto& axes = group.outer_axis[m];
+      if (!slow || std::find(axes.begin(), axes.end(), kNoAxis) != axes.end()) continue;
+      bool stays = std::any_of(kept.begin(), kept.end(),
+                               [&](size_t o) { return group.outer_axis[m][o] == *slow; });
+      if (!stays) return false;
+    }
+    return true;
+  }
+
+  /// Splits axes where one side walks in one axis what the other walks in several ([B*S, D] beside
+  /// [B, S, D]).
+  static void align(Group& group, Statement& t) {
+    for (int round = 0; round < 6; ++round)
+      if (!align_once(group, t)) return;
+  }
+  static bool align_once(Group& group, Statement& t) {
+    for (size_t m = 0; m < group.members.size(); ++m) {
+      const Statement& s = group.members[m];
+      std::vector<Conflict> met;
+      if (s.repeated()) continue;
+      conflicts(s, t, met);
+      for (const Conflict& c : met) {
+        if (c.member->dtype != c.incoming->dtype) continue;
+        for (size_t o = 0; o < group.outer.size(); ++o) {
+          int64_t stride = c.member->strides[group.outer_axis[m][o]], extent = group.outer[o];
+          if (stride <= 0) continue;
+          for (size_t b = 0; b < t.axes.size(); ++b) {
+            int64_t own = c.incoming->strides[b];
+            if (own <= 0 || (t.reduction && (t.reduction->scan || t.reduction->axes[b]))) continue;
+            if (own < stride && stride % own == 0 && t.axes[b] > stride / own &&
+                t.axes[b] % (stride / own) == 0) {
+              split_axis(t, b, stride / own);
+              return true;
+            }
+            if (own == stride && t.axes[b] > extent && t.axes[b] % extent == 0 && extent > 1) {
+              split_axis(t, b, extent);
+              return true;
+            }
+            if (own == stride && t.axes[b] < extent && extent % t.axes[b] == 0 &&
+                split_outer(group, o, t.axes[b]))
+              return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+  static bool split_outer(Group& group, size_t o, int64_t inner) {
+    for (const Statement& s : group.members)
+      if (s.reduction && s.reduction->scan) return false;
+    for (const auto& axes : group.outer_axis)
+      if (axes[o] == kNoAxis) return false;
+    for (size_t m = 0; m < group.members.size(); ++m) {
+      size_t axis = group.outer_axis[m][o];
+      split_axis(group.members[m], axis, inner);
+      for (size_t& a : group.outer_axis[m])
+        if (a > axis) ++a;
+      group.outer_axis[m].insert(group.outer_axis[m].begin() + static_cast<std::ptrdiff_t>(o) + 1,
+                                 axis + 1);
+    }
+    group.outer[o] /= inner;
+    group.outer.insert(group.outer.begin() + static_cast<std::ptrdiff_t>(o) + 1, inner);
+    return true;
+  }
+
+  Program program_;
+  bool share_;
+  std::vector<bool> private_;  ///< temporaries that one item alone touches
+  std::vector<GroupOrItem> groups_;
+};
+
+}  // namespace
+
+std::vector<GroupOrItem> group(Program program, bool share) {
+  return Grouper(std::move(program), share).run();
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,82 @@
+#include "passes/kernel_loops.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Kernel;
+using ir::Loop;
+using ir::LoopKind;
+using ir::Placed;
+using ir::TreeNode;
+
+namespace {
+
+/// Tiles below which a wrapped vector loop is cut into more of them.
+constexpr int64_t kFewTiles = 8;
+
+/// Cuts the wrapped vector variable in two when the other tiles are too few to share between
+/// threads.
+void split_wrapped(Kernel& kernel, int var) {
+  int64_t tiles = 1, extent = kernel.vars[static_cast<size_t>(var)].extent;
+  for (int v : kernel.range) tiles *= kernel.vars[static_cast<size_t>(v)].extent;
+  if (kernel.range.empty() || tiles >= kFewTiles) return;
+  int64_t inner = 0;
+  for (int64_t d = std::min<int64_t>(1024, extent / 2); d >= 64 && !inner; --d)
+    if (extent % d == 0) inner = d;
+  if (!inner) return;
+  kernel.range.push_back(split_variable(kernel, var, inner));
+}
+
+}  // namespace
+
+int axis_of(const Placed& p, int var) {
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (p.axis_var[a] == var) return static_cast<int>(a);
+  return -1;
+}
+
+bool is_range(const Kernel& kernel, int var) {
+  return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range;
+}
+
+bool has_vector(const Kernel& kernel) {
+  return std::any_of(kernel.vars.begin(), kernel.vars.end(),
+                     [](const ir::Variable& v) { return v.kind == LoopKind::Vector; });
+}
+
+std::vector<int64_t> tile_strides(const Kernel& kernel, const Placed& p, const Access& x) {
+  std::vector<int64_t> strides(kernel.vars.size(), 0);
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (is_range(kernel, p.axis_var[a]))
+      strides[static_cast<size_t>(p.axis_var[a])] += x.strides[a];
+  return strides;
+}
+
+int split_variable(Kernel& kernel, int var, int64_t inner) {
+  int outer_var = static_cast<int>(kernel.vars.size());
+  kernel.vars.push_back({kernel.vars[static_cast<size_t>(var)].extent / inner, LoopKind::Range});
+  kernel.vars[static_cast<size_t>(var)].extent = inner;
+  for (Placed& p : kernel.placed) {
+    int a = axis_of(p, var);
+    if (a < 0) continue;
+    split_axis(p.statement, static_cast<size_t>(a), inner);
+    p.axis_var.insert(p.axis_var.begin() + a, outer_var);
+  }
+  return outer_var;
+}
+
+void wrap(Kernel& kernel, int var) {
+  kernel.range.erase(std::find(kernel.range.begin(), kernel.range.end(), var));
+  kernel.vars[static_cast<size_t>(var)].kind = LoopKind::Vector;
+  split_wrapped(kernel, var);
+  std::vector<TreeNode> inner = std::move(kernel.body);
+  kernel.body.clear();
+  kernel.body.push_back({std::make_unique<Loop>(Loop{var, std::move(inner)}), -1});
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,41 @@
+// Small questions about a kernel's loops, and changes of them, that schedule passes are made of.
+#pragma once
+
+#include <type_traits>
+#include <vector>
+
+#include "ir/kernel.h"
+
+namespace graft::passes {
+
+/// Calls fn(kernel), or fn(kernel, step), for each kernel of the schedule in order.
+template <class Fn>
+void each_kernel(ir::Schedule& schedule, Fn fn) {
+  for (size_t k = 0; k < schedule.steps.size(); ++k) {
+    auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k]);
+    if (kernel == nullptr) continue;
+    if constexpr (std::is_invocable_v<Fn, ir::Kernel&, int>)
+      fn(*kernel, static_cast<int>(k));
+    else
+      fn(*kernel);
+  }
+}
+
+/// An axis of the statement by its variable; -1: it has none.
+int axis_of(const ir::Placed& p, int var);
+
+bool is_range(const ir::Kernel& kernel, int var);
+bool has_vector(const ir::Kernel& kernel);
+
+/// An access's stride along each Range variable: what moves its address from tile to tile.
+std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
+                                  const ir::Access& x);
+
+/// Splits a variable in two: a new Range variable, of the outer part, and itself, with `inner`
+/// iterations. Gives the new one.
+int split_variable(ir::Kernel& kernel, int var, int64_t inner);
+
+/// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
+void wrap(ir::Kernel& kernel, int var);
+
+}  // namespace graft::passes

@@ -1,0 +1,55 @@
+#include "passes/tasks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/kernel_loops.h"
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+using ir::Kernel;
+using ir::Placed;
+using ir::Schedule;
+
+namespace {
+
+constexpr double kTaskNanoseconds = 20000;
+
+void set_grain(Kernel& kernel) {
+  double iterations = 1;
+  for (int v : kernel.range)
+    iterations *= static_cast<double>(kernel.vars[static_cast<size_t>(v)].extent);
+  if (kernel.range.empty() && kernel.body.size() == 1 && kernel.body[0].loop)
+    iterations =
+        static_cast<double>(kernel.vars[static_cast<size_t>(kernel.body[0].loop->var)].extent);
+  double nanoseconds = 0;
+  for (const Placed& p : kernel.placed)
+    nanoseconds += static_cast<double>(points(p.statement)) *
+                   (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) * 0.05;
+  kernel.grain = std::max<int64_t>(
+      1,
+      static_cast<int64_t>(std::ceil(kTaskNanoseconds / std::max(nanoseconds / iterations, 0.01))));
+}
+
+void set_name(Kernel& kernel) {
+  constexpr const char* kNames[] = {"sum", "prod", "max", "min", "and", "or", "argmax", "argmin"};
+  std::string last;
+  for (const Placed& p : kernel.placed) {
+    std::string part =
+        p.statement.reduction ? kNames[static_cast<size_t>(p.statement.reduction->op)] : "map";
+    if (part != last) kernel.name += (kernel.name.empty() ? "" : "_") + part;
+    last = part;
+  }
+}
+
+}  // namespace
+
+void size_tasks(Schedule& schedule) {
+  each_kernel(schedule, [](Kernel& kernel) {
+    set_grain(kernel);
+    set_name(kernel);
+  });
+}
+
+}  // namespace graft::passes

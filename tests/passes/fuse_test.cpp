@@ -1,0 +1,123 @@
+// Fuse: which statements become one kernel, and which must not.
+#include "passes/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include "build.h"
+#include "support/text.h"
+
+namespace graft::passes {
+namespace {
+
+using ir::ReduceOp;
+using ir::Value;
+
+TEST(Fuse, ResidualAndRmsNormIsOnePassOverMemory) {
+  ProgramBuilder b;
+  auto x = b.argument({4096, 2048}, kBFloat16), r = b.argument({4096, 2048}, kBFloat16),
+       w = b.argument({2048}, kBFloat16);
+  auto h = b.output(x.sizes, kBFloat16);
+  auto f = b.temporary(x.sizes), square = b.temporary(x.sizes), sum = b.temporary({4096, 1}),
+       scale = b.temporary({4096, 1});
+  auto y = b.temporary(x.sizes, kBFloat16), out = b.output(x.sizes, kBFloat16);
+  b.map(h, [](Value a, Value c) { return (a.to(kFloat) + c.to(kFloat)).to(kBFloat16); }, x, r);
+  b.map(f, [](Value a) { return a.to(kFloat); }, h);
+  b.map(square, [](Value a) { return a * a; }, f);
+  b.reduce_last(sum, ReduceOp::Sum, square, kDouble);
+  b.map(scale, [](Value a) { return 1.0 / (a / 2048.0).op(ir::Op::Sqrt); }, sum);
+  b.map(y, [](Value a, Value c) { return (a * c).to(kBFloat16); }, f, scale);
+  b.map(out, [](Value a, Value c) { return (a.to(kFloat) * c.to(kFloat)).to(kBFloat16); }, y, w);
+  EXPECT_EQ(
+      schedule_of(b),
+      "kernel map_sum_map v0:4096\n"
+      "  scratch %6: 4 bytes at 0\n"
+      "  scratch %7: 4 bytes at 64\n"
+      "  scratch %10: 4096 bytes at 128\n"
+      "  vector v1:2048\n"
+      "    %3[v0*2048+v1] bf16 = bf16((f32(%0[v0*2048+v1]) + f32(%1[v0*2048+v1])))  streamed\n"
+      "    %10[v1] bf16 = bf16((f32(%0[v0*2048+v1]) + f32(%1[v0*2048+v1])))\n"
+      "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = "
+      "f32(%10[v1])\n"
+      "  %7[0] f32 = (1 / sqrt((%6[0] / 2048)))\n"
+      "  vector v2:2048\n"
+      "    %9[v0*2048+v2] bf16 = bf16((f32(bf16((f32(%10[v2]) * %7[0]))) * f32(%2[v2])))  "
+      "streamed\n"
+      "result 0 = %3 bf16[4096,2048]:(2048,1)\n"
+      "result 1 = %9 bf16[4096,2048]:(2048,1)\n");
+}
+
+TEST(Fuse, SoftmaxRunsRowByRowInScratch) {
+  ProgramBuilder b;
+  auto s = b.argument({64, 256, 256}), mask = b.argument({256, 256});
+  auto t = b.temporary(s.sizes), most = b.temporary({64, 256, 1}), e = b.temporary(s.sizes),
+       sum = b.temporary({64, 256, 1}), out = b.output(s.sizes);
+  b.map(t, [](Value a, Value m) { return a * 0.125 + m; }, s, mask);
+  b.reduce_last(most, ReduceOp::Max, t, kFloat);
+  b.map(e, [](Value a, Value m) { return call(ir::Routine::InlineExp, a - m); }, t, most);
+  b.reduce_last(sum, ReduceOp::Sum, e, kDouble);
+  b.map(out, [](Value a, Value m) { return a / m; }, e, sum);
+  std::string text = schedule_of(b);
+  EXPECT_NE(text.find("kernel map_max_map_sum_map v0:64 v1:256\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("%2[v2] f32 = ((%0[v0*65536+v1*256+v2] * 0.125) + %1[v1*256+v2])"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("arena"), std::string::npos) << text;
+}
+
+TEST(Fuse, ShiftedInPlaceReadsStayApart) {
+  ProgramBuilder b;
+  auto x = b.argument({1 << 16});
+  auto out = b.output({(1 << 16) - 1});
+  b.map(x, [](Value a) { return a + 1.0; }, x);
+  b.map(
+      out, [](Value a) { return a * 2.0; },
+      slice(x, 0, 1, 1 << 16));  // reads what a neighbouring iteration stored
+  std::string text = schedule_of(b);
+  EXPECT_EQ(text.find("kernel map"), 0u);
+  EXPECT_NE(text.find("kernel map", 1), std::string::npos) << text;
+}
+
+TEST(Fuse, UnrelatedUpdatesStaySeparateKernels) {
+  ProgramBuilder b;
+  for (int k = 0; k < 3; ++k) {
+    auto p = b.argument({1 << 18}), g = b.argument({1 << 18});
+    b.map(p, [](Value a, Value c) { return a - c * 0.1; }, p, g);
+  }
+  std::string text = schedule_of(b);
+  EXPECT_EQ(count_of("kernel ", text), 3u) << text;
+}
+
+TEST(Fuse, VisibleStoresStayBehindTheCheck) {
+  ProgramBuilder b;
+  auto x = b.argument({64});
+  auto flag = b.temporary({1}, kBool);
+  ir::StatementBuilder s(x.sizes);
+  Value bad = s.reduce(ReduceOp::Or, lt(s.load(x), s.constant(0, kFloat)), {true}, kBool);
+  b.program.items.emplace_back(s.store(flag, bad));
+  b.program.items.emplace_back(ir::Abort{flag.storage, -1});
+  b.map(x, [](Value a) { return a + 1.0; }, x);
+  std::string text = schedule_of(b);
+  EXPECT_TRUE(test::comes_before(text, "abort if", "%0[v0] f32 = "));
+}
+
+/// An address that comes from data may be anywhere before the data is checked, results or not.
+TEST(Fuse, ReadsByIndexStayBehindTheCheck) {
+  ProgramBuilder b;
+  auto x = b.argument({64}), out = b.output({8});
+  auto index = b.argument({8}, kLong);
+  auto flag = b.temporary({1}, kBool);
+  ir::StatementBuilder check(index.sizes);
+  Value bad = check.reduce(ReduceOp::Or, ge(check.load(index), Value(check.load(index)).like(64)),
+                           {true}, kBool);
+  b.program.items.emplace_back(check.store(flag, bad));
+  b.program.items.emplace_back(ir::Abort{flag.storage, -1});
+  ir::StatementBuilder read(out.sizes);
+  Value place = read.load(index);
+  Value value = read.load(ir::Access{x.storage, kFloat, 0, {0}, {{place.id, 1}}});
+  b.program.items.emplace_back(read.store(out, value));
+  std::string text = schedule_of(b);
+  EXPECT_TRUE(test::comes_before(text, "abort if", "%1[v0] f32 = "));
+}
+
+}  // namespace
+}  // namespace graft::passes

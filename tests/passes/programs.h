@@ -1,0 +1,114 @@
+// Programs that the passes are for, small enough to interpret. Arguments hold small whole numbers,
+// whose sums are exact in any order.
+#pragma once
+
+#include "build.h"
+
+namespace graft::passes {
+
+/// Rotary embedding as eager writes it: by slices and a concatenation.
+inline ProgramBuilder rope(const std::vector<int64_t>& sizes = {2, 16, 512, 128}) {
+  using ir::Value;
+  ProgramBuilder b;
+  int64_t width = sizes[3];
+  auto q = b.argument(sizes), cos = b.argument({sizes[2], width}),
+       sin = b.argument({sizes[2], width});
+  auto scaled = b.temporary(q.sizes), half = b.temporary(q.sizes), turned = b.temporary(q.sizes);
+  auto negative = b.temporary({sizes[0], sizes[1], sizes[2], width / 2});
+  auto out = b.output(q.sizes);
+  auto mul = [](Value x, Value y) { return x * y; };
+  b.map(scaled, mul, q, cos);
+  b.map(negative, [](Value x) { return -x; }, slice(q, 3, width / 2, width));
+  b.map(slice(half, 3, 0, width / 2), copy, negative);
+  b.map(slice(half, 3, width / 2, width), copy, slice(q, 3, 0, width / 2));
+  b.map(turned, mul, half, sin);
+  b.map(out, [](Value x, Value y) { return x + y; }, scaled, turned);
+  return b;
+}
+
+/// In bf16, with a scale of 1 and a sum of squares.
+inline ProgramBuilder residual_norm(int64_t rows = 33, int64_t columns = 40) {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({rows, columns}, kBFloat16), r = b.argument({rows, columns}, kBFloat16);
+  auto h = b.output(x.sizes, kBFloat16), out = b.output(x.sizes, kBFloat16);
+  auto f = b.temporary(x.sizes), square = b.temporary(x.sizes), sum = b.temporary({rows, 1});
+  auto again = b.temporary(x.sizes, kBFloat16);
+  b.map(
+      h, [](Value a, Value c) { return (a.to(kFloat) + c.to(kFloat) * 1.0).to(kBFloat16); }, x, r);
+  b.map(f, [](Value a) { return a.to(kFloat); }, h);
+  b.map(again, [](Value a) { return a.to(kBFloat16); }, f);
+  b.map(square, [](Value a) { return a.to(kFloat) * a.to(kFloat); }, again);
+  b.reduce_last(sum, ir::ReduceOp::Sum, square, kDouble);
+  b.map(out, [](Value a, Value c) { return (a - c).to(kBFloat16); }, f, sum);
+  return b;
+}
+
+/// A state that each step makes of the one before, and a stack of all of them at the end.
+inline ProgramBuilder stacked_states(int64_t rows = 32, int64_t steps = 12) {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({rows, steps}), out = b.output({rows, steps});
+  std::vector<ir::View> states;
+  for (int64_t k = 0; k < steps; ++k) {
+    states.push_back(b.temporary({rows}));
+    auto& h = states.back();
+    if (k == 0)
+      b.map(h, [](Value v) { return v * 2.0; }, column(x, 0));
+    else
+      b.map(
+          h, [](Value a, Value v) { return ir::max(-a, v) + v; }, states[states.size() - 2],
+          column(x, k));
+  }
+  for (int64_t k = 0; k < steps; ++k) b.map(column(out, k), copy, states[static_cast<size_t>(k)]);
+  return b;
+}
+
+/// A column, and the rest of the matrix behind it, step by step.
+inline ProgramBuilder columns_in_place(int64_t rows = 48, int64_t columns = 20) {
+  using ir::Value;
+  ProgramBuilder b;
+  auto w = b.argument({rows, columns}), u = b.argument({columns, columns}),
+       q = b.output({rows, columns});
+  for (int64_t k = 0; k < columns - 1; ++k) {
+    auto t = b.temporary({rows});
+    auto rest = slice(w, 1, k, columns);
+    b.map(t, [](Value v) { return ir::min(v, v.like(3)); }, column(w, k));
+    b.map(column(q, k), copy, t);
+    b.map(
+        rest, [](Value v, Value r, Value e) { return ir::max(v - r, e); }, rest,
+        slice(slice(u, 0, k, k + 1), 1, k, columns), slice(q, 1, k, k + 1));
+  }
+  return b;
+}
+
+inline ProgramBuilder long_sum() {
+  ProgramBuilder b;
+  auto x = b.argument({(1 << 16) + 3});
+  b.reduce_last(b.output({1}), ir::ReduceOp::Sum, x, kDouble);
+  return b;
+}
+
+/// Results that do not fit a cache of 1 MiB.
+inline ProgramBuilder large_results() {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({512, 512});
+  auto y = b.output(x.sizes), z = b.output(x.sizes);
+  b.map(y, [](Value v) { return v * v; }, x);
+  b.map(z, [](Value v) { return -v; }, x);
+  return b;
+}
+
+/// Whole numbers from -4 to 4 for each argument of the program.
+inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
+  std::vector<at::Tensor> made;
+  for (const ir::View& v : b.arguments) {
+    int64_t count = ir::numel(v.sizes), seed = static_cast<int64_t>(made.size());
+    at::Tensor t = (at::arange(count, at::kLong) * (7 + 4 * seed) + seed).remainder(9) - 4;
+    made.push_back(t.to(v.dtype).reshape(v.sizes));
+  }
+  return made;
+}
+
+}  // namespace graft::passes
