@@ -102,6 +102,10 @@ TEST(Key, ModesMatter) {
     EXPECT_NE(difference(*plain, *make(x)), "");
     at::globalContext().setDeterministicAlgorithms(false, false);
   }
+  if (at::globalContext().setFlushDenormal(true)) {
+    EXPECT_EQ(difference(*plain, *make(x)), "mode: flushes denormals false expected, true came");
+    at::globalContext().setFlushDenormal(false);
+  }
   EXPECT_EQ(difference(*plain, *make(x)), "");
 }
 

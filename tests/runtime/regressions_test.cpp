@@ -158,6 +158,28 @@ TEST(Regressions, LargeResults) {
           [&] { return std::vector<at::Tensor>{at::randn(sizes).to(type)}; });
 }
 
+/// The flag is the thread's: one thread, since ATen's pool has it in no other.
+TEST(Regressions, FlushedSubnormals) {
+  auto run = [](const at::Tensor& x) { return std::vector<at::Tensor>{x * 0.5, x.sqrt(), x + x}; };
+  auto f = compile(run, at_once("flushed"));
+  int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  at::Tensor x = at::randn({1000}) * 2e-38;
+  for (bool flush : {false, true, false, true}) {
+    ASSERT_TRUE(at::globalContext().setFlushDenormal(flush));
+    for (int call = 0; call < 3; ++call) {
+      auto came = f(x), expected = run(x);
+      at::globalContext().setFlushDenormal(false);  // comparing looks at the bits
+      for (size_t i = 0; i < came.size(); ++i) EXPECT_TRUE(same(came[i], expected[i])) << flush;
+      at::globalContext().setFlushDenormal(flush);
+    }
+  }
+  at::globalContext().setFlushDenormal(false);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(was_compiled(f.report()));
+  EXPECT_EQ(f.report().records, 2);
+}
+
 /// out= that leaves nothing to store raises its argument's version all the same.
 TEST(Regressions, AnOutArgumentMadeEmpty) {
   expect_as_eager(
