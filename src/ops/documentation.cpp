@@ -30,6 +30,18 @@ const char* name(Promotion promotion) {
   return "";
 }
 
+std::string name(RowBits bits) {
+  switch (bits.exactness) {
+    case Exactness::Bits:
+      return "bits";
+    case Exactness::Body:
+      return "body, " + std::to_string(bits.tail_ulps) + " ulp";
+    case Exactness::Close:
+      return "close";
+  }
+  return "";
+}
+
 /// A vertical bar would end the cell.
 std::string cell(std::string_view what) {
   std::string text;
@@ -50,9 +62,9 @@ quantised or 8-bit floating tensors, runs as ATen's own kernel between the fused
 
 a, b, c are the operands in the schema's order, numbers included. Bits of floating results:
 
-- *bits*: eager's, whatever the layout.
+- *bits*: eager's, whatever the layout (where the row names an exception, *body* there).
 - *body*: those of ATen's vectorised loop. Its scalar tails and its loops over strided tensors call another function, or
-  round differently, by about one unit in the last place.
+  round differently, by at most so many units in the last place.
 - *close*: eager calls another library, or errs (numerics.md); no further from the exact value.
 
 Integers are exact everywhere.
@@ -62,11 +74,7 @@ Integers are exact everywhere.
 )";
   for (const PointwiseRow& row : pointwise_table())
     text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) +
-            " | " +
-            (row.exactness == Exactness::Bits   ? "bits"
-             : row.exactness == Exactness::Body ? "body"
-                                                : "close") +
-            " |\n";
+            " | " + name(row.bits) + " |\n";
   table(text, "Views", "They cost nothing: later accesses carry their layout.", view_rows());
   table(text, "Copies, fills and ranges", "One loop nest a part.", copy_rows());
   table(text, "Reductions", "Bits never depend on the number of threads.", reduction_rows());

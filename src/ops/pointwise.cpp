@@ -245,7 +245,7 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   std::vector<Formula> formulas = {row.formula};
   if (row.second != nullptr) formulas.push_back(row.second);
   std::vector<ir::Statement> statements;
-  bool exact = row.exactness == Exactness::Bits || !ir::is_float(common);
+  bool exact = row.bits.exactness == Exactness::Bits || !ir::is_float(common);
   for (size_t k = 0; k < formulas.size(); ++k) {
     ir::View out = Context::view(context.output(op, k));
     // Eager's result then depends on the order in which its loop runs.

@@ -48,6 +48,16 @@ enum class Exactness : uint8_t {
   Close,
 };
 
+/// What a row promises of floating results.
+struct RowBits {
+  Exactness exactness;
+  /// How far eager's tails may be, in units in the last place of the common dtype: of Body, and of
+  /// Bits where a call has tail_differs().
+  int tail_ulps;
+  constexpr RowBits(Exactness exactness, int tail_ulps = 2)
+      : exactness(exactness), tail_ulps(tail_ulps) {}
+};
+
 /// Operands and arguments of one recorded call, for its row's formula.
 class Args {
  public:
@@ -128,7 +138,7 @@ struct PointwiseRow {
   Promotion promotion;
   Formula formula;
   Domain domain;
-  Exactness exactness;
+  RowBits bits;
   std::string_view what;  ///< the formula, for the documentation
   /// Gives a Bool: where eager throws (integer division by zero); an empty Value = nowhere.
   Formula raises = nullptr;
@@ -157,5 +167,6 @@ ir::Value maximum(ir::Value a, ir::Value b);  ///< NaN if either is; b on ties
 ir::Value minimum(ir::Value a, ir::Value b);
 ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties
 ir::Value at_most(ir::Value a, ir::Value high);
+bool is_nan(const std::optional<c10::Scalar>& number);
 
 }  // namespace graft::ops

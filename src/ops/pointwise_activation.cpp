@@ -2,7 +2,10 @@
 // scalar tails libm.
 #include "ops/pointwise.h"
 
+#include <ATen/cpu/Utils.h>
+
 #include <cmath>
+#include <limits>
 
 namespace graft::ops {
 
@@ -29,8 +32,22 @@ Value mish(Args& a) {
   return x * ir::call(Routine::SleefTanh, softplus);
 }
 
+/// The instructions for which ATen gives fp16 tensors to oneDNN.
+bool has_half_instructions() {
+  static const bool has = [] {
+    auto capabilities = at::cpu::get_cpu_capabilities();
+    auto is_there = [&](const char* name) {
+      auto found = capabilities.find(name);
+      return found != capabilities.end() && found->second.isBool() && found->second.toBool();
+    };
+    return is_there("avx512_fp16") || is_there("avx_ne_convert");
+  }();
+  return has;
+}
+
 Value gelu(Args& a) {
-  bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16;
+  bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16 ||
+                 (a.common == c10::ScalarType::Half && has_half_instructions());
   // oneDNN then makes a result of its own, and eager leaves out= as it was.
   if (one_dnn && a.is_out() && !a.is_laid_out_as_result(0))
     return a.refuse("out= has other strides than the input");
@@ -48,7 +65,10 @@ Value relu(Args& a) {
   return a.is_bool() ? a.refuse("relu of Bool") : at_least(a[0], a[0].like(0));
 }
 
+/// ATen's is clamp(), of which a bound that is NaN makes everything NaN.
 Value hardtanh(Args& a) {
+  if (is_nan(a.constant("min_val")) || is_nan(a.constant("max_val")))
+    return a[0].like(std::numeric_limits<double>::quiet_NaN());
   return at_most(at_least(a[0], a.rounded("min_val")), a.rounded("max_val"));
 }
 
@@ -118,10 +138,10 @@ std::vector<PointwiseRow> activation_rows() {
   using enum Promotion;
   using enum Exactness;
   std::vector<PointwiseRow> rows = {
-      {"aten::sigmoid", 1, Float, sigmoid, Domain::Small, Body, "1 / (1 + exp(−a))"},
-      {"aten::silu", 1, Same, silu, Domain::Small, Body, "a / (1 + exp(−a))"},
+      {"aten::sigmoid", 1, Float, sigmoid, Domain::Small, {Body, 4}, "1 / (1 + exp(−a))"},
+      {"aten::silu", 1, Same, silu, Domain::Small, {Body, 4}, "a / (1 + exp(−a))"},
       {"aten::gelu", 1, Same, gelu, Domain::Small, Close, "a Φ(a), by erf or tanh"},
-      {"aten::mish", 1, Same, mish, Domain::Small, Body, "a tanh(log(1 + exp(a)))"},
+      {"aten::mish", 1, Same, mish, Domain::Small, {Body, 8}, "a tanh(log(1 + exp(a)))"},
       {"aten::relu", 1, Same, relu, Domain::Any, Bits, "0 where a < 0"},
       {"aten::leaky_relu", 1, Same, leaky_relu, Domain::Any, Bits,
        "a, times negative_slope where not above 0"},
@@ -133,7 +153,12 @@ std::vector<PointwiseRow> activation_rows() {
       {"aten::elu", 1, Same, elu, Domain::Small, Body,
        "scale a, or scale alpha expm1(input_scale a) below 0"},
       {"aten::celu", 1, Same, celu, Domain::Small, Body, "a, or alpha expm1(a / alpha) below 0"},
-      {"aten::softplus", 1, Same, softplus, Domain::Small, Body,
+      {"aten::softplus",
+       1,
+       Same,
+       softplus,
+       Domain::Small,
+       {Body, 4},
        "log(1 + exp(beta a)) / beta, a above threshold"},
       {"aten::threshold", 1, Same, threshold, Domain::Any, Bits, "value where a <= threshold"},
       {"aten::log_sigmoid_forward", 1, Same, log_sigmoid, Domain::Small, Bits,

@@ -1,6 +1,8 @@
 // Formulas that several families of pointwise operators share.
 #include <ATen/Version.h>
 
+#include <cmath>
+
 #include "ops/pointwise.h"
 
 namespace graft::ops {
@@ -27,7 +29,7 @@ Value library_root(Args& a, Value x) {
 // The scalar loop rounds the root to bf16 before it divides, as baseline kernels do everywhere.
 Value reciprocal_of_root(Args& a, Value x) {
   Value root = x.op(Op::Sqrt);
-  if (!kernels_have_fma()) return 1 / a.round(root);
+  if (!kernels_have_fma() || (a.is_reduced() && !a.goes_by_vector())) return 1 / a.round(root);
   if (a.is_reduced()) a.tail_differs();
   return 1 / root;
 }
@@ -45,6 +47,10 @@ Value at_least(Value a, Value low) {
 }
 Value at_most(Value a, Value high) {
   return ir::select(ir::gt(a, high), high, a);
+}
+
+bool is_nan(const std::optional<c10::Scalar>& number) {
+  return number && number->isFloatingPoint() && std::isnan(number->toDouble());
 }
 
 // Vectorized<float>::erf: the polynomial 7.1.26 of Abramowitz and Stegun with fused multiply-adds,

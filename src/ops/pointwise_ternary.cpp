@@ -1,7 +1,6 @@
 // Choices between operands, and functions of three of them.
 #include "ops/pointwise.h"
 
-#include <cmath>
 #include <limits>
 
 namespace graft::ops {
@@ -45,10 +44,6 @@ Value fmax(Args& a) {
 }
 Value fmin(Args& a) {
   return a.is_float() ? pick(a, ir::le(a[0], a[1])) : smaller(a);
-}
-
-bool is_nan(const std::optional<c10::Scalar>& number) {
-  return number && number->isFloatingPoint() && std::isnan(number->toDouble());
 }
 
 /// `low` and `high` are operands (-1: none). A Scalar bound compares as min_ps/max_ps do (NaN

@@ -105,7 +105,7 @@ std::vector<PointwiseRow> unary_rows() {
       {"aten::sqrt", 1, Float, [](Args& a) { return library_root(a, a[0]); }, Domain::Positive,
        Bits, "√a"},
       {"aten::rsqrt", 1, Float, [](Args& a) { return reciprocal_of_root(a, a[0]); },
-       Domain::Positive, Bits, "1 / √a"},
+       Domain::Positive, Bits, "1 / √a (*body* on bf16, f16: a tail also rounds √a)"},
       {"aten::exp", 1, Float, library<VmlExp, SleefExp>, Domain::Small, Bits, "e to the a"},
       {"aten::exp2", 1, Float, one_call<SleefExp2>, Domain::Small, Body, "2 to the a"},
       {"aten::expm1", 1, Float, one_call<SleefExpm1>, Domain::Small, Bits, "e to the a, less 1"},

@@ -57,6 +57,9 @@ std::vector<Recipe> view_recipes() {
   add_view(r, "aten::lift_fresh", matrix, [](const T& x) { return at::lift_fresh(x); });
   add_view(r, "aten::_reshape_alias", matrix,
            [](const T& x) { return at::_reshape_alias(x, x.sizes(), x.strides()); });
+  add_view(r, "aten::_unsafe_view", matrix, [](const T& x) {
+    return x.is_contiguous() ? at::_unsafe_view(x, {12, 17}) : at::_unsafe_view(x, x.sizes());
+  });
   add_view(r, "aten::as_strided", cube, [](const T& x) { return x.as_strided({3, 5}, {20, 2}); });
   add(r, "aten::expand", {values({6, 1, 17})},
       [](const Tensors& t) { return at::add(t[0].expand({6, 4, 17}), 1); });

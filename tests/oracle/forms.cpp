@@ -2,6 +2,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -51,22 +52,35 @@ bool is_number(const c10::Argument& a) {
   return type->kind() == c10::TypeKind::NumberType;
 }
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 /// Numbers for an operand: what its domain asks for.
 std::vector<IValue> operand_numbers(Domain domain, int k) {
   switch (domain) {
     case Domain::Power:
       if (k == 0) return {2.5, int64_t{1}, int64_t{3}};
-      return {int64_t{2},  2.5,  0.5,        int64_t{3}, int64_t{-1},
-              int64_t{-2}, -0.5, int64_t{0}, int64_t{1}, 3.0};
+      // Half and BFloat16 round 2.998 and 3.001 to 3, and fp32 rounds 0.1 and the integer.
+      return {int64_t{2}, 2.5,        0.5,        int64_t{3}, int64_t{-1}, int64_t{-2},       -0.5,
+              int64_t{0}, int64_t{1}, 3.0,        0.1,        2.998,       int64_t{16777217}, 1e-3,
+              kNan,       kInfinity,  -kInfinity, -0.,        3.001};
     case Domain::ShiftCount:
       return {int64_t{1}, int64_t{3}, int64_t{0}};
     case Domain::Divisor:
-      return {int64_t{3}, -0.75, int64_t{-2}};
+      return {int64_t{3}, -0.75, int64_t{-2}, 0.1, kInfinity, 1e-3};
     case Domain::Positive:
-      return {int64_t{2}, 0.75};
+      return {int64_t{2}, 0.75, 0.1};
     default:
-      return {int64_t{2}, 0.7, int64_t{-1}, std::numeric_limits<double>::quiet_NaN()};
+      return {int64_t{2}, 0.7, int64_t{-1}, kNan, kInfinity, -0., 60000.3, int64_t{16777217}};
   }
+}
+
+/// Is the number the same in every floating dtype? Rows that are judged by a call in double need
+/// that: double takes a number as it is.
+bool is_short(const IValue& number) {
+  double value = number.toScalar().toDouble();
+  return std::isnan(value) ||
+         static_cast<double>(c10::BFloat16(static_cast<float>(value))) == value;
 }
 
 /// Values for an argument that is no operand: its default, and those that take another path through
@@ -74,20 +88,22 @@ std::vector<IValue> operand_numbers(Domain domain, int k) {
 /// value of its type, so that a new row needs no entry here.
 std::vector<IValue> argument_values(const c10::Argument& argument) {
   static const auto* listed = new std::map<std::string, std::vector<IValue>>{
-      {"alpha", {int64_t{1}, int64_t{2}, -0.5}},
-      {"value", {int64_t{1}, 0.5}},
+      {"alpha", {int64_t{1}, int64_t{2}, -0.5, 0.1, kNan}},
+      {"value", {int64_t{1}, 0.5, 0.1, kInfinity}},
       {"rounding_mode", {IValue(), "trunc", "floor"}},
       {"approximate", {"none", "tanh"}},
       {"decimals", {int64_t{0}, int64_t{2}, int64_t{-1}}},
       {"eps", {IValue(), 0.1}},
-      {"nan", {IValue(), 1.5}},
-      {"posinf", {IValue(), 2.5}},
-      {"neginf", {IValue(), -2.5}},
-      {"negative_slope", {0.01, 0.3}},
-      {"min_val", {int64_t{-1}, -0.3}},
-      {"max_val", {int64_t{1}, 0.6}},
-      {"beta", {int64_t{1}, 0.5}},
-      {"threshold", {int64_t{1}, 0.3}},
+      {"nan", {IValue(), 1.5, 0.1}},
+      {"posinf", {IValue(), 2.5, kNan}},
+      {"neginf", {IValue(), -2.5, kInfinity}},
+      {"negative_slope", {0.01, 0.3, kNan, -0.}},
+      {"min_val", {int64_t{-1}, -0.3, kNan, int64_t{-1}, int64_t{2}}},
+      {"max_val", {int64_t{1}, 0.6, int64_t{1}, kNan, int64_t{1}}},
+      {"scale", {1., 0.1}},
+      {"input_scale", {1., 0.3}},
+      {"beta", {int64_t{1}, 0.5, 0.1}},
+      {"threshold", {int64_t{1}, 0.3, kNan}},
   };
   if (auto found = listed->find(argument.name()); found != listed->end()) {
     std::vector<IValue> values = found->second;
@@ -140,6 +156,8 @@ std::optional<std::vector<Slot>> slots_of(const ops::PointwiseRow& row,
       slot.tensor = any = true;
     } else if (slot.operand && is_number(argument)) {
       slot.values = operand_numbers(row.domain, static_cast<int>(k));
+      if (row.bits.exactness == ops::Exactness::Close)
+        std::erase_if(slot.values, [](const IValue& number) { return !is_short(number); });
     } else {
       slot.values = argument_values(argument);
       if (slot.values.empty()) return std::nullopt;

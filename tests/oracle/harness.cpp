@@ -47,10 +47,10 @@ Attempt attempt(const std::function<Tensors()>& call) {
   return result;
 }
 
-std::optional<Promise> promise_of(const Function& f, const Tensors& arguments) {
+std::optional<Promise> promise_of(const Function& f, const Tensors& arguments, Numerics numerics) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered = ops::lower(trace);
+  ops::Lowered lowered = ops::lower(trace, {.fast = numerics == Numerics::Fast});
   if (lowered.broken) return std::nullopt;
   return Promise{lowered.exact, lowered.either_zero};
 }
@@ -181,13 +181,15 @@ std::string run_call(const Check& check, const Compiled<Function>& compiled, Pro
 }  // namespace
 
 std::string run(const Check& check) {
-  Compiled<Function> compiled(check.f, in_order(check.label));
+  Options options = in_order(check.label);
+  options.numerics = check.numerics;
+  Compiled<Function> compiled(check.f, options);
   Promise promise;
   bool throws = false;
   {
     Tensors probe = clone_arguments(check.arguments(0));
     Attempt tried = attempt([&] {
-      promise = promise_of(check.f, probe).value_or(Promise{});
+      promise = promise_of(check.f, probe, check.numerics).value_or(Promise{});
       return Tensors{};
     });
     throws = !tried.error.empty();

@@ -32,7 +32,7 @@ struct Promise {
   bool exact = true;
   bool either_zero = false;  ///< but for the sign of a zero
 };
-std::optional<Promise> promise_of(const Function& f, const Tensors& arguments);
+std::optional<Promise> promise_of(const Function& f, const Tensors& arguments, Numerics numerics);
 
 /// A call and what is expected of it.
 struct Check {
@@ -50,6 +50,7 @@ struct Check {
       judge;
   double ulps = 2;                        ///< between plain eager and a call that is not exact
   at::ScalarType computed = at::kDouble;  ///< these are of this dtype, where a result is wider
+  Numerics numerics = Numerics::Exact;
 };
 
 /// Compiled on the caller's thread, and used even where it is slower.

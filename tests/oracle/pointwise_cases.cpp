@@ -107,6 +107,7 @@ const std::vector<std::string_view> kRefusals = {
     "addcdiv of integers",
     "integer power with a tensor exponent",
     "negative integer power",
+    "fp32 rounds the exponent to an integer",
     "ATen's half-precision kernels do not agree",
     "out= has other strides than the input",
     "a floating tensor fills integers",
@@ -136,7 +137,8 @@ Tensors make_operands(const ops::PointwiseRow& row, const Form& form, const Poin
       made.push_back(made[0]);
       continue;
     }
-    made.push_back(lay_out(dtype, row.domain, form.tensor_at[at], c.sizes, layout, random));
+    made.push_back(
+        lay_out(dtype, row.domain, form.tensor_at[at], c.sizes, layout, random, c.specials));
   }
   return made;
 }
@@ -223,7 +225,8 @@ Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCa
     Tensors operands = padded(form, tensors);
     return operands.empty() ? Tensors{} : call(form, operands);
   };
-  if (row.exactness == ops::Exactness::Close) {
+  check.ulps = row.bits.tail_ulps;
+  if (row.bits.exactness == ops::Exactness::Close) {
     check.body = nullptr;
     check.ulps = 1e9;  // the judge looks at the results
     check.judge = [f = check.f](const Tensors& arguments, const Tensors& eager,
@@ -236,13 +239,33 @@ Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCa
   else if (type != at::kDouble)
     check.computed = at::kFloat;
   check.may_refuse = kRefusals;
-  // Three library calls, each of which may be off by one.
-  if (row.name == "aten::mish") check.ulps = 4;
   // Eager gives the buffer other strides, and a plan cannot.
   if (row.name == "aten::log_sigmoid_forward" && form.out && c.out_layout != Contiguous)
     check.must_fuse = false;
   // Nothing runs for an empty tensor, so nothing is fused either.
   for (int64_t size : c.sizes) check.must_fuse = check.must_fuse && size != 0;
+  return check;
+}
+
+Check fast_check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c,
+                    at::ScalarType type, bool chain) {
+  Check check = check_of(row, form, c, type);
+  check.label += chain ? " fast, in a chain" : " fast";
+  check.numerics = Numerics::Fast;
+  if (chain)
+    check.f = [f = check.f](const Tensors& tensors) {
+      Tensors operands = tensors;
+      if (at::isFloatingType(operands[0].scalar_type())) operands[0] = operands[0] * 0.75 + 0.125;
+      Tensors results = f(operands);
+      for (at::Tensor& t : results)
+        if (at::isFloatingType(t.scalar_type())) t = t * 1.5 - 0.25;
+      return results;
+    };
+  check.body = nullptr;
+  check.ulps = 1e9;  // the judge looks at the results
+  check.judge = [f = check.f](const Tensors& arguments, const Tensors& eager, const Tensors& came) {
+    return judge_by_double(f, arguments, eager, came, /*sums=*/false);
+  };
   return check;
 }
 

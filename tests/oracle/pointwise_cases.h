@@ -21,6 +21,7 @@ struct PointwiseCase {
   std::optional<at::ScalarType> other = {};      ///< of operands from the second on
   std::optional<at::ScalarType> out_dtype = {};  ///< of out= tensors; otherwise eager's own
   bool same_tensor = false;                      ///< all operands are one tensor
+  bool specials = true;                          ///< NaN, infinities, limits among the data
 };
 
 /// Dtypes that get every layout. The others share the addresses' code with these.
@@ -35,5 +36,10 @@ std::vector<PointwiseCase> mixed_cases(int operands);
 /// The call of `form` with operands as the case says, of dtype `type`.
 Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c,
                at::ScalarType type);
+
+/// The same with Numerics::Fast: no further from the call in double than eager. `chain`: between
+/// operators that a fused kernel does not round after (f(0.75 a + 0.125) * 1.5 - 0.25).
+Check fast_check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCase& c,
+                    at::ScalarType type, bool chain);
 
 }  // namespace graft::test
