@@ -68,6 +68,11 @@ bool has_tag(const c10::OperatorHandle& op, at::Tag tag) {
   return plain && plain->hasTag(tag);
 }
 
+// These clone the whole memory that `self` lies in, and write into that.
+constexpr std::array<std::string_view, 4> kCopiesWholeMemory = {
+    "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter",
+    "aten::as_strided_scatter"};
+
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -163,6 +168,10 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   }
   for (const c10::Argument& result : h.schema().returns())
     returns.push_back(kind_of(result.type()));
+}
+
+bool copies_whole_memory(const c10::OperatorHandle& op) {
+  return contains(kCopiesWholeMemory, op.schema().name());
 }
 
 const OperatorFacts* facts_of(const at::RecordFunction& fn) {

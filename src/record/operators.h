@@ -53,6 +53,9 @@ struct OperatorFacts {
   std::vector<Operand::Kind> returns;
 };
 
+/// Does what it makes lie at the same offset as its first argument, in a copy of all its memory?
+bool copies_whole_memory(const c10::OperatorHandle& op);
+
 /// Facts about the operator that `fn` calls; nullptr when `fn` is a user's range and not an
 /// operator. Owned by this thread and valid until it ends.
 const OperatorFacts* facts_of(const at::RecordFunction& fn);

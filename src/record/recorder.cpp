@@ -219,19 +219,30 @@ void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::I
           "or call it outside the compiled function"));
     }
   }
-  if (facts.strided_view && !inputs.back().isNone()) {
-    const int storage = storages_.find(*inputs[0].toTensor().unsafeGetTensorImpl());
-    if (storage >= 0 && trace_.storages[storage].origin == StorageInfo::Origin::Argument) {
-      return give_up(facts.full_name +
-                     " with a storage_offset counts from the start of the memory that an argument "
-                     "lies in, which differs from call to call; leave the offset out (it is the "
-                     "tensor's own then), or use slices");
-    }
-  }
+  if (facts.strided_view) check_strided_view(facts, inputs);
   if (!parallel_ && at::in_parallel_region()) {
     give_up(facts.full_name +
             " ran inside at::parallel_for, whose other threads are not seen; let Graft make the "
             "loop parallel, or call it outside the compiled function");
+  }
+}
+
+void Recorder::check_strided_view(const OperatorFacts& facts,
+                                  c10::ArrayRef<const c10::IValue> inputs) {
+  const int storage = storages_.find(*inputs[0].toTensor().unsafeGetTensorImpl());
+  if (storage < 0) return;
+  const StorageInfo& memory = trace_.storages[storage];
+  if (memory.origin == StorageInfo::Origin::Argument && !inputs.back().isNone()) {
+    return give_up(facts.full_name +
+                   " with a storage_offset counts from the start of the memory that an argument "
+                   "lies in, which differs from call to call; leave the offset out (it is the "
+                   "tensor's own then), or use slices");
+  }
+  if (memory.maker >= 0 && copies_whole_memory(trace_.ops[memory.maker].op)) {
+    give_up(c10::str(facts.full_name, " looks into what ",
+                     toString(trace_.ops[memory.maker].op.operator_name()),
+                     " made, a copy of all the memory that its argument lies in, which differs "
+                     "from call to call; use slices, or clone() it first"));
   }
 }
 

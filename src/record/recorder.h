@@ -81,6 +81,7 @@ class Recorder {
   void draw(c10::ArrayRef<const c10::IValue> inputs);
   bool autocast_wrapper(const OperatorFacts& facts) const;
   void check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
+  void check_strided_view(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
 
   // values.cpp: from IValues to operands
   Operand input(const c10::IValue& value, const ArgumentFacts& facts);

@@ -120,6 +120,20 @@ std::vector<Recipe> copy_recipes() {
   add(r, "aten::flip", {values(cube)}, [](const Tensors& t) { return at::flip(t[0], {0, 2}); });
   add(r, "aten::roll", {values(cube)},
       [](const Tensors& t) { return at::roll(t[0], {3, -1}, {2, 1}); });
+  add(r, "aten::slice_scatter", {values(cube), values({4, 3, 17})},
+      [](const Tensors& t) { return at::slice_scatter(t[0], t[1], 1, 2, 5); });
+  add(r, "aten::slice_scatter step", {values(cube), values({4, 6, 5})},
+      [](const Tensors& t) { return at::slice_scatter(t[0], t[1], -1, -16, 40, 4); });
+  add(r, "aten::slice_scatter nothing", {values(cube), values({4, 0, 17})},
+      [](const Tensors& t) { return at::slice_scatter(t[0], t[1], 1, 5, 2); });
+  add(r, "aten::slice_scatter promotes", {values(cube), mask({2, 6, 17})},
+      [](const Tensors& t) { return at::slice_scatter(t[0], t[1], 0, -2); });
+  add(r, "aten::select_scatter", {values(cube), values({4, 17})},
+      [](const Tensors& t) { return at::select_scatter(t[0], t[1], 1, -2); });
+  add(r, "aten::diagonal_scatter", {values(cube), values({4, 6})},
+      [](const Tensors& t) { return at::diagonal_scatter(t[0], t[1], 1, 1, 2); });
+  add(r, "aten::diagonal_scatter below", {values({17, 17}), values({14})},
+      [](const Tensors& t) { return at::diagonal_scatter(t[0], t[1], -3); });
   add(r, "aten::tril", {values(cube)}, [](const Tensors& t) { return at::tril(t[0], 1); });
   add(r, "aten::triu", {values(cube)}, [](const Tensors& t) { return at::triu(t[0], -1); });
   add(r, "aten::tril in place", {values({17, 17})}, [](const Tensors& t) {

@@ -230,6 +230,19 @@ TEST_F(Breaks, OutsideOfTheArgument) {
   expect_whole(trace_of({row}, [&] { return Tensors{(row + 1).as_strided({4}, {2}, 1) + 1}; }));
 }
 
+TEST_F(Breaks, LookingAroundInACopyOfWholeMemory) {
+  const at::Tensor row = x[1], part = at::ones({3});
+  expect_broken(trace_of({row, part},
+                         [&] {
+                           const at::Tensor y = at::slice_scatter(row, part, 0, 1, 4);
+                           return Tensors{y.as_strided({8}, {1}, 0)};
+                         }),
+                {"aten::as_strided", "aten::slice_scatter", "clone()"});
+  expect_whole(trace_of({row, part}, [&] {
+    return Tensors{at::slice_scatter(row, part, 0, 1, 4).clone().as_strided({4}, {2}, 1)};
+  }));
+}
+
 TEST_F(Breaks, LayoutOfAnArgument) {
   const at::Tensor weight = at::randn({8});
   const auto changes = [&](const std::function<void(at::Tensor&)>& change) {

@@ -246,7 +246,8 @@ TEST(Plan, AnotherLayoutThanRecordedIsAnError) {
     FAIL();
   } catch (const PlanError& error) {
     EXPECT_FALSE(error.visible);
-    EXPECT_STREQ(error.what(), "aten::mm returned another layout than when it was recorded");
+    EXPECT_STREQ(error.what(),
+                 "aten::mm returned another dtype or other sizes than when it was recorded");
   }
 }
 

@@ -1,8 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <cstring>
-
 #include "graft/pool.h"
 #include "runtime/plan/frame.h"
 
@@ -77,31 +75,35 @@ void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t
   if (next >= step.outputs.size())
     throw PlanError(name(step) + " returned more tensors than when it was recorded", false);
   const ExternStep::Output& output = step.outputs[next++];
+  if (tensor.dtype() != output.view.dtype || tensor.sizes() != c10::IntArrayRef(output.view.sizes))
+    throw PlanError(name(step) + " returned another dtype or other sizes than when it was recorded",
+                    false);
+  if (output.binds) return bind_returned(output.view, tensor);
   if (!output.made) return;
-  const ViewSpec& expected = output.view;
-  if (tensor.dtype() != expected.dtype || tensor.sizes() != c10::IntArrayRef(expected.sizes) ||
-      tensor.strides() != c10::IntArrayRef(expected.strides))
-    throw PlanError(name(step) + " returned another layout than when it was recorded", false);
-  auto b = static_cast<size_t>(expected.place.block);
-  char* base = data_of(tensor, true) - expected.place.offset;
-  if (output.binds) {
+  if (data_of(tensor, true) != at(output.view.place) ||
+      tensor.strides() != c10::IntArrayRef(output.view.strides))
+    throw PlanError(name(step) + " returned tensors that no longer share memory", false);
+}
+
+void Frame::bind_returned(const ViewSpec& expected, const at::Tensor& tensor) {
+  const auto b = static_cast<size_t>(expected.place.block);
+  const int64_t wanted = plan_.blocks_[b].bytes;
+  if (tensor.strides() == c10::IntArrayRef(expected.strides)) {
     const c10::Storage& storage = tensor.storage();
-    int64_t before = base - static_cast<const char*>(storage.data());
-    int64_t came = static_cast<int64_t>(storage.nbytes()) - before, wanted = plan_.blocks_[b].bytes;
-    if (before < 0)
-      throw PlanError(name(step) + " returned memory that begins after what was recorded", false);
-    if (came < wanted) {
-      // A later operator enlarged it (out=, resize_): here it gets all that it will need at once.
-      storages_[b] = make_storage(wanted);
-      bases_[b] = static_cast<char*>(storages_[b].mutable_data());
-      if (came > 0) std::memcpy(bases_[b], base, static_cast<size_t>(came));
-    } else {
+    char* base = data_of(tensor, true) - expected.place.offset;
+    const int64_t before = base - static_cast<const char*>(storage.data());
+    const int64_t came = static_cast<int64_t>(storage.nbytes()) - before;
+    if (before >= 0 && came >= wanted) {
       storages_[b] = storage;
       bases_[b] = base;
+      return;
     }
-  } else if (bases_[b] != base) {
-    throw PlanError(name(step) + " returned tensors that no longer share memory", false);
   }
+  // A later operator enlarges it (out=, resize_), or the operator follows where its input lies in
+  // its storage, which differs from call to call: here it gets memory as it was recorded.
+  storages_[b] = make_storage(wanted);
+  bases_[b] = static_cast<char*>(storages_[b].mutable_data());
+  if (tensor.numel() > 0) make_view(expected, storages_[b], expected.place.offset).copy_(tensor);
 }
 
 }  // namespace graft::runtime

@@ -49,6 +49,8 @@ class Frame {
   c10::IValue value(const ExternStep& step, const ExternStep::Slot& slot) const;
   void take(const ExternStep& step, const c10::IValue& returned, size_t& next);
   void take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t& next);
+  /// A new tensor's memory becomes its block, as it came or as it was recorded.
+  void bind_returned(const ViewSpec& expected, const at::Tensor& tensor);
 
   bool stands_in(int block) const {
     return stand_ins_ != nullptr && (*stand_ins_)[static_cast<size_t>(block)];

@@ -1,0 +1,94 @@
+// Memory that operators of ATen return: a plan takes it wherever it lies.
+#include <torch/library.h>
+
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+/// A row of eight that begins `offset` elements into its memory and ends `behind` before its end.
+at::Tensor row_at(int64_t offset, int64_t behind = 0) {
+  return at::randn({offset + 8 + behind}).narrow(0, offset, 8);
+}
+
+/// Recorded and proven with one place of x in its memory, called with others; z is changed before.
+template <class F>
+void expect_any_place(F scatter) {
+  for (auto [first_offset, first_behind] : {std::pair(0, 0), std::pair(5, 0), std::pair(5, 9)}) {
+    auto body = [&](at::Tensor z, const at::Tensor& x, const at::Tensor& s) {
+      z.add_(1);
+      return scatter(x, s) * 2;
+    };
+    auto f = compile(body, at_once());
+    at::Tensor s = at::randn({2});
+    {
+      at::Tensor z = at::zeros({4});
+      at::Tensor x = row_at(first_offset, first_behind);
+      for (int i = 0; i < 2; ++i) f(z, x, s);
+      ASSERT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+    }
+    for (auto [offset, behind] : {std::pair(0, 0), std::pair(3, 0), std::pair(7, 11)}) {
+      at::Tensor z = at::zeros({4}), x = row_at(offset, behind);
+      EXPECT_TRUE(same(f(z, x, s), scatter(x, s) * 2));
+      EXPECT_TRUE(same(z, at::ones({4})));
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+    EXPECT_EQ(f.report().plan_hits, 3);
+  }
+}
+
+TEST(Externs, ResultsThatFollowTheirInputsPlaceInMemory) {
+  at::NoGradGuard no_grad;
+  using T = at::Tensor;
+  expect_any_place([](const T& x, const T& s) { return at::slice_scatter(x, s, 0, 1, 3); });
+  expect_any_place([](const T& x, const T& s) { return at::select_scatter(x, s[0], 0, 2); });
+  expect_any_place(
+      [](const T& x, const T& s) { return at::diagonal_scatter(x.view({2, 4}), s, 1); });
+  expect_any_place([](const T& x, const T& s) { return at::as_strided_scatter(x, s, {2}, {3}); });
+}
+
+TEST(Externs, AnArgumentThatStandsInForTheProof) {
+  at::NoGradGuard no_grad;
+  // x is changed: the proof runs on a copy of it, which begins where its memory does.
+  auto body = [](at::Tensor x, const at::Tensor& s) {
+    x.mul_(2);
+    return at::as_strided_scatter(x, s, {2}, {3}) + 1;
+  };
+  auto f = compile(body, at_once());
+  at::Tensor s = at::randn({2}), x = row_at(5, 3);
+  warm_up(f, x, s);
+  at::Tensor y = row_at(2), expected = y.clone();
+  EXPECT_TRUE(same(f(y, s), body(expected, s)));
+  EXPECT_TRUE(same(y, expected));
+}
+
+/// Twice the input, in an order that alternates.
+at::Tensor twice_somehow(const at::Tensor& x) {
+  static int calls = 0;
+  return calls++ % 2 == 0 ? x * 2 : (x * 2).t().contiguous().t();
+}
+
+TORCH_LIBRARY(graft_externs_test, m) {
+  m.def("twice_somehow(Tensor x) -> Tensor");
+  m.impl("twice_somehow", c10::DispatchKey::CPU, TORCH_FN(twice_somehow));
+}
+
+TEST(Externs, ResultsInAnotherOrder) {
+  at::NoGradGuard no_grad;
+  auto op = c10::Dispatcher::singleton()
+                .findSchemaOrThrow("graft_externs_test::twice_somehow", "")
+                .typed<at::Tensor(const at::Tensor&)>();
+  auto f = compile(
+      [&](at::Tensor z, const at::Tensor& x) {
+        z.add_(1);
+        return op.call(x) + x;
+      },
+      at_once());
+  at::Tensor z = at::zeros({4}), x = at::randn({3, 5});
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(f(z, x), x * 3));
+  EXPECT_TRUE(same(z, at::full({4}, 6.0)));
+  EXPECT_NE(f.report().verdict, Verdict::Failed) << f.explain();
+}
+
+}  // namespace
+}  // namespace graft::test
