@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ops/context.h"
+#include "ops/replay.h"
 #include "ops/routine.h"
 #include "ops/schema.h"
 
@@ -31,8 +32,11 @@ const std::unordered_map<std::string_view, LowerFn>& rows() {
 
 class Lowering {
  public:
-  Lowering(const record::Trace& trace, const LowerSettings& settings)
-      : trace_(trace), settings_(settings), context_(trace, lowered_.program, settings.fast) {}
+  Lowering(const record::Trace& trace, const LowerSettings& settings, bool as_called)
+      : trace_(trace),
+        settings_(settings),
+        as_called_(as_called),
+        context_(trace, lowered_.program, settings.fast) {}
 
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
@@ -48,7 +52,7 @@ class Lowering {
         lowered_.program.items.resize(items);
         context_.early.resize(early);
         context_.approximated = std::move(approximated);
-        if (auto routine = chosen_routine(trace_, op, settings_)) {
+        if (auto routine = as_called_ ? std::nullopt : chosen_routine(trace_, op, settings_)) {
           make_call(op, *routine);
           fate.why = routine->why;
         } else if (std::string why = make_extern(op); !why.empty()) {
@@ -61,7 +65,7 @@ class Lowering {
     std::vector<ir::Item>& items = lowered_.program.items;
     items.insert(items.begin(), std::make_move_iterator(context_.early.begin()),
                  std::make_move_iterator(context_.early.end()));
-    if (!gains_) return broken("no operator of this function is one Graft fuses");
+    if (!gains_ && !as_called_) return broken("no operator of this function is one Graft fuses");
     lowered_.exact = context_.approximated.empty() && !context_.fast;
     lowered_.either_zero = context_.either_zero;
     lowered_.approximated = std::move(context_.approximated);
@@ -152,6 +156,7 @@ class Lowering {
 
   Fate lower_one(const OperatorRecord& op) {
     if (only_views(op)) return Fate::view();
+    if (as_called_) return Fate::external("called as recorded");
     auto row = rows().find(base_name(op));
     if (row == rows().end()) return Fate::external("no lowering");
     if (op.op.hasTag(at::Tag::nondeterministic_seeded))
@@ -250,6 +255,7 @@ class Lowering {
 
   const record::Trace& trace_;
   const LowerSettings& settings_;
+  const bool as_called_;
   Lowered lowered_;
   Context context_;
   bool gains_ = false;  ///< some operator is fused, or has a faster routine
@@ -258,7 +264,14 @@ class Lowering {
 }  // namespace
 
 Lowered lower(const record::Trace& trace, const LowerSettings& settings) {
-  return Lowering(trace, settings).run();
+  return Lowering(trace, settings, /*as_called=*/false).run();
+}
+
+Lowered lower_as_called(const record::Trace& trace) {
+  LowerSettings settings;
+  Lowered lowered = Lowering(trace, settings, /*as_called=*/true).run();
+  lowered.operators.clear();
+  return lowered;
 }
 
 }  // namespace graft::ops

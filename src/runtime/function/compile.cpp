@@ -6,6 +6,8 @@
 
 #include "codegen/backend.h"
 #include "ops/lower.h"
+#include "ops/replay.h"
+#include "passes/disturb.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
 
@@ -54,18 +56,12 @@ std::string summary(const std::vector<OperatorReport>& operators) {
          std::to_string(externs) + " extern" + (why.empty() ? "" : ": " + why);
 }
 
-void build(const record::Trace& trace, const CompileSettings& settings, Built& out) {
-  auto start = Clock::now();
-  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-  out.operators = std::move(lowered.operators);
-  out.tolerance = tolerance_of(trace, lowered);
-  if (lowered.broken) {
-    out.broken = std::move(lowered.broken);
-    return;
-  }
+/// Passes and code; what that takes goes to `out`, whose times began at `start`.
+std::unique_ptr<Plan> make_plan(const record::Trace& trace, ir::Program program,
+                                const CompileSettings& settings, Clock::time_point start,
+                                Built& out) {
   const passes::Settings pass = pass_settings(settings);
-  ir::Schedule schedule = passes::run(std::move(lowered.program), pass);
-  log(Topic::Fusion, settings.name + ": " + summary(out.operators));
+  ir::Schedule schedule = passes::run(std::move(program), pass);
   std::vector<ReadyKernel> kernels;
   for (const ir::Step& step : schedule.steps) {
     const auto* kernel = std::get_if<ir::Kernel>(&step);
@@ -88,8 +84,22 @@ void build(const record::Trace& trace, const CompileSettings& settings, Built& o
     log(compiled ? Topic::Codegen : Topic::Cache, text.str());
     kernels.push_back(std::move(ready));
   }
-  out.plan = std::make_unique<Plan>(trace, schedule, std::move(kernels));
+  auto plan = std::make_unique<Plan>(trace, schedule, std::move(kernels));
   out.plan_ms = since(start) - out.compile_ms;
+  return plan;
+}
+
+void build(const record::Trace& trace, const CompileSettings& settings, Built& out) {
+  auto start = Clock::now();
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+  out.operators = std::move(lowered.operators);
+  out.tolerance = tolerance_of(trace, lowered);
+  if (lowered.broken) {
+    out.broken = std::move(lowered.broken);
+    return;
+  }
+  log(Topic::Fusion, settings.name + ": " + summary(out.operators));
+  out.plan = make_plan(trace, std::move(lowered.program), settings, start, out);
 }
 
 }  // namespace
@@ -120,6 +130,33 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings)
   }
   if (out.failed) out.plan = nullptr;
   return out;
+}
+
+Scales compile_scales(const record::Trace& trace, const CompileSettings& settings) noexcept {
+  // ATen's norms add one after another; its other sums add in a cascade.
+  auto in_a_row = [&](int record) {
+    const std::string& name = trace.ops[static_cast<size_t>(record)].op.schema().name();
+    return name == "aten::norm" || name == "aten::linalg_vector_norm" || name == "aten::dist";
+  };
+  Scales made;
+  try {
+    Built unreported;
+    const auto start = Clock::now();
+    for (int which = 0; which < passes::kDisturbances; ++which) {
+      ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+      made.disturbed.push_back(
+          make_plan(trace, passes::disturb(std::move(lowered.program), which, in_a_row), settings,
+                    start, unreported));
+    }
+    ops::Lowered called = ops::lower_as_called(trace);
+    if (called.broken) throw std::runtime_error(*called.broken);
+    made.replay = make_plan(trace, std::move(called.program), settings, start, unreported);
+    return made;
+  } catch (const std::exception& error) {
+    log(Topic::Codegen, settings.name + ": no scales for its rounding: " + error.what());
+  } catch (...) {
+  }
+  return {};
 }
 
 }  // namespace graft::runtime

@@ -13,6 +13,7 @@
 #include "record/trace.h"
 #include "runtime/plan/plan.h"
 #include "runtime/proof/compare.h"
+#include "runtime/proof/shadow.h"
 
 namespace graft::runtime {
 
@@ -40,6 +41,9 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 
 /// Never throws.
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings) noexcept;
+
+/// Never throws: empty when they cannot be built.
+Scales compile_scales(const record::Trace& trace, const CompileSettings& settings) noexcept;
 
 ops::LowerSettings lower_settings(const CompileSettings& settings);
 passes::Settings pass_settings(const CompileSettings& settings);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
              const std::string& why);
   void start_compiling(const std::shared_ptr<Entry>& entry,
                        const std::shared_ptr<record::Trace>& trace);
+  runtime::CompileSettings compile_settings() const;
+  /// Runs it on the compiling thread, or at once for Options::async = false. wait() waits for it.
+  void enqueue(std::function<void(Impl&)> job);
   void compile(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace,
                const runtime::CompileSettings& settings);
   void replace_stale(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& stale);
@@ -67,6 +71,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   // tiers.cpp: from a plan to a verdict
   void prove(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
              bool audit);
+  void weigh(const std::shared_ptr<Entry>& entry, const std::string& difference);
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void lose(Entry& entry);
   void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);

@@ -13,6 +13,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/proof/compare.h"
 #include "runtime/proof/race.h"
+#include "runtime/proof/shadow.h"
 
 namespace graft::runtime {
 
@@ -50,11 +51,14 @@ struct Entry {
   std::shared_ptr<const void> prototype;  ///< of the result
   std::vector<uint64_t> constants;        ///< the result's words
   Tolerance tolerance;
+  Scales scales;  ///< for what `tolerance` refused
 
   // By the busy thread alone.
   int attempts = 0;   ///< recorded runs that broke
   int no_proofs = 0;  ///< shadow runs that proved nothing
-  int replaced = 0;   ///< earlier entries of this key whose captured tensors changed
+  /// Where results are approximated and not proven yet: what to make `scales` from.
+  std::shared_ptr<const record::Trace> approximated;
+  int replaced = 0;  ///< earlier entries of this key whose captured tensors changed
   Race race;
   int races_lost = 0;
 

@@ -108,18 +108,34 @@ void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
 
 void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
-  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
-                                    at::get_num_threads(), options.mode};
   entry->tier.store(Tier::Compiling, std::memory_order_release);
   entry->busy.store(false, std::memory_order_release);
+  enqueue([entry, trace, settings = compile_settings()](Impl& impl) {
+    impl.compile(entry, trace, settings);
+  });
+}
+
+runtime::CompileSettings Core::Impl::compile_settings() const {
+  return {options.name, options.numerics, options.skip_passes, at::get_num_threads(), options.mode};
+}
+
+void Core::Impl::enqueue(std::function<void(Impl&)> job) {
   {
     std::lock_guard lock(runtime_mutex());
     ++compiling_;
   }
-  if (!options.async) return runtime::Worker::run([&] { compile(entry, trace, settings); });
+  auto run = [job = std::move(job)](Impl& impl) {
+    job(impl);
+    {
+      std::lock_guard lock(runtime_mutex());
+      --impl.compiling_;
+    }
+    runtime::runtime_changed().notify_all();
+  };
+  if (!options.async) return runtime::Worker::run([&] { run(*this); });
   // The function may be gone before its turn comes: then there is nothing to compile for.
-  runtime::Worker::instance().enqueue([self = weak_from_this(), entry, trace, settings] {
-    if (auto impl = self.lock()) impl->compile(entry, trace, settings);
+  runtime::Worker::instance().enqueue([self = weak_from_this(), run = std::move(run)] {
+    if (auto impl = self.lock()) run(*impl);
   });
 }
 
@@ -145,14 +161,10 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
   } else {
     entry->tolerance = built.tolerance;
     entry->plan = std::move(built.plan);
+    if (!entry->tolerance.exact) entry->approximated = trace;
     settle(*entry, Tier::Proving, Verdict::Proving,
            "compiled; the next call is compared with eager");
   }
-  {
-    std::lock_guard lock(runtime_mutex());
-    --compiling_;
-  }
-  runtime::runtime_changed().notify_all();
 }
 
 void Core::Impl::replace_stale(CallBase& call, const Key& key,

@@ -138,8 +138,8 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     return replace_stale(call, key, entry);
   }
   eager_calls.fetch_add(1, std::memory_order_relaxed);
-  Shadow shadow =
-      runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(), entry->constants);
+  Shadow shadow = runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(),
+                                      entry->constants, entry->scales);
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit || ++entry->no_proofs < kShadowsWithoutProof) return;
     return settle(*entry, Tier::Eager, Verdict::Failed,
@@ -156,6 +156,9 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     entry->bitwise = entry->bitwise && shadow.bitwise;
     entry->max_abs = std::max(entry->max_abs, shadow.max_abs);
   }
+  if (shadow.outcome == Shadow::Outcome::Different && shadow.maybe_rounding &&
+      entry->approximated && !entry->scales.replay)
+    return weigh(entry, shadow.what);
   if (shadow.outcome == Shadow::Outcome::Different)
     return settle(
         *entry, Tier::Eager, Verdict::Mismatch,
@@ -163,9 +166,25 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
             "; a function whose control flow depends on data must stay eager, otherwise please "
             "report it with what GRAFT_TRACE=dir writes");
   if (audit) return;
+  if (options.audit_every == 0) entry->approximated.reset();
   if (options.race)
     return settle(*entry, Tier::Racing, Verdict::Proving, "proven equal; now raced against eager");
   settle(*entry, Tier::Compiled, Verdict::Faster, "proven equal; not raced (Options::race is off)");
+}
+
+/// Results differ, perhaps by what their sums round: scales will tell.
+void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& difference) {
+  settle(*entry, Tier::Compiling, Verdict::Proving,
+         difference + "; compiling what tells whether the rounding of sums explains that");
+  enqueue([entry, difference, settings = compile_settings()](Impl& impl) {
+    entry->scales = runtime::compile_scales(*entry->approximated, settings);
+    if (!entry->scales.replay)
+      impl.settle(*entry, Tier::Eager, Verdict::Mismatch,
+                  difference + "; please report it with what GRAFT_TRACE=dir writes");
+    else
+      impl.settle(*entry, Tier::Proving, Verdict::Proving,
+                  difference + "; the next call tells whether the rounding of sums explains that");
+  });
 }
 
 void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {

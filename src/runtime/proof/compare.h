@@ -12,13 +12,16 @@
 //     half, bfloat16  R = 2,  S = 2    two units in the last place
 //
 // slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
-// walk. NaN must meet NaN, infinity the same infinity. Integers and booleans are compared exactly,
+// walk. What is left of a sum whose terms cancel may be less than what they round: where results
+// differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and as far as
+// kReach times what that moves an element, eager's may be from it. NaN must meet NaN, infinity the same infinity. Integers and booleans are compared exactly,
 // always.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
 
 namespace graft::runtime {
 
@@ -27,18 +30,22 @@ struct Tolerance {
   c10::ScalarType coarsest = c10::ScalarType::Double;
   double slack = 1;
   bool either_zero = false;  ///< +0 and −0 are the same
+  static constexpr double kReach = 2;
   static double slack_for(size_t operators);
 };
 
 struct Comparison {
   bool equal = true;  ///< under the tolerance
   bool bitwise = true;
+  /// Unequal: only finite floating numbers that were approximated are.
+  bool maybe_rounding = true;
   double max_abs = 0;  ///< over finite pairs
   std::string what;    ///< unequal: "at [3, 17]: eager 0.5, compiled 0.25", or the differing layout
 };
 
-/// `expected`: eager's.
-Comparison compare(const at::Tensor& expected, const at::Tensor& came, const Tolerance& tolerance);
+/// `expected`: eager's. `disturbed`: `came` with disturbed sums, of its layout.
+Comparison compare(const at::Tensor& expected, const at::Tensor& came, const Tolerance& tolerance,
+                   const std::vector<at::Tensor>& disturbed = {});
 
 /// The one with the larger eps; types that are not floating are ignored.
 c10::ScalarType coarser(c10::ScalarType a, c10::ScalarType b);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "runtime/key/words.h"
 #include "runtime/plan/frame.h"
@@ -19,6 +20,9 @@ class SavedGenerators {
       : generators_(generators), before_(states()) {}
   void restore() {
     after_plan_ = states();
+    rewind();
+  }
+  void rewind() {
     for (size_t i = 0; i < generators_.size(); ++i) {
       at::Generator generator = generators_[i];
       std::lock_guard lock(generator.mutex());
@@ -69,6 +73,25 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
   return stand_ins;
 }
 
+/// What one run of a plan left: its results, and what it wrote in place of the caller's memory.
+struct Outputs {
+  std::vector<at::Tensor> results;
+  Plan::StandIns stand_ins;
+};
+
+/// A run that leaves no trace; nothing where the plan gives up or throws, and so tells nothing.
+std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
+                                 const at::Tensor* captured, SavedGenerators& generators) {
+  Outputs made{std::vector<at::Tensor>(plan.result_count()), clone_written(plan, args, captured)};
+  bool done = false;
+  try {
+    done = plan.run(args, captured, made.results.data(), &made.stand_ins) == Plan::Outcome::Done;
+  } catch (const std::exception&) {
+  }
+  generators.rewind();
+  return done ? std::make_optional(std::move(made)) : std::nullopt;
+}
+
 /// Version counters of the tensors a call can change, to see what eager changed.
 std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* captured,
                                size_t captures) {
@@ -86,8 +109,13 @@ std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* c
 class Check {
  public:
   Check(const Plan& plan, const Tolerance& tolerance, const detail::FlatArgs& args,
-        const at::Tensor* captured, Shadow& out)
-      : plan_(plan), tolerance_(tolerance), args_(args), captured_(captured), out_(out) {}
+        const at::Tensor* captured, const std::vector<Outputs>& disturbed, Shadow& out)
+      : plan_(plan),
+        tolerance_(tolerance),
+        args_(args),
+        captured_(captured),
+        disturbed_(disturbed),
+        out_(out) {}
 
   void results(const std::vector<at::Tensor>& eager, const std::vector<at::Tensor>& compiled) {
     if (eager.size() != compiled.size())
@@ -107,10 +135,11 @@ class Check {
             differ(who + ": eager returned another tensor object than when it was recorded");
           break;
         case ResultSpec::Kind::Undefined:
-          compare_pair(who, eager[i], compiled[i]);
+          compare_pair(who, eager[i], compiled[i], [](const Outputs&) { return at::Tensor(); });
           break;
         case ResultSpec::Kind::View:
-          compare_pair(who, eager[i], compiled[i]);
+          compare_pair(who, eager[i], compiled[i],
+                       [&](const Outputs& other) { return other.results[i]; });
           if (!block(spec.view).is_callers() && is_argument_memory(eager[i]))
             differ(who + ": eager returned an argument's memory, the record has a new tensor");
           break;
@@ -162,26 +191,34 @@ class Check {
     return plan_.blocks()[static_cast<size_t>(view.place.block)];
   }
 
-  void differ(const std::string& what) {
+  void differ(const std::string& what, bool maybe_rounding = false) {
     out_.bitwise = false;
+    out_.maybe_rounding = out_.maybe_rounding && maybe_rounding;
     if (out_.outcome == Shadow::Outcome::Different) return;
     out_.outcome = Shadow::Outcome::Different;
     out_.what = what;
   }
 
-  void compare_pair(const std::string& who, const at::Tensor& eager, const at::Tensor& compiled) {
-    Comparison found = compare(eager, compiled, tolerance_);
+  /// `same_of`: the tensor that a disturbed run has in place of `compiled`.
+  template <class SameOf>
+  void compare_pair(const std::string& who, const at::Tensor& eager, const at::Tensor& compiled,
+                    SameOf same_of) {
+    std::vector<at::Tensor> disturbed;
+    for (const Outputs& other : disturbed_) disturbed.push_back(same_of(other));
+    Comparison found = compare(eager, compiled, tolerance_, disturbed);
     out_.bitwise = out_.bitwise && found.bitwise;
     out_.max_abs = std::max(out_.max_abs, found.max_abs);
-    if (!found.equal) differ(who + " " + found.what);
+    if (!found.equal) differ(who + " " + found.what, found.maybe_rounding);
   }
 
   void compare_written(const std::string& who, const at::Tensor& tensor, const ViewSpec& view,
                        const Plan::StandIns& stand_ins) {
     if (view.place.block < 0 || !stand_ins[static_cast<size_t>(view.place.block)]) return;
-    compare_pair(
-        who, tensor,
-        make_view(view, stand_ins[static_cast<size_t>(view.place.block)], view.place.offset));
+    auto over = [&](const Plan::StandIns& memory) {
+      return make_view(view, memory[static_cast<size_t>(view.place.block)], view.place.offset);
+    };
+    compare_pair(who, tensor, over(stand_ins),
+                 [&](const Outputs& other) { return over(other.stand_ins); });
   }
 
   bool is_argument_memory(const at::Tensor& tensor) const {
@@ -196,17 +233,37 @@ class Check {
   const Tolerance& tolerance_;
   const detail::FlatArgs& args_;
   const at::Tensor* captured_;
+  const std::vector<Outputs>& disturbed_;
   Shadow& out_;
 };
+
+/// Did the operators, called as recorded, give what eager gave?
+bool repeats_eager(const Plan& replay, const Outputs& replayed, detail::CallBase& call,
+                   const at::Tensor* captured) {
+  Shadow found;
+  const Tolerance bits;
+  const std::vector<Outputs> none;
+  Check check(replay, bits, call.args, captured, none, found);
+  check.results(call.result_tensors(), replayed.results);
+  check.written(replayed.stand_ins);
+  return found.outcome == Shadow::Outcome::Equal;
+}
 
 }  // namespace
 
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
-                  const at::Tensor* captured, std::span<const uint64_t> constants) {
+                  const at::Tensor* captured, std::span<const uint64_t> constants,
+                  const Scales& scales) {
   Shadow out;
   Plan::StandIns stand_ins = clone_written(plan, call.args, captured);
   std::vector<at::Tensor> compiled(plan.result_count());
   SavedGenerators generators(plan.generators());
+  std::optional<Outputs> replayed;
+  if (scales.replay) replayed = run_aside(*scales.replay, call.args, captured, generators);
+  std::vector<Outputs> disturbed;
+  for (const auto& other : scales.disturbed)
+    if (auto made = run_aside(*other, call.args, captured, generators))
+      disturbed.push_back(std::move(*made));
   std::string thrown;
   try {
     if (plan.run(call.args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
@@ -220,12 +277,15 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   call.run_eager();
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
-  Check check(plan, tolerance, call.args, captured, out);
+  // Only where eager did what was recorded, bit for bit, can a difference be rounding.
+  if (!replayed || !repeats_eager(*scales.replay, *replayed, call, captured)) disturbed.clear();
+  Check check(plan, tolerance, call.args, captured, disturbed, out);
   check.results(call.result_tensors(), compiled);
   check.written(stand_ins);
   check.unwritten(before);
   if (!same_words(call.result_words(), constants) && out.outcome == Shadow::Outcome::Equal) {
     out.outcome = Shadow::Outcome::Different;
+    out.maybe_rounding = false;
     out.what =
         "a number in the result differs from the recorded one; results that change from call to "
         "call must be tensors";

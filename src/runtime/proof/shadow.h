@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "graft/detail/core.h"
 #include "runtime/plan/plan.h"
@@ -21,15 +23,26 @@ struct Shadow {
     GivenUp,    ///< the plan gave up though eager raised no error: nothing is proven
   } outcome = Outcome::Equal;
   bool bitwise = true;
+  /// Different: only by what may be the rounding of sums.
+  bool maybe_rounding = true;
   double max_abs = 0;
   std::string what;
   /// Another thread drew random numbers meanwhile: a difference proves nothing.
   bool random_disturbed = false;
 };
 
+/// What tells whether a difference is the rounding of sums. Empty unless one was found.
+struct Scales {
+  /// Calls each operator as it was recorded: eager's bits, if eager did again what was recorded.
+  std::unique_ptr<Plan> replay;
+  /// The plan with its sums disturbed in several ways (passes/disturb.h).
+  std::vector<std::unique_ptr<Plan>> disturbed;
+};
+
 /// Runs both; `call` holds eager's result afterwards. What eager throws passes through; nothing is
 /// proven then.
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
-                  const at::Tensor* captured, std::span<const uint64_t> constants);
+                  const at::Tensor* captured, std::span<const uint64_t> constants,
+                  const Scales& scales = {});
 
 }  // namespace graft::runtime

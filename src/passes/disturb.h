@@ -1,0 +1,38 @@
+// A program whose sums and products are off by about what rounding them may cost: its results show
+// how far two right programs may be apart that add the same terms in another order or precision.
+//
+// Such sums differ by a part of what was *added*, not of what was left. So each floating sum gets a
+// companion that adds the terms' magnitudes, and is moved by a part of these that ATen's kernels may
+// lose, plus a spacing of its own; the rest of the program carries that on to the results. With n
+// terms and the spacing u of the type that eager adds in, the part is
+//
+//     u * (4 + sqrt(n) / 16)   where it adds in a cascade (measured: 4 u at n = 10^7)
+//     u * (4 + n / 16)         one after another, in a vector's lanes: equal terms all round one way
+//     u * sqrt(n)              of a product
+//
+//     %1[a:8] f32 = f32(reduced)  reduced = sum.f64{b} f64(%0[a*9+b])
+//
+// becomes
+//
+//     %2[a:8] f64 = reduced  reduced = sum.f64{b} abs(f64(%0[a*9+b]))
+//     %1[a:8] f32 = f32((reduced + select(odd(a), s1, s0) * (c * %2[a] + d * abs(reduced))))
+//         reduced = sum.f64{b} f64(%0[a*9+b])
+//
+// with s, c and d kernel arguments. Running sums (scans) have eager's bits and stay.
+#pragma once
+
+#include <functional>
+
+#include "ir/program.h"
+
+namespace graft::passes {
+
+/// In which direction sums are moved: all up; in turns from sum to sum; in turns from element to
+/// element of each. What cancels in one of them shows in another.
+inline constexpr int kDisturbances = 3;
+
+/// `which`: below kDisturbances. The kernels of all of them have one structure. `in_a_row`: does
+/// eager add the terms of this recorded operator one after another?
+ir::Program disturb(ir::Program program, int which, const std::function<bool(int)>& in_a_row);
+
+}  // namespace graft::passes
