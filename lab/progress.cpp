@@ -20,8 +20,9 @@ Progress::~Progress() {
   clear();
 }
 
-void Progress::begin(const std::string& label) {
-  ++step_;
+void Progress::begin(const std::string& label, size_t parts) {
+  step_ += step_ == 0 ? 1 : parts_;
+  parts_ = parts;
   label_ = label;
   if (terminal_) {
     draw(0, "");
@@ -39,7 +40,8 @@ void Progress::draw(double done, const std::string& what) {
   out_ << "\r\x1b[K[" << step_ << '/' << steps_ << "] " << label_;
   if (!what.empty()) out_ << ": " << what;
   const double whole =
-      (static_cast<double>(step_ - 1) + std::clamp(done, 0.0, 1.0)) / static_cast<double>(steps_);
+      (static_cast<double>(step_ - 1) + static_cast<double>(parts_) * std::clamp(done, 0.0, 1.0)) /
+      static_cast<double>(steps_);
   if (whole > kForecastFrom) {
     const double passed = std::chrono::duration<double>(last_draw_ - start_).count();
     out_ << ", " << duration_text(passed * (1 - whole) / whole) << " left";

@@ -10,8 +10,11 @@
 #include <cmath>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "cli/demo/demo_run.h"
 #include "cli/frame/usage.h"
@@ -46,34 +49,55 @@ Cell result_cell(const lab::Comparison& result) {
 
 using Results = DemoResults;
 
-void print_model(const Results& results, bool color) {
+void print_model(std::span<const ModelRow> rows, bool color) {
+  const bool tuned = !rows.front().tuned.ms.empty();
+  std::vector<lab::Column> columns{{"batch, length"},
+                                   {"eager ms", Align::Right},
+                                   {"with pool", Align::Right},
+                                   {"compiled ms", Align::Right},
+                                   {"speed-up (95 %)", Align::Right},
+                                   {"alone", Align::Right},
+                                   {"result"}};
+  if (tuned)
+    columns.insert(columns.end(),
+                   {{"max-autotune", Align::Right}, {"speed-up (95 %)", Align::Right}, {"result"}});
+  columns.push_back({"eager's attention"});
+  lab::Table table(columns);
+  for (const ModelRow& row : rows) {
+    std::vector<Cell> cells{std::to_string(row.batch) + ", " + std::to_string(row.length),
+                            number(lab::median(row.eager.ms)),
+                            number(lab::median(row.pooled.ms)),
+                            number(lab::median(row.compiled.ms)),
+                            ratio_cell(row.speedup),
+                            number(lab::median(row.alone.ms)),
+                            result_cell(row.result)};
+    if (tuned)
+      cells.insert(cells.end(), {number(lab::median(row.tuned.ms)), ratio_cell(row.tuned_speedup),
+                                 result_cell(row.tuned_result)});
+    cells.emplace_back(attention_name(row.baseline), Style::Dim);
+    table.row(cells);
+  }
+  table.print(std::cout, color);
+}
+
+void print_single(std::span<const ModelRow> rows, bool color) {
   std::cout << lab::styled("Sentences into vectors: all-MiniLM-L6-v2, real weights, fp32",
                            Style::Bold, color)
             << '\n';
-  lab::Table table({{"batch, length"},
-                    {"eager ms", Align::Right},
-                    {"with pool", Align::Right},
-                    {"compiled ms", Align::Right},
-                    {"speed-up (95 %)", Align::Right},
-                    {"alone", Align::Right},
-                    {"result"},
-                    {"max-autotune", Align::Right},
-                    {"speed-up (95 %)", Align::Right},
-                    {"result"},
-                    {"eager's attention"}});
-  for (const ModelRow& row : results.model) {
-    table.row({std::to_string(row.batch) + ", " + std::to_string(row.length),
-               number(lab::median(row.eager.ms)), number(lab::median(row.pooled.ms)),
-               number(lab::median(row.compiled.ms)), ratio_cell(row.speedup),
-               number(lab::median(row.alone.ms)), result_cell(row.result),
-               number(lab::median(row.tuned.ms)), ratio_cell(row.tuned_speedup),
-               result_cell(row.tuned_result), Cell(attention_name(row.baseline), Style::Dim)});
-  }
-  table.print(std::cout, color);
+  print_model(rows, color);
   std::cout << "eager: the faster of its two attentions. with pool: eager under graft::PoolGuard, "
                "as compiled is.\nalone: compiled, its calls not in turns with eager's, which leave "
-               "cold caches.\nmax-autotune: compiled, with matmuls by the fastest of ATen's "
-               "routines, which sum in another order.\n\n";
+               "cold caches.\n";
+  if (!rows.front().tuned.ms.empty())
+    std::cout << "max-autotune: compiled, with matmuls by the fastest of ATen's routines, which "
+                 "sum in another order.\n";
+  std::cout << std::endl;
+}
+
+void print_batches(std::span<const ModelRow> rows, bool color) {
+  std::cout << lab::styled("Many sentences at once", Style::Bold, color) << '\n';
+  print_model(rows, color);
+  std::cout << std::endl;
 }
 
 void print_regions(const Results& results, bool color) {
@@ -118,7 +142,8 @@ void print_regions(const Results& results, bool color) {
               << " encodings of this size";
   }
   std::cout << ".\nA region alone is measured without the pool; its share is of eager's time for "
-               "the whole model.\n\n";
+               "the whole model.\n"
+            << std::endl;
 }
 
 void print_nearest(const Results& results, bool color) {
@@ -144,6 +169,30 @@ void print_nearest(const Results& results, bool color) {
             << '\n';
 }
 
+/// Each table is printed as soon as it is measured.
+Results measure_and_print(const DemoOptions& options, bool color) {
+  lab::Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, DemoRun::steps(options.full));
+  DemoRun run(options, progress);
+  Results results;
+  results.model = run.measure_model(DemoRun::kSingle);
+  progress.clear();
+  print_single(results.model, color);
+
+  auto batches = run.measure_model(DemoRun::batches(options.full));
+  progress.clear();
+  print_batches(batches, color);
+  std::ranges::move(batches, std::back_inserter(results.model));
+
+  results.regions = run.measure_regions();
+  progress.clear();
+  print_regions(results, color);
+
+  results.nearest = run.find_nearest();
+  progress.clear();
+  print_nearest(results, color);
+  return results;
+}
+
 }  // namespace
 
 int run_demo(const DemoOptions& options) try {
@@ -154,24 +203,19 @@ int run_demo(const DemoOptions& options) try {
   for (const auto& [flag, path] : {std::pair("--json", options.json), {"--html", options.html}})
     check_writable(flag, path);
 
-  Results results;
-  {
-    lab::Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1, DemoRun::steps());
-    DemoRun run(options, progress);
-    results.regions = run.measure_regions();
-    results.model = run.measure_model();
-    results.nearest = run.find_nearest();
-  }
   std::cout << environment.cpu << ", " << environment.threads << " threads, "
-            << environment.aten_cpu << ", torch " << environment.torch << "\n\n";
-  print_model(results, color);
-  print_regions(results, color);
-  print_nearest(results, color);
+            << environment.aten_cpu << ", torch " << environment.torch << '\n'
+            << std::endl;
+  const Results results = measure_and_print(options, color);
   const lab::Run run = run_of(results, options);
   if (!options.json.empty()) lab::write_file(options.json, lab::to_json(run).dump(1) + '\n');
   if (!options.html.empty()) lab::write_file(options.html, lab::html_report({{"MiniLM", run}}));
   if (!options.html.empty())
     std::cout << "\nThe same as a page, with pictures: " << options.html << '\n';
+  if (!options.full)
+    std::cout
+        << "\nA batch of 32, max-autotune and narrower intervals, in some minutes: graft demo "
+           "--full\n";
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "graft demo: " << error.what() << '\n';
@@ -184,7 +228,8 @@ void add_demo(CLI::App& app) {
   const auto options = std::make_shared<DemoOptions>();
   demo->add_option("--model", options->model,
                    "MiniLM's folder (default: where tools/setup.sh puts it)");
-  demo->add_flag("--quick", options->quick, "Fewer samples: a first look, with wider intervals");
+  demo->add_flag("--full", options->full,
+                 "A batch of 32, max-autotune, more samples: minutes rather than one");
   demo->add_option("--json", options->json, "Write the results and every sample to this file");
   demo->add_option("--html", options->html, "Write a page with pictures to this file");
   demo->add_flag("--no-color", options->no_color, "Plain text");

@@ -1,5 +1,5 @@
-// graft demo: runs a real pretrained model, eager and compiled, and shows what each compiled part
-// gains and costs.
+// graft demo: a real pretrained model, eager and compiled, and what each compiled part gains and
+// costs.
 #pragma once
 
 #include <filesystem>
@@ -17,15 +17,16 @@ namespace graft::cli {
 
 struct DemoOptions {
   std::filesystem::path model;  ///< MiniLM's folder; empty: the one that tools/setup.sh fetches
-  bool quick = false;           ///< fewer samples: half a minute, with wider intervals
-  std::string json;             ///< write every sample to this file
-  std::string html;             ///< write a page with pictures to this file
+  /// Larger batches, matmuls chosen by timing, narrow intervals: minutes rather than one.
+  bool full = false;
+  std::string json;  ///< write every sample to this file
+  std::string html;  ///< write a page with pictures to this file
   bool no_color = false;
   graft::Options compile;
   int threads = 0;  ///< 0: ATen's choice
   workloads::minilm::Cut cut = workloads::minilm::Cut::Blocks;
-  /// The attention of the compiled side.
-  workloads::minilm::Attention attention = workloads::minilm::Attention::Sdpa;
+  workloads::minilm::Attention attention =
+      workloads::minilm::Attention::Sdpa;  ///< of the compiled side
 };
 
 /// Results go to stdout, progress to stderr. Returns the process's exit code: 0, or 1 with a

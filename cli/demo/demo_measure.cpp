@@ -43,20 +43,16 @@ bool is_settled(const Report& report) {
          report.verdict != Verdict::Proving;
 }
 
-// Calls `run` until `settled`, or until `seconds` have passed: what is still undecided is measured
-// as it stands.
-template <class Run, class Settled>
-void run_until(double seconds, Run&& run, Settled&& settled) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  do {
-    run();
-  } while (!settled() && std::chrono::steady_clock::now() < end);
-}
+// The regions take about as long as so many shapes of the whole model.
+constexpr size_t kRegionSteps = 3;
+
+// The part of a shape's step that it takes until all regions are proven.
+constexpr double kSettled = 0.5;
 
 }  // namespace
 
 double RegionRow::break_even_calls() const {
-  // If eager stays, a difference between the two is chance.
+  // Where eager stays, a difference between the two is chance.
   const double saved = report.verdict == Verdict::Faster ? eager_ms() - compiled_ms() : 0;
   return saved > 0 ? std::ceil(report.compile_ms / saved) : std::numeric_limits<double>::infinity();
 }
@@ -69,19 +65,24 @@ DemoRun::DemoRun(const DemoOptions& options, lab::Progress& progress)
       compiled_(Regions::compiled(options.compile, options.cut, options.attention)),
       tuned_(Regions::compiled(tuned(options.compile), Cut::Blocks, options.attention)) {}
 
-size_t DemoRun::steps() {
-  return 1 + std::size(kShapes) + 1;
+std::span<const DemoRun::Shape> DemoRun::batches(bool full) {
+  return std::span(kBatches).first(full ? std::size(kBatches) : 1);
 }
 
-lab::MeasureOptions DemoRun::measuring(double seconds, int samples) {
+size_t DemoRun::steps(bool full) {
+  return std::size(kSingle) + batches(full).size() + kRegionSteps + 1;
+}
+
+lab::MeasureOptions DemoRun::measuring(double seconds, int samples) const {
   lab::MeasureOptions out;
-  out.min_time = options_.quick ? seconds / 6 : seconds;
-  out.min_samples = options_.quick ? std::max(5, samples / 3) : samples;
+  out.min_time = options_.full ? seconds : seconds / 6;
+  out.min_samples = options_.full ? samples : std::max(5, samples / 3);
+  out.max_warmup_time = options_.full ? 1 : 0.2;
   out.max_samples = 2000;
   return out;
 }
 
-// Real text without padding: each row starts at another sentence and continues until it is full.
+// Real text without padding: each row starts at another sentence and goes on until it is full.
 Tokenizer::Batch DemoRun::text_batch(int64_t batch, int64_t length) const {
   std::vector<std::string> texts;
   for (int64_t row = 0; row < batch; ++row) {
@@ -97,8 +98,8 @@ Tokenizer::Batch DemoRun::text_batch(int64_t batch, int64_t length) const {
 }
 
 std::vector<RegionRow> DemoRun::measure_regions() {
-  const auto [batch, length] = std::pair(std::rbegin(kShapes)[0][0], std::rbegin(kShapes)[0][1]);
-  progress_.begin("regions at " + shape_text(batch, length));
+  const auto [batch, length] = batches(options_.full).back();
+  progress_.begin("regions at " + shape_text(batch, length), kRegionSteps);
   const auto [ids, mask] = text_batch(batch, length);
   const auto samples = region_samples(model_, ids, mask, options_.cut, options_.attention);
   std::vector<RegionRow> out;
@@ -135,69 +136,82 @@ Tensor DemoRun::encode(const Tokenizer::Batch& batch, const Regions& compiled) c
 }
 
 void DemoRun::settle_model(const Tokenizer::Batch& batch, const Regions& compiled) {
-  run_until(
-      options_.quick ? 10 : 30,
-      [&] {
-        encode(batch, compiled);
-        for (const auto& function : compiled.compiled_functions) function.wait();
-        progress_.at(0, "compiling and proving");
-      },
-      [&] {
-        return std::ranges::all_of(compiled.compiled_functions, [](const auto& function) {
-          return is_settled(function.report());
-        });
-      });
+  const double most = options_.full ? 30 : 3;
+  const auto start = std::chrono::steady_clock::now();
+  double spent = 0;
+  bool settled = false;
+  // What is still undecided then is measured as it stands.
+  while (!settled && spent < most) {
+    progress_.at(kSettled * spent / most, "compiling and proving");
+    encode(batch, compiled);
+    for (const auto& function : compiled.compiled_functions) function.wait();
+    settled = std::ranges::all_of(compiled.compiled_functions, [](const auto& function) {
+      return is_settled(function.report());
+    });
+    spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
 }
 
-std::vector<ModelRow> DemoRun::measure_model() {
+Attention DemoRun::faster_attention(const Tokenizer::Batch& text) {
   const Regions sdpa = Regions::eager(Attention::Sdpa),
                 explicit_ = Regions::eager(Attention::Explicit);
-  std::vector<ModelRow> out;
-  for (const auto& [batch, length] : kShapes) {
-    progress_.begin("the model at " + shape_text(batch, length));
-    const auto text = text_batch(batch, length);
-    const auto eager = [&](const Regions& regions) {
-      return model_.encode(text.ids, text.mask, regions);
-    };
-    ModelRow row;
-    row.batch = batch;
-    row.length = length;
+  const auto both =
+      lab::measure({{"sdpa", [&] { model_.encode(text.ids, text.mask, sdpa); }},
+                    {"explicit", [&] { model_.encode(text.ids, text.mask, explicit_); }}},
+                   measuring(0.5, 6));
+  return lab::median(both[1].ms) < lab::median(both[0].ms) ? Attention::Explicit : Attention::Sdpa;
+}
 
-    // The baseline is eager's faster attention: a user would not keep the slower one.
-    const auto both =
-        lab::measure({{"sdpa", [&] { eager(sdpa); }}, {"explicit", [&] { eager(explicit_); }}},
-                     measuring(0.5, 6));
-    const bool explicit_wins = lab::median(both[1].ms) < lab::median(both[0].ms);
-    row.baseline = explicit_wins ? Attention::Explicit : Attention::Sdpa;
-    const Regions& baseline = explicit_wins ? explicit_ : sdpa;
-
-    settle_model(text, compiled_);
+ModelRow DemoRun::measure_shape(int64_t batch, int64_t length) {
+  const auto text = text_batch(batch, length);
+  ModelRow row;
+  row.batch = batch;
+  row.length = length;
+  row.baseline = faster_attention(text);
+  const Regions baseline = Regions::eager(row.baseline), same = Regions::eager(options_.attention);
+  const auto eager = [&](const Regions& regions) {
+    return model_.encode(text.ids, text.mask, regions);
+  };
+  std::vector<lab::TimedVariant> variants{{"eager", [&] { eager(baseline); }},
+                                          {"eager with the pool",
+                                           [&] {
+                                             const PoolGuard pool;
+                                             eager(baseline);
+                                           }},
+                                          {"compiled", [&] { encode(text, compiled_); }}};
+  settle_model(text, compiled_);
+  if (options_.full) {
     settle_model(text, tuned_);
-    lab::MeasureOptions options = measuring(4, 15);
-    options.progress = [&](double done, const std::string& what) { progress_.at(done, what); };
-    auto timed = lab::measure({{"eager", [&] { eager(baseline); }},
-                               {"eager with the pool",
-                                [&] {
-                                  const PoolGuard pool;
-                                  eager(baseline);
-                                }},
-                               {"compiled", [&] { encode(text, compiled_); }},
-                               {"max-autotune", [&] { encode(text, tuned_); }}},
-                              options);
-    row.eager = std::move(timed[0]);
-    row.pooled = std::move(timed[1]);
-    row.compiled = std::move(timed[2]);
+    variants.push_back({"max-autotune", [&] { encode(text, tuned_); }});
+  }
+
+  lab::MeasureOptions options = measuring(4, 15);
+  options.progress = [&](double done, const std::string& what) {
+    progress_.at(kSettled + (1 - kSettled) * done, what);
+  };
+  auto timed = lab::measure(variants, options);
+  row.eager = std::move(timed[0]);
+  row.pooled = std::move(timed[1]);
+  row.compiled = std::move(timed[2]);
+  row.speedup = lab::bootstrap_ratio(row.eager.ms, row.compiled.ms);
+  row.pool_speedup = lab::bootstrap_ratio(row.eager.ms, row.pooled.ms);
+  const at::Tensor expected = eager(same);
+  row.result = lab::compare({encode(text, compiled_)}, {expected});
+  if (options_.full) {
     row.tuned = std::move(timed[3]);
-    options.min_time /= 2;
-    row.alone =
-        std::move(lab::measure({{"compiled alone", [&] { encode(text, compiled_); }}}, options)[0]);
-    row.speedup = lab::bootstrap_ratio(row.eager.ms, row.compiled.ms);
     row.tuned_speedup = lab::bootstrap_ratio(row.eager.ms, row.tuned.ms);
-    row.pool_speedup = lab::bootstrap_ratio(row.eager.ms, row.pooled.ms);
-    const Regions& same = options_.attention == Attention::Explicit ? explicit_ : sdpa;
-    row.result = lab::compare({encode(text, compiled_)}, {eager(same)});
-    row.tuned_result = lab::compare({encode(text, tuned_)}, {eager(same)});
-    out.push_back(std::move(row));
+    row.tuned_result = lab::compare({encode(text, tuned_)}, {expected});
+  }
+  options.min_time /= 2;
+  row.alone = std::move(lab::measure({{"compiled alone", variants[2].run}}, options)[0]);
+  return row;
+}
+
+std::vector<ModelRow> DemoRun::measure_model(std::span<const Shape> shapes) {
+  std::vector<ModelRow> out;
+  for (const auto& [batch, length] : shapes) {
+    progress_.begin("the model at " + shape_text(batch, length));
+    out.push_back(measure_shape(batch, length));
   }
   return out;
 }

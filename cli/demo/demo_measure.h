@@ -4,7 +4,9 @@
 #include <ATen/core/Tensor.h>
 #include <graft/report.h>
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +30,14 @@ struct ModelRow {
   lab::Samples pooled;    ///< eager under graft::PoolGuard
   lab::Samples compiled;  ///< under graft::PoolGuard
   lab::Samples alone;     ///< compiled, not in turns with variants that evict its data from caches
-  lab::Samples tuned;     ///< compiled with Mode::MaxAutotune
+  lab::Samples tuned;     ///< compiled with Mode::MaxAutotune; empty without --full
   lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled
   lab::Ratio tuned_speedup;
-  /// Compared with eager that uses the compiled side's attention.
+  /// Against eager, with the compiled side's attention.
   lab::Comparison result, tuned_result;
 };
 
-/// One region on the inputs that it gets in the model.
+/// One region on the inputs that it has inside the model.
 struct RegionRow {
   std::string name;
   int64_t calls_per_encode = 1;
@@ -61,20 +63,29 @@ class DemoRun {
   /// Loads the model. Throws std::runtime_error.
   DemoRun(const DemoOptions& options, lab::Progress& progress);
 
-  static constexpr int64_t kShapes[][2] = {{1, 16}, {1, 128}, {8, 64}, {32, 128}};
-  /// How many steps of progress the measurements below begin.
-  static size_t steps();
+  /// Batch and length of what is encoded.
+  using Shape = std::array<int64_t, 2>;
+  /// One sentence at a time, and then batches; the last shape needs seconds a call on a small
+  /// machine and is measured with --full.
+  static constexpr Shape kSingle[] = {{1, 16}, {1, 128}}, kBatches[] = {{8, 64}, {32, 128}};
+  static std::span<const Shape> batches(bool full);
+  /// Steps of progress that the measurements below begin.
+  static size_t steps(bool full);
 
-  /// The regions at the last of the shapes, each with a new compiled function.
+  std::vector<ModelRow> measure_model(std::span<const Shape> shapes);
+  /// The regions at the last of the batches, each compiled from nothing.
   std::vector<RegionRow> measure_regions();
-  std::vector<ModelRow> measure_model();
   std::vector<NearestRow> find_nearest();
 
  private:
   workloads::minilm::Tokenizer::Batch text_batch(int64_t batch, int64_t length) const;
-  lab::MeasureOptions measuring(double seconds, int samples);
+  ModelRow measure_shape(int64_t batch, int64_t length);
+  /// The slower of eager's two attentions is no baseline: a user would leave it for the other.
+  workloads::minilm::Attention faster_attention(const workloads::minilm::Tokenizer::Batch& text);
+  lab::MeasureOptions measuring(double seconds, int samples) const;
   at::Tensor encode(const workloads::minilm::Tokenizer::Batch& batch,
                     const workloads::minilm::Regions& compiled) const;
+  /// Encodes until each region's verdict is there, for some seconds at most.
   void settle_model(const workloads::minilm::Tokenizer::Batch& batch,
                     const workloads::minilm::Regions& compiled);
 

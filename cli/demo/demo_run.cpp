@@ -38,7 +38,7 @@ void add_model(const ModelRow& from, lab::Run& run) {
   add("eager_pool", from.pooled);
   set_result(from.result, add("graft", from.compiled));
   set_result(from.result, add("graft_alone", from.alone));
-  set_result(from.tuned_result, add("graft_max_autotune", from.tuned));
+  if (!from.tuned.ms.empty()) set_result(from.tuned_result, add("graft_max_autotune", from.tuned));
 }
 
 void add_region(const RegionRow& from, lab::Run& run) {
