@@ -2,8 +2,12 @@
 
 option(GRAFT_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(GRAFT_PCH "Use precompiled headers" ON)
+option(GRAFT_UNITY "Compile a dozen sources as one unit: far less work in all, more after a change" OFF)
 option(GRAFT_WERROR "Treat warnings as errors" OFF)
 set(GRAFT_SANITIZE "" CACHE STRING "Sanitizers to build with: 'address,undefined', 'thread' or none")
+
+set(CMAKE_UNITY_BUILD ${GRAFT_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
 get_property(_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 if(NOT CMAKE_BUILD_TYPE AND NOT _multi_config)

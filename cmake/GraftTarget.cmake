@@ -9,17 +9,19 @@ function(graft_sources variable)
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
-# graft_pch(NAME HEADER [LINK...]): a precompiled header, made once and shared by all targets that
-# name it. It compiles nothing until one of them is built.
+# graft_pch(NAME HEADER [FEW] [LINK LIBRARY...]): a precompiled header, made once and shared by all
+# targets that name it. It compiles nothing until one of them is built. FEW: under GRAFT_UNITY so few
+# units are left to use it that making it costs more than it saves.
 function(graft_pch name header)
-  if(NOT GRAFT_PCH OR NOT EXISTS "${PROJECT_SOURCE_DIR}/${header}")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "FEW" "" "LINK")
+  if(NOT GRAFT_PCH OR (arg_FEW AND GRAFT_UNITY) OR NOT EXISTS "${PROJECT_SOURCE_DIR}/${header}")
     return()
   endif()
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/pch/${name}.cpp" CONTENT "// Carries ${header}.\n")
   add_library(${name} OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/pch/${name}.cpp")
   target_precompile_headers(${name} PRIVATE "${PROJECT_SOURCE_DIR}/${header}")
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
-  target_link_libraries(${name} PRIVATE GraftTorch::torch ${ARGN})
+  target_link_libraries(${name} PRIVATE GraftTorch::torch ${arg_LINK})
 endfunction()
 
 function(graft_use_pch target name)
@@ -33,7 +35,7 @@ endfunction()
 function(graft_add_library name kind)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH" "SOURCES")
   add_library(${name} ${kind} ${arg_SOURCES})
-  # No export macro: all symbols are visible, and a macro of its own would bar the shared header.
+  # GRAFT_API needs no macro of CMake's, which would bar the shared precompiled header.
   set_target_properties(${name} PROPERTIES
     DEFINE_SYMBOL "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
     BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
@@ -41,13 +43,17 @@ function(graft_add_library name kind)
   graft_use_pch(${name} "${arg_PCH}")
 endfunction()
 
-# graft_add_executable(NAME FOLDER SOURCES FILE...): a program in FOLDER of the build folder.
+# graft_add_executable(NAME FOLDER [INTERNALS] SOURCES FILE...): a program in FOLDER of the build
+# folder; INTERNALS: one that uses what libgraft.so does not export.
 function(graft_add_executable name folder)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "INTERNALS" "PCH" "SOURCES")
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}"
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  if(arg_INTERNALS)
+    graft_use_internals(${name})
+  endif()
   target_link_libraries(${name} PRIVATE graft GraftTorch::openmp)
   add_dependencies(${name} graft_runtime)
   graft_use_pch(${name} "${arg_PCH}")
@@ -64,10 +70,10 @@ endfunction()
 
 graft_pch(graft_pch src/pch.h)
 if(TARGET LLVM)
-  graft_pch(graft_llvm_pch src/codegen/llvm/pch.h)
+  graft_pch(graft_llvm_pch src/codegen/llvm/pch.h FEW)
   if(TARGET graft_llvm_pch)
     target_include_directories(graft_llvm_pch SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
     target_compile_definitions(graft_llvm_pch PRIVATE ${graft_llvm_definitions})
   endif()
 endif()
-graft_pch(graft_torch_pch workloads/pch.h)
+graft_pch(graft_torch_pch workloads/pch.h FEW)

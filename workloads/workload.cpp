@@ -23,8 +23,7 @@ std::vector<Workload>& registry() {
 const std::string& Options::text(const std::string& axis) const {
   const auto found = config.find(axis);
   if (found == config.end())
-    throw std::invalid_argument("the workload asks for an axis '" + axis +
-                                "' that it does not list");
+    throw Error("the workload asks for an axis '" + axis + "' that it does not list");
   return found->second;
 }
 
@@ -33,8 +32,7 @@ int64_t Options::integer(const std::string& axis) const {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error == std::errc() && end == value.data() + value.size() && number >= 1) return number;
-  throw std::invalid_argument("axis " + axis + ": came '" + value +
-                              "', expected a whole number of at least 1");
+  throw Error("axis " + axis + ": came '" + value + "', expected a whole number of at least 1");
 }
 
 at::ScalarType Options::dtype(const std::string& axis) const {
@@ -44,8 +42,7 @@ at::ScalarType Options::dtype(const std::string& axis) const {
                                    {"f16", at::kHalf},
                                    {"bf16", at::kBFloat16}})
     if (value == name) return type;
-  throw std::invalid_argument("axis " + axis + ": came '" + value +
-                              "', expected one of f64, f32, f16, bf16");
+  throw Error("axis " + axis + ": came '" + value + "', expected one of f64, f32, f16, bf16");
 }
 
 Instance Workload::make(const Options& options) const {
@@ -55,8 +52,8 @@ Instance Workload::make(const Options& options) const {
     if (std::any_of(axes.begin(), axes.end(), same)) continue;
     std::string known;
     for (const Axis& axis : axes) known += (known.empty() ? "" : ", ") + axis.name;
-    throw std::invalid_argument("workload " + this->name + " has no axis '" + name +
-                                "'; its axes are: " + (known.empty() ? "none" : known));
+    throw Error("workload " + this->name + " has no axis '" + name +
+                "'; its axes are: " + (known.empty() ? "none" : known));
   }
   for (const Axis& axis : axes)
     resolved.config.emplace(axis.name, options.small ? axis.small : axis.value);
@@ -69,7 +66,7 @@ const std::vector<Workload>& workloads() {
 
 void add(Workload workload) {
   if (find_workload(workload.name) != nullptr)
-    throw std::invalid_argument("there is a workload named '" + workload.name + "' already");
+    throw Error("there is a workload named '" + workload.name + "' already");
   registry().push_back(std::move(workload));
 }
 

@@ -21,7 +21,7 @@ using workloads::Tensors;
 Instance instance_of(const Case& c, const BenchOptions& options) {
   try {
     return c.workload->make({.seed = options.seed, .small = options.small, .config = c.config});
-  } catch (const std::invalid_argument& error) {
+  } catch (const Error& error) {
     throw UsageError(c.name() + ": " + error.what());
   }
 }

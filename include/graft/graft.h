@@ -37,6 +37,7 @@
 #include "graft/options.h"
 #include "graft/pool.h"
 #include "graft/report.h"
+#include "graft/version.h"
 
 namespace graft {
 

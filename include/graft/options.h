@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "graft/export.h"
+
 namespace graft {
 
-/// What Graft throws when asked to be strict. The text names what came, what was expected and what
+/// What Graft throws: when asked to be strict, and for options that it does not know. The text names what came, what was expected and what
 /// to do.
-class Error : public std::runtime_error {
+class GRAFT_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -38,7 +40,7 @@ struct Options {
   /// proof: for functions that use something that Graft does not see (graft.h).
   int64_t audit_every = 0;
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
-  /// Optional passes to leave out; throws c10::ValueError for other names.
+  /// Optional passes to leave out; throws graft::Error for other names.
   std::vector<std::string> skip_passes = {};
 };
 
@@ -51,7 +53,7 @@ enum class Stance {
   FailOnRerecord,
 };
 /// Thread-safe; for calls that begin afterwards.
-void set_stance(Stance stance);
-Stance stance();
+GRAFT_API void set_stance(Stance stance);
+GRAFT_API Stance stance();
 
 }  // namespace graft

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 
+#include "graft/export.h"
+
 namespace graft {
 
 /// While it lives, CPU tensors that its thread allocates come from Graft's pool, which reuses freed
 /// blocks, so that large results cost no page faults. It serves eager code as well as compiled
 /// code. Guards nest. Memory may be freed on any thread, also after the guard is gone.
-class PoolGuard {
+class GRAFT_API PoolGuard {
  public:
   PoolGuard();
   ~PoolGuard();
@@ -25,8 +27,8 @@ struct PoolStats {
   int64_t hits = 0;          ///< allocations served from the cache
   int64_t misses = 0;        ///< allocations that asked the system
 };
-PoolStats pool_stats();
+GRAFT_API PoolStats pool_stats();
 /// Gives every cached block back to the system.
-void pool_trim();
+GRAFT_API void pool_trim();
 
 }  // namespace graft

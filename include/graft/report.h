@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "graft/export.h"
+
 namespace graft {
 
 /// Where the newest plan of a function stands.
@@ -19,7 +21,7 @@ enum class Verdict {
   Mismatch,   ///< results differed: eager runs (`reason` holds both values)
   Failed,     ///< compilation failed: eager runs (`reason`)
 };
-const char* to_string(Verdict verdict);
+GRAFT_API const char* to_string(Verdict verdict);
 
 /// One recorded operator and what became of it.
 struct OperatorReport {
@@ -29,7 +31,7 @@ struct OperatorReport {
   int64_t count = 1;  ///< how often it was recorded with this fate
 };
 
-struct Report {
+struct GRAFT_API Report {
   std::string name;
   Verdict verdict = Verdict::NotCalled;
   std::string reason;  ///< why the verdict is what it is
@@ -54,6 +56,6 @@ struct Report {
   /// A table for people, one fact per line.
   std::string text() const;
 };
-std::ostream& operator<<(std::ostream& out, const Report& report);
+GRAFT_API std::ostream& operator<<(std::ostream& out, const Report& report);
 
 }  // namespace graft

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "graft/export.h"
 #include "graft/graft.h"
 
 namespace graft::workloads {
@@ -57,36 +58,36 @@ struct Axis {
   std::string what;   ///< one line: "rows of x"
 };
 
-struct Options {
+struct GRAFT_API Options {
   uint64_t seed = 0;
   bool small = false;                              ///< start from the axes' small values
   std::map<std::string, std::string> config = {};  ///< axis → value, in place of the axes' own
 
-  /// An axis's value. Throws std::invalid_argument naming the axis if it is not of that kind.
+  /// An axis's value. Throws graft::Error naming the axis if it is not of that kind.
   const std::string& text(const std::string& axis) const;
   int64_t integer(const std::string& axis) const;                 ///< at least 1
   at::ScalarType dtype(const std::string& axis = "dtype") const;  ///< f64, f32, f16, bf16
 };
 
-struct Workload {
+struct GRAFT_API Workload {
   std::string name;
   std::string summary;
   std::vector<Axis> axes;
   /// Called with every axis in the options.
   std::function<Instance(const Options&)> build;
 
-  /// Axes that the options leave out take their own values. Throws std::invalid_argument for an
+  /// Axes that the options leave out take their own values. Throws graft::Error for an
   /// axis that the workload does not have.
   Instance make(const Options& options) const;
 };
 
 /// Every workload, in the order of the tables.
-const std::vector<Workload>& workloads();
-/// Adds a workload, before the first use of workloads(). Throws std::invalid_argument if the name
+GRAFT_API const std::vector<Workload>& workloads();
+/// Adds a workload, before the first use of workloads(). Throws graft::Error if the name
 /// is taken.
-void add(Workload workload);
+GRAFT_API void add(Workload workload);
 /// Null if there is none of this name.
-const Workload* find_workload(std::string_view name);
+GRAFT_API const Workload* find_workload(std::string_view name);
 
 namespace detail {
 
@@ -172,6 +173,6 @@ namespace graft {
 
 /// Runs the graft command with the workloads that were added. A program returns its result from
 /// main. Link Graft::lab.
-int run_command(int argc, char** argv);
+GRAFT_API int run_command(int argc, char** argv);
 
 }  // namespace graft

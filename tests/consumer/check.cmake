@@ -15,6 +15,21 @@ endfunction()
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${work}/installed-here")
 file(RENAME "${work}/installed-here" "${work}/moved-there")
 
+# What the libraries export is the interface, the two halves' own business, and nothing of the rest.
+file(GLOB libraries "${work}/moved-there/lib*/libgraft*.so.0.1" "${work}/moved-there/lib*/*/libgraft*.so.0.1")
+list(LENGTH libraries count)
+if(NOT count EQUAL 2)
+  message(FATAL_ERROR "libgraft.so.0.1 and libgraft_command.so.0.1 were expected, came: '${libraries}'")
+endif()
+find_program(nm nm REQUIRED)
+foreach(library IN LISTS libraries)
+  execute_process(COMMAND "${nm}" -DC --defined-only "${library}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[0-9a-f]+ [A-Za-z] graft::(record|ops|passes|runtime|lab|cli)::[^\n]*" inner "${symbols}")
+  if(inner OR NOT symbols MATCHES "graft::")
+    message(FATAL_ERROR "${library} exports '${inner}'")
+  endif()
+endforeach()
+
 set(launcher)
 if(LAUNCHER)
   set(launcher "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}")
@@ -23,6 +38,7 @@ function(build source folder)
   execute_process(
     COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${folder}" -G "${GENERATOR}"
       "-DCMAKE_PREFIX_PATH=${work}/moved-there;${TORCH}" -DCMAKE_BUILD_TYPE=Release "${launcher}"
+      "-DCMAKE_CXX_FLAGS=-fvisibility=hidden -include ${CMAKE_CURRENT_LIST_DIR}/user.h"
     COMMAND_ERROR_IS_FATAL ANY)
   run("${CMAKE_COMMAND}" --build "${folder}")
 endfunction()

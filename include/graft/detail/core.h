@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graft/export.h"
 #include "graft/options.h"
 #include "graft/report.h"
 
@@ -22,7 +23,7 @@ struct FlatArgs {
 };
 
 /// One call, as the core sees it.
-class CallBase {
+class GRAFT_API CallBase {
  public:
   FlatArgs args;
 
@@ -45,7 +46,7 @@ class CallBase {
 };
 
 /// Plans, tiers and reports of one function. Thread-safe.
-class Core {
+class GRAFT_API Core {
  public:
   explicit Core(Options options);
   ~Core();

@@ -34,10 +34,10 @@ void check_passes(const std::vector<std::string>& skipped) {
   for (const passes::PassName& pass : passes::list())
     if (pass.optional) optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
   for (const std::string& name : skipped)
-    TORCH_CHECK_VALUE(
-        std::any_of(passes::list().begin(), passes::list().end(),
-                    [&](const auto& pass) { return pass.optional && name == pass.name; }),
-        "graft::compile: skip_passes names \"", name, "\"; it may leave out ", optional);
+    if (std::none_of(passes::list().begin(), passes::list().end(),
+                     [&](const auto& pass) { return pass.optional && name == pass.name; }))
+      throw Error("graft::compile: skip_passes names \"" + name + "\"; it may leave out " +
+                  optional);
 }
 
 Options checked(Options options) {
