@@ -23,7 +23,7 @@ using detail::shown;
 
 constexpr std::string_view kMetadata = "__metadata__";
 
-std::string system_text(int error) {
+std::string error_text(int error) {
   return std::generic_category().message(error);
 }
 
@@ -91,11 +91,11 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path file, std::vector<Dec
   temporary_ = file_;
   temporary_ += ".tmp" + std::to_string(::getpid()) + '-' + std::to_string(++number);
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail("cannot be made: " + system_text(errno));
+  if (fd_ < 0) fail("cannot be made: " + error_text(errno));
   try {
     const auto total = static_cast<off_t>(start + at);
     if (::fallocate(fd_, 0, 0, total) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
-      fail("there is no room for its " + std::to_string(total) + " bytes: " + system_text(errno));
+      fail("there is no room for its " + std::to_string(total) + " bytes: " + error_text(errno));
     }
     const uint64_t header_bytes = text.size();
     write(&header_bytes, 8, 0, "the header");
@@ -124,7 +124,7 @@ void SafetensorsWriter::write(const void* data, uint64_t bytes, uint64_t at,
     const ssize_t n = ::pwrite(fd_, from, bytes, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0)
-      fail("could not write " + what + ": " + (n == 0 ? "no progress" : system_text(errno)));
+      fail("could not write " + what + ": " + (n == 0 ? "no progress" : error_text(errno)));
     from += n;
     at += static_cast<uint64_t>(n);
     bytes -= static_cast<uint64_t>(n);
@@ -155,9 +155,9 @@ void SafetensorsWriter::finish() {
   for (const auto& [name, place] : places_) {
     if (!place.written) fail("tensor " + shown(name) + " was declared, but never added");
   }
-  if (::fsync(fd_) != 0) fail("could not be brought to the disk: " + system_text(errno));
+  if (::fsync(fd_) != 0) fail("could not be brought to the disk: " + error_text(errno));
   if (::rename(temporary_.c_str(), file_.c_str()) != 0)
-    fail("could not be renamed from " + temporary_.string() + ": " + system_text(errno));
+    fail("could not be renamed from " + temporary_.string() + ": " + error_text(errno));
   ::close(std::exchange(fd_, -1));
   sync_folder(file_.parent_path());
 }

@@ -9,7 +9,7 @@
 namespace graft::lab {
 namespace {
 
-using Samples = std::vector<double>;
+using Times = std::vector<double>;
 
 constexpr size_t kFewest = 5;  // samples on either side, below which nothing is certain
 
@@ -33,7 +33,7 @@ Ratio speed(const Seen& seen) {
   return judge(*seen.reference, *seen.row).ratio;
 }
 
-double half_median(const Samples& x, bool first) {
+double half_median(const Times& x, bool first) {
   const std::span<const double> all(x);
   const size_t middle = x.size() / 2;
   return median(first ? all.first(middle) : all.subspan(middle));

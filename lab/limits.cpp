@@ -26,8 +26,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kBlock = 4096;  // doubles that a thread takes at once
-constexpr int64_t kUnroll = 32;   // a fixed count, so that -O2 makes vectors of it
+constexpr int64_t kThreadBlock = 4096;  // doubles that a thread takes at once
+constexpr int64_t kUnroll = 32;         // a fixed count, so that -O2 makes vectors of it
 constexpr int kLeastRepetitions = 3;
 
 /// Pages of its own, huge where the system has them: page faults and TLB misses are not what is
@@ -56,7 +56,7 @@ int64_t array_bytes(bool quick) {
   int64_t bytes = std::clamp((quick ? 2 : 4) * last_cache, (quick ? 48 : 64) * kMiB,
                              (quick ? 128 : 256) * kMiB);
   if (environment.memory_bytes > 0) bytes = std::min(bytes, environment.memory_bytes / 16);
-  return bytes / (kBlock * 8) * (kBlock * 8);
+  return bytes / (kThreadBlock * 8) * (kThreadBlock * 8);
 }
 
 /// Runs until `seconds` are over, at least kLeastRepetitions times after one that does not count.
@@ -74,8 +74,9 @@ Rate rate_of(const std::function<void()>& run, double work, double seconds) {
 /// `each(begin, end)` over all elements, in blocks, on ATen's threads.
 template <class Each>
 void in_parallel(int64_t count, const Each& each) {
-  at::parallel_for(0, count / kBlock, 1,
-                   [&](int64_t begin, int64_t end) { each(begin * kBlock, end * kBlock); });
+  at::parallel_for(0, count / kThreadBlock, 1, [&](int64_t begin, int64_t end) {
+    each(begin * kThreadBlock, end * kThreadBlock);
+  });
 }
 
 void triad(double* __restrict a, const double* __restrict b, const double* __restrict c,

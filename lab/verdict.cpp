@@ -9,8 +9,8 @@
 namespace graft::lab {
 namespace {
 
-constexpr int kResamples = 2000;
-constexpr size_t kFewest = 5;  // samples a side, below which nothing is said
+constexpr int kJudgeResamples = 2000;
+constexpr size_t kFewestPairs = 5;  // samples a side, below which nothing is said
 
 /// A block length: long enough to hold what slows several samples, with enough blocks to resample.
 size_t block_length(size_t count) {
@@ -52,7 +52,7 @@ Ratio interval(std::span<const double> a, std::span<const double> b, bool paired
   Ratio out{median_in_place(left) / median_in_place(right), 0, 0};
   std::vector<double> ratios;
   Blocks of_a(a.size(), seed), of_b(b.size(), seed + 1);
-  for (int i = 0; i < kResamples; ++i) {
+  for (int i = 0; i < kJudgeResamples; ++i) {
     const std::vector<size_t> places = of_a.draw();
     std::vector<double> x = at(a, places), y = at(b, paired ? places : of_b.draw());
     ratios.push_back(median_in_place(x) / median_in_place(y));
@@ -88,7 +88,7 @@ Judgement judge(std::span<const double> reference, std::span<const double> candi
   const bool paired = options.paired && reference.size() == candidate.size();
   out.ratio = interval(reference, candidate, paired, options.seed);
   out.p = mann_whitney(reference, candidate).p;
-  if (std::min(reference.size(), candidate.size()) < kFewest) return out;
+  if (std::min(reference.size(), candidate.size()) < kFewestPairs) return out;
   const double above = 1 + options.least, below = 1 / above;
   if (out.ratio.lo > above && out.p < options.alpha) {
     out.verdict = Verdict::Faster;
@@ -104,7 +104,7 @@ Interval block_bootstrap_median(std::span<const double> x, uint64_t seed) {
   if (x.empty()) return {std::nan(""), std::nan("")};
   Blocks blocks(x.size(), seed);
   std::vector<double> medians;
-  for (int i = 0; i < kResamples; ++i) {
+  for (int i = 0; i < kJudgeResamples; ++i) {
     std::vector<double> drawn = at(x, blocks.draw());
     medians.push_back(median_in_place(drawn));
   }

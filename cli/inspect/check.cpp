@@ -179,7 +179,7 @@ bool is_bad(const Checked& row) {
   return row.judged && !row.good;
 }
 
-void print(const std::vector<Checked>& rows, const CheckOptions& options, bool colour) {
+void print_rows(const std::vector<Checked>& rows, const CheckOptions& options, bool colour) {
   lab::Table table({{"workload"},
                     {"variant"},
                     {"ran"},
@@ -254,7 +254,7 @@ void check(const CheckOptions& options) {
     pool_trim();  // the next has other sizes
   }
   progress.reset();
-  print(rows, options, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
+  print_rows(rows, options, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
   if (!options.json.empty()) lab::write_file(options.json, to_json(rows, options).dump(1) + '\n');
   if (std::any_of(rows.begin(), rows.end(), is_bad)) throw CLI::RuntimeError(kWorse);
 }

@@ -110,8 +110,8 @@ Findings examine(const Subject& subject, const ProfileChoice& choice, lab::Progr
   return out;
 }
 
-void print(std::ostream& out, const Subject& subject, const Findings& found,
-           const ProfileChoice& choice, bool colour) {
+void print_findings(std::ostream& out, const Subject& subject, const Findings& found,
+                    const ProfileChoice& choice, bool colour) {
   const auto heading = [&](const std::string& text) {
     out << '\n' << lab::styled(text, lab::Style::Bold, colour) << '\n';
   };
@@ -177,7 +177,8 @@ void run_profile(const ProfileChoice& choice) {
   const Subject subject = make_subject(choice.subject, progress.get());
   const Findings found = examine(subject, choice, progress.get());
   progress.reset();
-  print(std::cout, subject, found, choice, !choice.no_color && lab::colour_wanted(STDOUT_FILENO));
+  print_findings(std::cout, subject, found, choice,
+                 !choice.no_color && lab::colour_wanted(STDOUT_FILENO));
   if (!choice.trace.empty()) lab::write_file(choice.trace, lab::trace_json(found.profile));
   if (!choice.flame.empty())
     lab::write_file(choice.flame, lab::flame_graph(found.profile, subject.title));

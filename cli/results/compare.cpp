@@ -67,7 +67,7 @@ std::string ratio_text(const GateRow& row) {
          lab::number(row.change.hi) + "]" + (row.relative ? " *" : "");
 }
 
-void print(const std::vector<GateRow>& rows, bool colour) {
+void print_gate(const std::vector<GateRow>& rows, bool colour) {
   lab::Table table({{"case"},
                     {"variant"},
                     {"before ms", lab::Align::Right},
@@ -111,7 +111,7 @@ nlohmann::json to_json(const std::vector<GateRow>& rows) {
 std::vector<GateRow> show(const CompareOptions& options) {
   check_writable("--json", options.json);
   const std::vector<GateRow> rows = rows_of(options);
-  print(rows, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
+  print_gate(rows, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
   if (!options.json.empty()) lab::write_file(options.json, to_json(rows).dump(1) + '\n');
   return rows;
 }

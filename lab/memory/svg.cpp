@@ -16,7 +16,7 @@ constexpr double kWidth = 760, kLeft = 72, kRight = 20, kPlotHeight = 248, kBott
 constexpr double kPlotWidth = kWidth - kLeft - kRight;
 constexpr size_t kColours = 4;
 
-constexpr const char* kStyle = R"(<style>
+constexpr const char* kLedgerStyle = R"(<style>
   svg { --ink: #1f2328; --faint: #59636e; --line: #d1d9e0; --paper: #ffffff;
         --c0: #0969da; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; }
   @media (prefers-color-scheme: dark) {
@@ -33,16 +33,16 @@ constexpr const char* kStyle = R"(<style>
 </style>
 )";
 
-struct Unit {
+struct AxisUnit {
   const char* name;
   double size;
 };
 
 /// The largest unit of which `most` is at least one.
 template <size_t N>
-Unit unit_for(double most, const Unit (&units)[N]) {
-  Unit out = units[0];
-  for (const Unit& unit : units) {
+AxisUnit unit_for(double most, const AxisUnit (&units)[N]) {
+  AxisUnit out = units[0];
+  for (const AxisUnit& unit : units) {
     if (most >= unit.size) out = unit;
   }
   return out;
@@ -54,7 +54,7 @@ std::string pixels(double value) {
 }
 
 struct Axes {
-  Unit time, size;
+  AxisUnit time, size;
   svg::Axis across, up;  // in those units
   double top;            // of the plot, in pixels: below the legend
 
@@ -86,8 +86,9 @@ Axes axes_for(const std::vector<MemorySeries>& series) {
     bytes = std::max({bytes, static_cast<double>(one.report.peak_bytes),
                       static_cast<double>(one.report.peak_reserved)});
   }
-  const Unit time = unit_for(seconds, {{"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}});
-  const Unit size = unit_for(bytes, {{"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}});
+  const AxisUnit time = unit_for(seconds, {{"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}});
+  const AxisUnit size =
+      unit_for(bytes, {{"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}});
   return {time, size, svg::Axis::linear(0, seconds / time.size),
           svg::Axis::linear(0, bytes / size.size),
           kLegend + kLine * static_cast<double>(series.size()) - 4};
@@ -158,7 +159,7 @@ std::string memory_svg(const std::string& title, const std::vector<MemorySeries>
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << kWidth << ' '
       << axes.height() << "\" role=\"img\">\n<title>" << svg::escape(title) << "</title>\n"
-      << kStyle << "<rect width=\"100%\" height=\"100%\" style=\"fill: var(--paper)\"/>\n"
+      << kLedgerStyle << "<rect width=\"100%\" height=\"100%\" style=\"fill: var(--paper)\"/>\n"
       << "<text class=\"title\" x=\"" << kLeft << "\" y=\"24\">" << svg::escape(title)
       << "</text>\n";
   draw_axes(out, axes);

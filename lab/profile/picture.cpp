@@ -99,7 +99,7 @@ class Picture {
   std::ostringstream out_;
 };
 
-constexpr const char* kStyle = R"(<style>
+constexpr const char* kPictureStyle = R"(<style>
 svg{font:11px ui-monospace,Menlo,Consolas,monospace;background:#fff;fill:#111}
 .mm{fill:#8fbcf0}.ew{fill:#f6c177}.red{fill:#e9a3c4}.mem{fill:#a8d08d}.view{fill:#d5d5d5}
 .graft{fill:#7fd6c8}.other{fill:#e8e4da}.head{font-size:14px;font-weight:bold}
@@ -165,8 +165,8 @@ std::string flame_graph(const Profile& profile, const std::string& title, double
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' '
       << picture.height() << "\" width=\"" << width << "\" height=\"" << picture.height() << "\">\n"
-      << kStyle << "<text class=\"head\" x=\"" << kMargin << "\" y=\"20\">" << svg::escape(title)
-      << "</text>\n"
+      << kPictureStyle << "<text class=\"head\" x=\"" << kMargin << "\" y=\"20\">"
+      << svg::escape(title) << "</text>\n"
       << legend(kinds) << picture.shapes() << "</svg>\n";
   return out.str();
 }

@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 /// Both allocators that tensors may come from.
-json run_sentinels() {
+json run_child_sentinels() {
   json out = {{"passed", true}, {"sentinels", json::array()}};
   const auto run = [&](const char* allocator) {
     const lab::Sentinel seen = lab::memory_sentinel();
@@ -41,7 +41,7 @@ json run_sentinels() {
 }
 
 json run_here(const GptqStep& step) {
-  if (step.what == "memory-sentinel") return run_sentinels();
+  if (step.what == "memory-sentinel") return run_child_sentinels();
   const GptqScenario scenario = make_gptq_scenario(step.choice);
   const bool baseline = step.what == "baseline", compiled = step.what == "compiled";
   lab::Progress progress(std::cerr, ::isatty(STDERR_FILENO) == 1,
@@ -53,7 +53,7 @@ json run_here(const GptqStep& step) {
   return check_gptq_numerics(step.choice, scenario, progress);
 }
 
-void run_child(const std::string& text) {
+void run_in_child(const std::string& text) {
   end_with_parent();
   const json spec = json::parse(text);
   const GptqStep step{spec.at("what"), gptq_choice_from(spec.at("choice")), spec.at("runs"),
@@ -97,7 +97,7 @@ void add_gptq_child(CLI::App& app) {
   command->group("");  // not for people
   const auto spec = std::make_shared<std::string>();
   command->add_option("spec", *spec)->required();
-  command->callback([spec] { run_child(*spec); });
+  command->callback([spec] { run_in_child(*spec); });
 }
 
 }  // namespace graft::cli

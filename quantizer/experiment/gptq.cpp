@@ -31,8 +31,8 @@ namespace fs = std::filesystem;
 constexpr const char* kArtifacts[] = {"env_info.json",        "baseline.json",
                                       "compiled.json",        "numerical_check.json",
                                       "memory_sentinel.json", "summary.md"};
-const std::vector<std::string> kModes{"baseline", "compiled", "both", "numerical-check",
-                                      "memory-sentinel"};
+const std::vector<std::string> kExperimentModes{"baseline", "compiled", "both", "numerical-check",
+                                                "memory-sentinel"};
 
 struct GptqOptions {
   std::string mode = "both", out;
@@ -54,7 +54,7 @@ void check(GptqOptions& options) {
       throw UsageError(std::string("gptq: ") + flag + " came as '" + given + "'; " +
                        did_you_mean(given, names));
   };
-  known("--mode", options.mode, kModes);
+  known("--mode", options.mode, kExperimentModes);
   if (options.needs_layers() || !options.choice.scenario.empty())
     known("--scenario", options.choice.scenario, gptq_scenarios());
   std::error_code error;

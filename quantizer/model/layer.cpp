@@ -34,7 +34,7 @@ template <class... Parts>
   throw GptqError(text.str());
 }
 
-bool all_finite(const at::Tensor& t) {
+bool finite(const at::Tensor& t) {
   const auto [low, high] = at::aminmax(t);  // NaN passes through both
   return std::isfinite(low.item<double>()) && std::isfinite(high.item<double>());
 }
@@ -121,11 +121,11 @@ std::optional<at::Tensor> inverse_factor(at::Tensor h) {
   h.reset();
   auto [lower, info] = at::linalg_cholesky_ex(reversed);
   reversed.reset();
-  if (info.item<int>() != 0 || !all_finite(lower.diagonal())) return std::nullopt;
+  if (info.item<int>() != 0 || !finite(lower.diagonal())) return std::nullopt;
   const at::Tensor upper = lower.flip({0, 1});  // column-major, as LAPACK leaves it
   lower.reset();
   invert_upper(upper);
-  if (!all_finite(upper.diagonal())) return std::nullopt;
+  if (!finite(upper.diagonal())) return std::nullopt;
   return upper.to(at::kFloat);
 }
 
@@ -222,10 +222,9 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
   check_settings(name, settings, columns);
   at::Tensor w =
       weight.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
-  if (!all_finite(w))
-    fail(name, count_infinite(w, "weights"), "; repair or replace the checkpoint");
+  if (!finite(w)) fail(name, count_infinite(w, "weights"), "; repair or replace the checkpoint");
   const at::Tensor diagonal = hessian.diagonal();
-  if (!all_finite(diagonal))
+  if (!finite(diagonal))
     fail(name, count_infinite(diagonal, "columns of the calibration inputs"),
          " (or their squares overflow); look at the layers before this one, or calibrate in fp32");
 

@@ -7,9 +7,9 @@ namespace graft::codegen {
 
 namespace {
 
-class Builder {
+class LoopTreeBuilder {
  public:
-  Builder(const ir::Kernel& kernel, const Layout& layout, Plan& plan)
+  LoopTreeBuilder(const ir::Kernel& kernel, const Layout& layout, Plan& plan)
       : kernel_(kernel), layout_(layout), plan_(plan) {}
 
   void run() {
@@ -142,7 +142,7 @@ class Builder {
 }  // namespace
 
 void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, Plan& plan) {
-  Builder(kernel, layout, plan).run();
+  LoopTreeBuilder(kernel, layout, plan).run();
 }
 
 }  // namespace graft::codegen

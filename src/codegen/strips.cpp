@@ -9,9 +9,9 @@ namespace {
 /// Operations that are computed again rather than kept: as many as a store and a load are worth.
 constexpr int kCheap = 4;
 
-class Planner {
+class StripPlanner {
  public:
-  Planner(const Layout& layout, const Plan& plan, int loop)
+  StripPlanner(const Layout& layout, const Plan& plan, int loop)
       : layout_(layout),
         plan_(plan),
         loop_(loop),
@@ -203,7 +203,7 @@ class Planner {
 }  // namespace
 
 StripPlan plan_strips(const Layout& layout, const Plan& plan, int loop) {
-  return Planner(layout, plan, loop).run();
+  return StripPlanner(layout, plan, loop).run();
 }
 
 }  // namespace graft::codegen

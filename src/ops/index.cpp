@@ -11,7 +11,6 @@ using ir::StatementBuilder;
 using ir::View;
 using record::OperatorRecord;
 
-const char* kTooLate = "its bounds check would come after a visible store";
 const char* kNoMemory = "an index without memory";
 
 /// out = self[indexing]; `out` has the indexing's axes.

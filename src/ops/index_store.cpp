@@ -14,7 +14,6 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-const char* kTooLate = "its bounds check would come after a visible store";
 const char* kOrder = "equal indices store one place in order";
 const char* kShape = "an unusual shape";
 

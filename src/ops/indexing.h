@@ -8,6 +8,9 @@
 
 namespace graft::ops {
 
+/// Why an index is left to ATen where its check cannot come first.
+inline constexpr const char* kTooLate = "its bounds check would come after a visible store";
+
 /// How one dimension of the indexed tensor is addressed: by an axis of the statement, or by a
 /// tensor of indices whose sizes broadcast to the statement's axes.
 struct Coordinate {

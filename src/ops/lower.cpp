@@ -196,7 +196,7 @@ class Lowering {
   }
 
   /// The operator, by another routine.
-  void make_call(const OperatorRecord& op, const Routine& routine) {
+  void make_call(const OperatorRecord& op, const ChosenRoutine& routine) {
     ir::Extern call{routine.op, {}, {}, {}, {}, context_.record};
     for (const ir::View& view : routine.inputs) {
       ir::Extern::Slot slot;

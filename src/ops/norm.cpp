@@ -17,7 +17,7 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// The rows of a softmax-like operator: its input, the one axis reduced, its output. Empty: it
 /// stays extern.
@@ -72,7 +72,7 @@ Fate softmax_with(Context& ctx, const OperatorRecord& op, bool safe) {
   StatementBuilder s(rows->in.sizes);
   Value result = s.load(powers) * s.load(scale);
   if (safe) {
-    Value masked = eq(s.load(most), s.constant(-kInfinity, compute));
+    Value masked = eq(s.load(most), s.constant(-kInf, compute));
     result = select(masked, s.constant(0, compute), result);
   }
   ctx.emit(s.store(rows->outs[0], result));

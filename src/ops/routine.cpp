@@ -123,7 +123,7 @@ Key key_of(const Matmul& m, int threads) {
   return key;
 }
 
-Times times_of(const record::OperatorRecord& op, const Matmul& m, const Routine& other,
+Times times_of(const record::OperatorRecord& op, const Matmul& m, const ChosenRoutine& other,
                int threads) {
   at::NoGradGuard no_grad;
   WithThreads with_threads(threads);
@@ -161,17 +161,18 @@ std::string milliseconds(double seconds) {
 
 }  // namespace
 
-std::optional<Routine> chosen_routine(const record::Trace& trace, const record::OperatorRecord& op,
-                                      const LowerSettings& settings) {
+std::optional<ChosenRoutine> chosen_routine(const record::Trace& trace,
+                                            const record::OperatorRecord& op,
+                                            const LowerSettings& settings) {
   if (settings.matmuls == Matmuls::Aten) return std::nullopt;
   auto m = matmul_of(trace, op);
   if (!m || !at::globalContext().userEnabledMkldnn()) return std::nullopt;
   auto onednn = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
   if (!onednn) return std::nullopt;  // a libtorch built without it
-  Routine routine{*onednn,
-                  {"none", c10::List<std::optional<at::Scalar>>(), c10::IValue()},
-                  {m->a, transposed(m->b), m->bias},
-                  "oneDNN's"};
+  ChosenRoutine routine{*onednn,
+                        {"none", c10::List<std::optional<at::Scalar>>(), c10::IValue()},
+                        {m->a, transposed(m->b), m->bias},
+                        "oneDNN's"};
   if (settings.matmuls == Matmuls::OneDnn) return routine;
   static auto* measured = new Measured;  // the worker may outlive static objects
   const Key key = key_of(*m, settings.threads);

@@ -9,7 +9,7 @@
 
 namespace graft::ops {
 
-struct Routine {
+struct ChosenRoutine {
   c10::OperatorHandle op;
   std::vector<c10::IValue> constants;  ///< its arguments after `inputs`
   std::vector<ir::View> inputs;        ///< storage -1: None
@@ -21,7 +21,8 @@ struct Routine {
 /// runs each routine a few times on data of its own (about 0.3 s, or two calls where those take
 /// longer); the answer is kept for the process. Thread-safe. Results differ from eager's by the
 /// rounding of sums in another order.
-std::optional<Routine> chosen_routine(const record::Trace& trace, const record::OperatorRecord& op,
-                                      const LowerSettings& settings);
+std::optional<ChosenRoutine> chosen_routine(const record::Trace& trace,
+                                            const record::OperatorRecord& op,
+                                            const LowerSettings& settings);
 
 }  // namespace graft::ops

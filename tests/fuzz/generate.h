@@ -80,6 +80,12 @@ inline Operand value_of(int number) {
 inline Operand constant_of(c10::IValue constant) {
   return {Operand::Kind::Constant, std::move(constant), {}};
 }
+inline Operand integers(std::vector<int64_t> numbers) {
+  return constant_of(c10::IValue(std::move(numbers)));
+}
+inline Operand integer(int64_t number) {
+  return constant_of(number);
+}
 inline Operand values_of(std::vector<int> numbers) {
   return {Operand::Kind::Values, {}, std::move(numbers)};
 }

@@ -5,13 +5,6 @@ namespace graft::fuzz {
 
 namespace {
 
-Operand integers(std::vector<int64_t> numbers) {
-  return constant_of(c10::IValue(std::move(numbers)));
-}
-Operand integer(int64_t number) {
-  return constant_of(number);
-}
-
 /// A conversion. Numbers that do not fit an integer type have no defined result in C++: they are
 /// clamped before.
 void convert(Generator& g, int x) {

@@ -5,12 +5,6 @@ namespace graft::fuzz {
 
 namespace {
 
-Operand integers(std::vector<int64_t> numbers) {
-  return constant_of(c10::IValue(std::move(numbers)));
-}
-Operand integer(int64_t number) {
-  return constant_of(number);
-}
 Operand boolean(bool value) {
   return constant_of(value);
 }

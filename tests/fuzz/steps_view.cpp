@@ -5,13 +5,6 @@ namespace graft::fuzz {
 
 namespace {
 
-Operand integers(std::vector<int64_t> numbers) {
-  return constant_of(c10::IValue(std::move(numbers)));
-}
-Operand integer(int64_t number) {
-  return constant_of(number);
-}
-
 std::vector<int64_t> shuffled_dims(Generator& g, int64_t rank) {
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < rank; ++d) dims.push_back(d);

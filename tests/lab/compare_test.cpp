@@ -10,14 +10,14 @@
 namespace graft::lab {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 at::Tensor floats(std::initializer_list<float> values) {
   return at::tensor(values, at::kFloat);
 }
 
 TEST(Compare, EqualBits) {
-  EXPECT_TRUE(compare({floats({1, NAN, -kInf})}, {floats({1, NAN, -kInf})}).bitwise);
+  EXPECT_TRUE(compare({floats({1, NAN, -kInfinity})}, {floats({1, NAN, -kInfinity})}).bitwise);
   EXPECT_TRUE(compare({floats({NAN})}, {floats({-NAN})}).bitwise);  // all NaNs count equal
   EXPECT_TRUE(compare({}, {}).bitwise);
   EXPECT_EQ(compare({floats({1})}, {floats({1})}).text(), "bitwise");
@@ -42,10 +42,10 @@ TEST(Compare, SignedZerosDiffer) {
 }
 
 TEST(Compare, InfiniteWhereOnlyOneIsANumber) {
-  EXPECT_EQ(compare({floats({1})}, {floats({NAN})}).max_abs_diff, kInf);
-  EXPECT_EQ(compare({floats({1})}, {floats({kInf})}).max_abs_diff, kInf);
-  EXPECT_EQ(compare({floats({-kInf})}, {floats({kInf})}).max_abs_diff, kInf);
-  EXPECT_EQ(compare({floats({kInf, 1})}, {floats({kInf, 2})}).max_abs_diff, 1);
+  EXPECT_EQ(compare({floats({1})}, {floats({NAN})}).max_abs_diff, kInfinity);
+  EXPECT_EQ(compare({floats({1})}, {floats({kInfinity})}).max_abs_diff, kInfinity);
+  EXPECT_EQ(compare({floats({-kInfinity})}, {floats({kInfinity})}).max_abs_diff, kInfinity);
+  EXPECT_EQ(compare({floats({kInfinity, 1})}, {floats({kInfinity, 2})}).max_abs_diff, 1);
 }
 
 TEST(Compare, FormsMustMatch) {

@@ -41,7 +41,7 @@ Profile made_up() {
   return profile;
 }
 
-const OperatorRow& row_of(const std::vector<OperatorRow>& rows, const std::string& name) {
+const OperatorRow& operator_row(const std::vector<OperatorRow>& rows, const std::string& name) {
   for (const OperatorRow& row : rows)
     if (row.name == name) return row;
   throw std::out_of_range("no row " + name);
@@ -104,16 +104,16 @@ TEST(Profile, OperatorRowsOfARange) {
   const OperatorRow& addmm = forward[0];
   EXPECT_DOUBLE_EQ(addmm.share, 60.0 / 140);
   EXPECT_EQ(addmm.instances, 2);
-  const OperatorRow& linear = row_of(forward, "aten::linear");
+  const OperatorRow& linear = operator_row(forward, "aten::linear");
   EXPECT_DOUBLE_EQ(linear.self_ms, 0.020);
   EXPECT_DOUBLE_EQ(linear.total_ms, 0.080);
-  const OperatorRow& host = row_of(forward, kHostCode);
+  const OperatorRow& host = operator_row(forward, kHostCode);
   EXPECT_EQ(host.instances, 4);
   EXPECT_DOUBLE_EQ(host.self_ms, 0.036);
   EXPECT_DOUBLE_EQ(host.total_ms, 0.140);  // the inner range is in the outer one's
 
   const auto whole = operator_rows(profile);
-  const OperatorRow& add = row_of(whole, "aten::add");
+  const OperatorRow& add = operator_row(whole, "aten::add");
   EXPECT_DOUBLE_EQ(add.share, 20.0 / 200);
   EXPECT_DOUBLE_EQ(add.avg_us, 10);
   EXPECT_DOUBLE_EQ(add.median_us, 10);
@@ -240,8 +240,8 @@ TEST(Profile, SeesRealOperatorsInTheirRanges) {
     EXPECT_EQ(row.instances, 3) << row.range;
   }
   EXPECT_EQ(ranges, (std::vector<std::string>{"", "forward", "forward/loss", "backward"}));
-  EXPECT_EQ(row_of(operator_rows(profile, "forward"), "aten::linear").instances, 3);
-  EXPECT_GE(row_of(operator_rows(profile, "forward/loss"), "aten::sum").instances, 3);
+  EXPECT_EQ(operator_row(operator_rows(profile, "forward"), "aten::linear").instances, 3);
+  EXPECT_GE(operator_row(operator_rows(profile, "forward/loss"), "aten::sum").instances, 3);
   const auto backward = operator_rows(profile, "backward");
   EXPECT_TRUE(std::any_of(backward.begin(), backward.end(),
                           [](const OperatorRow& row) { return row.kind == Kind::Matmul; }));

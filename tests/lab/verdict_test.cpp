@@ -54,7 +54,7 @@ TEST(Verdict, AFewSamplesSayNothing) {
   EXPECT_EQ(judge(std::vector<double>{2, 2, 2}, std::vector<double>{1, 1, 1}).verdict,
             Verdict::Ambiguous);
   EXPECT_EQ(judge({}, std::vector<double>{1}).verdict, Verdict::Ambiguous);
-  EXPECT_TRUE(std::isnan(judge({}, {}).ratio.ratio));
+  EXPECT_TRUE(std::isnan(judge(std::vector<double>{}, std::vector<double>{}).ratio.ratio));
 }
 
 TEST(Verdict, NoiseIsAmbiguous) {

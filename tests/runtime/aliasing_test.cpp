@@ -1,4 +1,5 @@
 // Memory that arguments, captured tensors and results share.
+#include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
 #include "runtime/helpers.h"

@@ -1,4 +1,6 @@
 // What cannot be compiled, and how it is said.
+#include <ATen/core/grad_mode.h>
+
 #include <cstdlib>
 
 #include "runtime/helpers.h"

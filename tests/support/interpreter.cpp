@@ -11,10 +11,6 @@ namespace graft::test {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::logic_error("interpreter: " + what);
-}
-
 class Run {
  public:
   Run(const std::vector<ir::Storage>& storages, const std::vector<at::Tensor>& args,

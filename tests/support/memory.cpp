@@ -9,11 +9,11 @@
 
 namespace graft::test {
 
-namespace {
-
-[[noreturn]] void fail(const std::string& what) {
+void fail(const std::string& what) {
   throw std::logic_error("interpreter: " + what);
 }
+
+namespace {
 
 c10::Storage fresh(int64_t bytes) {
   at::Tensor tensor = at::empty({bytes}, at::TensorOptions(at::kByte));

@@ -10,6 +10,9 @@
 
 namespace graft::test {
 
+/// Throws std::logic_error: the program is not one that the interpreter can run.
+[[noreturn]] void fail(const std::string& what);
+
 /// One block of memory per storage: the caller's for arguments and captures, fresh for the others.
 /// Fresh memory holds 0xff bytes (NaN, -1), so that a read of what nobody wrote shows.
 class Memory {

@@ -9,10 +9,6 @@ namespace {
 
 using ir::Op;
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::logic_error("interpreter: " + what);
-}
-
 bool is_index(ir::ReduceOp op) {
   return op == ir::ReduceOp::ArgMax || op == ir::ReduceOp::ArgMin;
 }

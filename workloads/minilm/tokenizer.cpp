@@ -14,7 +14,7 @@ constexpr size_t kMaxWordLength = 100;  // longer ones are unknown, as with Hugg
 constexpr size_t kMaxTokens = 10'000'000;
 constexpr std::string_view kSpecialTokens[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-[[noreturn]] void fail(const std::filesystem::path& file, const std::string& what) {
+[[noreturn]] void bad_vocabulary(const std::filesystem::path& file, const std::string& what) {
   throw std::runtime_error(file.string() + ": " + what);
 }
 
@@ -40,16 +40,16 @@ void append_utf8(char32_t c, std::string& out) {
 
 Tokenizer::Tokenizer(const std::filesystem::path& vocabulary) {
   std::ifstream in(vocabulary);
-  if (!in) fail(vocabulary, "cannot be opened; expected a vocabulary, a token a line");
+  if (!in) bad_vocabulary(vocabulary, "cannot be opened; expected a vocabulary, a token a line");
   std::string line;
   while (std::getline(in, line)) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const size_t id = vocabulary_.size();
     if (id == kMaxTokens)
-      fail(vocabulary, "has more than " + std::to_string(kMaxTokens) + " lines");
+      bad_vocabulary(vocabulary, "has more than " + std::to_string(kMaxTokens) + " lines");
     if (!vocabulary_.emplace(line, id).second) {
-      fail(vocabulary,
-           "line " + std::to_string(id + 1) + " is a token seen before; expected each once");
+      bad_vocabulary(vocabulary, "line " + std::to_string(id + 1) +
+                                     " is a token seen before; expected each once");
     }
   }
   unknown_ = special("[UNK]", vocabulary);
@@ -61,7 +61,7 @@ Tokenizer::Tokenizer(const std::filesystem::path& vocabulary) {
 int64_t Tokenizer::special(const char* token, const std::filesystem::path& file) const {
   const auto found = vocabulary_.find(std::string_view(token));
   if (found == vocabulary_.end())
-    fail(file, std::string("has no ") + token + "; is it BERT's vocabulary?");
+    bad_vocabulary(file, std::string("has no ") + token + "; is it BERT's vocabulary?");
   return found->second;
 }
 

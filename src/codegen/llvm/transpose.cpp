@@ -1,6 +1,8 @@
 // Copies between memory along a loop and scratch by lane: squares of a vector's length, transposed
 // in registers by one function a width of elements. Written out at each place, the shuffles would
 // be most of what LLVM compiles.
+#include <llvm/IR/Module.h>
+
 #include "codegen/llvm/emitter.h"
 
 namespace graft::codegen {

@@ -28,7 +28,7 @@ double chance(size_t heads, size_t tosses) {
   return sum / all;
 }
 
-std::string number(double microseconds) {
+std::string duration(double microseconds) {
   char text[32];
   std::snprintf(text, sizeof text,
                 microseconds < 100   ? "%.2f us"
@@ -97,7 +97,7 @@ std::string Race::text() const {
   double eager = eager_median(), compiled = compiled_median();
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2fx", compiled > 0 ? eager / compiled : 0.0);
-  return number(compiled) + " against eager's " + number(eager) + " (" + ratio + "), " +
+  return duration(compiled) + " against eager's " + duration(eager) + " (" + ratio + "), " +
          std::to_string(compiled_.size()) + " calls of each";
 }
 
