@@ -30,7 +30,7 @@ function(graft_use_pch target name)
   endif()
 endfunction()
 
-# graft_add_library(NAME SHARED|STATIC|MODULE PCH NAME SOURCES FILE...)
+# graft_add_library(NAME SHARED|STATIC|MODULE|OBJECT PCH NAME SOURCES FILE...)
 # Shared ones lie at the top of the build folder, where the graft program finds them by $ORIGIN.
 function(graft_add_library name kind)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH" "SOURCES")
@@ -69,6 +69,7 @@ function(graft_link_if_there target)
 endfunction()
 
 graft_pch(graft_pch src/pch.h)
+graft_pch(graft_middle_pch src/ir/pch.h)
 if(TARGET LLVM)
   graft_pch(graft_llvm_pch src/codegen/llvm/pch.h FEW)
   if(TARGET graft_llvm_pch)

@@ -12,8 +12,8 @@ from pathlib import Path
 # What each folder may include of the checkout, beside itself. A file belongs to the longest folder
 # that it lies in. ALL stands for every folder of the table but src/codegen/llvm.
 ALL = None
-COMPILER = ["src/record", "src/ops", "src/ir", "src/passes", "src/codegen", "src/codegen/source"]
-COMPILER += ["include/graft"]
+COMPILER = ["src/tensor", "src/record", "src/ops", "src/ir", "src/passes", "src/codegen"]
+COMPILER += ["src/codegen/source", "include/graft"]
 RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "plan", "proof")]
 SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
@@ -21,13 +21,14 @@ COMMANDS += ["quantizer/command", "quantizer/experiment"]
 MAY_INCLUDE = {
     "include/graft": [],
     "src": ["include/graft"],
-    "src/record": ["include/graft"],
-    "src/ir": ["include/graft"],
-    "src/ops": ["src/record", "src/ir", "include/graft"],
-    "src/passes": ["src/ir", "include/graft"],
-    "src/codegen": ["src/ir", "include/graft"],
-    "src/codegen/llvm": ["src/codegen", "src/ir", "include/graft"],
-    "src/codegen/source": ["src/codegen", "src/ir", "include/graft"],
+    "src/tensor": [],
+    "src/record": ["src/tensor", "include/graft"],
+    "src/ir": ["src/tensor", "include/graft"],
+    "src/ops": ["src/record", "src/ir", "src/tensor", "include/graft"],
+    "src/passes": ["src/ir", "src/tensor", "include/graft"],
+    "src/codegen": ["src/ir", "src/tensor", "include/graft"],
+    "src/codegen/llvm": ["src/codegen", "src/ir", "src/tensor", "include/graft"],
+    "src/codegen/source": ["src/codegen", "src/ir", "src/tensor", "include/graft"],
     "src/runtime/memory": ["include/graft"],
     "src/runtime/process": ["src/runtime/memory", "include/graft"],
     "src/runtime/key": ["src/record", "include/graft"],
@@ -54,6 +55,11 @@ MAY_INCLUDE = {
 # Headers from outside that only some folders may include: pattern, folders, and why.
 ONLY_IN = [
     (r"llvm(-c)?/", ["src/codegen/llvm"], "LLVM is loaded only when something must be compiled"),
+    (
+        r"ATen/(?!Version\.h)|torch/",
+        [folder for folder in MAY_INCLUDE if folder not in ("src/tensor", "src/ir", "src/passes", "src/codegen")],
+        "programs, passes and code generation know c10's dtypes, and nothing else of ATen",
+    ),
     (
         r"torch/(torch|all|extension)\.h$",
         ["workloads", "quantizer", "examples", "tests", "bench", "cli"],

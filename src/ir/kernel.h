@@ -78,9 +78,9 @@ using Step = std::variant<Kernel, Extern, Abort>;
 
 /// A program ready for code generation: steps in order, and where temporaries live.
 struct Schedule {
+  Signature signature;
   std::vector<Storage> storages;
   std::vector<Step> steps;
-  std::vector<Result> results;
   /// Per storage: byte offset in the plan's arena; -1: not in the arena. Empty until memory is
   /// planned.
   std::vector<int64_t> arena_offset;

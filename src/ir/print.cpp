@@ -1,169 +1,101 @@
-#include <sstream>
+#include <algorithm>
+#include <bit>
+#include <set>
 
 #include "ir/kernel.h"
 #include "ir/program.h"
+#include "ir/text.h"
 
 namespace graft::ir {
 
 namespace {
 
-const char* name_of(ReduceOp op) {
-  constexpr const char* kNames[] = {"sum", "prod", "max", "min", "and", "or", "argmax", "argmin"};
-  return kNames[static_cast<size_t>(op)];
+std::string storage_name(int storage) {
+  return "%" + std::to_string(storage);
 }
 
-/// Axis names: a, b, c …; variables of a kernel are v0, v1 ….
-std::string axis_name(size_t axis) {
-  return axis < 26 ? std::string(1, static_cast<char>('a' + axis)) : "a" + std::to_string(axis);
+template <class Items, class Text>
+std::string joined(const Items& items, Text text) {
+  std::string all;
+  for (const auto& item : items) all += (all.empty() ? "" : ", ") + text(item);
+  return all;
 }
 
-std::string number(double value) {
-  std::ostringstream out;
-  out.precision(9);
-  out << value;
-  return out.str();
-}
-
-/// "-2a" after an extent that shrinks by two per step.
-std::string growth_text(int64_t growth, const std::string& step) {
-  if (growth == 0) return "";
-  std::string text = growth < 0 ? "-" : "+";
-  return text + (std::abs(growth) == 1 ? "" : std::to_string(std::abs(growth))) + step;
-}
-
-/// Prints one statement; shared nodes that are not leaves become `let`s so that text stays linear
-/// in the DAG.
-class Printer {
- public:
-  explicit Printer(const Statement& s, const std::vector<int>* vars = nullptr)
-      : s_(s), vars_(vars), uses_(s.expr.nodes.size(), 0) {
-    for (const Node& node : s.expr.nodes)
-      for (int k = 0; k < arity(node); ++k)
-        ++uses_[static_cast<size_t>(node.in[static_cast<size_t>(k)])];
-    names_.resize(s.expr.nodes.size());
-  }
-
-  std::string statement() {
-    std::string head;
-    if (!vars_) {
-      head = "[";
-      for (size_t a = 0; a < s_.axes.size(); ++a)
-        head += (a ? "," : "") + axis_name(a) + ":" + std::to_string(s_.axes[a]) +
-                (s_.repeated() ? growth_text(s_.growth[a], "a") : "");
-      head += "] ";
-    }
-    std::string reduction, guard;
-    if (s_.reduction) {
-      reduction = std::string(s_.reduction->scan ? "  scan " : "  reduced = ") +
-                  name_of(s_.reduction->op) + "." + short_name(s_.reduction->type) + "{";
-      bool first = true;
-      for (size_t a = 0; a < s_.axes.size(); ++a)
-        if (s_.reduction->axes[a]) reduction += (first ? "" : ",") + axis(a), first = false;
-      reduction += "} " + expr(s_.reduction->input);
-    }
-    if (s_.guard >= 0) guard = "  if " + expr(s_.guard);
-    std::string value = expr(s_.value);
-    std::string store = access(s_.store);
-    return head + store + " " + short_name(s_.store.dtype) + " = " + value + guard + reduction +
-           lets_;
-  }
-
-  std::string expr(NodeId id) {
-    const Node& node = s_.expr.nodes[static_cast<size_t>(id)];
-    std::string text = body(node);
-    if (arity(node) == 0 || uses_[static_cast<size_t>(id)] < 2) return text;
-    std::string& name = names_[static_cast<size_t>(id)];
-    if (name.empty()) {
-      name = "t" + std::to_string(id);
-      lets_ += "; " + name + " = " + text;
-    }
-    return name;
-  }
-
- private:
-  std::string axis(size_t a) const {
-    return vars_ ? "v" + std::to_string((*vars_)[a]) : axis_name(a);
-  }
-
-  std::string access(const Access& a) {
-    std::string place;
-    auto term = [&](int64_t stride, const std::string& what) {
-      if (stride == 0) return;
-      if (stride < 0)
-        place += "-";
-      else if (!place.empty())
-        place += "+";
-      place += std::abs(stride) == 1 ? what : what + "*" + std::to_string(std::abs(stride));
-    };
-    for (size_t k = 0; k < a.strides.size(); ++k) term(a.strides[k], axis(k));
-    for (const Indirect& i : a.indirect) term(i.stride, "(" + expr(i.index) + ")");
-    if (a.offset != 0 || place.empty())
-      place += (place.empty() || a.offset < 0 ? "" : "+") + std::to_string(a.offset);
-    return "%" + std::to_string(a.storage) + "[" + place + "]";
-  }
-
-  std::string body(const Node& node) {
-    auto in = [&](size_t k) { return expr(node.in[k]); };
-    switch (node.op) {
-      case Op::Load:
-        return access(s_.loads[static_cast<size_t>(node.payload)]);
-      case Op::Const:
-        return number(constant_value(node));
-      case Op::Scalar: {
-        Node value = node;
-        value.payload = static_cast<int64_t>(s_.scalars[static_cast<size_t>(node.payload)]);
-        return "$" + number(constant_value(value));
-      }
-      case Op::Axis:
-        return axis(static_cast<size_t>(node.payload));
-      case Op::Reduced:
-        return "reduced";
-      case Op::Cast:
-        return std::string(short_name(node.type)) + "(" + in(0) + ")";
-      case Op::Bitcast:
-        return std::string("bits.") + short_name(node.type) + "(" + in(0) + ")";
-      case Op::Call: {
-        const RoutineInfo& routine = info(static_cast<Routine>(node.payload));
-        return std::string(routine.name) + "(" + in(0) + (routine.arity == 2 ? ", " + in(1) : "") +
-               ")";
-      }
-      default:
-        break;
-    }
-    const OpInfo& op = info(node.op);
-    bool infix = op.arity == 2 && !std::isalpha(static_cast<unsigned char>(op.text[0]));
-    if (infix) return "(" + in(0) + " " + std::string(op.text) + " " + in(1) + ")";
-    std::string text = std::string(op.text) + "(";
-    for (size_t k = 0; k < static_cast<size_t>(op.arity); ++k) text += (k ? ", " : "") + in(k);
-    return text + ")";
-  }
-
-  const Statement& s_;
-  const std::vector<int>* vars_;
-  std::vector<int> uses_;
-  std::vector<std::string> names_;
-  std::string lets_;
-};
-
-std::string view_text(const View& v) {
-  std::string text = "%" + std::to_string(v.storage) + " " + short_name(v.dtype) + "[";
-  for (size_t d = 0; d < v.sizes.size(); ++d) text += (d ? "," : "") + std::to_string(v.sizes[d]);
-  text += "]:(";
-  for (size_t d = 0; d < v.strides.size(); ++d)
-    text += (d ? "," : "") + std::to_string(v.strides[d]);
-  text += ")";
-  if (v.byte_offset) text += "@" + std::to_string(v.byte_offset);
+std::string numbers(const std::vector<int64_t>& values) {
+  std::string text;
+  for (int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
   return text;
 }
 
+std::string view_text(const View& v) {
+  if (v.storage < 0) return "undefined";
+  std::string text = storage_name(v.storage) + " " + short_name(v.dtype) + "[" + numbers(v.sizes) +
+                     "]:(" + numbers(v.strides) + ")";
+  return v.byte_offset ? text + "@" + std::to_string(v.byte_offset) : text;
+}
+
+/// One overload for each alternative of a constant.
+struct ConstantText {
+  std::string operator()(std::monostate) const { return "None"; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const {
+    std::string text = number_text(std::bit_cast<int64_t>(value), ScalarType::Double);
+    return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+  }
+  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const Constant::List& items) const {
+    return "[" +
+           joined(items, [&](const Constant& item) { return std::visit(*this, item.value); }) + "]";
+  }
+  std::string operator()(const NumberTensor& number) const {
+    return std::string(number.wrapped ? "number(" : "tensor(") +
+           number_text(number.bits, is_float(number.dtype) ? ScalarType::Double : number.dtype) +
+           std::string(":") + short_name(number.dtype) + ")";
+  }
+  std::string operator()(const Opaque& opaque) const { return "opaque " + quoted(opaque.what); }
+};
+
+/// Argument k of the call.
+std::string slot_text(const Extern& e, const Extern::Slot& slot) {
+  auto tensor = [&](int view, const char* otherwise) {
+    return view < 0 ? otherwise : view_text(e.inputs.at(static_cast<size_t>(view)));
+  };
+  switch (slot.kind) {
+    case OperandKind::Constant:
+      return std::visit(ConstantText{}, slot.constant.value);
+    case OperandKind::Tensor:
+      return tensor(slot.views.at(0), "undefined");
+    case OperandKind::TensorList:
+      return "tensors[" + joined(slot.views, [&](int v) { return tensor(v, "undefined"); }) + "]";
+    case OperandKind::OptionalTensorList:
+      return "optionals[" + joined(slot.views, [&](int v) { return tensor(v, "undefined"); }) + "]";
+  }
+  return {};
+}
+
 std::string extern_text(const Extern& e) {
+  std::string text = joined(e.outputs, view_text);
+  text +=
+      (text.empty() ? "" : " = ") + e.op.name + (e.op.overload.empty() ? "" : ".") + e.op.overload;
+  text += "(" + joined(e.slots, [&](const auto& slot) { return slot_text(e, slot); }) + ")";
+  return e.written.empty() ? text : text + " writes " + joined(e.written, storage_name);
+}
+
+bool contains(const std::vector<int>& values, size_t value) {
+  return std::find(values.begin(), values.end(), static_cast<int>(value)) != values.end();
+}
+
+std::string arguments_text(const Signature& signature) {
   std::string text;
-  for (size_t k = 0; k < e.outputs.size(); ++k) text += (k ? ", " : "") + view_text(e.outputs[k]);
-  const auto& name = e.op.operator_name();
-  text += (text.empty() ? "" : " = ") + name.name +
-          (name.overload_name.empty() ? "" : "." + name.overload_name) + "(";
-  for (size_t k = 0; k < e.inputs.size(); ++k) text += (k ? ", " : "") + view_text(e.inputs[k]);
-  return text + ")";
+  auto add = [&](const char* role, const std::vector<View>& views, const std::vector<int>& bumped) {
+    for (size_t k = 0; k < views.size(); ++k)
+      text += std::string(role) + " " + std::to_string(k) + " = " + view_text(views[k]) +
+              (contains(bumped, k) ? "  bumped\n" : "\n");
+  };
+  add("argument", signature.arguments, signature.bumped);
+  add("captured", signature.captured, signature.bumped_captured);
+  return text;
 }
 
 std::string results_text(const std::vector<Result>& results) {
@@ -187,13 +119,56 @@ std::string results_text(const std::vector<Result>& results) {
 }
 
 std::string storage_text(const std::vector<Storage>& storages, size_t k) {
-  constexpr const char* kRoles[] = {"argument", "captured", "output", "temporary"};
   const Storage& s = storages[k];
-  std::string text = "%" + std::to_string(k) + ": " + kRoles[static_cast<size_t>(s.role)];
+  std::string text = storage_name(static_cast<int>(k)) + ": " + name_of(s.role);
   if (s.source >= 0) text += " " + std::to_string(s.source);
   return text + ", " + std::to_string(s.bytes) + " bytes" +
          (s.made_by_extern ? ", made by extern" : "") + "\n";
 }
+
+/// Storages that something of the program speaks of.
+class Mentioned {
+ public:
+  explicit Mentioned(const Program& program) {
+    for (const auto* views : {&program.signature.arguments, &program.signature.captured})
+      for (const View& view : *views) add(view.storage);
+    for (const Result& result : program.signature.results) add(result.view.storage);
+    for (const Item& item : program.items) std::visit(*this, item);
+  }
+  void operator()(const Statement& s) {
+    add(s.store.storage);
+    for (const Access& load : s.loads) add(load.storage);
+  }
+  void operator()(const Repeat& repeat) {
+    for (const Statement& s : repeat.body) (*this)(s);
+  }
+  void operator()(const Extern& e) {
+    for (const auto* views : {&e.inputs, &e.outputs})
+      for (const View& view : *views) add(view.storage);
+    for (int storage : e.written) add(storage);
+  }
+  void operator()(const Abort& abort) { add(abort.flag); }
+
+  const std::set<int>& storages() const { return storages_; }
+
+ private:
+  void add(int storage) {
+    if (storage >= 0) storages_.insert(storage);
+  }
+  std::set<int> storages_;
+};
+
+struct ItemText {
+  std::string operator()(const Statement& s) const { return print(s) + "\n"; }
+  std::string operator()(const Extern& e) const { return extern_text(e) + "\n"; }
+  std::string operator()(const Abort& a) const { return "abort if " + storage_name(a.flag) + "\n"; }
+  std::string operator()(const Repeat& r) const {
+    std::string text = "repeat " + std::to_string(r.count) + "\n";
+    for (const Statement& s : r.body) text += "  " + print(s) + "\n";
+    return text;
+  }
+  std::string operator()(const Kernel& kernel) const { return print(kernel, {}); }
+};
 
 std::string indent(size_t depth) {
   return std::string(2 * depth, ' ');
@@ -211,7 +186,7 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
       print_tree(kernel, node.loop->body, depth + 1, text);
     } else {
       const Placed& placed = kernel.placed[static_cast<size_t>(node.placed)];
-      text += indent(depth) + Printer(placed.statement, &placed.axis_var).statement() +
+      text += indent(depth) + statement_text(placed.statement, &placed.axis_var) +
               (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "") +
               "\n";
     }
@@ -221,44 +196,17 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
 }  // namespace
 
 std::string print(const Statement& statement) {
-  return Printer(statement).statement();
-}
-std::string print_expr(const Statement& statement, NodeId node) {
-  return Printer(statement).expr(node);
+  return statement_text(statement);
 }
 
 std::string print(const Program& program) {
-  std::string text;
-  std::vector<bool> used(program.storages.size());
-  auto uses = [&](const Statement& s) {
-    used[static_cast<size_t>(s.store.storage)] = true;
-    for (const Access& a : s.loads) used[static_cast<size_t>(a.storage)] = true;
-  };
-  for (const Item& item : program.items) {
-    if (const auto* s = std::get_if<Statement>(&item)) {
-      uses(*s);
-    } else if (const auto* r = std::get_if<Repeat>(&item)) {
-      for (const Statement& each : r->body) uses(each);
-    } else if (const auto* e = std::get_if<Extern>(&item)) {
-      for (const View& v : e->inputs)
-        if (v.storage >= 0) used[static_cast<size_t>(v.storage)] = true;
-      for (const View& v : e->outputs)
-        if (v.storage >= 0) used[static_cast<size_t>(v.storage)] = true;
-    }
-  }
-  for (size_t k = 0; k < program.storages.size(); ++k)
-    if (used[k]) text += storage_text(program.storages, k);
-  for (const Item& item : program.items) {
-    if (const auto* s = std::get_if<Statement>(&item)) text += print(*s) + "\n";
-    if (const auto* e = std::get_if<Extern>(&item)) text += extern_text(*e) + "\n";
-    if (const auto* a = std::get_if<Abort>(&item))
-      text += "abort if %" + std::to_string(a->flag) + "\n";
-    if (const auto* r = std::get_if<Repeat>(&item)) {
-      text += "repeat " + std::to_string(r->count) + "\n";
-      for (const Statement& each : r->body) text += "  " + print(each) + "\n";
-    }
-  }
-  return text + results_text(program.results);
+  std::string text = arguments_text(program.signature);
+  const Mentioned mentioned(program);
+  for (int storage : mentioned.storages())
+    if (auto k = static_cast<size_t>(storage); k < program.storages.size())
+      text += storage_text(program.storages, k);
+  for (const Item& item : program.items) text += std::visit(ItemText{}, item);
+  return text + results_text(program.signature.results);
 }
 
 std::string print(const Kernel& kernel, const std::vector<Storage>&) {
@@ -280,13 +228,8 @@ std::string print(const Schedule& schedule) {
     if (!schedule.arena_offset.empty() && schedule.arena_offset[k] >= 0)
       text += "%" + std::to_string(k) + ": arena at " + std::to_string(schedule.arena_offset[k]) +
               ", " + std::to_string(schedule.storages[k].bytes) + " bytes\n";
-  for (const Step& step : schedule.steps) {
-    if (const auto* k = std::get_if<Kernel>(&step)) text += print(*k, schedule.storages);
-    if (const auto* e = std::get_if<Extern>(&step)) text += extern_text(*e) + "\n";
-    if (const auto* a = std::get_if<Abort>(&step))
-      text += "abort if %" + std::to_string(a->flag) + "\n";
-  }
-  return text + results_text(schedule.results);
+  for (const Step& step : schedule.steps) text += std::visit(ItemText{}, step);
+  return text + results_text(schedule.signature.results);
 }
 
 }  // namespace graft::ir

@@ -7,18 +7,18 @@
 // strides and offsets are plain numbers here; code generation turns them into kernel arguments.
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/ivalue.h>
-
-#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "ir/expr.h"
+#include "ir/extern.h"
+#include "tensor/view.h"
 
 namespace graft::ir {
+
+using graft::View;
 
 enum class Role : uint8_t {
   Argument,   ///< memory of the caller's argument; base = data pointer of the first argument in it
@@ -96,38 +96,6 @@ struct Repeat {
   size_t origin = 0;  ///< the item that was its first statement
 };
 
-/// A tensor over a storage.
-struct View {
-  int storage = -1;
-  ScalarType dtype = ScalarType::Float;
-  int64_t byte_offset = 0;  ///< from the storage's base
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-  bool operator==(const View&) const = default;
-};
-
-/// An ATen operator called as it is. Tensors in `stack` are absent: input k of kind tensor is
-/// filled from `inputs`.
-struct Extern {
-  c10::OperatorHandle op;
-  struct Slot {
-    enum class Kind : uint8_t {
-      Constant,
-      Tensor,
-      TensorList,
-      OptionalTensorList
-    } kind = Kind::Constant;
-    c10::IValue constant;    ///< Kind::Constant
-    std::vector<int> views;  ///< indices into `inputs`; -1 = None / undefined
-  };
-  std::vector<Slot> slots;  ///< one per argument of the schema
-  std::vector<View> inputs;
-  /// Tensors it returns, flattened; a storage that is made_by_extern is bound from here.
-  std::vector<View> outputs;
-  std::vector<int> written;  ///< storages it writes (new ones and mutated inputs)
-  int record = -1;
-};
-
 /// If the Bool at element 0 of `flag` is set, the run ends here, before anything visible was
 /// written; the caller then runs eagerly and gets eager's own error.
 struct Abort {
@@ -146,17 +114,25 @@ struct Result {
   int same_as = -1;  ///< >= 0: the very tensor of that earlier result
 };
 
+/// What a call gives and gets: all that a plan must know of its caller.
+struct Signature {
+  std::vector<View> arguments;       ///< one per tensor argument
+  std::vector<View> captured;        ///< one per tensor that the function holds
+  std::vector<int> bumped;           ///< arguments whose version a run raises, one per counter
+  std::vector<int> bumped_captured;  ///< likewise captured tensors
+  std::vector<Result> results;
+};
+
 struct Program {
+  Signature signature;
   std::vector<Storage> storages;
   std::vector<Item> items;
-  std::vector<Result> results;
 };
 
 /// One line per statement, the text that golden tests hold:
 ///     [a:4096,b:2048] %3[a*2048+b] bf16 = bf16((f32(%0[a*2048+b]) + f32(%1[a*2048+b])))
 std::string print(const Program& program);
 std::string print(const Statement& statement);
-std::string print_expr(const Statement& statement, NodeId node);
 
 /// Empty when the program is well-formed; otherwise what is wrong and where. Runs between passes.
 std::string verify(const Program& program);

@@ -259,7 +259,7 @@ std::string verify(const Program& program) {
     }
     if (!wrong.empty()) return "item " + std::to_string(i) + ": " + wrong;
   }
-  for (const Result& r : program.results)
+  for (const Result& r : program.signature.results)
     if (r.defined && r.argument < 0 && r.captured < 0 && r.same_as < 0 &&
         (r.view.storage < 0 || r.view.storage >= static_cast<int>(program.storages.size())))
       return "a result has no storage";

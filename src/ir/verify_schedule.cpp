@@ -220,8 +220,8 @@ class Check {
   }
 
   std::string results() const {
-    for (size_t i = 0; i < schedule_.results.size(); ++i) {
-      const Result& r = schedule_.results[i];
+    for (size_t i = 0; i < schedule_.signature.results.size(); ++i) {
+      const Result& r = schedule_.signature.results[i];
       if (!r.defined || r.argument >= 0 || r.captured >= 0) continue;
       std::string wrong;
       if (r.same_as >= 0)

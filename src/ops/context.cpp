@@ -26,7 +26,7 @@ const record::TensorInfo& Context::output(const record::OperatorRecord& op, size
 }
 
 ir::View Context::view(const record::TensorInfo& tensor) {
-  return {tensor.storage, tensor.dtype, tensor.byte_offset, tensor.sizes, tensor.strides};
+  return tensor;
 }
 
 ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype) {

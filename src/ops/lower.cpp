@@ -1,10 +1,9 @@
 #include "ops/lower.h"
 
-#include <ATen/ScalarOps.h>
-
 #include <algorithm>
 #include <unordered_map>
 
+#include "ops/constant.h"
 #include "ops/context.h"
 #include "ops/replay.h"
 #include "ops/routine.h"
@@ -30,13 +29,26 @@ const std::unordered_map<std::string_view, LowerFn>& rows() {
   return *map;
 }
 
+std::vector<OperatorReport>::iterator find_row(std::vector<OperatorReport>& rows,
+                                               const OperatorReport& row) {
+  return std::find_if(rows.begin(), rows.end(), [&](const OperatorReport& seen) {
+    return seen.name == row.name && seen.fate == row.fate && seen.why == row.why;
+  });
+}
+
+/// One more operator of that name and fate.
+void count(std::vector<OperatorReport>& rows, const OperatorReport& row) {
+  auto seen = find_row(rows, row);
+  if (seen == rows.end())
+    rows.push_back(row);
+  else
+    ++seen->count;
+}
+
 class Lowering {
  public:
   Lowering(const record::Trace& trace, const LowerSettings& settings, bool as_called)
-      : trace_(trace),
-        settings_(settings),
-        as_called_(as_called),
-        context_(trace, lowered_.program, settings.fast) {}
+      : trace_(trace), as_called_(as_called), context_(trace, lowered_.program, settings.fast) {}
 
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
@@ -52,20 +64,22 @@ class Lowering {
         lowered_.program.items.resize(items);
         context_.early.resize(early);
         context_.approximated = std::move(approximated);
-        if (auto routine = as_called_ ? std::nullopt : chosen_routine(trace_, op, settings_)) {
-          make_call(op, *routine);
-          fate.why = routine->why;
-        } else if (std::string why = make_extern(op); !why.empty()) {
+        if (std::string why = make_extern(op); !why.empty())
           return broken(full_name(op) + ": " + why);
-        }
       }
       report(op, fate);
     }
     if (std::string why = make_results(); !why.empty()) return broken(why);
+    make_signature();
     std::vector<ir::Item>& items = lowered_.program.items;
     items.insert(items.begin(), std::make_move_iterator(context_.early.begin()),
                  std::make_move_iterator(context_.early.end()));
-    if (!gains_ && !as_called_) return broken("no operator of this function is one Graft fuses");
+    for (Choice& choice : lowered_.choices) choice.item += context_.early.size();
+    if (!gains_ && !as_called_) {
+      const char* why = "no operator of this function is one Graft fuses";
+      if (lowered_.choices.empty()) return broken(why);
+      lowered_.broken = why;
+    }
     lowered_.exact = context_.approximated.empty() && !context_.fast;
     lowered_.either_zero = context_.either_zero;
     lowered_.approximated = std::move(context_.approximated);
@@ -148,8 +162,7 @@ class Lowering {
     each_tensor(op.outputs, look);
     if (!why.empty()) return why;
     each_tensor(op.outputs, [&](const TensorInfo& t) {
-      if (t.storage >= 0 && !is_non_overlapping(Context::view(t)))
-        why = "elements of the output share memory";
+      if (t.storage >= 0 && !is_non_overlapping(t)) why = "elements of the output share memory";
     });
     return why;
   }
@@ -167,23 +180,22 @@ class Lowering {
 
   /// Empty, or why the operator cannot be called from a plan.
   std::string make_extern(const OperatorRecord& op) {
-    ir::Extern call{op.op, {}, {}, {}, {}, context_.record};
+    const c10::OperatorName& name = op.op.operator_name();
+    ir::Extern call{{name.name, name.overload_name}, {}, {}, {}, {}, context_.record};
     for (const Operand& operand : op.inputs) {
       ir::Extern::Slot slot;
-      slot.kind = static_cast<ir::Extern::Slot::Kind>(operand.kind);
-      slot.constant = operand.constant;
+      slot.kind = operand.kind;
+      slot.constant = constant_of(operand.constant);
       for (int tensor : operand.tensors) {
         if (tensor < 0 || (info(tensor).storage < 0 && !info(tensor).constant)) {
           slot.views.push_back(-1);
         } else if (const auto& number = info(tensor).constant) {
           if (operand.kind != Operand::Kind::Tensor) return "a number among a list of tensors";
-          at::Tensor wrapped = c10::scalar_to_tensor(*number).to(info(tensor).dtype);
-          wrapped.unsafeGetTensorImpl()->set_wrapped_number(info(tensor).wrapped_number);
           slot.kind = ir::Extern::Slot::Kind::Constant;
-          slot.constant = wrapped;
+          slot.constant = constant_of(*number, info(tensor).dtype, info(tensor).wrapped_number);
         } else {
           slot.views.push_back(static_cast<int>(call.inputs.size()));
-          call.inputs.push_back(Context::view(info(tensor)));
+          call.inputs.push_back(info(tensor));
         }
       }
       call.slots.push_back(std::move(slot));
@@ -195,34 +207,34 @@ class Lowering {
     return {};
   }
 
-  /// The operator, by another routine.
-  void make_call(const OperatorRecord& op, const ChosenRoutine& routine) {
-    ir::Extern call{routine.op, {}, {}, {}, {}, context_.record};
-    for (const ir::View& view : routine.inputs) {
-      ir::Extern::Slot slot;
-      if (view.storage >= 0) {
-        slot.kind = ir::Extern::Slot::Kind::Tensor;
-        slot.views = {static_cast<int>(call.inputs.size())};
-        call.inputs.push_back(view);
-        context_.approximate(view.dtype);
-      }
-      call.slots.push_back(std::move(slot));
-    }
-    for (const c10::IValue& constant : routine.constants)
-      call.slots.push_back({ir::Extern::Slot::Kind::Constant, constant, {}});
-    gains_ = true;
-    add_outputs(op, std::move(call));
-  }
-
   void add_outputs(const OperatorRecord& op, ir::Extern call) {
     each_tensor(op.outputs, [&](const TensorInfo& t) {
-      call.outputs.push_back(Context::view(t));
+      call.outputs.push_back(t);
       if (!is_new(t)) return;
       lowered_.program.storages[static_cast<size_t>(t.storage)].made_by_extern = true;
       if (std::find(call.written.begin(), call.written.end(), t.storage) == call.written.end())
         call.written.push_back(t.storage);
     });
     lowered_.program.items.emplace_back(std::move(call));
+  }
+
+  void mark_choice(const OperatorRecord& op, OperatorReport row) {
+    auto other = other_routine(trace_, op);
+    if (!other) return;
+    size_t item = lowered_.program.items.size() - 1;
+    const auto& call = std::get<ir::Extern>(lowered_.program.items[item]);
+    other->call.outputs = call.outputs;
+    other->call.written = call.written;
+    other->call.record = call.record;
+    lowered_.choices.push_back({item, std::move(other->call), other->name, std::move(row)});
+  }
+
+  void make_signature() {
+    ir::Signature& signature = lowered_.program.signature;
+    for (int tensor : trace_.arguments) signature.arguments.push_back(info(tensor));
+    for (int tensor : trace_.captured_tensors) signature.captured.push_back(info(tensor));
+    signature.bumped = trace_.bumped;
+    signature.bumped_captured = trace_.bumped_captured;
   }
 
   std::string make_results() {
@@ -232,11 +244,11 @@ class Lowering {
       result.captured = from.captured;
       result.same_as = from.same_as;
       result.defined = from.defined;
-      if (from.tensor >= 0) result.view = Context::view(info(from.tensor));
+      if (from.tensor >= 0) result.view = info(from.tensor);
       bool own_tensor = from.argument >= 0 || from.captured >= 0 || from.same_as >= 0;
       if (from.defined && !own_tensor && result.view.storage < 0)
         return "a result has no memory that the run made; return a tensor computed in the function";
-      lowered_.program.results.push_back(std::move(result));
+      lowered_.program.signature.results.push_back(std::move(result));
     }
     return {};
   }
@@ -245,20 +257,15 @@ class Lowering {
     gains_ = gains_ || fate.kind == Fate::Kind::Fused;
     const char* names[] = {"fused", "view", "extern", "broken"};
     OperatorReport row{full_name(op), names[static_cast<int>(fate.kind)], fate.why, 1};
-    for (OperatorReport& seen : lowered_.operators)
-      if (seen.name == row.name && seen.fate == row.fate && seen.why == row.why) {
-        ++seen.count;
-        return;
-      }
-    lowered_.operators.push_back(std::move(row));
+    count(lowered_.operators, row);
+    if (fate.kind == Fate::Kind::Extern) mark_choice(op, std::move(row));
   }
 
   const record::Trace& trace_;
-  const LowerSettings& settings_;
   const bool as_called_;
   Lowered lowered_;
   Context context_;
-  bool gains_ = false;  ///< some operator is fused, or has a faster routine
+  bool gains_ = false;  ///< some operator is fused
 };
 
 }  // namespace
@@ -272,6 +279,21 @@ Lowered lower_as_called(const record::Trace& trace) {
   Lowered lowered = Lowering(trace, settings, /*as_called=*/true).run();
   lowered.operators.clear();
   return lowered;
+}
+
+void take(Lowered& lowered, const Choice& choice, const std::string& why) {
+  lowered.program.items.at(choice.item) = choice.other;
+  lowered.exact = false;
+  for (const View& view : choice.other.inputs)
+    if (std::find(lowered.approximated.begin(), lowered.approximated.end(), view.dtype) ==
+        lowered.approximated.end())
+      lowered.approximated.push_back(view.dtype);
+  lowered.broken.reset();  // nothing was gained before
+  OperatorReport row = choice.report;
+  auto counted = find_row(lowered.operators, row);
+  if (--counted->count == 0) lowered.operators.erase(counted);
+  row.why = why;
+  count(lowered.operators, row);
 }
 
 }  // namespace graft::ops

@@ -8,27 +8,35 @@
 
 namespace graft::ops {
 
+/// An extern operator that another of ATen's routines computes as well, with sums rounded in another
+/// order. Which one is faster depends on the machine: whoever tunes a plan decides.
+struct Choice {
+  size_t item;            ///< of Lowered::program: the operator's Extern
+  ir::Extern other;       ///< with the same outputs
+  std::string name;       ///< "oneDNN's"
+  OperatorReport report;  ///< what Lowered::operators counts the operator as
+};
+
 struct Lowered {
   ir::Program program;
   std::vector<OperatorReport> operators;  ///< what became of each operator, counted
   bool exact = true;  ///< every fused operator has eager's bits: results must be bitwise equal
   bool either_zero = false;                   ///< except that zeros may differ in sign
   std::vector<c10::ScalarType> approximated;  ///< if not exact: dtypes of the inexact computations
-  std::optional<std::string> broken;          ///< cannot be compiled: why, and the next step
-};
-
-enum class Matmuls : uint8_t {
-  Aten,     ///< as eager
-  Fastest,  ///< measured (Mode::MaxAutotune)
-  OneDnn,   ///< where oneDNN has it, unmeasured
+  std::vector<Choice> choices;                ///< none is taken
+  /// Cannot be compiled: why, and the next step. Where there are choices, it is only that nothing
+  /// is gained unless one of them is taken.
+  std::optional<std::string> broken;
 };
 
 struct LowerSettings {
   bool fast = false;  ///< Numerics::Fast
-  Matmuls matmuls = Matmuls::Aten;
-  int threads = 1;  ///< of whoever will run the program: what Fastest measures with
 };
 
+/// A function of the trace and the settings alone.
 Lowered lower(const record::Trace& trace, const LowerSettings& settings = {});
+
+/// Takes a choice: the program calls the other routine. `why`: for the report.
+void take(Lowered& lowered, const Choice& choice, const std::string& why);
 
 }  // namespace graft::ops

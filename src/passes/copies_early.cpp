@@ -90,7 +90,7 @@ std::optional<Program> moved_early(const Program& program) {
   if (moved < kFewest) return std::nullopt;
   Program out;
   out.storages = program.storages;
-  out.results = program.results;
+  out.signature = program.signature;
   for (size_t i = 0; i < count; ++i) {
     if (place[i] == i) out.items.push_back(program.items[i]);
     for (size_t k : behind[i]) out.items.push_back(program.items[k]);

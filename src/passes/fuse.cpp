@@ -10,7 +10,7 @@ namespace graft::passes {
 ir::Schedule fuse(ir::Program program, bool share) {
   ir::Schedule schedule;
   schedule.storages = program.storages;
-  schedule.results = program.results;
+  schedule.signature = program.signature;
   std::vector<GroupOrItem> groups = group(std::move(program), share);
   std::vector<int> owner = private_to(groups, schedule.storages);
   for (size_t g = 0; g < groups.size(); ++g)

@@ -43,7 +43,7 @@ class Inliner {
  public:
   explicit Inliner(Program program) : old_(std::move(program)) {
     out_.storages = old_.storages;
-    out_.results = old_.results;
+    out_.signature = old_.signature;
     touched_.resize(old_.storages.size());
     touching_ = touching_items(old_);
     updates_.assign(old_.storages.size(), 0);

@@ -71,7 +71,7 @@ class Reroller {
       i = found->start + found->period * found->steps;
     }
     out.storages = std::move(storages_);
-    out.results = program_.results;
+    out.signature = program_.signature;
     return out;
   }
 

@@ -134,7 +134,7 @@ bool splittable(const Statement& s) {
 Program split_reductions(Program program) {
   Program out;
   out.storages = program.storages;
-  out.results = std::move(program.results);
+  out.signature = std::move(program.signature);
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<Statement>(&item);
     if (s && splittable(*s))

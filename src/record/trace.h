@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tensor/view.h"
+
 namespace graft::record {
 
 /// Memory seen during the run. Arguments whose memory overlaps share one storage; the plan key
@@ -28,24 +30,15 @@ struct StorageInfo {
 
 /// A tensor as an operator saw it (layout at the start of the operator for inputs, at its end for
 /// outputs).
-struct TensorInfo {
-  int storage = -1;  ///< -1: undefined tensor
-  c10::ScalarType dtype = c10::ScalarType::Undefined;
-  int64_t byte_offset = 0;  ///< from the storage's base
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
+struct TensorInfo : View {
   bool wrapped_number = false;  ///< a 0-dim tensor made from a Scalar; `constant` holds its value
   std::optional<c10::Scalar> constant;  ///< then storage is -1
 };
 
 /// An argument or result of an operator.
 struct Operand {
-  enum class Kind : uint8_t {
-    Constant,
-    Tensor,
-    TensorList,
-    OptionalTensorList
-  } kind = Kind::Constant;
+  using Kind = OperandKind;
+  Kind kind = Kind::Constant;
   /// Kind::Constant: numbers, lists of numbers, strings, devices, None, generators.
   c10::IValue constant;
   std::vector<int> tensors;  ///< indices into Trace::tensors; -1 = None

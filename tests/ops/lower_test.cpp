@@ -223,6 +223,8 @@ TEST(Lower, RandomNumbersStayExtern) {
 TEST(Lower, Text) {
   EXPECT_EQ(program([](Tensors& t) -> Tensors { return {(t[0] * t[1]).neg()}; },
                     {grid({2, 3}), grid({3})}),
+            "argument 0 = %0 f32[2,3]:(3,1)\n"
+            "argument 1 = %1 f32[3]:(1)\n"
             "%0: argument 0, 24 bytes\n"
             "%1: argument 1, 12 bytes\n"
             "%2: temporary, 24 bytes\n"
@@ -235,6 +237,7 @@ TEST(Lower, Text) {
 TEST(Lower, TextOfACat) {
   EXPECT_EQ(program([](Tensors& t) -> Tensors { return {at::cat({t[0], t[0].slice(1, 1)}, 1)}; },
                     {grid({2, 3}, at::kBFloat16)}),
+            "argument 0 = %0 bf16[2,3]:(3,1)\n"
             "%0: argument 0, 12 bytes\n"
             "%1: output, 20 bytes\n"
             "[a:2,b:3] %1[a*5+b] bf16 = %0[a*3+b]\n"
@@ -245,9 +248,10 @@ TEST(Lower, TextOfACat) {
 TEST(Lower, TextOfAnActivationOnBFloat16) {
   EXPECT_EQ(
       program([](Tensors& t) -> Tensors { return {at::silu(t[0])}; }, {grid({4}, at::kBFloat16)}),
+      "argument 0 = %0 bf16[4]:(1)\n"
       "%0: argument 0, 8 bytes\n"
       "%1: output, 8 bytes\n"
-      "[a:4] %1[a] bf16 = bf16((t1 / (1 + SleefExp(neg(t1))))); t1 = f32(%0[a])\n"
+      "[a:4] %1[a] bf16 = bf16((t1 / (1 + SleefExp(neg(t1))))); t1 = f32(%0.bf16[a])\n"
       "result 0 = %1 bf16[4]:(1)\n");
 }
 

@@ -1,7 +1,8 @@
-// Matmuls by another of ATen's routines (Mode::MaxAutotune).
+// Matmuls by another of ATen's routines: what lowering marks and tuning takes (Mode::MaxAutotune).
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "runtime/plan/tune.h"
 #include "support/interpreter.h"
 #include "support/lowered.h"
 #include "support/samples.h"
@@ -10,14 +11,16 @@ namespace graft::test {
 namespace {
 
 using at::Tensor;
-using ops::Matmuls;
 
 bool has_onednn() {
   return c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""}).has_value();
 }
 
 Tensors by_onednn(const Function& fn, const Tensors& args, const std::string& routine) {
-  LoweredRun run = lower_run(fn, args, {.matmuls = Matmuls::OneDnn});
+  LoweredRun run = lower_run(fn, args);
+  EXPECT_FALSE(run.lowered.choices.empty());
+  for (const ops::Choice& choice : std::vector(run.lowered.choices))
+    ops::take(run.lowered, choice, "for the test");
   EXPECT_FALSE(run.lowered.broken) << *run.lowered.broken;
   EXPECT_FALSE(run.lowered.exact);
   EXPECT_NE(ir::print(run.lowered.program).find(routine), std::string::npos);
@@ -58,7 +61,8 @@ TEST(Routine, ALinearLayerOfThreeDimensions) {
 
 TEST(Routine, WhatItDoesNotComputeStaysAtens) {
   auto stays = [](const Function& fn, const Tensors& args, const std::string& name) {
-    LoweredRun run = lower_run(fn, args, {.matmuls = Matmuls::OneDnn});
+    LoweredRun run = lower_run(fn, args);
+    EXPECT_TRUE(run.lowered.choices.empty());
     EXPECT_EQ(fate(run.lowered, name), "extern: no lowering");
   };
   Tensor a = at::randn({3, 4}), b = at::randn({4, 5}), bias = at::randn({5});
@@ -79,10 +83,26 @@ TEST(Routine, WhatItDoesNotComputeStaysAtens) {
         "aten::mm.out");
 }
 
-TEST(Routine, ByTheClockEitherIsRight) {
+TEST(Routine, AMatmulAloneIsBrokenUntilItsChoiceIsTaken) {
+  auto fn = [](Tensors& t) { return Tensors{at::mm(t[0], t[1])}; };
+  LoweredRun run = lower_run(fn, {at::randn({3, 4}), at::randn({4, 5})});
+  ASSERT_EQ(run.lowered.choices.size(), 1U);
+  EXPECT_TRUE(run.lowered.broken);
+  ops::take(run.lowered, run.lowered.choices[0], "oneDNN's");
+  EXPECT_FALSE(run.lowered.broken);
+  EXPECT_EQ(fate(run.lowered, "aten::mm"), "extern: oneDNN's");
+  ASSERT_EQ(run.lowered.operators.size(), 1U);
+  EXPECT_EQ(run.lowered.operators[0].count, 1);
+}
+
+TEST(Routine, EitherIsRightAndTheAnswerIsKept) {
   auto fn = [](Tensors& t) { return Tensors{at::mm(t[0], t[1]) + 1}; };
   Tensors args{at::randn({64, 64}), at::randn({64, 64})};
-  LoweredRun run = lower_run(fn, args, {.matmuls = Matmuls::Fastest});
+  LoweredRun run = lower_run(fn, args);
+  runtime::Tuning tuning = runtime::tune(run.lowered, 1);
+  ASSERT_EQ(tuning.size(), run.lowered.choices.size());
+  EXPECT_EQ(runtime::tune(run.lowered, 1), tuning);
+  runtime::apply_tuning(tuning, run.lowered);
   ASSERT_FALSE(run.lowered.broken);
   Tensor ours = interpret(run.lowered.program, args, run.trace.captured)[0];
   EXPECT_LE((ours - fn(args)[0]).abs().max().item<double>(), 1e-4);

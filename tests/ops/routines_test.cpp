@@ -47,7 +47,7 @@ Tensor evaluate(Routine routine, const Tensor& x) {
   program.items.emplace_back(s.store(out, ir::call(routine, s.load(in))));
   ir::Result result;
   result.view = out;
-  program.results = {result};
+  program.signature.results = {result};
   return interpret(program, {x})[0];
 }
 

@@ -36,7 +36,7 @@ struct ProgramBuilder {
     ir::View view = storage(ir::Role::Output, std::move(sizes), dtype);
     ir::Result result;
     result.view = view;
-    program.results.push_back(result);
+    program.signature.results.push_back(result);
     return view;
   }
 

@@ -45,7 +45,7 @@ TEST(CopiesEarly, CopiesStayWhereNoLoopGainsByIt) {
 /// Part 0 is overwritten after it was copied late: moved, the copy would hold the older value.
 TEST(CopiesEarly, ACopyDoesNotMovePastAWriteOfWhatItCopies) {
   ProgramBuilder b = stacked_states(4, 8);
-  ir::View last = b.program.results.front().view;
+  ir::View last = b.program.signature.results.front().view;
   auto y = b.output({4, 8});
   for (int64_t k = 0; k < 8; ++k) b.map(column(y, k), copy, column(last, 7 - k));
   std::vector<at::Tensor> arguments = whole_numbers(b);

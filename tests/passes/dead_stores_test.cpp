@@ -55,7 +55,7 @@ TEST(DeadStores, AGuardedStoreOverwritesNothing) {
   b.program.items.emplace_back(s.store(out, -v));
   EXPECT_EQ(live(b),
             "[a:4] %1[a] f32 = %0[a]\n"
-            "[a:4] %1[a] f32 = neg(%0[a])  if (%0[a] < 0)\n");
+            "[a:4] %1[a] f32 = neg(%0[a])  if (%0.f32[a] < 0)\n");
 }
 
 TEST(DeadStores, AnUpdateReadsWhatItOverwrites) {

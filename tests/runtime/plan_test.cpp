@@ -31,15 +31,9 @@ class Program {
   explicit Program(const std::vector<at::Tensor>& arguments) {
     for (const at::Tensor& tensor : arguments) {
       int storage = add({ir::Role::Argument, static_cast<int64_t>(tensor.nbytes()),
-                         static_cast<int>(trace.arguments.size())});
-      trace.arguments.push_back(static_cast<int>(trace.tensors.size()));
-      trace.tensors.push_back({storage,
-                               tensor.scalar_type(),
-                               0,
-                               tensor.sizes().vec(),
-                               tensor.strides().vec(),
-                               false,
-                               {}});
+                         static_cast<int>(schedule.signature.arguments.size())});
+      schedule.signature.arguments.push_back(
+          {storage, tensor.scalar_type(), 0, tensor.sizes().vec(), tensor.strides().vec()});
     }
   }
 
@@ -72,14 +66,9 @@ class Program {
     kernels.push_back(std::move(ready));
   }
   ir::Extern& call(const char* name, const char* overload, std::vector<ir::View> inputs) {
-    ir::Extern step{c10::Dispatcher::singleton().findSchemaOrThrow(name, overload),
-                    {},
-                    std::move(inputs),
-                    {},
-                    {},
-                    -1};
+    ir::Extern step{{name, overload}, {}, std::move(inputs), {}, {}, -1};
     for (size_t i = 0; i < step.inputs.size(); ++i)
-      step.slots.push_back({ir::Extern::Slot::Kind::Tensor, {}, {static_cast<int>(i)}});
+      step.slots.push_back({OperandKind::Tensor, {}, {static_cast<int>(i)}});
     schedule.steps.emplace_back(std::move(step));
     return std::get<ir::Extern>(schedule.steps.back());
   }
@@ -95,11 +84,10 @@ class Program {
   void result(ir::View view) {
     ir::Result made;
     made.view = std::move(view);
-    schedule.results.push_back(std::move(made));
+    schedule.signature.results.push_back(std::move(made));
   }
-  Plan plan() { return Plan(trace, schedule, kernels); }
+  Plan plan() { return Plan(schedule, kernels); }
 
-  record::Trace trace;
   ir::Schedule schedule;
   std::vector<ReadyKernel> kernels;
 };
@@ -152,8 +140,8 @@ TEST(Plan, WritesArgumentsAndBumpsTheirVersions) {
   p.kernel(add_one, 0, 0, 8);
   ir::Result own;
   own.argument = 0;
-  p.schedule.results.push_back(own);
-  p.trace.bumped = {0};
+  p.schedule.signature.results.push_back(own);
+  p.schedule.signature.bumped = {0};
   Plan plan = p.plan();
   auto version = x._version();
   Ran ran = run(plan, {x});
@@ -263,6 +251,13 @@ TEST(Plan, RefusesWhatCannotBeExecuted) {
   late.kernel(add_one, 0, 0, 8);
   late.schedule.steps.emplace_back(ir::Abort{flag, 0});
   EXPECT_THROW(late.plan(), std::logic_error) << "the argument is written before the check";
+
+  Program unknown({x});
+  unknown.call("aten::no_such_operator", "", {unknown.view(0, {8})});
+  EXPECT_THROW(unknown.plan(), std::logic_error);
+  Program few({x});
+  few.call("aten::mm", "", {few.view(0, {2, 4})});
+  EXPECT_THROW(few.plan(), std::logic_error) << "mm takes two";
 }
 
 TEST(Plan, ResultsOverOneOutputShareItsVersionCounter) {
@@ -274,7 +269,7 @@ TEST(Plan, ResultsOverOneOutputShareItsVersionCounter) {
   p.result(p.view(y, {2}, 2));
   ir::Result again;
   again.same_as = 0;
-  p.schedule.results.push_back(again);
+  p.schedule.signature.results.push_back(again);
   Plan plan = p.plan();
   Ran ran = run(plan, {x});
   EXPECT_TRUE(ran.results[2].is_same(ran.results[0]));

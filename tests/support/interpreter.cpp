@@ -3,8 +3,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
+#include "ops/constant.h"
 #include "support/kernel_run.h"
 #include "support/memory.h"
+#include "support/round_trip.h"
 #include "support/statement_run.h"
 
 namespace graft::test {
@@ -28,11 +30,13 @@ class Run {
   }
 
   void operator()(const ir::Extern& call) {
-    const auto& schema = call.op.schema();
+    c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
+        call.op.name.c_str(), call.op.overload.c_str());
+    const auto& schema = op.schema();
     torch::jit::Stack stack;
     for (size_t k = 0; k < call.slots.size(); ++k)
-      stack.push_back(argument(call, call.slots[k], *schema.arguments().at(k).type()));
-    call.op.callBoxed(&stack);
+      stack.push_back(argument(call, call.slots[k], schema.arguments().at(k).type()));
+    op.callBoxed(&stack);
     std::vector<at::Tensor> results;
     for (const c10::IValue& value : stack) flatten(value, results);
     if (results.size() != call.outputs.size())
@@ -78,15 +82,15 @@ class Run {
 
  private:
   c10::IValue argument(const ir::Extern& call, const ir::Extern::Slot& slot,
-                       const c10::Type& type) const {
-    using Kind = ir::Extern::Slot::Kind;
+                       const c10::TypePtr& type) const {
+    using Kind = OperandKind;
     auto tensor = [&](int view) {
       return view < 0 ? at::Tensor() : memory_.tensor(call.inputs.at(static_cast<size_t>(view)));
     };
-    if (slot.kind == Kind::Constant) return slot.constant;
+    if (slot.kind == Kind::Constant) return ops::value_of(slot.constant, type);
     if (slot.kind == Kind::Tensor) {
       int view = slot.views.at(0);
-      if (view < 0 && type.kind() == c10::TypeKind::OptionalType) return {};
+      if (view < 0 && type->kind() == c10::TypeKind::OptionalType) return {};
       return tensor(view);
     }
     if (slot.kind == Kind::TensorList) {
@@ -116,7 +120,7 @@ class Run {
 /// The item's text for an error.
 struct Describe {
   std::string operator()(const ir::Statement& s) const { return ir::print(s); }
-  std::string operator()(const ir::Extern& e) const { return c10::toString(e.op.operator_name()); }
+  std::string operator()(const ir::Extern& e) const { return e.op.name; }
   std::string operator()(const ir::Abort& a) const { return "abort if %" + std::to_string(a.flag); }
   std::string operator()(const ir::Kernel& k) const { return ir::print(k, {}); }
   std::string operator()(const ir::Repeat& r) const { return ir::print(r.body.front()) + " …"; }
@@ -139,10 +143,11 @@ void run_item(Run& run, const Item& item, size_t index) {
 std::vector<at::Tensor> interpret(const ir::Program& program, const std::vector<at::Tensor>& args,
                                   const std::vector<at::Tensor>& captured) {
   if (std::string wrong = ir::verify(program); !wrong.empty()) fail("malformed program: " + wrong);
+  if (std::string wrong = round_trip(program); !wrong.empty()) fail(wrong);
   at::NoGradGuard no_grad;
   Run run(program.storages, args, captured);
   for (size_t k = 0; k < program.items.size(); ++k) run_item(run, program.items[k], k);
-  return run.results(program.results);
+  return run.results(program.signature.results);
 }
 
 std::vector<at::Tensor> interpret(const ir::Schedule& schedule, const std::vector<at::Tensor>& args,
@@ -150,7 +155,7 @@ std::vector<at::Tensor> interpret(const ir::Schedule& schedule, const std::vecto
   at::NoGradGuard no_grad;
   Run run(schedule.storages, args, captured);
   for (size_t k = 0; k < schedule.steps.size(); ++k) run_item(run, schedule.steps[k], k);
-  return run.results(schedule.results);
+  return run.results(schedule.signature.results);
 }
 
 }  // namespace graft::test

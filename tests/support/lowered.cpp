@@ -13,6 +13,7 @@
 
 #include "ir/builder.h"
 #include "support/interpreter.h"
+#include "support/round_trip.h"
 
 namespace graft::test {
 
@@ -113,6 +114,7 @@ LoweredRun lower_run(const Function& fn, const Tensors& args, const ops::LowerSe
   LoweredRun run;
   run.trace = record::record(copies, [&] { results = fn(copies); }, [&] { return results; });
   run.lowered = ops::lower(run.trace, settings);
+  EXPECT_EQ(round_trip(run.lowered.program), "");
   return run;
 }
 

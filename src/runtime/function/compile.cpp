@@ -56,73 +56,101 @@ std::string summary(const std::vector<OperatorReport>& operators) {
          std::to_string(externs) + " extern" + (why.empty() ? "" : ": " + why);
 }
 
-/// Passes and code; what that takes goes to `out`, whose times began at `start`.
-std::unique_ptr<Plan> make_plan(const record::Trace& trace, ir::Program program,
-                                const CompileSettings& settings, Clock::time_point start,
-                                Built& out) {
-  const passes::Settings pass = pass_settings(settings);
-  ir::Schedule schedule = passes::run(std::move(program), pass);
-  std::vector<ReadyKernel> kernels;
-  for (const ir::Step& step : schedule.steps) {
-    const auto* kernel = std::get_if<ir::Kernel>(&step);
-    if (kernel == nullptr) continue;
-    if (Worker::instance().stopping()) throw std::runtime_error("the process is exiting");
-    ReadyKernel ready;
-    ready.binding = codegen::bind(*kernel);
-    out.plan_ms = since(start) - out.compile_ms;
-    auto compile_start = Clock::now();
-    outlive_backend();
-    bool compiled = false;
-    ready.code = codegen::get_or_compile(*kernel, ready.binding, pass.target, compiled);
-    double took = since(compile_start);
-    out.compile_ms += took;
-    out.kernels_compiled += compiled;
-    std::ostringstream text;
-    text.precision(3);
-    text << settings.name << ": kernel " << kernel->name
-         << (compiled ? " compiled in " : " found compiled, in ") << took << " ms";
-    log(compiled ? Topic::Codegen : Topic::Cache, text.str());
-    kernels.push_back(std::move(ready));
-  }
-  auto plan = std::make_unique<Plan>(trace, schedule, std::move(kernels));
-  out.plan_ms = since(start) - out.compile_ms;
-  return plan;
-}
-
-void build(const record::Trace& trace, const CompileSettings& settings, Built& out) {
-  auto start = Clock::now();
-  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-  out.operators = std::move(lowered.operators);
-  out.tolerance = tolerance_of(trace, lowered);
-  if (lowered.broken) {
-    out.broken = std::move(lowered.broken);
-    return;
-  }
-  log(Topic::Fusion, settings.name + ": " + summary(out.operators));
-  out.plan = make_plan(trace, std::move(lowered.program), settings, start, out);
-}
-
-}  // namespace
-
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
-  return {
-      .fast = settings.numerics == Numerics::Fast,
-      .matmuls = settings.mode == Mode::MaxAutotune ? ops::Matmuls::Fastest : ops::Matmuls::Aten,
-      .threads = settings.threads};
+  return {.fast = settings.numerics == Numerics::Fast};
 }
 
-passes::Settings pass_settings(const CompileSettings& settings) {
+passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) {
   passes::Settings made;
   made.target = codegen::host_target(settings.threads);
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
+  made.keep_text = keep_text;
   return made;
 }
 
-Built compile_trace(const record::Trace& trace, const CompileSettings& settings) noexcept {
+Tuning tuning_of(const ops::Lowered& lowered, const CompileSettings& settings) {
+  if (settings.tuning) return *settings.tuning;
+  return settings.mode == Mode::MaxAutotune ? tune(lowered, settings.threads) : Tuning{};
+}
+
+ReadyKernel ready(const ir::Kernel& kernel, const ir::Target& target, const std::string& name,
+                  Generated& out) {
+  if (Worker::instance().stopping()) throw std::runtime_error("the process is exiting");
+  ReadyKernel made;
+  made.binding = codegen::bind(kernel);
+  auto start = Clock::now();
+  outlive_backend();
+  bool compiled = false;
+  made.code = codegen::get_or_compile(kernel, made.binding, target, compiled);
+  double took = since(start);
+  out.compile_ms += took;
+  out.kernels_compiled += compiled;
+  std::ostringstream text;
+  text.precision(3);
+  text << name << ": kernel " << kernel.name
+       << (compiled ? " compiled in " : " found compiled, in ") << took << " ms";
+  log(compiled ? Topic::Codegen : Topic::Cache, text.str());
+  return made;
+}
+
+void build(const record::Trace& trace, const CompileSettings& settings,
+           const std::string& directory, Built& out) {
+  auto start = Clock::now();
+  Scheduled scheduled = schedule(trace, settings, !directory.empty());
+  out.plan_ms = since(start);
+  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
+  out.operators = std::move(scheduled.operators);
+  out.tolerance = scheduled.tolerance;
+  out.tuning = std::move(scheduled.tuning);
+  out.broken = std::move(scheduled.broken);
+  if (out.broken) return;
+  log(Topic::Fusion, settings.name + ": " + summary(out.operators));
+  start = Clock::now();
+  Generated generated = generate(scheduled.schedule, scheduled.target, settings.name);
+  out.plan = std::move(generated.plan);
+  out.kernels_compiled = generated.kernels_compiled;
+  out.compile_ms = generated.compile_ms;
+  out.plan_ms += since(start) - out.compile_ms;
+}
+
+}  // namespace
+
+Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, bool keep_text) {
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+  Scheduled out;
+  out.tuning = tuning_of(lowered, settings);
+  apply_tuning(out.tuning, lowered);
+  out.operators = lowered.operators;
+  out.tolerance = tolerance_of(trace, lowered);
+  out.broken = lowered.broken;
+  if (out.broken) return out;
+  const passes::Settings pass = pass_settings(settings, keep_text);
+  out.target = pass.target;
+  out.schedule = passes::run(std::move(lowered.program), pass, &out.records);
+  return out;
+}
+
+ir::Schedule schedule(ir::Program program, const CompileSettings& settings) {
+  return passes::run(std::move(program), pass_settings(settings, false));
+}
+
+Generated generate(const ir::Schedule& schedule, const ir::Target& target,
+                   const std::string& name) {
+  Generated out;
+  std::vector<ReadyKernel> kernels;
+  for (const ir::Step& step : schedule.steps)
+    if (const auto* kernel = std::get_if<ir::Kernel>(&step))
+      kernels.push_back(ready(*kernel, target, name, out));
+  out.plan = std::make_unique<Plan>(schedule, std::move(kernels));
+  return out;
+}
+
+Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
+                    const std::string& directory) noexcept {
   Built out;
   try {
-    build(trace, settings, out);
+    build(trace, settings, directory, out);
   } catch (const std::exception& error) {
     out.failed = error.what();
   } catch (...) {
@@ -138,19 +166,21 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
     const std::string& name = trace.ops[static_cast<size_t>(record)].op.schema().name();
     return name == "aten::norm" || name == "aten::linalg_vector_norm" || name == "aten::dist";
   };
+  auto make = [&](ir::Program program) {
+    const ir::Target target = codegen::host_target(settings.threads);
+    return std::move(generate(schedule(std::move(program), settings), target, settings.name).plan);
+  };
   Scales made;
   try {
-    Built unreported;
-    const auto start = Clock::now();
     for (int which = 0; which < passes::kDisturbances; ++which) {
       ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+      apply_tuning(tuning_of(lowered, settings), lowered);
       made.disturbed.push_back(
-          make_plan(trace, passes::disturb(std::move(lowered.program), which, in_a_row), settings,
-                    start, unreported));
+          make(passes::disturb(std::move(lowered.program), which, in_a_row)));
     }
     ops::Lowered called = ops::lower_as_called(trace);
     if (called.broken) throw std::runtime_error(*called.broken);
-    made.replay = make_plan(trace, std::move(called.program), settings, start, unreported);
+    made.replay = make(std::move(called.program));
     return made;
   } catch (const std::exception& error) {
     log(Topic::Codegen, settings.name + ": no scales for its rounding: " + error.what());

@@ -12,14 +12,54 @@
 #include "passes/pipeline.h"
 #include "record/trace.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/tune.h"
 #include "runtime/proof/compare.h"
 #include "runtime/proof/shadow.h"
 
 namespace graft::runtime {
 
+struct CompileSettings {
+  std::string name;
+  Numerics numerics = Numerics::Exact;
+  std::vector<std::string> skip_passes;
+  int threads = 1;  ///< of the thread that will run it
+  Mode mode = Mode::Default;
+  /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
+  std::optional<Tuning> tuning = std::nullopt;
+};
+
+/// What a trace becomes before code is generated.
+struct Scheduled {
+  std::vector<OperatorReport> operators;
+  std::optional<std::string> broken;  ///< the function cannot be compiled: why, and the next step
+  Tolerance tolerance;
+  Tuning tuning;
+  ir::Target target;                        ///< what it is scheduled for
+  ir::Schedule schedule;                    ///< empty when broken
+  std::vector<passes::PassRecord> records;  ///< with each pass's text, when asked for
+};
+
+/// The one way from a trace to a schedule: lowering, tuning, passes. A function of its arguments
+/// alone once `settings.tuning` is known. Throws std::logic_error where a pass is at fault.
+Scheduled schedule(const record::Trace& trace, const CompileSettings& settings,
+                   bool keep_text = false);
+
+/// The passes alone: for a program that was not recorded.
+ir::Schedule schedule(ir::Program program, const CompileSettings& settings);
+
+/// A schedule with its machine code, ready to run.
+struct Generated {
+  std::unique_ptr<Plan> plan;
+  int64_t kernels_compiled = 0;  ///< others were compiled before in this process
+  double compile_ms = 0;
+};
+/// `name`: for logs. Throws what the code generator and Plan throw.
+Generated generate(const ir::Schedule& schedule, const ir::Target& target, const std::string& name);
+
 struct Built {
   std::unique_ptr<Plan> plan;  ///< null when broken or failed
   Tolerance tolerance;
+  Tuning tuning;
   std::vector<OperatorReport> operators;
   std::optional<std::string> broken;  ///< the function cannot be compiled: why, and the next step
   std::optional<std::string> failed;  ///< Graft could not do what it should
@@ -28,35 +68,24 @@ struct Built {
   double compile_ms = 0;  ///< code generation
 };
 
-struct CompileSettings {
-  std::string name;
-  Numerics numerics = Numerics::Exact;
-  std::vector<std::string> skip_passes;
-  int threads = 1;  ///< of the thread that will run it
-  Mode mode = Mode::Default;
-};
-
 /// How far results may be from eager's, by what lowering says of the program's operators.
 Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 
-/// Never throws.
-Built compile_trace(const record::Trace& trace, const CompileSettings& settings) noexcept;
+/// Never throws. `directory`: GRAFT_TRACE's; not empty: dumps what was built there.
+Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
+                    const std::string& directory = {}) noexcept;
 
 /// Never throws: empty when they cannot be built.
 Scales compile_scales(const record::Trace& trace, const CompileSettings& settings) noexcept;
 
-ops::LowerSettings lower_settings(const CompileSettings& settings);
-passes::Settings pass_settings(const CompileSettings& settings);
-
 /// The trace, the program after each pass, the kernels, as text; the last part, under
-/// "== source ==", is the kernels as C++.
-std::string describe_trace(const record::Trace& trace, const CompileSettings& settings);
+/// "== source ==", is the kernels as C++. `scheduled`: with its text.
+std::string describe(const record::Trace& trace, const Scheduled& scheduled);
 
-/// GRAFT_TRACE: writes the text of describe_trace, one file per part, and each kernel's LLVM IR and
-/// assembly, into a new folder of `directory` (mode 0700). What could not be written is named in a
-/// warning.
-void dump_trace(const std::string& directory, const record::Trace& trace,
-                const CompileSettings& settings) noexcept;
+/// Writes the text of describe(), one file per part, and each kernel's LLVM IR and assembly, into a
+/// new folder of `directory` (mode 0700). What could not be written is named in a warning.
+void dump(const std::string& directory, const std::string& name, const record::Trace& trace,
+          const Scheduled& scheduled) noexcept;
 /// Adds a file to the newest dump of that name.
 void dump_report(const std::string& directory, const std::string& name,
                  const std::string& text) noexcept;

@@ -10,7 +10,6 @@
 
 #include "codegen/backend.h"
 #include "codegen/source/source.h"
-#include "ops/lower.h"
 #include "runtime/function/compile.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
@@ -24,27 +23,21 @@ struct Part {
   std::string name, text;
 };
 
-std::vector<Part> parts(const record::Trace& trace, const CompileSettings& settings,
-                        ir::Schedule* schedule) {
+std::vector<Part> parts(const record::Trace& trace, const Scheduled& scheduled) {
   std::vector<Part> all{{"trace", record::print(trace)}};
-  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
   std::ostringstream fates;
-  for (const OperatorReport& row : lowered.operators)
+  for (const OperatorReport& row : scheduled.operators)
     fates << row.fate << "  " << row.name << (row.count > 1 ? " x" + std::to_string(row.count) : "")
           << (row.why.empty() ? "" : "  (" + row.why + ")") << '\n';
   all.push_back({"operators", fates.str()});
-  if (lowered.broken) {
-    all.push_back({"break", *lowered.broken + "\n"});
+  if (scheduled.broken) {
+    all.push_back({"break", *scheduled.broken + "\n"});
     return all;
   }
-  std::vector<passes::PassRecord> records;
-  passes::Settings pass = pass_settings(settings);
-  pass.keep_text = true;
-  *schedule = passes::run(std::move(lowered.program), pass, &records);
   std::ostringstream times;
   times.precision(3);
   int number = 0;
-  for (const passes::PassRecord& record : records) {
+  for (const passes::PassRecord& record : scheduled.records) {
     times << record.name << "  " << record.milliseconds << " ms\n";
     std::string index = (number < 10 ? "0" : "") + std::to_string(number);
     ++number;
@@ -102,34 +95,31 @@ std::string source_of(const ir::Schedule& schedule, const ir::Target& target) {
 
 }  // namespace
 
-std::string describe_trace(const record::Trace& trace, const CompileSettings& settings) {
+std::string describe(const record::Trace& trace, const Scheduled& scheduled) {
   std::ostringstream out;
-  ir::Schedule schedule;
-  for (const Part& part : parts(trace, settings, &schedule))
+  for (const Part& part : parts(trace, scheduled))
     out << "== " << part.name << " ==\n" << part.text << '\n';
-  std::string source = source_of(schedule, codegen::host_target(settings.threads));
+  std::string source = source_of(scheduled.schedule, scheduled.target);
   if (!source.empty()) out << "== source ==\n" << source << '\n';
   return out.str();
 }
 
-void dump_trace(const std::string& directory, const record::Trace& trace,
-                const CompileSettings& settings) noexcept {
+void dump(const std::string& directory, const std::string& name, const record::Trace& trace,
+          const Scheduled& scheduled) noexcept {
   try {
-    auto folder = make_folder(directory, settings.name);
-    ir::Schedule schedule;
-    for (const Part& part : parts(trace, settings, &schedule))
+    auto folder = make_folder(directory, name);
+    for (const Part& part : parts(trace, scheduled))
       write_file(folder / (part.name + ".txt"), part.text);
-    const ir::Target target = codegen::host_target(settings.threads);
-    write_file(folder / "kernels.cpp", source_of(schedule, target));
+    write_file(folder / "kernels.cpp", source_of(scheduled.schedule, scheduled.target));
     int number = 0;
-    for (const ir::Step& step : schedule.steps) {
+    for (const ir::Step& step : scheduled.schedule.steps) {
       const auto* kernel = std::get_if<ir::Kernel>(&step);
       if (kernel == nullptr) continue;
-      std::string name = "kernel-" + std::to_string(number++) + "-" + plain_name(kernel->name);
+      std::string file = "kernel-" + std::to_string(number++) + "-" + plain_name(kernel->name);
       std::vector<codegen::Listing> listings;
-      codegen::host_backend().compile({&kernel, 1}, target, &listings);
+      codegen::host_backend().compile({&kernel, 1}, scheduled.target, &listings);
       for (const codegen::Listing& listing : listings)
-        write_file(folder / (name + "." + listing.kind), listing.text);
+        write_file(folder / (file + "." + listing.kind), listing.text);
     }
   } catch (const std::exception& error) {
     warn(std::string("GRAFT_TRACE: ") + error.what());

@@ -8,6 +8,7 @@
 
 #include "graft/report.h"
 #include "record/trace.h"
+#include "runtime/function/compile.h"
 #include "runtime/key/captured.h"
 #include "runtime/key/key.h"
 #include "runtime/plan/plan.h"
@@ -66,6 +67,7 @@ struct Entry {
   Verdict verdict = Verdict::NotCalled;
   std::string reason;
   std::shared_ptr<const record::Trace> trace;  ///< of the function's newest entry only
+  CompileSettings settings;                    ///< what the trace was scheduled with
   std::vector<OperatorReport> operators;
   double record_ms = 0;  ///< the whole recorded call
   double plan_ms = 0, compile_ms = 0;

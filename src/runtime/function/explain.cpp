@@ -1,12 +1,7 @@
 // Reports and explanations of one function.
-#include <ATen/Parallel.h>
-
 #include <algorithm>
-#include <sstream>
 
-#include <ATen/Parallel.h>
 #include "codegen/backend.h"
-
 #include "runtime/function/core_impl.h"
 #include "runtime/process/worker.h"
 
@@ -53,22 +48,23 @@ Report Core::Impl::report() const {
 
 std::string Core::Impl::explain() const {
   std::shared_ptr<const record::Trace> trace;
+  runtime::CompileSettings settings;
   {
     std::lock_guard lock(runtime_mutex());
-    if (newest_ != nullptr) trace = newest_->trace;
+    if (newest_ != nullptr) trace = newest_->trace, settings = newest_->settings;
   }
   std::string text = report().text();
   if (trace == nullptr)
     return text +
            "\nNothing is recorded, or it is being compiled; call the function, then wait().\n";
-  // Made anew from the trace: texts are not kept for functions that nobody asks about.
-  runtime::CompileSettings settings{options.name, options.numerics, options.skip_passes,
-                                    at::get_num_threads(), options.mode};
+  // Scheduled anew from the trace, as it was: texts are not kept for functions that nobody asks
+  // about.
   std::shared_lock no_fork(runtime::compile_mutex());
   try {
-    text += "\n" + runtime::describe_trace(*trace, settings);
+    runtime::Scheduled scheduled = runtime::schedule(*trace, settings, true);
+    text += "\n" + runtime::describe(*trace, scheduled);
     text += std::string("== code generator ==\n") +
-            codegen::host_backend().describe(codegen::host_target(settings.threads)) + "\n";
+            codegen::host_backend().describe(scheduled.target) + "\n";
   } catch (const std::exception& error) {
     text += std::string("\n(") + error.what() + ")\n";
   }

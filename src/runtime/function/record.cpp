@@ -116,7 +116,11 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
 }
 
 runtime::CompileSettings Core::Impl::compile_settings() const {
-  return {options.name, options.numerics, options.skip_passes, at::get_num_threads(), options.mode};
+  return {.name = options.name,
+          .numerics = options.numerics,
+          .skip_passes = options.skip_passes,
+          .threads = at::get_num_threads(),
+          .mode = options.mode};
 }
 
 void Core::Impl::enqueue(std::function<void(Impl&)> job) {
@@ -142,11 +146,11 @@ void Core::Impl::enqueue(std::function<void(Impl&)> job) {
 void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
                          const std::shared_ptr<record::Trace>& trace,
                          const runtime::CompileSettings& settings) {
-  runtime::Built built = runtime::compile_trace(*trace, settings);
-  if (std::string directory = runtime::trace_directory(); !directory.empty())
-    runtime::dump_trace(directory, *trace, settings);
+  runtime::Built built = runtime::compile_trace(*trace, settings, runtime::trace_directory());
   {
     std::lock_guard lock(runtime_mutex());
+    entry->settings = settings;
+    entry->settings.tuning = std::move(built.tuning);
     entry->operators = std::move(built.operators);
     entry->plan_ms = built.plan_ms;
     entry->compile_ms = built.compile_ms;

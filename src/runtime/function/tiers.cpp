@@ -176,7 +176,12 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
 void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& difference) {
   settle(*entry, Tier::Compiling, Verdict::Proving,
          difference + "; compiling what tells whether the rounding of sums explains that");
-  enqueue([entry, difference, settings = compile_settings()](Impl& impl) {
+  runtime::CompileSettings settings;
+  {
+    std::lock_guard lock(runtime_mutex());
+    settings = entry->settings;  // with what tuning decided
+  }
+  enqueue([entry, difference, settings](Impl& impl) {
     entry->scales = runtime::compile_scales(*entry->approximated, settings);
     if (!entry->scales.replay)
       impl.settle(*entry, Tier::Eager, Verdict::Mismatch,

@@ -1,7 +1,9 @@
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
 
+#include "ops/constant.h"
 #include "runtime/plan/plan.h"
 
 namespace graft::runtime {
@@ -11,7 +13,7 @@ namespace {
 using ir::Role;
 
 /// First and last byte (exclusive) that a tensor reaches, from its storage's base.
-std::pair<int64_t, int64_t> reach(const ir::View& view) {
+std::pair<int64_t, int64_t> reach(const View& view) {
   auto item = static_cast<int64_t>(c10::elementSize(view.dtype));
   int64_t high = view.byte_offset + item;
   for (size_t d = 0; d < view.sizes.size(); ++d) {
@@ -21,11 +23,7 @@ std::pair<int64_t, int64_t> reach(const ir::View& view) {
   return {view.byte_offset, high};
 }
 
-ir::View view_of(const record::TensorInfo& tensor) {
-  return {tensor.storage, tensor.dtype, tensor.byte_offset, tensor.sizes, tensor.strides};
-}
-
-bool is_contiguous(const ir::View& view) {
+bool is_contiguous(const View& view) {
   int64_t expected = 1;
   for (size_t d = view.sizes.size(); d-- > 0;) {
     // Unit dimensions too: TensorImpl::set_sizes_contiguous gives them the stride they would have
@@ -44,13 +42,18 @@ bool is_contiguous(const ir::View& view) {
 
 class PlanBuilder {
  public:
-  PlanBuilder(Plan& plan, const record::Trace& trace, const ir::Schedule& schedule)
-      : plan_(plan), trace_(trace), schedule_(schedule), block_of_(schedule.storages.size(), -1) {}
+  PlanBuilder(Plan& plan, const ir::Schedule& schedule)
+      : plan_(plan),
+        schedule_(schedule),
+        signature_(schedule.signature),
+        block_of_(schedule.storages.size(), -1) {}
 
   void run(std::vector<ReadyKernel> kernels) {
     make_blocks();
-    for (int tensor : trace_.arguments) plan_.argument_views_.push_back(tensor_spec(tensor));
-    for (int tensor : trace_.captured_tensors) plan_.captured_views_.push_back(tensor_spec(tensor));
+    for (const View& view : signature_.arguments)
+      plan_.argument_views_.push_back(callers_spec(view));
+    for (const View& view : signature_.captured)
+      plan_.captured_views_.push_back(callers_spec(view));
     size_t next = 0;
     for (const ir::Step& step : schedule_.steps) {
       Step made;
@@ -72,8 +75,8 @@ class PlanBuilder {
     }
     add_results();
     release_early();
-    plan_.bumped_ = trace_.bumped;
-    plan_.bumped_captured_ = trace_.bumped_captured;
+    plan_.bumped_ = signature_.bumped;
+    plan_.bumped_captured_ = signature_.bumped_captured;
   }
 
  private:
@@ -90,11 +93,10 @@ class PlanBuilder {
       Block block{Block::Kind::Output, from.source, 0, from.bytes, false};
       if (from.role == Role::Argument) {
         block.kind = Block::Kind::Argument;
-        block.back = tensor(trace_.arguments.at(static_cast<size_t>(from.source))).byte_offset;
+        block.back = source(signature_.arguments, from).byte_offset;
       } else if (from.role == Role::Captured) {
         block.kind = Block::Kind::Captured;
-        block.back =
-            tensor(trace_.captured_tensors.at(static_cast<size_t>(from.source))).byte_offset;
+        block.back = source(signature_.captured, from).byte_offset;
       } else if (from.made_by_extern) {
         block.kind = Block::Kind::Extern;
       } else if (from.role == Role::Temporary) {
@@ -113,8 +115,11 @@ class PlanBuilder {
     plan_.arena_ = arena;
   }
 
-  const record::TensorInfo& tensor(int index) const {
-    return trace_.tensors.at(static_cast<size_t>(index));
+  /// The caller's tensor whose data pointer gives a storage's address.
+  static const View& source(const std::vector<View>& tensors, const ir::Storage& storage) {
+    if (storage.source < 0 || static_cast<size_t>(storage.source) >= tensors.size())
+      fail("a storage of the caller's has no tensor " + std::to_string(storage.source));
+    return tensors[static_cast<size_t>(storage.source)];
   }
 
   Place place(int id, int64_t offset) const {
@@ -126,39 +131,35 @@ class PlanBuilder {
     return {block, offset + (arena ? schedule_.arena_offset[static_cast<size_t>(id)] : 0)};
   }
 
-  ViewSpec spec(const ir::View& view) const {
+  ViewSpec spec(const View& view) const {
     ViewSpec made;
     made.place = place(view.storage, view.byte_offset);
-    made.dtype = c10::scalarTypeToTypeMeta(view.dtype);
-    made.sizes.assign(view.sizes.begin(), view.sizes.end());
-    made.strides.assign(view.strides.begin(), view.strides.end());
+    made.view = view;
     made.contiguous = is_contiguous(view);
-    carry(trace_.arguments, view, made.argument, made.carrier_argument);
-    carry(trace_.captured_tensors, view, made.captured, made.carrier_captured);
+    carry(signature_.arguments, view, made.argument, made.carrier_argument);
+    carry(signature_.captured, view, made.captured, made.carrier_captured);
     return made;
   }
 
   /// The tensors whose c10::Storage holds the view. An argument or capture that is the view itself
   /// serves as it is.
-  void carry(const std::vector<int>& tensors, const ir::View& view, int& exact,
-             int& carrier) const {
+  static void carry(const std::vector<View>& tensors, const View& view, int& exact, int& carrier) {
     auto [low, high] = reach(view);
     bool covered = false;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (tensor(tensors[i]).storage != view.storage) continue;
-      ir::View candidate = view_of(tensor(tensors[i]));
-      auto [first, last] = reach(candidate);
+      if (tensors[i].storage != view.storage) continue;
+      auto [first, last] = reach(tensors[i]);
       bool covers = first <= low && high <= last;
       if (carrier < 0 || (covers && !covered)) carrier = static_cast<int>(i), covered = covers;
-      if (exact < 0 && candidate == view) exact = static_cast<int>(i);
+      if (exact < 0 && tensors[i] == view) exact = static_cast<int>(i);
     }
   }
 
-  ViewSpec tensor_spec(int index) const {
-    const record::TensorInfo& info = tensor(index);
-    if (info.storage < 0) return {};
-    if (block_of_[static_cast<size_t>(info.storage)] < 0) return {};
-    return spec(view_of(info));
+  /// Of an argument or captured tensor; no block where it is undefined.
+  ViewSpec callers_spec(const View& view) const {
+    if (view.storage < 0) return {};
+    storage(view.storage);
+    return block_of_[static_cast<size_t>(view.storage)] < 0 ? ViewSpec{} : spec(view);
   }
 
   void write(int id) {
@@ -183,18 +184,26 @@ class PlanBuilder {
   }
 
   int add_extern(const ir::Extern& call) {
-    ExternStep step{call.op, {}, {}, {}};
-    const auto& schema = call.op.schema().arguments();
+    auto op = c10::Dispatcher::singleton().findSchema({call.op.name, call.op.overload});
+    if (!op) fail("this libtorch has no operator " + call.op.name + "." + call.op.overload);
+    ExternStep step{*op, {}, {}, {}};
+    const auto& schema = op->schema().arguments();
+    if (call.slots.size() != schema.size())
+      fail(call.op.name + " takes " + std::to_string(schema.size()) + " arguments, not " +
+           std::to_string(call.slots.size()));
     for (size_t k = 0; k < call.slots.size(); ++k) {
       const auto& slot = call.slots[k];
-      bool optional = k < schema.size() && schema[k].type()->kind() == c10::TypeKind::OptionalType;
-      step.slots.push_back({slot.kind, slot.constant, slot.views, optional});
+      bool optional = schema[k].type()->kind() == c10::TypeKind::OptionalType;
+      c10::IValue constant;
+      if (slot.kind == OperandKind::Constant)
+        constant = ops::value_of(slot.constant, schema[k].type());
+      step.slots.push_back({slot.kind, std::move(constant), slot.views, optional});
     }
-    for (const ir::View& view : call.inputs) {
+    for (const View& view : call.inputs) {
       step.inputs.push_back(spec(view));
       touches_arena(step.inputs.back());
     }
-    for (const ir::View& view : call.outputs) {
+    for (const View& view : call.outputs) {
       ExternStep::Output output;
       output.view = spec(view);
       auto block = static_cast<size_t>(output.view.place.block);
@@ -206,16 +215,16 @@ class PlanBuilder {
       step.outputs.push_back(std::move(output));
     }
     for (int id : call.written) write(id);
-    if (call.op.hasTag(at::Tag::nondeterministic_seeded)) draw(call);
+    if (op->hasTag(at::Tag::nondeterministic_seeded)) draw(step);
     plan_.externs_.push_back(std::move(step));
     return static_cast<int>(plan_.externs_.size()) - 1;
   }
 
   /// A generator's state is as visible as memory.
-  void draw(const ir::Extern& call) {
+  void draw(const ExternStep& step) {
     visible_ = true;
     at::Generator from = at::detail::getDefaultCPUGenerator();
-    for (const auto& slot : call.slots)
+    for (const auto& slot : step.slots)
       if (slot.constant.isGenerator()) from = slot.constant.toGenerator();
     auto& all = plan_.generators_;
     if (std::find(all.begin(), all.end(), from) == all.end()) all.push_back(from);
@@ -223,7 +232,7 @@ class PlanBuilder {
 
   static bool is_input(const ir::Extern& call, int storage) {
     return std::any_of(call.inputs.begin(), call.inputs.end(),
-                       [&](const ir::View& v) { return v.storage == storage; });
+                       [&](const View& v) { return v.storage == storage; });
   }
 
   void touches_arena(const ViewSpec& view) {
@@ -231,7 +240,7 @@ class PlanBuilder {
   }
 
   void add_results() {
-    for (const ir::Result& from : schedule_.results) {
+    for (const ir::Result& from : signature_.results) {
       ResultSpec made{ResultSpec::Kind::Undefined, -1, {}, -1};
       if (!from.defined) {
       } else if (from.same_as >= 0) {
@@ -289,16 +298,15 @@ class PlanBuilder {
   };
 
   Plan& plan_;
-  const record::Trace& trace_;
   const ir::Schedule& schedule_;
+  const ir::Signature& signature_;
   std::vector<int> block_of_;  ///< by storage; -1: none
   BlockSet bound_;
   bool visible_ = false;
 };
 
-Plan::Plan(const record::Trace& trace, const ir::Schedule& schedule,
-           std::vector<ReadyKernel> kernels) {
-  PlanBuilder(*this, trace, schedule).run(std::move(kernels));
+Plan::Plan(const ir::Schedule& schedule, std::vector<ReadyKernel> kernels) {
+  PlanBuilder(*this, schedule).run(std::move(kernels));
 }
 
 }  // namespace graft::runtime

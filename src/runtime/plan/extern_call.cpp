@@ -35,7 +35,7 @@ void Frame::call(const ExternStep& step) {
 }
 
 c10::IValue Frame::value(const ExternStep& step, const ExternStep::Slot& slot) const {
-  using Kind = ir::Extern::Slot::Kind;
+  using Kind = OperandKind;
   auto tensor = [&](int index) {
     return index < 0 ? at::Tensor() : view(step.inputs[static_cast<size_t>(index)]);
   };
@@ -75,20 +75,21 @@ void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t
   if (next >= step.outputs.size())
     throw PlanError(name(step) + " returned more tensors than when it was recorded", false);
   const ExternStep::Output& output = step.outputs[next++];
-  if (tensor.dtype() != output.view.dtype || tensor.sizes() != c10::IntArrayRef(output.view.sizes))
+  if (tensor.scalar_type() != output.view.view.dtype ||
+      tensor.sizes() != c10::IntArrayRef(output.view.view.sizes))
     throw PlanError(name(step) + " returned another dtype or other sizes than when it was recorded",
                     false);
   if (output.binds) return bind_returned(output.view, tensor);
   if (!output.made) return;
   if (data_of(tensor, true) != at(output.view.place) ||
-      tensor.strides() != c10::IntArrayRef(output.view.strides))
+      tensor.strides() != c10::IntArrayRef(output.view.view.strides))
     throw PlanError(name(step) + " returned tensors that no longer share memory", false);
 }
 
 void Frame::bind_returned(const ViewSpec& expected, const at::Tensor& tensor) {
   const auto b = static_cast<size_t>(expected.place.block);
   const int64_t wanted = plan_.blocks_[b].bytes;
-  if (tensor.strides() == c10::IntArrayRef(expected.strides)) {
+  if (tensor.strides() == c10::IntArrayRef(expected.view.strides)) {
     const c10::Storage& storage = tensor.storage();
     char* base = data_of(tensor, true) - expected.place.offset;
     const int64_t before = base - static_cast<const char*>(storage.data());

@@ -6,13 +6,15 @@
 namespace graft::runtime {
 
 at::Tensor make_view(const ViewSpec& spec, const c10::Storage& storage, int64_t offset) {
-  auto impl = c10::make_intrusive<at::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), spec.dtype);
+  const View& view = spec.view;
+  auto impl = c10::make_intrusive<at::TensorImpl>(c10::Storage(storage),
+                                                  c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                  c10::scalarTypeToTypeMeta(view.dtype));
   if (spec.contiguous && offset == 0)
-    impl->set_sizes_contiguous(c10::IntArrayRef(spec.sizes));
+    impl->set_sizes_contiguous(view.sizes);
   else
-    impl->set_sizes_and_strides(c10::IntArrayRef(spec.sizes), c10::IntArrayRef(spec.strides),
-                                offset / static_cast<int64_t>(spec.dtype.itemsize()));
+    impl->set_sizes_and_strides(view.sizes, view.strides,
+                                offset / static_cast<int64_t>(c10::elementSize(view.dtype)));
   return at::Tensor(std::move(impl));
 }
 
@@ -45,9 +47,9 @@ at::Tensor Frame::view(const ViewSpec& spec) const {
 at::Tensor Frame::view_of_callers(const ViewSpec& spec) const {
   const at::Tensor& base = carrier(spec, block(spec));
   int64_t offset = at(spec.place) - static_cast<const char*>(base.storage().data());
-  if (!c10::InferenceMode::is_enabled() && base.dtype() == spec.dtype)
-    return at::as_strided(base, spec.sizes, spec.strides,
-                          offset / static_cast<int64_t>(spec.dtype.itemsize()));
+  if (!c10::InferenceMode::is_enabled() && base.scalar_type() == spec.view.dtype)
+    return at::as_strided(base, spec.view.sizes, spec.view.strides,
+                          offset / static_cast<int64_t>(c10::elementSize(spec.view.dtype)));
   at::Tensor made = make_view(spec, base.storage(), offset);
   if (!made.is_inference() && !base.is_inference())
     made.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());

@@ -10,7 +10,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
-#include <c10/util/SmallVector.h>
 
 #include <memory>
 #include <stdexcept>
@@ -20,7 +19,6 @@
 #include "codegen/backend.h"
 #include "graft/detail/core.h"
 #include "ir/kernel.h"
-#include "record/trace.h"
 
 namespace graft::runtime {
 
@@ -32,8 +30,7 @@ struct Place {
 /// A tensor over a block, to be rebuilt at each call.
 struct ViewSpec {
   Place place;
-  caffe2::TypeMeta dtype;
-  c10::SmallVector<int64_t, 5> sizes, strides;
+  View view;  ///< its storage is the schedule's
   bool contiguous = false;
   int argument = -1;          ///< >= 0: it is exactly this argument
   int captured = -1;          ///< >= 0: exactly this captured tensor
@@ -59,7 +56,7 @@ struct KernelStep {
 
 struct ExternStep {
   struct Slot {
-    ir::Extern::Slot::Kind kind;
+    OperandKind kind;
     c10::IValue constant;
     /// Into `inputs`; -1: None, or an undefined tensor where the schema wants one.
     std::vector<int> views;
@@ -112,7 +109,7 @@ class Plan {
  public:
   /// `kernels`: one per Kernel step, in order. Throws std::logic_error naming what cannot be
   /// executed.
-  Plan(const record::Trace& trace, const ir::Schedule& schedule, std::vector<ReadyKernel> kernels);
+  Plan(const ir::Schedule& schedule, std::vector<ReadyKernel> kernels);
 
   enum class Outcome : uint8_t {
     Done,
@@ -121,7 +118,7 @@ class Plan {
   /// Per block: memory to use in place of the real one; undefined where the real one is used.
   using StandIns = std::vector<c10::Storage>;
 
-  /// `captured`: strong references, in the trace's order. `results`: as many as result_count().
+  /// `captured`: strong references, in the signature's order. `results`: as many as result_count().
   /// Throws what an extern operator throws after something visible was written, and PlanError.
   Outcome run(const detail::FlatArgs& args, const at::Tensor* captured, at::Tensor* results,
               const StandIns* stand_ins = nullptr) const;

@@ -1,0 +1,31 @@
+// What the recorder, the loop program and plans all say of tensors: where one lies, and how an
+// operator takes it.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace graft {
+
+/// A strided tensor over a storage. Storages are numbered by whoever describes a run: a trace, a
+/// program.
+struct View {
+  int storage = -1;  ///< -1: an undefined tensor
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  int64_t byte_offset = 0;  ///< from the storage's base
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  ///< elements
+  bool operator==(const View&) const = default;
+};
+
+/// How an operator's schema takes an argument, or gives a result.
+enum class OperandKind : uint8_t {
+  Constant,  ///< no tensor: a number, a list of numbers, a text, None …
+  Tensor,    ///< one, which may be undefined
+  TensorList,
+  OptionalTensorList,  ///< some of them may be None
+};
+
+}  // namespace graft
