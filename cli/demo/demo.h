@@ -25,8 +25,8 @@ struct DemoOptions {
   graft::Options compile;
   int threads = 0;  ///< 0: ATen's choice
   workloads::minilm::Cut cut = workloads::minilm::Cut::Blocks;
-  workloads::minilm::Attention attention =
-      workloads::minilm::Attention::Sdpa;  ///< of the compiled side
+  /// The attention of the compiled side.
+  workloads::minilm::Attention attention = workloads::minilm::Attention::Sdpa;
 };
 
 /// Results go to stdout, progress to stderr. Returns the process's exit code: 0, or 1 with a

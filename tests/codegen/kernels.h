@@ -50,12 +50,12 @@ void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tenso
 std::string difference(const KernelMaker& made, double tolerance = 0,
                        const ir::Target& target = codegen::host_target(1));
 
-/// Kernels that difference() has checked from now on are kept, with the memory before and after, for
-/// source_differences().
+/// Kernels that difference() has checked from now on are kept, with the memory before and after,
+/// for source_differences().
 void keep_kernels();
 /// Compiles the kept kernels as C++ source, runs them, and compares with what LLVM's code left in
-/// memory, bit for bit (all NaN are one). One line a kernel that differs and a node that no kernel
-/// has; `count` gets how many were compared: a sample that has every node.
+/// memory, bit for bit (all NaN are one). One line per kernel that differs and per node that no
+/// kernel has; `count` gets how many were compared: a sample that has every node.
 std::string source_differences(size_t& count);
 
 /// Numbers of every kind: small and large, zeros of both signs, infinities, NaN, denormals, the
