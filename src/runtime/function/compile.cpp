@@ -175,8 +175,7 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
     for (int which = 0; which < passes::kDisturbances; ++which) {
       ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
       apply_tuning(tuning_of(lowered, settings), lowered);
-      made.disturbed.push_back(
-          make(passes::disturb(std::move(lowered.program), which, in_a_row)));
+      made.disturbed.push_back(make(passes::disturb(std::move(lowered.program), which, in_a_row)));
     }
     ops::Lowered called = ops::lower_as_called(trace);
     if (called.broken) throw std::runtime_error(*called.broken);
