@@ -130,7 +130,7 @@ struct Program {
 };
 
 /// One line per statement, the text that golden tests hold:
-///     [a:4096,b:2048] %3[a*2048+b] bf16 = bf16((f32(%0[a*2048+b]) + f32(%1[a*2048+b])))
+///     [a:4096,b:2048] %3[a*2048+b] bf16 = bf16((f32(%0.bf16[a*2048+b]) + f32(%1.bf16[a*2048+b])))
 std::string print(const Program& program);
 std::string print(const Statement& statement);
 

@@ -12,7 +12,7 @@
 //     %3 f32[4,3]:(3,1) = aten::mm(%0 f32[4,6]:(6,1), %5 f32[6,3]:(3,1)) writes %3
 //     abort if %6                                 a check
 //     repeat 4                                    its statements are indented; axis a is the step
-//       [a:4,b:6-a] %2[a+b] f32 = …               an extent that shrinks by one a step
+//       [a:4,b:6-a] %2[a+b] f32 = …               an extent that shrinks by one per step
 //     result 0 = %2 f32[4,6]:(6,1)
 #pragma once
 

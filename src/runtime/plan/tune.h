@@ -19,7 +19,7 @@ using Tuning = std::vector<std::string>;
 /// Thread-safe.
 Tuning tune(const ops::Lowered& lowered, int threads);
 
-/// Takes the choices that were decided for.
+/// Puts the routines that were chosen into the program.
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered);
 
 }  // namespace graft::runtime
