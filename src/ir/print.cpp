@@ -136,8 +136,11 @@ class Mentioned {
     for (const Item& item : program.items) std::visit(*this, item);
   }
   void operator()(const Statement& s) {
-    add(s.store.storage);
-    for (const Access& load : s.loads) add(load.storage);
+    std::vector<bool> seen(s.expr.nodes.size(), false);
+    access(s, s.store, seen);
+    node(s, s.value, seen);
+    node(s, s.guard, seen);
+    if (s.reduction) node(s, s.reduction->input, seen);
   }
   void operator()(const Repeat& repeat) {
     for (const Statement& s : repeat.body) (*this)(s);
@@ -152,6 +155,21 @@ class Mentioned {
   const std::set<int>& storages() const { return storages_; }
 
  private:
+  /// Loads that no node uses are not in the text.
+  void node(const Statement& s, NodeId id, std::vector<bool>& seen) {
+    auto at = static_cast<size_t>(id);
+    if (at >= seen.size() || seen[at]) return;
+    seen[at] = true;
+    const Node& n = s.expr.nodes[at];
+    for (NodeId in : n.in) node(s, in, seen);
+    if (auto load = static_cast<size_t>(n.payload); n.op == Op::Load && load < s.loads.size())
+      access(s, s.loads[load], seen);
+  }
+  void access(const Statement& s, const Access& access, std::vector<bool>& seen) {
+    add(access.storage);
+    for (const Indirect& i : access.indirect)
+      if (i.stride != 0) node(s, i.index, seen);
+  }
   void add(int storage) {
     if (storage >= 0) storages_.insert(storage);
   }

@@ -10,11 +10,11 @@ namespace {
 
 constexpr int kDeepest = 2000;  // parentheses: what a thread's stack holds
 
-constexpr Op kOps[] = {
+constexpr Op kEveryOp[] = {
 #define NODE(name, ...) Op::name,
 #include "ir/nodes.def"
 };
-constexpr Routine kRoutines[] = {
+constexpr Routine kEveryRoutine[] = {
 #define ROUTINE(name, ...) Routine::name,
 #include "ir/routines.def"
 };
@@ -104,7 +104,7 @@ Term TermReader::infix() {
 
 Op TermReader::infix_operator() {
   const Op* found = nullptr;  // the longest: "<<" before "<"
-  for (const Op& op : kOps) {
+  for (const Op& op : kEveryOp) {
     std::string_view text = info(op).text;
     bool word = std::isalpha(static_cast<unsigned char>(text[0])) != 0;
     if (info(op).arity == 2 && !word && cursor_.sees(text) &&
@@ -140,10 +140,10 @@ Term TermReader::function(Term made) {
     made.type = type;
     return call(std::move(made), Op::Cast, 1);
   }
-  for (Op op : kOps)
+  for (Op op : kEveryOp)
     if (info(op).arity > 0 && info(op).text == made.text)
       return call(std::move(made), op, info(op).arity);
-  for (Routine routine : kRoutines)
+  for (Routine routine : kEveryRoutine)
     if (info(routine).name == made.text) {
       made.payload = static_cast<int64_t>(routine);
       return call(std::move(made), Op::Call, info(routine).arity);

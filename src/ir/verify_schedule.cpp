@@ -51,7 +51,7 @@ class Check {
       if (wrong.empty()) continue;
       std::string who = match(
           schedule_.steps[k], [](const Kernel& kernel) { return "kernel " + kernel.name; },
-          [](const Extern& e) { return "extern " + toString(e.op.operator_name()); },
+          [](const Extern& e) { return "extern " + e.op.name; },
           [](const Abort&) { return std::string("abort"); });
       return "step " + std::to_string(k) + " (" + who + "): " + wrong;
     }

@@ -19,7 +19,7 @@ bool is_matrix(const View& v) {
          v.sizes[0] > 0 && v.sizes[1] > 0;
 }
 
-bool is_one(const record::OperatorRecord& op, std::string_view name) {
+bool is_absent_or_one(const record::OperatorRecord& op, std::string_view name) {
   auto value = number(op, name);
   return !value || value->equal(1);
 }
@@ -40,7 +40,8 @@ std::optional<Matmul> matmul_of(const record::Trace& trace, const record::Operat
   if (!with_bias) return m;
   m.bias = operand("self");
   bool fits = m.bias.sizes == std::vector<int64_t>{m.b.sizes[1]} &&
-              m.bias.dtype == c10::ScalarType::Float && is_one(op, "alpha") && is_one(op, "beta");
+              m.bias.dtype == c10::ScalarType::Float && is_absent_or_one(op, "alpha") &&
+              is_absent_or_one(op, "beta");
   return fits ? std::optional(m) : std::nullopt;
 }
 

@@ -105,6 +105,15 @@ TEST(Parse, TextDoesNotDependOnHowAProgramWasBuilt) {
   EXPECT_EQ(print(s), "[a:4] %1[a] f32 = (t1 * t1); t1 = (%0.f32[a] + $2)");
 }
 
+TEST(Parse, StoragesThatNoTextNamesAreLeftOut) {
+  Program p = parse("%0: temporary, 64 bytes\n%1: temporary, 64 bytes\n[a:4] %0[a] f32 = %1[a]");
+  auto& s = std::get<Statement>(p.items.at(0));
+  s.loads.push_back({5, ScalarType::Float, 0, {1}, {}});  // no node reads it
+  p.storages.resize(6);
+  EXPECT_EQ(print(p),
+            "%0: temporary, 64 bytes\n%1: temporary, 64 bytes\n[a:4] %0[a] f32 = %1[a]\n");
+}
+
 struct Refused {
   const char* text;
   int line, column;

@@ -1,7 +1,6 @@
 // Schedules broken by hand: each is refused, and the text names what is wrong.
 #include "ir/verify.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -42,7 +41,7 @@ void add(Kernel& kernel, int to, int from) {
 }
 
 Extern call(int out, int in) {
-  Extern e{c10::Dispatcher::singleton().findSchemaOrThrow("aten::abs", ""), {}, {}, {}, {}, -1};
+  Extern e{{"aten::abs", ""}, {}, {}, {}, {}, -1};
   e.slots.push_back({Extern::Slot::Kind::Tensor, {}, {0}});
   e.inputs = {row(in)};
   e.outputs = {row(out)};
@@ -71,7 +70,7 @@ Schedule good() {
   s.arena_bytes = 512;
   Result result;
   result.view = row(4);
-  s.results = {result};
+  s.signature.results = {result};
   return s;
 }
 Kernel& kernel_at(Schedule& s, size_t step) {
@@ -184,12 +183,14 @@ TEST(VerifySchedule, NamesAndViews) {
        "step 4 (abort): no such storage: %-1"},
       {[](Schedule& s) { kernel_at(s, 1).placed[0].statement.store.storage = 12; },
        "step 1 (kernel second): no such storage: %12"},
-      {[](Schedule& s) { s.results[0].view.storage = 1; },
+      {[](Schedule& s) { s.signature.results[0].view.storage = 1; },
        "result 0: lies in %1, a temporary that goes with the run"},
-      {[](Schedule& s) { s.results[0].view.storage = 8; }, "result 0: no such storage: %8"},
-      {[](Schedule& s) { s.results[0].view.strides = {2}; },
+      {[](Schedule& s) { s.signature.results[0].view.storage = 8; },
+       "result 0: no such storage: %8"},
+      {[](Schedule& s) { s.signature.results[0].view.strides = {2}; },
        "result 0: a tensor reaches bytes 0 to 508 of storage %4, which has 256"},
-      {[](Schedule& s) { s.results[0].same_as = 0; }, "result 0: is the same as a later result"},
+      {[](Schedule& s) { s.signature.results[0].same_as = 0; },
+       "result 0: is the same as a later result"},
   });
 }
 

@@ -97,10 +97,10 @@ Times race(const ir::Extern& recorded_call, const ir::Extern& other_call, int th
 }
 
 /// Operator, threads and layouts.
-using Key = std::pair<std::string, std::vector<int64_t>>;
+using CallKey = std::pair<std::string, std::vector<int64_t>>;
 
-Key key_of(const ir::Extern& call, int threads) {
-  Key key{call.op.name + "." + call.op.overload, {threads}};
+CallKey call_key(const ir::Extern& call, int threads) {
+  CallKey key{call.op.name + "." + call.op.overload, {threads}};
   for (const View& view : call.inputs) {
     key.second.push_back(static_cast<int64_t>(view.dtype));
     for (const auto* part : {&view.sizes, &view.strides}) {
@@ -115,19 +115,19 @@ Key key_of(const ir::Extern& call, int threads) {
 /// fork in between would leave the child without it.
 class Measured {
  public:
-  std::optional<Times> find(const Key& key) {
+  std::optional<Times> find(const CallKey& key) {
     std::lock_guard lock(mutex_);
     auto known = known_.find(key);
     return known == known_.end() ? std::nullopt : std::optional(known->second);
   }
-  void add(const Key& key, const Times& times) {
+  void add(const CallKey& key, const Times& times) {
     std::lock_guard lock(mutex_);
     known_[key] = times;
   }
 
  private:
   std::mutex mutex_;
-  std::map<Key, Times> known_;
+  std::map<CallKey, Times> known_;
 };
 
 std::string milliseconds(double seconds) {
@@ -140,7 +140,7 @@ std::string milliseconds(double seconds) {
 std::string decide(const ops::Lowered& lowered, const ops::Choice& choice, int threads) {
   static auto* measured = new Measured;  // the worker may outlive static objects
   const auto& recorded = std::get<ir::Extern>(lowered.program.items.at(choice.item));
-  const Key key = key_of(recorded, threads);
+  const CallKey key = call_key(recorded, threads);
   std::optional<Times> times = measured->find(key);
   try {
     if (!times) times = race(recorded, choice.other, threads);
