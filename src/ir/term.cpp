@@ -79,6 +79,8 @@ Term TermReader::primary() {
   if (cursor_.sees("%")) return access();
   if (cursor_.eat("$")) return number(Term::Kind::Scalar);
   if (cursor_.eat("(")) return infix();
+  if (size_t place = cursor_.place(); cursor_.eat(info(Op::Not).text))
+    return call({.kind = Term::Kind::Node, .place = place}, Op::Not, 1);
   for (const char* start : {"-", "inf", "nan", "true", "false"})
     if (cursor_.sees(start)) return number(Term::Kind::Number);
   if (cursor_.sees_digit()) return number(Term::Kind::Number);

@@ -41,6 +41,7 @@ TEST(Parse, ReadsWhatIsPrinted) {
       "repeat 3\n"
       "  [a:3,b:6-a] %7[a+b*6] f32 = neg(%7[a*7+b])\n"
       "  [a:3,b:1+2a] %7[b] f32 = max(%7[b], nan)\n"
+      "[a:4] %4[0] bool = ~((%2[1] != ~(a)))\n"
       "result 0 = %5 f32[4,3]:(3,1)\n"
       "result 1 = argument 0\n"
       "result 2 = captured 1\n"

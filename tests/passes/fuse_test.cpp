@@ -27,23 +27,24 @@ TEST(Fuse, ResidualAndRmsNormIsOnePassOverMemory) {
   b.map(scale, [](Value a) { return 1.0 / (a / 2048.0).op(ir::Op::Sqrt); }, sum);
   b.map(y, [](Value a, Value c) { return (a * c).to(kBFloat16); }, f, scale);
   b.map(out, [](Value a, Value c) { return (a.to(kFloat) * c.to(kFloat)).to(kBFloat16); }, y, w);
-  EXPECT_EQ(
-      schedule_of(b),
-      "kernel map_sum_map v0:4096\n"
-      "  scratch %6: 4 bytes at 0\n"
-      "  scratch %7: 4 bytes at 64\n"
-      "  scratch %10: 4096 bytes at 128\n"
-      "  vector v1:2048\n"
-      "    %3[v0*2048+v1] bf16 = bf16((f32(%0[v0*2048+v1]) + f32(%1[v0*2048+v1])))  streamed\n"
-      "    %10[v1] bf16 = bf16((f32(%0[v0*2048+v1]) + f32(%1[v0*2048+v1])))\n"
-      "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = "
-      "f32(%10[v1])\n"
-      "  %7[0] f32 = (1 / sqrt((%6[0] / 2048)))\n"
-      "  vector v2:2048\n"
-      "    %9[v0*2048+v2] bf16 = bf16((f32(bf16((f32(%10[v2]) * %7[0]))) * f32(%2[v2])))  "
-      "streamed\n"
-      "result 0 = %3 bf16[4096,2048]:(2048,1)\n"
-      "result 1 = %9 bf16[4096,2048]:(2048,1)\n");
+  EXPECT_EQ(schedule_of(b),
+            "kernel map_sum_map v0:4096\n"
+            "  scratch %6: 4 bytes at 0\n"
+            "  scratch %7: 4 bytes at 64\n"
+            "  scratch %10: 4096 bytes at 128\n"
+            "  vector v1:2048\n"
+            "    %3[v0*2048+v1] bf16 = bf16((f32(%0.bf16[v0*2048+v1]) + f32(%1.bf16[v0*2048+v1]))) "
+            " streamed\n"
+            "    %10[v1] bf16 = bf16((f32(%0.bf16[v0*2048+v1]) + f32(%1.bf16[v0*2048+v1])))\n"
+            "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = "
+            "f32(%10.bf16[v1])\n"
+            "  %7[0] f32 = (1 / sqrt((%6[0] / 2048)))\n"
+            "  vector v2:2048\n"
+            "    %9[v0*2048+v2] bf16 = bf16((f32(bf16((f32(%10.bf16[v2]) * %7[0]))) * "
+            "f32(%2.bf16[v2])))  "
+            "streamed\n"
+            "result 0 = %3 bf16[4096,2048]:(2048,1)\n"
+            "result 1 = %9 bf16[4096,2048]:(2048,1)\n");
 }
 
 TEST(Fuse, SoftmaxRunsRowByRowInScratch) {

@@ -95,7 +95,7 @@ std::vector<Row> table() {
         {kDouble, [](Value x, Value) { return 1.0 * x; }, kX},
         {kChar, [](Value x, Value) { return x * 1.0; }, "%0[a*12+b]"},
         {kLong, [](Value x, Value) { return 1.0 * x; }, "%0[a*17+b]"}},
-       {{kFloat, [](Value x, Value) { return x * 1.00000012; }, "(%0[a*18+b] * 1.00000012)"},
+       {{kFloat, [](Value x, Value) { return x * 1.00000012; }, "(%0[a*18+b] * 1.0000001)"},
         {kFloat, [](Value x, Value) { return x * -1.0; }, "(%0[a*18+b] * -1)"},
         {kFloat, [](Value x, Value) { return x + 1.0; }, "(%0[a*18+b] + 1)"}}},
       {"x / 1 = x",
@@ -122,11 +122,11 @@ std::vector<Row> table() {
        {{kFloat, [](Value x, Value y) { return ir::select(flag(x, true), x, y); }, kX},
         {kFloat, [](Value x, Value y) { return ir::select(flag(x, false), y, x); }, kX}},
        {{kBool, [](Value x, Value y) { return ir::select(x, flag(x, true), y); },
-         "select(%0[a*2+b], 1, %1[a*2+b])"}}},
+         "select(%0[a*2+b], true, %1[a*2+b])"}}},
       {"select(c, a, a) = a",
        {{kFloat, [](Value x, Value y) { return ir::select(ir::lt(x, y), x, x); }, kX}},
        {{kFloat, [](Value x, Value y) { return ir::select(ir::lt(x, y), x, -x); },
-         "select((%0[a*18+b] < %1[a*18+b]), %0[a*18+b], neg(%0[a*18+b]))"}}},
+         "select((%0.f32[a*18+b] < %1[a*18+b]), %0[a*18+b], neg(%0[a*18+b]))"}}},
       {"narrow(wide(x)) = x",
        {{kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kBFloat16); }, kX},
         {kHalf, [](Value x, Value) { return x.to(kDouble).to(kHalf); }, kX},
@@ -134,41 +134,44 @@ std::vector<Row> table() {
         {kByte, [](Value x, Value) { return x.to(kInt).to(kByte); }, "%0[a*10+b]"},
         {kChar, [](Value x, Value) { return x.to(kLong).to(kChar); }, "%0[a*12+b]"}},
        {{kFloat, [](Value x, Value) { return x.to(kBFloat16).to(kFloat); },
-         "f32(bf16(%0[a*18+b]))"},
-        {kHalf, [](Value x, Value) { return x.to(kBFloat16).to(kHalf); }, "f16(bf16(%0[a*18+b]))"},
-        {kLong, [](Value x, Value) { return x.to(kInt).to(kLong); }, "i64(i32(%0[a*17+b]))"},
-        {kInt, [](Value x, Value) { return x.to(kFloat).to(kInt); }, "i32(f32(%0[a*14+b]))"},
+         "f32(bf16(%0.f32[a*18+b]))"},
+        {kHalf, [](Value x, Value) { return x.to(kBFloat16).to(kHalf); },
+         "f16(bf16(%0.f16[a*18+b]))"},
+        {kLong, [](Value x, Value) { return x.to(kInt).to(kLong); }, "i64(i32(%0.i64[a*17+b]))"},
+        {kInt, [](Value x, Value) { return x.to(kFloat).to(kInt); }, "i32(f32(%0.i32[a*14+b]))"},
         {kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kHalf); },
-         "f16(f32(%0[a*18+b]))"}}},
+         "f16(f32(%0.bf16[a*18+b]))"}}},
       {"float(half(x)) = x where x is made of halves",
        {{kBFloat16,
          [](Value x, Value y) {
            return ir::max(x.to(kFloat), -y.to(kFloat)).to(kBFloat16).to(kFloat);
          },
-         "max(f32(%0[a*18+b]), neg(f32(%1[a*18+b])))"},
+         "max(f32(%0.bf16[a*18+b]), neg(f32(%1.bf16[a*18+b])))"},
         {kHalf,
          [](Value x, Value y) {
            Value wide = x.to(kFloat);
            return ir::select(ir::lt(x, y), wide.op(Op::Abs), wide.like(0.5)).to(kHalf).to(kFloat);
          },
-         "select((%0[a*18+b] < %1[a*18+b]), abs(f32(%0[a*18+b])), 0.5)"}},
+         "select((%0.f16[a*18+b] < %1[a*18+b]), abs(f32(%0.f16[a*18+b])), 0.5)"}},
        {{kBFloat16,
          [](Value x, Value y) { return (x.to(kFloat) + y.to(kFloat)).to(kBFloat16).to(kFloat); },
-         "f32(bf16((f32(%0[a*18+b]) + f32(%1[a*18+b]))))"},
+         "f32(bf16((f32(%0.bf16[a*18+b]) + f32(%1.bf16[a*18+b]))))"},
         {kBFloat16,
          [](Value x, Value) {
            Value wide = x.to(kFloat);
            return ir::max(wide, wide.like(0.1)).to(kBFloat16).to(kFloat);
          },
-         "f32(bf16(max(f32(%0[a*18+b]), 0.100000001)))"},
+         "f32(bf16(max(f32(%0.bf16[a*18+b]), 0.1)))"},
         {kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kHalf).to(kFloat); },
-         "f32(f16(f32(%0[a*18+b])))"}}},
+         "f32(f16(f32(%0.bf16[a*18+b])))"}}},
       {"double(float(x)) = double(x) for bf16 and f16 x",
-       {{kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, "f64(%0[a*18+b])"},
-        {kHalf, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, "f64(%0[a*18+b])"}},
-       {{kLong, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, "f64(f32(%0[a*17+b]))"},
+       {{kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kDouble); },
+         "f64(%0.bf16[a*18+b])"},
+        {kHalf, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, "f64(%0.f16[a*18+b])"}},
+       {{kLong, [](Value x, Value) { return x.to(kFloat).to(kDouble); },
+         "f64(f32(%0.i64[a*17+b]))"},
         {kDouble, [](Value x, Value) { return x.to(kFloat).to(kDouble); },
-         "f64(f32(%0[a*18+b]))"}}},
+         "f64(f32(%0.f64[a*18+b]))"}}},
   };
 }
 
@@ -208,10 +211,10 @@ TEST(KeepWide, RoundingsInsideAStatementGo) {
             return ((x.to(kFloat) * y.to(kFloat)).to(kBFloat16).to(kFloat) + 1.0).to(kBFloat16);
           },
           true),
-      "bf16(((f32(%0[a*18+b]) * f32(%1[a*18+b])) + 1))");
+      "bf16(((f32(%0.bf16[a*18+b]) * f32(%1.bf16[a*18+b])) + 1))");
   EXPECT_EQ(simplified(
                 kDouble, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, true),
-            "f64(f32(%0[a*18+b]))");
+            "f64(f32(%0.f64[a*18+b]))");
 }
 
 TEST(KeepWide, ExpOfFloatIsInline) {
