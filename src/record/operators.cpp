@@ -154,8 +154,10 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
     if (facts.kind != Operand::Kind::Constant) {
       const c10::AliasInfo* alias = argument.alias_info();
       if (alias != nullptr && alias->isWrite()) {
+        // rrelu's noise is an output beside the result.
+        const bool filled = argument.is_out() || argument.name() == "noise";
         facts.access = changes_layout                    ? Access::None
-                       : argument.is_out()               ? Access::Write
+                       : filled                          ? Access::Write
                        : overwrites && arguments.empty() ? Access::Write
                                                          : Access::ReadWrite;
       } else if (alias != nullptr) {

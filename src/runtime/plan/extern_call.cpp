@@ -1,6 +1,9 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "graft/pool.h"
 #include "runtime/plan/frame.h"
 
@@ -8,13 +11,19 @@ namespace graft::runtime {
 
 namespace {
 
-/// While an extern call runs: no gradient is recorded for it, autocast's casts are operators of the
-/// record already, and what it allocates comes from the pool.
+/// While an extern call runs: autocast's casts are operators of the record already, and what it
+/// allocates comes from the pool.
 struct ExternGuards {
-  at::NoGradGuard no_grad;
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
   PoolGuard pool;
 };
+
+bool requires_grad(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().requires_grad();
+  if (!value.isList()) return false;
+  const auto elements = value.toListRef();
+  return std::any_of(elements.begin(), elements.end(), requires_grad);
+}
 
 std::string name(const ExternStep& step) {
   return c10::toString(step.op.operator_name());
@@ -27,6 +36,11 @@ void Frame::call(const ExternStep& step) {
   torch::jit::Stack stack;
   stack.reserve(step.slots.size());
   for (const auto& slot : step.slots) stack.push_back(value(step, slot));
+  // Some operators look at grad mode themselves (oneDNN's LSTM makes a workspace for backward), so
+  // it stays the caller's. Where an input requires a gradient, grad mode was off in the recorded
+  // run, or the record had been a break.
+  std::optional<at::NoGradGuard> no_grad;
+  if (std::any_of(stack.begin(), stack.end(), requires_grad)) no_grad.emplace();
   step.op.callBoxed(stack);
   size_t next = 0;
   for (const c10::IValue& returned : stack) take(step, returned, next);
