@@ -82,8 +82,30 @@ class ProgramParser {
     else if (cursor_.eat("result"))
       made.same_as = index(results.size(), "result");
     else
-      made.view = view();
+      made.view = view(), made.lineage = lineage();
+    if (cursor_.eat(", not returned")) made.returned = false;
     results.push_back(std::move(made));
+  }
+
+  /// How a result stands to other tensors: ", view of argument 0, creation 1".
+  Lineage lineage() {
+    Lineage made;
+    if (cursor_.eat(", inference")) {
+      made.inference = true;
+      return made;
+    }
+    made.view = cursor_.eat(", view of");
+    if (!made.view && !cursor_.eat(", version of")) return made;
+    if (cursor_.eat("argument"))
+      made.root = Lineage::Root::Argument;
+    else if (cursor_.eat("captured"))
+      made.root = Lineage::Root::Captured;
+    else
+      cursor_.expect("result"), made.root = Lineage::Root::Result;
+    made.index = cursor_.index("a number");
+    if (cursor_.eat(", creation"))
+      made.creation = static_cast<uint8_t>(cursor_.index("autograd's number for a view"));
+    return made;
   }
 
   /// A storage's number behind its %; it may be declared further down.

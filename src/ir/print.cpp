@@ -112,8 +112,8 @@ std::string results_text(const std::vector<Result>& results) {
     else if (r.same_as >= 0)
       text += "result " + std::to_string(r.same_as);
     else
-      text += view_text(r.view);
-    text += "\n";
+      text += view_text(r.view) + print(r.lineage);
+    text += r.returned ? "\n" : ", not returned\n";
   }
   return text;
 }

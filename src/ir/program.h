@@ -14,10 +14,12 @@
 
 #include "ir/expr.h"
 #include "ir/extern.h"
+#include "tensor/lineage.h"
 #include "tensor/view.h"
 
 namespace graft::ir {
 
+using graft::Lineage;
 using graft::View;
 
 enum class Role : uint8_t {
@@ -110,8 +112,10 @@ struct Result {
   int argument = -1;  ///< >= 0: that argument's own tensor is returned
   int captured = -1;  ///< >= 0: that captured tensor
   bool defined = true;
-  View view;         ///< otherwise: a tensor over this storage
-  int same_as = -1;  ///< >= 0: the very tensor of that earlier result
+  View view;             ///< otherwise: a tensor over this storage
+  int same_as = -1;      ///< >= 0: the very tensor of that earlier result
+  bool returned = true;  ///< false: made only as the base of returned views; after all others
+  Lineage lineage;       ///< of a tensor over a storage
 };
 
 /// What a call gives and gets: all that a plan must know of its caller.

@@ -244,6 +244,8 @@ class Lowering {
       result.captured = from.captured;
       result.same_as = from.same_as;
       result.defined = from.defined;
+      result.returned = from.returned;
+      result.lineage = from.lineage;
       if (from.tensor >= 0) result.view = info(from.tensor);
       bool own_tensor = from.argument >= 0 || from.captured >= 0 || from.same_as >= 0;
       if (from.defined && !own_tensor && result.view.storage < 0)

@@ -2,22 +2,24 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "record/recorder.h"
 
 namespace graft::record {
 namespace {
 
-/// Which counter a tensor's version is kept in: views share their base's. VariableVersion has no
-/// accessor for it, and is nothing but the pointer.
-const void* version_counter(const at::Tensor& tensor) {
-  const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
-  static_assert(sizeof(version) == sizeof(void*));
-  const void* counter = nullptr;
-  std::memcpy(&counter, &version, sizeof(counter));
-  return counter;
+/// Do others hold more of the tensor than `most`? Operators that run on other threads hold it for
+/// moments only.
+bool stays_held(const at::Tensor& tensor, size_t most) {
+  constexpr int kLooks = 20;
+  for (int i = 0; i < kLooks; ++i) {
+    if (tensor.use_count() <= most) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 50));
+  }
+  return true;
 }
 
 }  // namespace
@@ -82,12 +84,15 @@ void Recorder::check_generators() {
 }
 
 void Recorder::add_results(const std::vector<at::Tensor>& results) {
-  std::vector<at::Tensor> earlier;
+  std::vector<at::Tensor> all;
   for (const at::Tensor& tensor : results) {
-    trace_.results.push_back(result(tensor, earlier));
+    trace_.results.push_back(result(tensor, all));
     if (trace_.broken) return;
-    earlier.push_back(tensor);
+    all.push_back(tensor);
   }
+  add_bases(all);
+  for (size_t i = 0; i < all.size() && !trace_.broken; ++i)
+    trace_.results[i].lineage = lineage(i, all);
 }
 
 ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier) {
@@ -148,6 +153,13 @@ void Recorder::check_held(Survivors& survivors) {
       return give_up(
           c10::str("the function changed the layout, memory or requires_grad of argument ", k,
                    " itself; change a view or a copy of it instead"));
+    }
+    if (stays_held(args_[k], args_before_[k].references + survivors.references(args_[k]))) {
+      return give_up(
+          c10::str("the function keeps argument ", k,
+                   " (in a member, a global or a container): a side effect that a plan cannot "
+                   "repeat; copy_ it into a tensor made before, or keep it outside the compiled "
+                   "function"));
     }
   }
   for (size_t k = 0; k < trace_.captured.size(); ++k) {

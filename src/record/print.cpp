@@ -183,8 +183,9 @@ void print_result(std::ostream& out, const Trace& trace, size_t k) {
   } else if (result.tensor >= 0) {
     out << '%' << result.tensor << ' ';
     print_place(out, trace.tensors[result.tensor]);
+    out << graft::print(result.lineage);
   }
-  out << '\n';
+  out << (result.returned ? "\n" : ", not returned\n");
 }
 
 }  // namespace

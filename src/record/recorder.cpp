@@ -132,6 +132,7 @@ void Recorder::add_argument(int k) {
   const c10::TensorImpl& tensor = *args_[k].unsafeGetTensorImpl();
   trace_.arguments.push_back(describe(tensor, storages_.find(tensor)));
   args_before_.back() = Held(tensor);
+  args_before_.back().references = args_[k].use_count();
   if (known_.find(&tensor) == nullptr) known_.insert(&tensor, {Known::Kind::Argument, k});
 }
 

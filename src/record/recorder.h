@@ -6,6 +6,7 @@
 #include <ATen/record_function.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "record/generators.h"
@@ -22,6 +23,8 @@ namespace graft::record {
 bool is_plain(const c10::TensorImpl& tensor);
 /// "f32[2,3]", or "sparse f32[2,3]" with what keeps it from being plain.
 std::string describe_tensor(const at::Tensor& tensor);
+/// Which counter a tensor's version is kept in: views share their base's.
+const void* version_counter(const at::Tensor& tensor);
 /// Same place in memory, dtype, sizes and strides. `address`: `info` holds an address, not an
 /// offset (see Storages).
 bool same_layout(const c10::TensorImpl& tensor, const TensorInfo& info, bool address);
@@ -36,6 +39,7 @@ struct Held {
 
   uint32_t version = 0;  ///< 0 for inference tensors, which have no counter
   bool requires_grad = false;
+  size_t references = 0;  ///< to an argument, the record's own among them
 };
 
 /// What the function's result keeps alive, by itself and as the bases of its views.
@@ -103,6 +107,11 @@ class Recorder {
   void check_kept(const std::vector<at::Tensor>& results, Survivors& survivors);
   std::vector<int> bumped(const std::vector<at::Tensor>& tensors, const std::vector<int>& infos,
                           const std::vector<Held>& before, const char* what);
+
+  // lineage.cpp: how results stand to other tensors
+  void add_bases(std::vector<at::Tensor>& results);
+  std::pair<Lineage::Root, int> held_root(const at::Tensor& base) const;
+  Lineage lineage(size_t place, const std::vector<at::Tensor>& results) const;
 
   /// Keeps the first reason given; nothing is recorded after it.
   void give_up(std::string why);

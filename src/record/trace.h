@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/lineage.h"
 #include "tensor/view.h"
 
 namespace graft::record {
@@ -60,6 +61,8 @@ struct ResultInfo {
   int captured = -1;  ///< likewise
   int same_as = -1;   ///< >= 0: the same TensorImpl as that earlier result
   bool defined = true;
+  bool returned = true;  ///< false: the base of returned views, which the function itself keeps
+  Lineage lineage;   ///< of a tensor that is none of the above
 };
 
 struct Trace {
@@ -69,7 +72,7 @@ struct Trace {
   std::vector<int> arguments;         ///< index into tensors, one per tensor argument
   std::vector<at::Tensor> captured;   ///< tensors that were neither arguments nor made in the run
   std::vector<int> captured_tensors;  ///< index into tensors, one per capture
-  std::vector<ResultInfo> results;
+  std::vector<ResultInfo> results;    ///< the function's, then the bases that it does not return
   /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
   std::vector<int> bumped_captured;  ///< likewise, captures

@@ -191,5 +191,109 @@ TEST(Regressions, AnOutArgumentMadeEmpty) {
       [&] { return std::vector<at::Tensor>{at::randn({2, 3, 8})}; });
 }
 
+TEST(Regressions, DenseLstm) {
+  at::Tensor input = at::randn({5, 2, 3});
+  const std::vector<at::Tensor> parameters{at::randn({16, 3}), at::randn({16, 4}), at::randn({16}),
+                                           at::randn({16})};
+  auto body = [&](const at::Tensor& x, const at::Tensor& h, const at::Tensor& c) {
+    return at::lstm(x * 2, {h, c}, parameters, /*has_biases=*/true, /*num_layers=*/1,
+                    /*dropout=*/0, /*train=*/false, /*bidirectional=*/false,
+                    /*batch_first=*/false);
+  };
+  for (bool grad : {true, false}) {
+    at::AutoGradMode mode(grad);
+    auto f = compile(body, at_once());
+    for (int i = 0; i < 4; ++i) {
+      at::Tensor x = at::randn({5, 2, 3}), h = at::randn({1, 2, 4}), c = at::randn({1, 2, 4});
+      auto [y, hn, cn] = f(x, h, c);
+      auto [y2, hn2, cn2] = body(x, h, c);
+      EXPECT_TRUE(same(y, y2) && same(hn, hn2) && same(cn, cn2)) << i;
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+  }
+}
+
+TEST(Regressions, Rrelu) {
+  for (bool train : {false, true}) {
+    auto body = [=](const at::Tensor& x) { return at::rrelu(x * 2, 0.1, 0.4, train) + 1; };
+    auto f = compile(body, at_once());
+    for (int i = 0; i < 4; ++i) {
+      at::Tensor x = at::randn({32});
+      at::manual_seed(static_cast<uint64_t>(i));
+      at::Tensor ours = f(x);
+      at::manual_seed(static_cast<uint64_t>(i));
+      EXPECT_TRUE(same(ours, body(x))) << train << ", call " << i;
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+  }
+}
+
+TEST(Regressions, CallsThatThrowAreNoLayouts) {
+  auto f = compile(
+      [](const at::Tensor& x) {
+        TORCH_CHECK(x.size(0) % 2 == 0, "odd");
+        return x * 2 + 1;
+      },
+      at_once());
+  for (int64_t i = 0; i < 300; ++i) EXPECT_THROW(f(at::ones({2 * i + 1})), c10::Error);
+  EXPECT_EQ(f.report().records, 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f(at::ones({4}))[0].item<float>(), 3);
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+}
+
+// A tensor that backward needs, changed by a call that then throws: backward raises, as in eager.
+TEST(Regressions, ACallThatThrowsHalfWayRaisesVersions) {
+  using Body = std::function<at::Tensor(at::Tensor&, at::Tensor&, const at::Tensor&)>;
+  const std::vector<Body> bodies{
+      [](at::Tensor& x, at::Tensor&, const at::Tensor& i) {
+        x.add_(1);
+        return x.index_select(0, i);
+      },
+      [](at::Tensor& x, at::Tensor& z, const at::Tensor& i) {
+        x.add_(1), z.mul_(2);
+        return std::get<0>(at::linalg_inv_ex(x.index_select(0, i), /*check_errors=*/true));
+      },
+      [](at::Tensor& x, at::Tensor& z, const at::Tensor& i) {
+        x.add_(1);
+        auto inverse = std::get<0>(at::linalg_inv_ex(at::diag(i.to(at::kFloat) - 7), true));
+        z.add_(inverse);
+        return inverse;
+      },
+      [](at::Tensor& x, at::Tensor& z, const at::Tensor& i) {
+        x.add_(1);
+        z.scatter_(0, i.view({3, 1}), x);
+        return z * 2;
+      }};
+  for (size_t b = 0; b < bodies.size(); ++b) {
+    const Body& body = bodies[b];
+    auto f = compile(body, at_once());
+    at::Tensor good = at::arange(3), bad = at::full({3}, 7, at::kLong);
+    auto plain = [&](at::Tensor& x, at::Tensor& z, const at::Tensor& i) { return body(x, z, i); };
+    auto versions = [&](const auto& call) {
+      at::Tensor x = at::rand({3, 3}) + 3 * at::eye(3), z = at::rand({3, 3});
+      auto before_x = x._version(), before_z = z._version();
+      at::Tensor w = at::ones({3, 3}).requires_grad_();
+      at::Tensor y = (w * x).sum() + (w * z).sum();
+      try {
+        call(x, z, bad);
+        ADD_FAILURE() << "body " << b << " did not throw";
+      } catch (const c10::Error&) {
+      }
+      std::string text =
+          std::to_string(x._version() > before_x) + std::to_string(z._version() > before_z);
+      try {
+        y.backward();
+        return text + " backward ran";
+      } catch (const c10::Error&) {
+        return text + " backward raised";
+      }
+    };
+    at::Tensor x = at::rand({3, 3}) + 3 * at::eye(3), z = at::rand({3, 3});
+    for (int i = 0; i < 3; ++i) f(x, z, good);
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << "body " << b << f.report();
+    EXPECT_EQ(versions(f), versions(plain)) << "body " << b << f.report();
+  }
+}
+
 }  // namespace
 }  // namespace graft::test

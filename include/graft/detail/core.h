@@ -30,6 +30,9 @@ class GRAFT_API CallBase {
   /// Runs the wrapped function on the caller's own arguments and keeps its result. May throw what
   /// the function throws.
   virtual void run_eager() = 0;
+  /// The arguments as they are now, one element per parameter of the call. `args` is how they were
+  /// before; its pointers may have gone when run_eager returns.
+  virtual std::vector<FlatArgs> arguments() const = 0;
   /// The tensors of the kept result, flattened. Only after run_eager.
   virtual std::vector<at::Tensor> result_tensors() const = 0;
   /// Everything else of the kept result (numbers, container sizes), as words. A plan treats them as

@@ -21,14 +21,15 @@ namespace graft::detail {
 
 template <class T>
 struct Flatten {
-  static constexpr bool known = false;
+  static constexpr bool known = false, owns = false;
 };
 
 /// `visit(x, leaf)` calls leaf.tensor(t) for each tensor and leaf.word(w) for each static word, in
-/// a fixed order. X is T or const T.
+/// a fixed order. X is T or const T. `owns`: a copy refers to nothing that the original holds.
 template <>
 struct Flatten<at::Tensor> {
   static constexpr bool known = true;
+  static constexpr bool owns = true;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     leaf.tensor(x);
@@ -39,6 +40,7 @@ template <class T>
   requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
 struct Flatten<T> {
   static constexpr bool known = true;
+  static constexpr bool owns = true;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     static_assert(sizeof(T) <= 16);
@@ -52,6 +54,7 @@ struct Flatten<T> {
 template <>
 struct Flatten<c10::Scalar> {
   static constexpr bool known = true;
+  static constexpr bool owns = true;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     leaf.word(static_cast<uint64_t>(x.type()));
@@ -69,6 +72,7 @@ struct Flatten<c10::Scalar> {
 template <>
 struct Flatten<std::string> {
   static constexpr bool known = true;
+  static constexpr bool owns = true;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     leaf.word(x.size());
@@ -83,6 +87,7 @@ struct Flatten<std::string> {
 template <>
 struct Flatten<std::monostate> {
   static constexpr bool known = true;
+  static constexpr bool owns = true;
   template <class X, class Leaf>
   static void visit(X&, Leaf&&) {}
 };
@@ -91,6 +96,7 @@ template <class T>
   requires(Flatten<T>::known)
 struct Flatten<std::optional<T>> {
   static constexpr bool known = true;
+  static constexpr bool owns = Flatten<T>::owns;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     leaf.word(x.has_value());
@@ -109,6 +115,11 @@ concept FlatSequence = requires(T& t) {
 template <FlatSequence T>
 struct Flatten<T> {
   static constexpr bool known = true;
+  // Spans, string views and ArrayRefs are copied bit by bit, as std::array is, which has its
+  // elements inside.
+  static constexpr bool owns = (!std::is_trivially_copyable_v<T> || requires {
+                                 std::tuple_size<T>::value;
+                               }) && Flatten<typename T::value_type>::owns;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     leaf.word(x.size());
@@ -124,6 +135,7 @@ template <class K, class V>
   requires(Flatten<K>::known && Flatten<V>::known)
 struct Flatten<std::map<K, V>> {
   static constexpr bool known = true;
+  static constexpr bool owns = Flatten<K>::owns && Flatten<V>::owns;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     leaf.word(x.size());
@@ -134,14 +146,17 @@ struct Flatten<std::map<K, V>> {
   }
 };
 
+// No const parts: a map whose order a copy may change is no sequence of pairs.
 template <class A, class B>
-  requires(Flatten<A>::known && Flatten<B>::known)
+  requires(Flatten<std::remove_reference_t<A>>::known && Flatten<std::remove_reference_t<B>>::known)
 struct Flatten<std::pair<A, B>> {
   static constexpr bool known = true;
+  static constexpr bool owns =
+      Flatten<std::remove_reference_t<A>>::owns && Flatten<std::remove_reference_t<B>>::owns;
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
-    Flatten<A>::visit(x.first, leaf);
-    Flatten<B>::visit(x.second, leaf);
+    Flatten<std::remove_reference_t<A>>::visit(x.first, leaf);
+    Flatten<std::remove_reference_t<B>>::visit(x.second, leaf);
   }
 };
 
@@ -149,6 +164,7 @@ template <class... T>
   requires(Flatten<std::decay_t<T>>::known && ...)
 struct Flatten<std::tuple<T...>> {
   static constexpr bool known = true;
+  static constexpr bool owns = (Flatten<std::decay_t<T>>::owns && ...);
   template <class X, class Leaf>
   static void visit(X& x, Leaf&& leaf) {
     std::apply([&](auto&... value) { (Flatten<std::decay_t<T>>::visit(value, leaf), ...); }, x);
@@ -170,7 +186,27 @@ constexpr void check_result() {
                 "graft::compile: Graft cannot rebuild a result of this type. Return tensors, "
                 "numbers, or std::vector / array / optional / pair / tuple / map of those, or "
                 "void.");
+  static_assert(
+      std::is_void_v<R> || !Flatten<R>::known || Flatten<R>::owns,
+      "graft::compile: a result of this type refers to memory that it does not own, which "
+      "is gone when a later call returns it. Return a std::vector, std::array or "
+      "std::string instead of a span, string_view or ArrayRef.");
 }
+
+/// What a result is kept as: the references of std::tie (and of at::max_out) become values.
+template <class T>
+struct Owned {
+  using type = T;
+};
+template <class... T>
+struct Owned<std::tuple<T...>> {
+  using type = std::tuple<typename Owned<std::decay_t<T>>::type...>;
+};
+template <class A, class B>
+struct Owned<std::pair<A, B>> {
+  using type =
+      std::pair<typename Owned<std::decay_t<A>>::type, typename Owned<std::decay_t<B>>::type>;
+};
 
 struct CollectArgs {
   FlatArgs& out;
@@ -200,11 +236,23 @@ struct FillTensors {
 /// One call of `f` with arguments `Args...`, which Core serves.
 template <class F, class R, class... Args>
 class Call final : public CallBase {
-  using Value = std::conditional_t<std::is_void_v<R>, std::monostate, std::decay_t<R>>;
+  using Value =
+      std::conditional_t<std::is_void_v<R>, std::monostate, typename Owned<std::decay_t<R>>::type>;
 
  public:
   Call(const F& f, Args&... arguments) : f_(f), arguments_(arguments...) {
     (Flatten<std::decay_t<Args>>::visit(std::as_const(arguments), CollectArgs{args}), ...);
+  }
+
+  std::vector<FlatArgs> arguments() const override {
+    std::vector<FlatArgs> now(sizeof...(Args));
+    auto next = now.begin();
+    std::apply(
+        [&](const auto&... a) {
+          (Flatten<std::decay_t<Args>>::visit(a, CollectArgs{*next++}), ...);
+        },
+        arguments_);
+    return now;
   }
 
   void run_eager() override {

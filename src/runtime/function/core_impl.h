@@ -56,7 +56,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   // record.cpp: from a first call to a plan
   void miss(CallBase& call, const runtime::Key& key);
   void record(CallBase& call, const std::shared_ptr<Entry>& entry);
-  void finish_record(CallBase& call, const std::shared_ptr<Entry>& entry, record::Trace trace);
+  void forget(const Entry& entry);
+  void finish_record(CallBase& call, const FlatArgs& args, const std::shared_ptr<Entry>& entry,
+                     record::Trace trace);
   void broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace,
              const std::string& why);
   void start_compiling(const std::shared_ptr<Entry>& entry,

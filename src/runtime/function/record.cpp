@@ -8,6 +8,7 @@
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
+#include "runtime/proof/arguments.h"
 
 namespace graft::detail {
 
@@ -15,6 +16,25 @@ using runtime::Key;
 using runtime::log;
 using runtime::runtime_mutex;
 using runtime::Topic;
+
+namespace {
+
+/// Another argument of this layout has another gradient, which the plan would not find.
+std::optional<std::string> captured_gradient(const record::Trace& trace, const FlatArgs& args) {
+  for (const at::Tensor& captured : trace.captured)
+    for (size_t i = 0; i < args.tensors.size(); ++i) {
+      const at::Tensor& tensor = *args.tensors[i];
+      if (!tensor.defined() || tensor.unsafeGetTensorImpl()->autograd_meta() == nullptr ||
+          !tensor.unsafeGetTensorImpl()->grad().is_same(captured))
+        continue;
+      return "the function reads the gradient of tensor argument " + std::to_string(i) +
+             ", which is another tensor for another argument; pass the gradient as an argument of "
+             "its own";
+    }
+  return std::nullopt;
+}
+
+}  // namespace
 
 void Core::Impl::miss(CallBase& call, const Key& key) {
   if (too_many_layouts(key)) return run_eager(call);
@@ -31,13 +51,12 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
 /// The entry's busy flag is ours, and given back here.
 void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   auto start = std::chrono::steady_clock::now();
-  std::vector<at::Tensor> args;
-  for (const at::Tensor* tensor : call.args.tensors) args.push_back(*tensor);
+  const runtime::HeldArguments held(call);
   record::Trace trace;
   bool ran = false;
   try {
     trace = record::record(
-        args,
+        held.tensors(),
         [&] {
           run_eager(call);
           ran = true;
@@ -45,14 +64,15 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
         [&] { return call.result_tensors(); });
   } catch (const std::exception& error) {
     if (!ran) {
-      replace(*entry, nullptr);  // a call that throws leaves no plan behind
+      forget(*entry);
       throw;
     }
     trace.broken = std::string("the run could not be recorded: ") + error.what();
   } catch (...) {
-    replace(*entry, nullptr);
+    forget(*entry);
     throw;
   }
+  if (auto why = held.changed(call)) trace.broken = std::move(why);
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   {
     std::lock_guard lock(runtime_mutex());
@@ -60,14 +80,21 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
     entry->verdict = Verdict::Compiling;
     make_newest(entry);
   }
-  finish_record(call, entry, std::move(trace));
+  finish_record(call, held.args(), entry, std::move(trace));
   // Synchronous compilation may have broken as well.
   if (options.fullgraph && entry->tier.load(std::memory_order_acquire) == Tier::Eager)
     throw_if_broken(*entry);
 }
 
-void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& entry,
-                               record::Trace recorded) {
+/// A call that throws leaves no plan behind, and is no layout that was recorded.
+void Core::Impl::forget(const Entry& entry) {
+  replace(entry, nullptr);
+  std::lock_guard lock(runtime_mutex());
+  if (records_ > 0) --records_;  // reset() may have been called meanwhile
+}
+
+void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
+                               const std::shared_ptr<Entry>& entry, record::Trace recorded) {
   auto trace = std::make_shared<record::Trace>(std::move(recorded));
   if (!trace->broken) {
     std::vector<at::Tensor> results = call.result_tensors();
@@ -79,7 +106,8 @@ void Core::Impl::finish_record(CallBase& call, const std::shared_ptr<Entry>& ent
                         "at::NoGradGuard or "
                         "c10::InferenceMode, or detach what it is given";
   }
-  if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, call.args);
+  if (!trace->broken) trace->broken = captured_gradient(*trace, args);
+  if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, args);
   // From here on their owner alone keeps them; a trace is kept for explain().
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));

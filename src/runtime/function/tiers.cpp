@@ -39,6 +39,14 @@ class Turn {
 
 constexpr int kShadowsWithoutProof = 3;
 
+constexpr const char* kFunctionDiffers =
+    "; the function did something else than when it was recorded, as one does whose control flow "
+    "depends on data or on global state: pass what it depends on as an argument, or call it "
+    "eagerly";
+constexpr const char* kValuesDiffer =
+    "; a function whose control flow depends on data must stay eager, otherwise please report it "
+    "with what GRAFT_TRACE=dir writes";
+
 }  // namespace
 
 void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry> entry,
@@ -162,9 +170,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (shadow.outcome == Shadow::Outcome::Different)
     return settle(
         *entry, Tier::Eager, Verdict::Mismatch,
-        shadow.what +
-            "; a function whose control flow depends on data must stay eager, otherwise please "
-            "report it with what GRAFT_TRACE=dir writes");
+        shadow.what + (shadow.cause == Shadow::Cause::Function ? kFunctionDiffers : kValuesDiffer));
   if (audit) return;
   if (options.audit_every == 0) entry->approximated.reset();
   if (options.race)

@@ -75,8 +75,10 @@ class PlanBuilder {
     }
     add_results();
     release_early();
-    plan_.bumped_ = signature_.bumped;
-    plan_.bumped_captured_ = signature_.bumped_captured;
+    add_raises(signature_.bumped, plan_.argument_views_, false);
+    add_raises(signature_.bumped_captured, plan_.captured_views_, true);
+    std::stable_sort(plan_.raises_.begin(), plan_.raises_.end(),
+                     [](const Raise& a, const Raise& b) { return a.step < b.step; });
   }
 
  private:
@@ -113,6 +115,7 @@ class PlanBuilder {
       plan_.blocks_.push_back(block);
     }
     plan_.arena_ = arena;
+    first_write_.resize(plan_.blocks_.size());
   }
 
   /// The caller's tensor whose data pointer gives a storage's address.
@@ -166,8 +169,19 @@ class PlanBuilder {
     int block = block_of_[static_cast<size_t>(id)];
     if (block < 0) return;
     Block& b = plan_.blocks_[static_cast<size_t>(block)];
+    if (!b.written) first_write_[static_cast<size_t>(block)] = plan_.steps_.size();
     b.written = true;
     visible_ = visible_ || b.kind == Block::Kind::Argument || b.kind == Block::Kind::Captured;
+  }
+
+  void add_raises(const std::vector<int>& bumped, const std::vector<ViewSpec>& views,
+                  bool captured) {
+    for (int i : bumped) {
+      int block = views[static_cast<size_t>(i)].place.block;
+      bool stored = block >= 0 && plan_.blocks_[static_cast<size_t>(block)].written;
+      plan_.raises_.push_back(
+          {captured, i, stored ? first_write_[static_cast<size_t>(block)] : plan_.steps_.size()});
+    }
   }
 
   int add_kernel(const ir::Kernel& kernel, ReadyKernel ready) {
@@ -241,7 +255,7 @@ class PlanBuilder {
 
   void add_results() {
     for (const ir::Result& from : signature_.results) {
-      ResultSpec made{ResultSpec::Kind::Undefined, -1, {}, -1};
+      ResultSpec made{ResultSpec::Kind::Undefined, -1, {}, from.lineage, from.returned};
       if (!from.defined) {
       } else if (from.same_as >= 0) {
         made.kind = ResultSpec::Kind::Same, made.index = from.same_as;
@@ -253,13 +267,20 @@ class PlanBuilder {
         made.kind = ResultSpec::Kind::View;
         made.view = spec(from.view);
         if (made.view.place.block == plan_.arena_) fail("a result lies in temporary memory");
-        for (size_t i = 0; i < plan_.results_.size() && made.sibling < 0; ++i)
-          if (plan_.results_[i].kind == ResultSpec::Kind::View &&
-              plan_.results_[i].view.place.block == made.view.place.block)
-            made.sibling = static_cast<int>(i);
       }
       plan_.results_.push_back(std::move(made));
     }
+    order_results();
+  }
+
+  void order_results() {
+    for (bool last : {false, true})
+      for (size_t i = 0; i < plan_.results_.size(); ++i) {
+        const ResultSpec& spec = plan_.results_[i];
+        bool view = spec.kind == ResultSpec::Kind::View && spec.lineage.view;
+        if ((view || spec.kind == ResultSpec::Kind::Same) == last)
+          plan_.result_order_.push_back(static_cast<int>(i));
+      }
   }
 
   /// An extern's memory goes as soon as nobody needs it, as in eager: the peak must not grow with
@@ -300,10 +321,16 @@ class PlanBuilder {
   Plan& plan_;
   const ir::Schedule& schedule_;
   const ir::Signature& signature_;
-  std::vector<int> block_of_;  ///< by storage; -1: none
+  std::vector<int> block_of_;        ///< by storage; -1: none
+  std::vector<size_t> first_write_;  ///< by block that is written: the step
   BlockSet bound_;
   bool visible_ = false;
 };
+
+size_t Plan::returned_count() const {
+  return static_cast<size_t>(std::count_if(results_.begin(), results_.end(),
+                                           [](const ResultSpec& spec) { return spec.returned; }));
+}
 
 Plan::Plan(const ir::Schedule& schedule, std::vector<ReadyKernel> kernels) {
   PlanBuilder(*this, schedule).run(std::move(kernels));

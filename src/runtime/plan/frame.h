@@ -31,8 +31,9 @@ class Frame {
   /// PlanError.
   void call(const ExternStep& step);
   void release(const std::vector<int>& blocks);
-  /// Makes a result of the plan; `earlier`: the results before it.
-  at::Tensor result(const ResultSpec& spec, const at::Tensor* earlier) const;
+  /// Makes a result of the plan; `others`: the results, as far as they are made
+  /// (Plan::result_order_).
+  at::Tensor result(const ResultSpec& spec, const at::Tensor* others) const;
 
  private:
   // plan_run.cpp
@@ -41,7 +42,8 @@ class Frame {
 
   // frame_views.cpp
   at::Tensor view(const ViewSpec& spec) const;
-  at::Tensor view_of_callers(const ViewSpec& spec) const;
+  at::Tensor own_result(const ResultSpec& spec, const at::Tensor* others) const;
+  const at::Tensor* root(const Lineage& lineage, const at::Tensor* others) const;
   const c10::Storage& storage_of(const ViewSpec& spec, const Block& block) const;
   const at::Tensor& carrier(const ViewSpec& spec, const Block& block) const;
 

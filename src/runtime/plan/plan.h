@@ -19,6 +19,7 @@
 #include "codegen/backend.h"
 #include "graft/detail/core.h"
 #include "ir/kernel.h"
+#include "tensor/lineage.h"
 
 namespace graft::runtime {
 
@@ -87,8 +88,17 @@ struct ResultSpec {
   enum class Kind : uint8_t { Argument, Captured, Same, Undefined, View } kind;
   int index = -1;  ///< which argument, captured tensor or earlier result
   ViewSpec view;
-  /// View: an earlier result over the same memory, whose version counter it shares.
-  int sibling = -1;
+  Lineage lineage;   ///< View
+  bool returned = true;  ///< false: only the base of returned views
+};
+
+/// A version counter that a run raises, as eager's in-place operators do.
+struct Raise {
+  bool captured = false;  ///< of captured tensor `index`, else of argument `index`
+  int index = -1;
+  /// With the first step that writes that memory: what fails later finds it raised. The number of
+  /// steps where none writes (an empty tensor).
+  size_t step = 0;
 };
 
 /// A mistake of Graft's: what ran is not what was recorded. `visible`: the caller's memory was
@@ -118,7 +128,8 @@ class Plan {
   /// Per block: memory to use in place of the real one; undefined where the real one is used.
   using StandIns = std::vector<c10::Storage>;
 
-  /// `captured`: strong references, in the signature's order. `results`: as many as result_count().
+  /// `captured`: strong references, in the signature's order. `results`: as many as result_count();
+  /// those that the function returns come first.
   /// Throws what an extern operator throws after something visible was written, and PlanError.
   Outcome run(const detail::FlatArgs& args, const at::Tensor* captured, at::Tensor* results,
               const StandIns* stand_ins = nullptr) const;
@@ -130,13 +141,13 @@ class Plan {
   const std::vector<at::Generator>& generators() const { return generators_; }
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<ResultSpec>& results() const { return results_; }
+  size_t returned_count() const;
   /// The view of argument `i` (captured tensor `i`) in its block; block -1 when it is undefined.
   const ViewSpec& argument_view(size_t i) const { return argument_views_[i]; }
   const ViewSpec& captured_view(size_t i) const { return captured_views_[i]; }
   size_t captured_count() const { return captured_views_.size(); }
-  /// Arguments (captured tensors) whose version a run raises, one per distinct counter.
-  const std::vector<int>& bumped() const { return bumped_; }
-  const std::vector<int>& bumped_captured() const { return bumped_captured_; }
+  /// One per distinct version counter, by step.
+  const std::vector<Raise>& raises() const { return raises_; }
 
  private:
   friend class PlanBuilder;
@@ -150,7 +161,8 @@ class Plan {
   std::vector<KernelStep> kernels_;
   std::vector<ExternStep> externs_;
   std::vector<ResultSpec> results_;
-  std::vector<int> bumped_, bumped_captured_;
+  std::vector<int> result_order_;  ///< views after what they are views of
+  std::vector<Raise> raises_;
   std::vector<ViewSpec> argument_views_, captured_views_;
   size_t max_pointers_ = 0;
   std::vector<at::Generator> generators_;

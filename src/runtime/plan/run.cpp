@@ -90,6 +90,16 @@ void Frame::release(const std::vector<int>& blocks) {
   for (int b : blocks) storages_[static_cast<size_t>(b)] = c10::Storage();
 }
 
+namespace {
+
+void raise_version(const Raise& raise, const detail::FlatArgs& args, const at::Tensor* captured) {
+  const at::Tensor& tensor =
+      raise.captured ? captured[raise.index] : *args.tensors[static_cast<size_t>(raise.index)];
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+}  // namespace
+
 Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured,
                         at::Tensor* results, const StandIns* stand_ins) const {
   std::optional<Frame> made;
@@ -101,7 +111,14 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   Frame& frame = *made;
   c10::SmallVector<char*, 48> pointers;
   pointers.resize_for_overwrite(max_pointers_);
-  for (const Step& step : steps_) {
+  auto raise = raises_.begin();
+  auto raise_written_by = [&](size_t step) {
+    for (; raise != raises_.end() && raise->step <= step; ++raise)
+      if (stand_ins == nullptr) raise_version(*raise, args, captured);
+  };
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    if (step.kind == Step::Kind::Kernel) raise_written_by(s);
     switch (step.kind) {
       case Step::Kind::Kernel:
         frame.launch(kernels_[static_cast<size_t>(step.index)], pointers.data());
@@ -113,22 +130,20 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
         try {
           frame.call(externs_[static_cast<size_t>(step.index)]);
         } catch (const PlanError& error) {
+          raise_written_by(s);
           throw PlanError(error.what(), step.visible_after);
         } catch (...) {
           if (step.visible_before) throw;
           return Outcome::GivenUp;
         }
+        // An operator that throws does not raise what it would have written, as in eager.
+        raise_written_by(s);
         break;
     }
     if (!step.release.empty()) frame.release(step.release);
   }
-  for (size_t i = 0; i < results_.size(); ++i) results[i] = frame.result(results_[i], results);
-  if (stand_ins != nullptr) return Outcome::Done;
-  auto bump = [](const at::Tensor& tensor) {
-    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
-  };
-  for (int i : bumped_) bump(*args.tensors[static_cast<size_t>(i)]);
-  for (int i : bumped_captured_) bump(captured[i]);
+  raise_written_by(steps_.size());
+  for (int i : result_order_) results[i] = frame.result(results_[static_cast<size_t>(i)], results);
   return Outcome::Done;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/key/words.h"
 #include "runtime/plan/frame.h"
+#include "runtime/proof/arguments.h"
 
 namespace graft::runtime {
 
@@ -118,10 +119,9 @@ class Check {
         out_(out) {}
 
   void results(const std::vector<at::Tensor>& eager, const std::vector<at::Tensor>& compiled) {
-    if (eager.size() != compiled.size())
-      return differ("eager returned " + std::to_string(eager.size()) + " tensors, the record has " +
-                    std::to_string(compiled.size()) +
-                    "; the function's control flow depends on data or on global state");
+    if (eager.size() != plan_.returned_count())
+      return unlike_record("eager returned " + std::to_string(eager.size()) +
+                           " tensors, the record has " + std::to_string(plan_.returned_count()));
     for (size_t i = 0; i < eager.size(); ++i) {
       std::string who = "result " + std::to_string(i);
       const ResultSpec& spec = plan_.results()[i];
@@ -132,7 +132,7 @@ class Check {
           if (!eager[i].is_same(spec.kind == ResultSpec::Kind::Same
                                     ? eager[static_cast<size_t>(spec.index)]
                                     : compiled[i]))
-            differ(who + ": eager returned another tensor object than when it was recorded");
+            unlike_record(who + ": eager returned another tensor object than when it was recorded");
           break;
         case ResultSpec::Kind::Undefined:
           compare_pair(who, eager[i], compiled[i], [](const Outputs&) { return at::Tensor(); });
@@ -141,7 +141,8 @@ class Check {
           compare_pair(who, eager[i], compiled[i],
                        [&](const Outputs& other) { return other.results[i]; });
           if (!block(spec.view).is_callers() && is_argument_memory(eager[i]))
-            differ(who + ": eager returned an argument's memory, the record has a new tensor");
+            unlike_record(who + ": eager returned an argument's memory, the record has a new one");
+          compare_standing(who, spec, eager[i], compiled[i]);
           break;
       }
     }
@@ -169,11 +170,12 @@ class Check {
       if (before[i] == after[i] || empty || (view.place.block >= 0 && block(view).written) ||
           was_raised(argument, k))
         continue;
-      differ((argument ? "argument " : "captured tensor ") + std::to_string(k) +
-             ": eager changed it in place, the record does not; the control flow depends on data "
-             "or on global state");
+      unlike_record((argument ? "argument " : "captured tensor ") + std::to_string(k) +
+                    ": eager changed it in place, the record does not");
     }
   }
+
+  void unlike_record(const std::string& what) { differ(what, Shadow::Cause::Function); }
 
  private:
   /// Did the recorded run raise its version as well, as out= does that leaves nothing to store?
@@ -181,9 +183,9 @@ class Check {
     auto tensor = [&](size_t i) -> const at::Tensor& {
       return argument ? *args_.tensors[i] : captured_[i];
     };
-    const std::vector<int>& raised = argument ? plan_.bumped() : plan_.bumped_captured();
-    return std::any_of(raised.begin(), raised.end(), [&](int i) {
-      return tensor(static_cast<size_t>(i)).is_alias_of(tensor(k));
+    return std::any_of(plan_.raises().begin(), plan_.raises().end(), [&](const Raise& raise) {
+      return raise.captured != argument &&
+             tensor(static_cast<size_t>(raise.index)).is_alias_of(tensor(k));
     });
   }
 
@@ -191,12 +193,30 @@ class Check {
     return plan_.blocks()[static_cast<size_t>(view.place.block)];
   }
 
-  void differ(const std::string& what, bool maybe_rounding = false) {
+  void differ(const std::string& what, Shadow::Cause cause, bool maybe_rounding = false) {
     out_.bitwise = false;
     out_.maybe_rounding = out_.maybe_rounding && maybe_rounding;
     if (out_.outcome == Shadow::Outcome::Different) return;
     out_.outcome = Shadow::Outcome::Different;
+    out_.cause = cause;
     out_.what = what;
+  }
+
+  /// What autograd sees of a result.
+  void compare_standing(const std::string& who, const ResultSpec& spec, const at::Tensor& eager,
+                        const at::Tensor& compiled) {
+    if (!eager.defined() || !compiled.defined()) return;
+    if (eager.is_inference() != compiled.is_inference())
+      return unlike_record(who + ": eager's is " + (eager.is_inference() ? "an" : "no") +
+                           " inference tensor, unlike the recorded one");
+    // Over memory that stands in, results are views of nothing.
+    if (block(spec.view).is_callers() && block(spec.view).written) return;
+    if (eager.is_view() != compiled.is_view())
+      return unlike_record(who + ": eager's is " + (eager.is_view() ? "a" : "no") +
+                           " view of another tensor, unlike the recorded one");
+    if (eager.requires_grad() != compiled.requires_grad())
+      unlike_record(who + ": eager's " + (eager.requires_grad() ? "requires" : "does not require") +
+                    " grad, unlike the recorded one");
   }
 
   /// `same_of`: the tensor that a disturbed run has in place of `compiled`.
@@ -208,7 +228,8 @@ class Check {
     Comparison found = compare(eager, compiled, tolerance_, disturbed);
     out_.bitwise = out_.bitwise && found.bitwise;
     out_.max_abs = std::max(out_.max_abs, found.max_abs);
-    if (!found.equal) differ(who + " " + found.what, found.maybe_rounding);
+    if (!found.equal)
+      differ(who + " " + found.what, Shadow::Cause::Unknown, found.maybe_rounding);
   }
 
   void compare_written(const std::string& who, const at::Tensor& tensor, const ViewSpec& view,
@@ -238,12 +259,12 @@ class Check {
 };
 
 /// Did the operators, called as recorded, give what eager gave?
-bool repeats_eager(const Plan& replay, const Outputs& replayed, detail::CallBase& call,
-                   const at::Tensor* captured) {
+bool repeats_eager(const Plan& replay, const Outputs& replayed, const detail::FlatArgs& args,
+                   detail::CallBase& call, const at::Tensor* captured) {
   Shadow found;
   const Tolerance bits;
   const std::vector<Outputs> none;
-  Check check(replay, bits, call.args, captured, none, found);
+  Check check(replay, bits, args, captured, none, found);
   check.results(call.result_tensors(), replayed.results);
   check.written(replayed.stand_ins);
   return found.outcome == Shadow::Outcome::Equal;
@@ -255,41 +276,41 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
                   const at::Tensor* captured, std::span<const uint64_t> constants,
                   const Scales& scales) {
   Shadow out;
-  Plan::StandIns stand_ins = clone_written(plan, call.args, captured);
+  const HeldArguments held(call);
+  const detail::FlatArgs& args = held.args();
+  Plan::StandIns stand_ins = clone_written(plan, args, captured);
   std::vector<at::Tensor> compiled(plan.result_count());
   SavedGenerators generators(plan.generators());
   std::optional<Outputs> replayed;
-  if (scales.replay) replayed = run_aside(*scales.replay, call.args, captured, generators);
+  if (scales.replay) replayed = run_aside(*scales.replay, args, captured, generators);
   std::vector<Outputs> disturbed;
   for (const auto& other : scales.disturbed)
-    if (auto made = run_aside(*other, call.args, captured, generators))
+    if (auto made = run_aside(*other, args, captured, generators))
       disturbed.push_back(std::move(*made));
-  std::string thrown;
   try {
-    if (plan.run(call.args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
+    if (plan.run(args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
       out.outcome = Shadow::Outcome::GivenUp;
   } catch (const std::exception& error) {
     out.outcome = Shadow::Outcome::GivenUp;
     out.what = error.what();
   }
   generators.restore();
-  std::vector<uint32_t> before = versions(call.args, captured, plan.captured_count());
+  std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
   call.run_eager();
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
   // Only where eager did what was recorded, bit for bit, can a difference be rounding.
-  if (!replayed || !repeats_eager(*scales.replay, *replayed, call, captured)) disturbed.clear();
-  Check check(plan, tolerance, call.args, captured, disturbed, out);
+  if (!replayed || !repeats_eager(*scales.replay, *replayed, args, call, captured))
+    disturbed.clear();
+  Check check(plan, tolerance, args, captured, disturbed, out);
+  if (auto what = held.changed(call)) check.unlike_record(*what);
   check.results(call.result_tensors(), compiled);
   check.written(stand_ins);
   check.unwritten(before);
-  if (!same_words(call.result_words(), constants) && out.outcome == Shadow::Outcome::Equal) {
-    out.outcome = Shadow::Outcome::Different;
-    out.maybe_rounding = false;
-    out.what =
+  if (!same_words(call.result_words(), constants))
+    check.unlike_record(
         "a number in the result differs from the recorded one; results that change from call to "
-        "call must be tensors";
-  }
+        "call must be tensors");
   return out;
 }
 

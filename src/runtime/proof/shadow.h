@@ -27,6 +27,10 @@ struct Shadow {
   bool maybe_rounding = true;
   double max_abs = 0;
   std::string what;
+  enum class Cause : uint8_t {
+    Unknown,
+    Function,                ///< it did something else than when it was recorded
+  } cause = Cause::Unknown;  ///< of a difference
   /// Another thread drew random numbers meanwhile: a difference proves nothing.
   bool random_disturbed = false;
 };
