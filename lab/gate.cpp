@@ -97,14 +97,14 @@ void set_outcome(const Change& own, const std::optional<Change>& relative, bool 
 }
 
 const Row* common_reference(const Run& run, const Row& row, const Run& other) {
-  const Row* reference = run.reference(row.case_name());
+  const Row* reference = run.reference(row);
   if (!usable(reference) || reference->variant == row.variant) return nullptr;
   return usable(other.find(row.case_name(), reference->variant)) ? reference : nullptr;
 }
 
 /// Do others of its case have it as their reference?
 bool is_yardstick(const Run& run, const Row& row) {
-  if (run.reference(row.case_name()) != &row) return false;
+  if (run.reference(row) != &row) return false;
   return std::any_of(run.rows.begin(), run.rows.end(), [&](const Row& other) {
     return &other != &row && other.case_name() == row.case_name();
   });

@@ -177,6 +177,14 @@ const Row* Run::reference(const std::string& case_name) const {
   return nullptr;
 }
 
+const Row* Run::reference(const Row& row) const {
+  if (row.isolated)
+    for (const char* variant : {"eager_alone", "eager"})
+      if (const Row* eager = find(row.case_name(), variant); eager != nullptr && eager->isolated)
+        return eager;
+  return reference(row.case_name());
+}
+
 const Row* Run::find(const std::string& case_name, const std::string& variant) const {
   for (const Row& row : rows)
     if (row.variant == variant && row.case_name() == case_name) return &row;
@@ -193,8 +201,7 @@ std::vector<std::string> Run::cases() const {
 
 json to_json(const Run& run, bool with_statistics) {
   json rows = json::array();
-  for (const Row& row : run.rows)
-    rows.push_back(to_json(row, run.reference(row.case_name()), with_statistics));
+  for (const Row& row : run.rows) rows.push_back(to_json(row, run.reference(row), with_statistics));
   return {{"schema_version", kSchemaVersion}, {"context", run.context}, {"results", rows}};
 }
 

@@ -174,17 +174,19 @@ void take(lab::Samples samples, lab::Row& row) {
   row.steady = samples.steady;
 }
 
-/// Graft with nothing between its calls, as a peer's process calls its own: other variants in turns
-/// leave it cold caches.
+/// Eager and graft with nothing between their calls, as a peer's process calls its own: other
+/// variants in turns leave them cold caches.
 void measure_without_others(const lab::MeasureOptions& measuring, std::vector<Prepared>& prepared) {
-  for (size_t i = 0; i < prepared.size(); ++i) {
-    if (prepared[i].row.variant != "graft" || prepared[i].row.status != lab::Status::Ok) continue;
+  const size_t in_turns = prepared.size();
+  for (size_t i = 0; i < in_turns; ++i) {
+    const lab::Row& row = prepared[i].row;
+    if ((row.variant != "eager" && row.variant != "graft") || row.status != lab::Status::Ok)
+      continue;
     Prepared alone = prepared[i];
-    alone.row.variant = "graft_alone";
+    alone.row.variant += "_alone";
     alone.row.isolated = true;
     take(std::move(lab::measure({{alone.row.variant, alone.call.run}}, measuring)[0]), alone.row);
     prepared.push_back(std::move(alone));
-    return;
   }
 }
 

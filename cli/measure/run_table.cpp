@@ -126,7 +126,7 @@ void print_notes(std::ostream& out, const Run& run) {
     unsteady = unsteady || !row.steady;
     const std::string what = row.case_name() + ", " + row.variant;
     if (row.status != lab::Status::Ok) out << what << ": " << row.error << '\n';
-    if (row.reason.empty() || row.verdict == "faster" || row.variant == "graft_alone") continue;
+    if (row.reason.empty() || row.verdict == "faster" || row.variant.ends_with("_alone")) continue;
     out << what << (row.verdict.empty() ? "" : ", " + row.verdict) << ": " << row.reason << '\n';
   }
   if (unsteady) out << "~ times were still falling when the samples began\n";

@@ -119,7 +119,7 @@ Palette::Palette(const std::vector<std::vector<CaseFacts>>& runs) {
     for (const CaseFacts& c : cases) {
       for (const RowFacts& row : c.rows) {
         graft |= row.row->variant == "graft";
-        add(row.is_reference ? references : others, row.row->variant);
+        add(row.is_reference() ? references : others, row.row->variant);
       }
     }
   }

@@ -110,7 +110,8 @@ std::string break_even(const std::vector<CaseFacts>& cases, const Palette& palet
   for (const CaseFacts& c : cases) {
     std::vector<const RowFacts*> compiled;
     for (const RowFacts& row : c.rows) {
-      if (row.pays_after && std::isfinite(*row.pays_after) && row.summary.median > 0)
+      if (row.pays_after && std::isfinite(*row.pays_after) && row.summary.median > 0 &&
+          row.reference == c.reference()->row)
         compiled.push_back(&row);
     }
     if (!compiled.empty()) out += break_even_chart(c, compiled, palette);

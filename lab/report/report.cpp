@@ -71,7 +71,7 @@ void add_point(Sweep& sweep, const RowFacts& row) {
 
 const RowFacts* CaseFacts::reference() const {
   for (const RowFacts& row : rows) {
-    if (row.is_reference && row.timed()) return &row;
+    if (row.is_reference() && row.timed()) return &row;
   }
   return nullptr;
 }
@@ -89,12 +89,13 @@ std::vector<CaseFacts> facts_of(const Run& run) {
     out[place->second].rows.push_back(std::move(facts));
   }
   for (CaseFacts& c : out) {
-    const Row* reference = run.reference(c.name);
-    for (RowFacts& row : c.rows) row.is_reference = row.row == reference;
-    const RowFacts* timed = c.reference();
-    if (timed == nullptr) continue;
+    for (RowFacts& row : c.rows) row.reference = run.reference(*row.row);
     for (RowFacts& row : c.rows) {
-      if (row.is_reference || !row.timed()) continue;
+      const Row* reference = row.reference;
+      const auto timed = std::find_if(c.rows.begin(), c.rows.end(), [&](const RowFacts& other) {
+        return other.row == reference && other.timed();
+      });
+      if (timed == c.rows.end() || row.is_reference() || !row.timed()) continue;
       row.against = judge(*reference, *row.row);
       row.pays_after = pays_after(row, *timed);
       if (reference->fp64_error.value_or(0) > 0 && row.row->fp64_error.value_or(0) > 0)
@@ -151,7 +152,7 @@ std::vector<VariantScore> scores(const std::vector<CaseFacts>& cases) {
         ++score->without_time;
         continue;
       }
-      const std::string& reference = c.reference()->row->variant;
+      const std::string& reference = row.reference->variant;
       score->reference = score->compared() == 0 || score->reference == reference ? reference : "";
       const Judgement& judged = *row.against;
       ++(judged.verdict == Verdict::Faster   ? score->faster

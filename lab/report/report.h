@@ -19,8 +19,8 @@ struct NamedRun {
 
 struct RowFacts {
   const Row* row = nullptr;
-  Summary summary;  ///< of the samples; NaN if there are none
-  bool is_reference = false;
+  Summary summary;                 ///< of the samples; NaN if there are none
+  const Row* reference = nullptr;  ///< what it is compared with (Run::reference)
   /// The comparison with the reference; empty for the reference itself, and where either has no
   /// samples.
   std::optional<Judgement> against;
@@ -30,12 +30,13 @@ struct RowFacts {
   std::optional<double> error_share;
 
   bool timed() const { return summary.count > 0; }
+  bool is_reference() const { return reference == row; }
 };
 
 struct CaseFacts {
   std::string name;
   std::vector<RowFacts> rows;
-  /// The reference row; null if it has no samples.
+  /// Of what was not measured alone. Null if it has no samples.
   const RowFacts* reference() const;
 };
 

@@ -95,7 +95,7 @@ std::string range_text(const Ratio& ratio) {
 
 std::string verdict_text(const RowFacts& row) {
   if (row.row->status != Status::Ok) return to_string(row.row->status);
-  if (row.is_reference) return row.timed() ? "reference" : "no samples";
+  if (row.is_reference()) return row.timed() ? "reference" : "no samples";
   if (row.against) return to_string(row.against->verdict);
   return row.timed() ? "" : "no samples";
 }
@@ -116,7 +116,7 @@ std::string pays_text(const RowFacts& row) {
 
 std::string output_text(const RowFacts& row) {
   const Row& r = *row.row;
-  if (row.is_reference || !r.bitwise) return "";
+  if (row.is_reference() || !r.bitwise) return "";
   if (*r.bitwise) return "bitwise";
   std::string text = r.max_abs_diff ? "max " + exponent(*r.max_abs_diff) : "differs";
   if (row.error_share) text += ", " + number(*row.error_share, 2) + "x error";

@@ -32,6 +32,27 @@ TEST(Report, FactsStandBesideTheReference) {
   EXPECT_EQ(verdict_text(cases[1].rows[0]), "reference");
 }
 
+TEST(Report, WhatWasMeasuredAloneIsComparedWithEagerAlone) {
+  lab::Run run;
+  // In turns each leaves the other cold caches; the machine was three times as busy later.
+  run.rows = {row_of("block", "eager", 4), row_of("block", "graft", 2),
+              row_of("block", "eager_alone", 9), row_of("block", "graft_alone", 3)};
+  run.rows[2].isolated = run.rows[3].isolated = true;
+  run.rows[3].compile_ms = 60;
+  const std::vector<CaseFacts> cases = facts_of(run);
+  const std::vector<RowFacts>& rows = cases[0].rows;
+  EXPECT_EQ(cases[0].reference()->row->variant, "eager");
+  EXPECT_NEAR(rows[1].against->ratio.ratio, 2, 1e-9);
+  EXPECT_NEAR(rows[3].against->ratio.ratio, 3, 1e-9);
+  EXPECT_NEAR(*rows[3].pays_after, 10, 1e-9);
+  EXPECT_EQ(verdict_text(rows[2]), "reference");
+  EXPECT_EQ(to_json(run)["results"][3]["ratio"]["to"], "eager_alone");
+  EXPECT_FALSE(to_json(run)["results"][2].contains("ratio"));
+  // A file of before has no such eager.
+  run.rows.erase(run.rows.begin() + 2);
+  EXPECT_NEAR(facts_of(run)[0].rows[2].against->ratio.ratio, 4.0 / 3, 1e-9);
+}
+
 TEST(Report, NoGainThatNoiseExplainsPays) {
   lab::Run run;
   run.rows = {row_of("rope", "eager", 1), row_of("rope", "graft", 0.999)};
