@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "ir/builder.h"
+#include "support/compare.h"
 #include "support/scalars.h"
 
 namespace graft::test {
@@ -102,7 +103,7 @@ TEST(Interpreter, ArgMaxTakesTheFirst) {
   StatementBuilder s({2, 4});
   p.add(s.store(out, s.reduce(ReduceOp::ArgMax, s.load(in), {false, true}, at::kLong)));
   EXPECT_EQ(p.error(), "");
-  EXPECT_TRUE(at::equal(p.args[1], at::tensor({int64_t{1}, int64_t{0}})));
+  EXPECT_TRUE(same(p.args[1], at::tensor({int64_t{1}, int64_t{0}})));
 }
 
 TEST(Interpreter, AScanStoresEveryStep) {
@@ -111,7 +112,7 @@ TEST(Interpreter, AScanStoresEveryStep) {
   StatementBuilder s({3, 2});
   p.add(s.store(io, s.reduce(ReduceOp::Sum, s.load(io), {true, false}, at::kLong, /*scan=*/true)));
   EXPECT_EQ(p.error(), "");
-  EXPECT_TRUE(at::equal(p.args[0], at::arange(6, at::kLong).reshape({3, 2}).cumsum(0)));
+  EXPECT_TRUE(same(p.args[0], at::arange(6, at::kLong).reshape({3, 2}).cumsum(0)));
 }
 
 TEST(Interpreter, AGuardKeepsWhatWasThere) {
@@ -121,7 +122,7 @@ TEST(Interpreter, AGuardKeepsWhatWasThere) {
   s.guard(lt(s.axis(0), s.integer(2, at::kLong)));
   p.add(s.store(out, s.constant(1, at::kFloat)));
   EXPECT_EQ(p.error(), "");
-  EXPECT_TRUE(at::equal(p.args[0], at::tensor({1.0f, 1.0f, 7.0f, 7.0f})));
+  EXPECT_TRUE(same(p.args[0], at::tensor({1.0f, 1.0f, 7.0f, 7.0f})));
 }
 
 TEST(Interpreter, AnAbortEndsTheRun) {

@@ -11,6 +11,7 @@
 #include "quantizer/gptq_naive.h"
 #include "quantizer/model/grid.h"
 #include "quantizer/model/layer.h"
+#include "support/compare.h"
 
 namespace graft::workloads::gptq {
 namespace {
@@ -99,7 +100,7 @@ TEST_P(GptqLayer, CodesAndScalesAreTheWeight) {
       got.group_index.defined() ? got.group_index : at::arange(kColumns).floor_divide(width);
   const Tensor again = (got.codes.to(at::kInt) - got.zero.index_select(1, groups)).to(at::kFloat) *
                        got.scale.index_select(1, groups);
-  EXPECT_TRUE(same_bits(got.weight, again));
+  EXPECT_TRUE(test::same(got.weight, again));
   if (mask_.defined()) {
     EXPECT_TRUE((got.weight.masked_select(mask_) == 0).all().item<bool>());
   }
@@ -152,7 +153,7 @@ TEST_P(GptqLayer, CompiledIsEagerBitForBit) {
   const LayerResult want = quantize();
   for (int call = 0; call < 3; ++call) {
     const LayerResult got = quantize(compiled);
-    EXPECT_TRUE(same_bits(got.weight, want.weight));
+    EXPECT_TRUE(test::same(got.weight, want.weight));
     EXPECT_TRUE(got.codes.equal(want.codes));
     EXPECT_EQ(got.loss, want.loss);
   }
@@ -186,7 +187,7 @@ TEST(GptqProcessBlock, IsTheScalarLoopBitForBit) {
   for (const bool sym : {true, false}) {
     const auto [Q, losses, errors] =
         process_block(W1, Hinv1, scale, zero, mask, sym ? -8 : 0, sym ? 7 : 15, sym);
-    EXPECT_TRUE(same_bits(W1.contiguous(), kept.contiguous()));
+    EXPECT_TRUE(test::same(W1.contiguous(), kept.contiguous()));
     for (int64_t r = 0; r < rows; ++r) {
       std::vector<float> w(n);
       for (int64_t c = 0; c < n; ++c) w[c] = W1[r][c].item<float>();

@@ -57,10 +57,6 @@ Hessian hessian_of(const at::Tensor& inputs, at::ScalarType precision) {
   return hessian;
 }
 
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.view(at::kInt).equal(b.view(at::kInt));
-}
-
 Matrix matrix_of(const at::Tensor& t) {
   Matrix out(t.size(0), std::vector<double>(t.size(1)));
   for (int64_t r = 0; r < t.size(0); ++r)

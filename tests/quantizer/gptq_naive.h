@@ -17,9 +17,6 @@ at::Tensor correlated(int64_t samples, int64_t columns, uint64_t seed);
 
 Hessian hessian_of(const at::Tensor& inputs, at::ScalarType precision = at::kDouble);
 
-/// Same shape and, of two fp32 tensors, the same bits: -0 is not 0.
-bool same_bits(const at::Tensor& a, const at::Tensor& b);
-
 using Matrix = std::vector<std::vector<double>>;
 Matrix matrix_of(const at::Tensor& t);
 
