@@ -82,30 +82,32 @@ class ProgramParser {
     else if (cursor_.eat("result"))
       made.same_as = index(results.size(), "result");
     else
-      made.view = view(), made.lineage = lineage();
-    if (cursor_.eat(", not returned")) made.returned = false;
+      made.view = view();
+    while (cursor_.eat(",")) standing(made);
     results.push_back(std::move(made));
   }
 
-  /// How a result stands to other tensors: ", view of argument 0, creation 1".
-  Lineage lineage() {
-    Lineage made;
-    if (cursor_.eat(", inference")) {
-      made.inference = true;
-      return made;
+  /// "view of result 0", "version of argument 1", "creation 3", "inference", "not returned". The
+  /// result that another is a view of may come later.
+  void standing(Result& made) {
+    Lineage& lineage = made.lineage;
+    if (cursor_.eat("inference")) {
+      lineage.inference = true;
+    } else if (cursor_.eat("creation")) {
+      lineage.creation = static_cast<uint8_t>(cursor_.index("what autograd allows on a view"));
+    } else if (cursor_.eat("not")) {
+      cursor_.expect("returned");
+      made.returned = false;
+    } else {
+      lineage.view = cursor_.eat("view");
+      if (!lineage.view) cursor_.expect("version");
+      cursor_.expect("of");
+      lineage.root = cursor_.eat("argument")   ? Lineage::Root::Argument
+                     : cursor_.eat("captured") ? Lineage::Root::Captured
+                                               : Lineage::Root::Result;
+      if (lineage.root == Lineage::Root::Result) cursor_.expect("result");
+      lineage.index = cursor_.index("its number");
     }
-    made.view = cursor_.eat(", view of");
-    if (!made.view && !cursor_.eat(", version of")) return made;
-    if (cursor_.eat("argument"))
-      made.root = Lineage::Root::Argument;
-    else if (cursor_.eat("captured"))
-      made.root = Lineage::Root::Captured;
-    else
-      cursor_.expect("result"), made.root = Lineage::Root::Result;
-    made.index = cursor_.index("a number");
-    if (cursor_.eat(", creation"))
-      made.creation = static_cast<uint8_t>(cursor_.index("autograd's number for a view"));
-    return made;
   }
 
   /// A storage's number behind its %; it may be declared further down.

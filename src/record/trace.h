@@ -62,7 +62,7 @@ struct ResultInfo {
   int same_as = -1;   ///< >= 0: the same TensorImpl as that earlier result
   bool defined = true;
   bool returned = true;  ///< false: the base of returned views, which the function itself keeps
-  Lineage lineage;   ///< of a tensor that is none of the above
+  Lineage lineage;       ///< of a tensor that is none of the above
 };
 
 struct Trace {

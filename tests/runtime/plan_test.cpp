@@ -155,8 +155,8 @@ TEST(Plan, AViewOfAnArgumentIsARealView) {
   at::Tensor x = at::arange(12, at::kFloat).view({3, 4});
   Program p({x});
   p.result(p.view(0, {4}, 4));
-  p.schedule.results.back().lineage = {
-      .root = ir::Lineage::Root::Argument, .index = 0, .view = true};
+  p.schedule.signature.results.back().lineage = {
+      .root = Lineage::Root::Argument, .index = 0, .view = true};
   Plan plan = p.plan();
   at::Tensor row = run(plan, {x}).results[0];
   EXPECT_TRUE(row.is_alias_of(x));
@@ -269,7 +269,7 @@ TEST(Plan, ResultsOverOneOutputShareItsVersionCounter) {
   p.kernel(add_one, y, 0, 8);
   p.result(p.view(y, {8}));
   p.result(p.view(y, {2}, 2));
-  p.schedule.results.back().lineage = {.root = ir::Lineage::Root::Result, .index = 0};
+  p.schedule.signature.results.back().lineage = {.root = Lineage::Root::Result, .index = 0};
   ir::Result again;
   again.same_as = 0;
   p.schedule.signature.results.push_back(again);

@@ -88,7 +88,7 @@ struct ResultSpec {
   enum class Kind : uint8_t { Argument, Captured, Same, Undefined, View } kind;
   int index = -1;  ///< which argument, captured tensor or earlier result
   ViewSpec view;
-  Lineage lineage;   ///< View
+  Lineage lineage;       ///< View
   bool returned = true;  ///< false: only the base of returned views
 };
 

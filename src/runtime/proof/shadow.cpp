@@ -228,8 +228,7 @@ class Check {
     Comparison found = compare(eager, compiled, tolerance_, disturbed);
     out_.bitwise = out_.bitwise && found.bitwise;
     out_.max_abs = std::max(out_.max_abs, found.max_abs);
-    if (!found.equal)
-      differ(who + " " + found.what, Shadow::Cause::Unknown, found.maybe_rounding);
+    if (!found.equal) differ(who + " " + found.what, Shadow::Cause::Unknown, found.maybe_rounding);
   }
 
   void compare_written(const std::string& who, const at::Tensor& tensor, const ViewSpec& view,
