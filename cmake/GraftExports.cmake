@@ -44,7 +44,8 @@ endfunction()
 # graft_internals: libgraft.so from the same objects with everything exported. It takes the place of
 # the real one by its name: of two libraries with one name, a program has the first.
 function(graft_add_internals)
-  add_library(graft_internals SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:graft>)
+  add_library(graft_internals SHARED EXCLUDE_FROM_ALL
+    $<TARGET_OBJECTS:graft> $<TARGET_OBJECTS:graft_middle>)
   get_target_property(soversion graft SOVERSION)
   set_target_properties(graft_internals PROPERTIES
     LINKER_LANGUAGE CXX OUTPUT_NAME graft VERSION ${PROJECT_VERSION} SOVERSION ${soversion}

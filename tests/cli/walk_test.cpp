@@ -16,7 +16,7 @@ TEST(Cli, TheWalkIsWhatExplainPrints) {
   ASSERT_EQ(steps.code, 0) << steps.out;
   ASSERT_EQ(source.code, 0) << source.out;
   const std::string printed = steps.out + source.out;
-  std::ifstream walk(std::string(GRAFT_SOURCE_DIR) + "/docs/walk.md");
+  std::ifstream walk(GRAFT_SOURCE_DIR "/docs/walk.md");
   int shown = 0;
   bool inside = false;
   for (std::string line; std::getline(walk, line);) {
