@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft::test {
 namespace {

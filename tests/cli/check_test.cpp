@@ -2,7 +2,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft::test {
 namespace {

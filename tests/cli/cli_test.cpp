@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft {
 namespace {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft::cli {
 namespace {

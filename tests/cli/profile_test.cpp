@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 #include "workloads/minilm/model.h"
 

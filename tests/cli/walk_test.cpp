@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "cli/support.h"
+#include "support/command.h"
 #include "support/tiny_checkpoints.h"
 
 namespace graft::test {

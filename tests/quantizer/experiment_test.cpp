@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/support.h"
+#include "support/command.h"
 
 namespace graft {
 namespace {

@@ -9,7 +9,8 @@ namespace graft::runtime {
 namespace {
 
 std::unique_ptr<Plan> plan_of(const char* text) {
-  CompileSettings settings{.name = "text"};
+  CompileSettings settings;
+  settings.name = "text";
   return generate(schedule(ir::parse(text), settings), codegen::host_target(settings.threads),
                   settings.name)
       .plan;

@@ -66,6 +66,7 @@ class Run {
   std::vector<at::Tensor> results(const std::vector<ir::Result>& results) const {
     std::vector<at::Tensor> tensors;
     for (const ir::Result& result : results) {
+      if (!result.returned) break;  // those come after all others
       if (!result.defined)
         tensors.emplace_back();
       else if (result.same_as >= 0)

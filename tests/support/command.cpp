@@ -1,4 +1,4 @@
-#include "cli/support.h"
+#include "support/command.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
