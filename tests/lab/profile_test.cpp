@@ -153,7 +153,7 @@ TEST(Profile, TablesCutAndSayWhatIsLeft) {
   EXPECT_NE(rows.find("3 more"), std::string::npos) << rows;
   EXPECT_EQ(rows.find("aten::linear"), std::string::npos) << rows;
   const std::string kinds = text_of(kind_table(profile, {"forward/attention", "forward"}));
-  EXPECT_NE(kinds.find("matmul                        -          -          -   57.1 %"),
+  EXPECT_NE(kinds.find("matmul                        -            -          -   57.1 %"),
             std::string::npos)
       << kinds;
 }
