@@ -197,9 +197,9 @@ Instance attention_f32(const Options& o) {
 Instance block_f32(const Options& o) {
   const int64_t batch = o.integer("batch"), sequence = o.integer("sequence"),
                 heads = o.integer("heads"), width = o.integer("width");
-  if (width % heads != 0)
-    throw Error("block_f32: width " + std::to_string(width) + " is no multiple of heads " +
-                std::to_string(heads));
+  // As ATen's own refusals, a row of the table that failed: only an axis's form is a usage error.
+  TORCH_CHECK_VALUE(width % heads == 0, "block_f32: width ", width, " is no multiple of heads ",
+                    heads);
   Draw draw(o);
   Tensors weights;
   const auto norm = [&] {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "quantizer/quantize_fixture.h"
-#include "support/report.h"
 #include "workloads/decoder/model.h"
 #include "workloads/decoder/names.h"
 
@@ -90,7 +89,9 @@ TEST_F(QuantizeModelTest, CompiledAndEagerWriteTheSameBytes) {
   const QuantizeReport compiled = quantize_model(o);
   ASSERT_TRUE(compiled.compiled.has_value());
   EXPECT_GT(compiled.compiled->calls, 0);
-  EXPECT_TRUE(test::was_compiled(*compiled.compiled));
+  // Of the newest of several layouts, which may have had too few calls to be proven.
+  EXPECT_GT(compiled.compiled->kernels, 0) << *compiled.compiled;
+  EXPECT_EQ(compiled.compiled->breaks, 0) << *compiled.compiled;
   EXPECT_EQ(contents(out("eager")), contents(out("compiled")));
 }
 

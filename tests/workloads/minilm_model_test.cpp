@@ -90,7 +90,11 @@ TEST_F(MiniLMModelTest, CompiledRegionsGiveEagersEmbeddings) {
       }
       for (const auto& function : regions.compiled_functions) {
         EXPECT_GT(function.report().calls, 0) << function.name;
-        EXPECT_TRUE(test::was_compiled(function.report())) << function.name;
+        // Matmuls alone are ATen's.
+        if (function.name == "linear_qkv")
+          EXPECT_EQ(function.report().verdict, Verdict::Break);
+        else
+          EXPECT_TRUE(test::was_compiled(function.report())) << function.name;
       }
     }
   }
