@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace graft::test {
 
@@ -135,15 +134,8 @@ std::string judge_by_double(const Function& f, const Tensors& arguments, const T
   Tensors wide;
   Judgement judgement{sums, 0};
   at::ScalarType computed = at::kDouble;
-  // Operands are what eager's promotion makes of them: an integer may be rounded.
-  std::optional<at::ScalarType> common;
-  if (!sums && arguments.size() > 1) common = at::result_type(arguments[0], arguments[1]);
   for (const at::Tensor& argument : arguments) {
     at::Tensor t = argument;
-    // Only what promotion changes: the second tensor may be a wider out=.
-    bool adapts = t.dim() == 0 || at::isIntegralType(t.scalar_type(), /*includeBool=*/false);
-    if (common && at::isFloatingType(*common) && adapts && t.scalar_type() != at::kBool)
-      t = t.to(*common);
     if (!at::isFloatingType(t.scalar_type())) {
       wide.push_back(t.clone());
       continue;
