@@ -17,8 +17,9 @@ TEST(Capability, OtherWidthsPassToo) {
   for (auto [name, lanes] : {std::pair{"avx2", 8}, std::pair{"default", 4}}) {
     if (lanes >= own) continue;
     std::string self = std::filesystem::canonical("/proc/self/exe").string();
-    std::string command =
-        std::string("ATEN_CPU_CAPABILITY=") + name + " '" + self + "' --gtest_brief=1 1>&2";
+    // The source backend's test starts the system's compiler for every kernel: at the host's width.
+    std::string command = std::string("ATEN_CPU_CAPABILITY=") + name + " '" + self +
+                          "' --gtest_brief=1 --gtest_filter=-Source.* 1>&2";
     EXPECT_EQ(std::system(command.c_str()), 0) << name;
   }
 }
