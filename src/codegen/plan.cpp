@@ -301,4 +301,10 @@ Plan make_plan(const ir::Kernel& kernel, const Layout& layout) {
   return Planner(kernel, layout).run();
 }
 
+ScalarType accumulated(const Plan& plan, const ir::Reduction& reduction, int p) {
+  if (!finds_place(reduction.op)) return ir::opmath(reduction.type);
+  int input = plan.statements[static_cast<size_t>(p)].input;
+  return ir::opmath(plan.values[static_cast<size_t>(input)].type);
+}
+
 }  // namespace graft::codegen

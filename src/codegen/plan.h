@@ -97,4 +97,12 @@ struct Plan {
 
 Plan make_plan(const ir::Kernel& kernel, const Layout& layout);
 
+/// The type that the accumulators of statement `p` have: of what is compared, for places; Float for
+/// the narrow floating types, which is exact.
+ScalarType accumulated(const Plan& plan, const ir::Reduction& reduction, int p);
+
+inline bool wants_largest(ir::ReduceOp op) {
+  return op == ir::ReduceOp::Max || op == ir::ReduceOp::ArgMax;
+}
+
 }  // namespace graft::codegen

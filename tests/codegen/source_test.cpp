@@ -33,7 +33,7 @@ TEST(Source, ReadsAsTheProgramDoes) {
             R"(
 // kernel  v0:5 grain 1
 //   vector v1:100
-//     %2[v0*100+v1] bf16 = bf16(((%0[v0*100+v1] * %1[v1]) + 2))
+//     %2[v0*100+v1] bf16 = bf16(((%0.f32[v0*100+v1] * %1[v1]) + 2))
 extern "C" void graft_kernel_0([[maybe_unused]] const LaunchArgs* args, [[maybe_unused]] char* scratch, int64_t begin, int64_t end) {
   if (begin >= end) return;
 )" + text.substr(text.find("  const int64_t n0")));

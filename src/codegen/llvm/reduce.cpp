@@ -8,19 +8,8 @@ namespace graft::codegen {
 
 using ir::ReduceOp;
 
-namespace {
-
-bool wants_largest(ReduceOp op) {
-  return op == ReduceOp::Max || op == ReduceOp::ArgMax;
-}
-
-}  // namespace
-
-/// The type that accumulators have: of what is compared, for places; Float for the narrow floating
-/// types, which is exact.
 ScalarType Emitter::accumulated(int p) const {
-  ScalarType type = finds_place(reduction(p).op) ? value(planned(p).input).type : reduction(p).type;
-  return ir::opmath(type);
+  return codegen::accumulated(plan_, reduction(p), p);
 }
 
 /// Of one accumulator. Bool is kept as bytes, which vectors of every machine hold well.

@@ -4,18 +4,8 @@ namespace graft::codegen {
 
 using ir::ReduceOp;
 
-namespace {
-
-bool wants_largest(ReduceOp op) {
-  return op == ReduceOp::Max || op == ReduceOp::ArgMax;
-}
-
-}  // namespace
-
-/// As LLVM's accumulators: of what is compared, for places; narrow floating types as Float.
 ScalarType SourcePrinter::accumulated(int p) const {
-  ScalarType type = finds_place(reduction(p).op) ? value(planned(p).input).type : reduction(p).type;
-  return ir::opmath(type);
+  return codegen::accumulated(plan_, reduction(p), p);
 }
 
 std::string SourcePrinter::accumulator_type(int p) const {

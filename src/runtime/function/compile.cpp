@@ -168,15 +168,14 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
   };
   auto make = [&](ir::Program program) {
     const ir::Target target = codegen::host_target(settings.threads);
-    return std::move(generate(schedule(std::move(program), settings), target, settings.name).plan);
+    return generate(schedule(std::move(program), settings), target, settings.name).plan;
   };
   Scales made;
   try {
-    for (int which = 0; which < passes::kDisturbances; ++which) {
-      ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-      apply_tuning(tuning_of(lowered, settings), lowered);
-      made.disturbed.push_back(make(passes::disturb(std::move(lowered.program), which, in_a_row)));
-    }
+    ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+    apply_tuning(tuning_of(lowered, settings), lowered);
+    for (int which = 0; which < passes::kDisturbances; ++which)
+      made.disturbed.push_back(make(passes::disturb(lowered.program, which, in_a_row)));
     ops::Lowered called = ops::lower_as_called(trace);
     if (called.broken) throw std::runtime_error(*called.broken);
     made.replay = make(std::move(called.program));
