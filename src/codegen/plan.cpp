@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "codegen/loop_tree.h"
+#include "ir/facts.h"
 
 namespace graft::codegen {
 
@@ -263,12 +264,8 @@ class Planner {
     for (const PlanValue& v : plan_.values) {
       if (!v.varying || !plan_.encloses(self, v.home)) continue;
       int cost = c10::elementSize(v.type) == 8 ? 2 : 1;
-      if (v.op == Op::Call && source(v) == ir::RoutineSource::Inline) cost *= 12;
-      if (v.op == Op::Call && source(v) == ir::RoutineSource::Sleef)
-        cost *= v.payload == static_cast<int64_t>(ir::Routine::SleefExp) ? 12 : 40;
-      if (v.op == Op::Call && (source(v) == ir::RoutineSource::Libm ||
-                               (source(v) == ir::RoutineSource::Vml && !l.strips)))
-        cost *= 80;
+      bool array = l.strips && v.op == Op::Call && source(v) == ir::RoutineSource::Vml;
+      if (v.op == Op::Call && !array) cost *= ir::cost(static_cast<ir::Routine>(v.payload));
       weight += cost;
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;

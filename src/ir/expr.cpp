@@ -4,20 +4,47 @@
 #include <bit>
 #include <stdexcept>
 
+#include "ir/facts.h"
+
 namespace graft::ir {
 
 namespace {
 
 constexpr OpInfo kOps[] = {
-#define NODE(name, arity, text) {#name, arity, text},
+#define NODE(name, arity, text, types, cost) {#name, arity, text},
 #include "ir/nodes.def"
 };
 constexpr RoutineInfo kRoutines[] = {
-#define ROUTINE(name, arity, source, f, d) {#name, arity, RoutineSource::source, f, d},
+#define ROUTINE(name, arity, source, f, d, cost) {#name, arity, RoutineSource::source, f, d},
 #include "ir/routines.def"
 };
 
 }  // namespace
+
+TypeClass types(Op op) {
+  constexpr TypeClass kTypes[] = {
+#define NODE(name, arity, text, types, cost) TypeClass::types,
+#include "ir/nodes.def"
+  };
+  return kTypes[static_cast<size_t>(op)];
+}
+
+int cost(Routine routine) {
+  constexpr int kCosts[] = {
+#define ROUTINE(name, arity, source, f, d, cost) cost,
+#include "ir/routines.def"
+  };
+  return kCosts[static_cast<size_t>(routine)];
+}
+
+int cost(const Node& node) {
+  constexpr int kCosts[] = {
+#define NODE(name, arity, text, types, cost) cost,
+#include "ir/nodes.def"
+  };
+  if (node.op == Op::Call) return cost(static_cast<Routine>(node.payload));
+  return kCosts[static_cast<size_t>(node.op)];
+}
 
 const OpInfo& info(Op op) {
   return kOps[static_cast<size_t>(op)];
@@ -31,7 +58,7 @@ int arity(const Node& node) {
 }
 
 bool is_compared(Op op) {
-  return op >= Op::Eq && op <= Op::Ge;
+  return types(op) == TypeClass::Compare;
 }
 
 NodeId Expr::add(Node node) {

@@ -11,7 +11,7 @@
 namespace graft::ir {
 
 enum class Op : uint8_t {
-#define NODE(name, arity, text) name,
+#define NODE(name, ...) name,
 #include "ir/nodes.def"
 };
 struct OpInfo {
@@ -22,7 +22,7 @@ struct OpInfo {
 const OpInfo& info(Op op);
 
 enum class Routine : uint8_t {
-#define ROUTINE(name, arity, source, f, d) name,
+#define ROUTINE(name, ...) name,
 #include "ir/routines.def"
 };
 enum class RoutineSource : uint8_t { Vml, Sleef, Libm, Inline };

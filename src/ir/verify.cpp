@@ -1,8 +1,10 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/facts.h"
 #include "ir/kernel.h"
 #include "ir/program.h"
+#include "ir/visit.h"
 
 namespace graft::ir {
 
@@ -20,71 +22,60 @@ std::string check_types(const Statement& s, NodeId id) {
     if (k < count ? in < 0 || in >= id : in != -1)
       return wrong("operand " + std::to_string(k) + " is not an earlier node");
   }
-  bool arithmetic_float = node.type == ScalarType::Float || node.type == ScalarType::Double;
-  switch (node.op) {
-    case Op::Load:
+  bool integer = is_integer(node.type);
+  bool real = node.type == ScalarType::Float || node.type == ScalarType::Double;
+  auto alike = [&] {
+    for (size_t k = 1; k < static_cast<size_t>(count); ++k)
+      if (type(k) != type(0)) return wrong("operands differ in type");
+    return std::string();
+  };
+  /// All operands have the node's own type, which is one of some types.
+  auto own = [&](bool allowed, const char* wants) {
+    if (std::string differ = alike(); !differ.empty()) return differ;
+    if (type(0) != node.type) return wrong("operands are not of its type");
+    return allowed ? "" : wrong(std::string("wants ") + wants);
+  };
+  switch (types(node.op)) {
+    case TypeClass::Load:
       if (node.payload < 0 || node.payload >= static_cast<int64_t>(s.loads.size()))
         return wrong("no such load");
       if (s.loads[static_cast<size_t>(node.payload)].dtype != node.type)
         return wrong("type differs from its access");
       return "";
-    case Op::Scalar:
+    case TypeClass::Scalar:
       return node.payload < 0 || node.payload >= static_cast<int64_t>(s.scalars.size())
                  ? wrong("no such scalar")
                  : "";
-    case Op::Axis:
+    case TypeClass::Axis:
       if (node.payload < 0 || node.payload >= static_cast<int64_t>(s.axes.size()))
         return wrong("no such axis");
       return node.type == ScalarType::Long ? "" : wrong("an axis is a Long");
-    case Op::Reduced:
+    case TypeClass::Reduced:
       if (!s.reduction) return wrong("the statement has no reduction");
       return node.type == s.reduction->type ? "" : wrong("type differs from the reduction's");
-    case Op::Const:
+    case TypeClass::Const:
+    case TypeClass::Cast:
       return "";
-    case Op::Cast:
-      return "";
-    case Op::Bitcast:
+    case TypeClass::Bitcast:
       return c10::elementSize(node.type) == c10::elementSize(type(0)) ? "" : wrong("widths differ");
-    case Op::Select:
+    case TypeClass::Select:
       if (type(0) != ScalarType::Bool) return wrong("condition is not Bool");
       return type(1) == node.type && type(2) == node.type ? "" : wrong("branches differ in type");
-    case Op::Call:
-      return arithmetic_float ? "" : wrong("a routine computes in Float or Double");
-    default:
-      break;
+    case TypeClass::Call:
+      return real ? "" : wrong("a routine computes in Float or Double");
+    case TypeClass::Compare:
+      if (std::string differ = alike(); !differ.empty()) return differ;
+      return node.type == ScalarType::Bool ? "" : wrong("a comparison is Bool");
+    case TypeClass::Number:
+      return own(real || integer, "Float, Double or integers");
+    case TypeClass::Real:
+      return own(real, "Float or Double");
+    case TypeClass::Integer:
+      return own(integer, "integers");
+    case TypeClass::Logic:
+      return own(integer || node.type == ScalarType::Bool, "Bool or integers");
   }
-  for (size_t k = 1; k < static_cast<size_t>(count); ++k)
-    if (type(k) != type(0)) return wrong("operands differ in type");
-  if (is_compared(node.op))
-    return node.type == ScalarType::Bool ? "" : wrong("a comparison is Bool");
-  if (type(0) != node.type) return wrong("operands are not of its type");
-  switch (node.op) {
-    case Op::And:
-    case Op::Or:
-    case Op::Xor:
-    case Op::Not:
-      return node.type == ScalarType::Bool || is_integer(node.type)
-                 ? ""
-                 : wrong("wants Bool or integers");
-    case Op::IDiv:
-    case Op::IRem:
-    case Op::Shl:
-    case Op::Shr:
-      return is_integer(node.type) ? "" : wrong("wants integers");
-    case Op::Div:
-    case Op::Fma:
-    case Op::Sqrt:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Trunc:
-    case Op::RoundEven:
-    case Op::CopySign:
-      return arithmetic_float ? "" : wrong("wants Float or Double");
-    default:
-      return arithmetic_float || is_integer(node.type)
-                 ? ""
-                 : wrong("arithmetic wants Float, Double or integers");
-  }
+  return wrong("no such node");
 }
 
 std::string check_access(const Statement& s, const Access& a, const std::vector<Storage>& storages,
@@ -245,23 +236,30 @@ std::string verify(const Statement& statement, const Program& program) {
 }
 
 std::string verify(const Program& program) {
+  auto exists = [&](int storage) {
+    return storage >= 0 && storage < static_cast<int>(program.storages.size());
+  };
   for (size_t i = 0; i < program.items.size(); ++i) {
-    std::string wrong;
-    if (const auto* s = std::get_if<Statement>(&program.items[i])) {
-      wrong = check_statement(*s, program.storages);
-      if (!wrong.empty()) wrong += "\n  " + print(*s);
-      if (s->repeated()) wrong = "a growing statement outside of a repeat";
-    } else if (const auto* a = std::get_if<Abort>(&program.items[i])) {
-      if (a->flag < 0 || a->flag >= static_cast<int>(program.storages.size()))
-        wrong = "abort without a flag";
-    } else if (const auto* r = std::get_if<Repeat>(&program.items[i])) {
-      wrong = check_repeat(*r, program.storages);
-    }
+    std::string wrong = match(
+        program.items[i],
+        [&](const Statement& s) -> std::string {
+          if (s.repeated()) return "a growing statement outside of a repeat";
+          std::string of_it = check_statement(s, program.storages);
+          return of_it.empty() ? "" : of_it + "\n  " + print(s);
+        },
+        [&](const Abort& a) { return std::string(exists(a.flag) ? "" : "abort without a flag"); },
+        [&](const Repeat& r) { return check_repeat(r, program.storages); },
+        [&](const Extern& e) -> std::string {
+          for (const View& v : e.inputs)
+            if (v.storage >= 0 && !exists(v.storage)) return "an extern's input has no storage";
+          for (int storage : e.written)
+            if (storage >= 0 && !exists(storage)) return "an extern writes no storage";
+          return "";
+        });
     if (!wrong.empty()) return "item " + std::to_string(i) + ": " + wrong;
   }
   for (const Result& r : program.signature.results)
-    if (r.defined && r.argument < 0 && r.captured < 0 && r.same_as < 0 &&
-        (r.view.storage < 0 || r.view.storage >= static_cast<int>(program.storages.size())))
+    if (r.defined && r.argument < 0 && r.captured < 0 && r.same_as < 0 && !exists(r.view.storage))
       return "a result has no storage";
   return "";
 }

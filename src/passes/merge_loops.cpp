@@ -45,9 +45,7 @@ bool mergeable(const Kernel& kernel, int u, int v) {
     if (uses_axis(s, a) || uses_axis(s, b)) return false;
     if (s.reduction) {
       if (s.reduction->axes[ua] != s.reduction->axes[ub] || s.reduction->scan) return false;
-      bool index =
-          s.reduction->op == ir::ReduceOp::ArgMax || s.reduction->op == ir::ReduceOp::ArgMin;
-      if (index && s.reduction->axes[ua] && b != a + 1) return false;
+      if (ir::finds_place(s.reduction->op) && s.reduction->axes[ua] && b != a + 1) return false;
     }
     return all_accesses(s,
                         [&](const Access& x) { return x.strides[ua] == x.strides[ub] * extent; });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/facts.h"
 
 namespace graft::passes {
 
@@ -246,30 +247,9 @@ bool is_copy(const Statement& s) {
 }
 
 int work(const Statement& s) {
+  constexpr int kCall = 8;  // a call is dear enough by that for whatever is decided here
   int total = 0;
-  for (const Node& node : s.expr.nodes) {
-    switch (node.op) {
-      case Op::Load:
-      case Op::Const:
-      case Op::Scalar:
-      case Op::Axis:
-      case Op::Reduced:
-      case Op::Cast:
-      case Op::Bitcast:
-        break;
-      case Op::Div:
-      case Op::Sqrt:
-      case Op::IDiv:
-      case Op::IRem:
-        total += 4;
-        break;
-      case Op::Call:
-        total += 8;
-        break;
-      default:
-        total += 1;
-    }
-  }
+  for (const Node& node : s.expr.nodes) total += std::min(ir::cost(node), kCall);
   return total;
 }
 

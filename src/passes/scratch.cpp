@@ -59,7 +59,7 @@ void check_tiles_apart(const Kernel& kernel) {
                     [&](const ir::Scratch& s) { return s.storage == p.statement.store.storage; });
     for (int v : tiles)
       if (!scratch && kernel.vars[static_cast<size_t>(v)].extent > 1 && axis_of(p, v) < 0)
-        throw std::logic_error("arrange: all tiles store to the same memory");
+        throw std::logic_error("scratch: all tiles store to the same memory");
   }
 }
 

@@ -9,7 +9,6 @@ using ir::Access;
 using ir::Node;
 using ir::Op;
 using ir::Program;
-using ir::ReduceOp;
 using ir::Statement;
 
 namespace {
@@ -124,8 +123,7 @@ void split(const Statement& original, Program& out) {
 }  // namespace
 
 bool splittable(const Statement& s) {
-  if (!s.reduction || s.reduction->scan) return false;
-  if (s.reduction->op == ReduceOp::ArgMax || s.reduction->op == ReduceOp::ArgMin) return false;
+  if (!s.reduction || s.reduction->scan || ir::finds_place(s.reduction->op)) return false;
   int64_t reduced = 1, kept = 1;
   for (size_t a = 0; a < s.axes.size(); ++a) (s.reduction->axes[a] ? reduced : kept) *= s.axes[a];
   return reduced >= kLong && kept < kFewResults;

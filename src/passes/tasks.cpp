@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/facts.h"
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
 
@@ -33,11 +34,9 @@ void set_grain(Kernel& kernel) {
 }
 
 void set_name(Kernel& kernel) {
-  constexpr const char* kNames[] = {"sum", "prod", "max", "min", "and", "or", "argmax", "argmin"};
   std::string last;
   for (const Placed& p : kernel.placed) {
-    std::string part =
-        p.statement.reduction ? kNames[static_cast<size_t>(p.statement.reduction->op)] : "map";
+    std::string part = p.statement.reduction ? ir::name_of(p.statement.reduction->op) : "map";
     if (part != last) kernel.name += (kernel.name.empty() ? "" : "_") + part;
     last = part;
   }

@@ -162,7 +162,7 @@ bool is_scratch(const ir::Kernel& kernel, size_t storage) {
 /// The nodes that no kept kernel has, one a line.
 std::string unseen_nodes() {
   constexpr const char* kNames[] = {
-#define NODE(name, arity, text) #name,
+#define NODE(name, ...) #name,
 #include "ir/nodes.def"
   };
   std::vector<bool> seen(std::size(kNames), false);

@@ -13,7 +13,7 @@ using ir::StatementBuilder;
 using ir::Value;
 
 constexpr Routine kRoutines[] = {
-#define ROUTINE(name, arity, source, f, d) Routine::name,
+#define ROUTINE(name, arity, source, f, d, cost) Routine::name,
 #include "ir/routines.def"
 };
 

@@ -1,0 +1,34 @@
+// What is known of nodes and routines beside their shape: the columns of nodes.def and routines.def
+// that only some units need.
+#pragma once
+
+#include "ir/program.h"
+
+namespace graft::ir {
+
+/// Which types a node takes and makes. The leaves, and what follows a rule of its own, are classes
+/// of one node each, so that a switch over classes says all there is to say about an expression.
+enum class TypeClass : uint8_t {
+  Load,
+  Const,
+  Scalar,
+  Axis,
+  Reduced,
+  Number,   ///< operands and result of one type: Float, Double or an integer
+  Real,     ///< of one type: Float or Double
+  Integer,  ///< of one type: an integer
+  Logic,    ///< of one type: Bool or an integer
+  Compare,  ///< operands of one type, the result is Bool
+  Select,
+  Cast,
+  Bitcast,
+  Call,
+};
+TypeClass types(Op op);
+
+/// What computing the node for a whole vector costs, in instructions of about an addition's price:
+/// loads and casts 0, an addition 1, a division 4, a call what its routine costs.
+int cost(const Node& node);
+int cost(Routine routine);
+
+}  // namespace graft::ir
