@@ -261,21 +261,4 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
-bool may_overlap(const View& a, const View& b) {
-  if (a.storage != b.storage || a.storage < 0) return false;
-  auto bounds = [](const View& v) {
-    auto size = static_cast<int64_t>(c10::elementSize(v.dtype));
-    int64_t low = v.byte_offset, high = v.byte_offset + size;
-    for (size_t d = 0; d < v.sizes.size(); ++d) {
-      if (v.sizes[d] == 0) return std::pair<int64_t, int64_t>{0, 0};
-      int64_t reach = (v.sizes[d] - 1) * v.strides[d] * size;
-      (reach < 0 ? low : high) += reach;
-    }
-    return std::pair<int64_t, int64_t>{low, high};
-  };
-  auto [a0, a1] = bounds(a);
-  auto [b0, b1] = bounds(b);
-  return a0 < b1 && b0 < a1;
-}
-
 }  // namespace graft::ir

@@ -92,7 +92,5 @@ class StatementBuilder {
 Access access_of(const View& view, const std::vector<int64_t>& axes);
 int64_t numel(const std::vector<int64_t>& sizes);
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes);
-/// May two views touch a common byte (bounding spans of one storage intersect)?
-bool may_overlap(const View& a, const View& b);
 
 }  // namespace graft::ir

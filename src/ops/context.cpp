@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/overlap.h"
+#include "ir/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {

@@ -4,7 +4,7 @@
 
 #include "ops/context.h"
 #include "ops/fill.h"
-#include "ops/overlap.h"
+#include "ir/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {

@@ -4,7 +4,7 @@
 
 #include <unordered_map>
 
-#include "ops/overlap.h"
+#include "ir/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/digits.h"
+#include "ir/overlap.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -13,6 +13,7 @@ using ir::Kernel;
 using ir::Loop;
 using ir::LoopKind;
 using ir::Placed;
+using ir::PointMap;
 using ir::Statement;
 using ir::TreeNode;
 
@@ -35,50 +36,6 @@ std::map<int, int64_t> by_variable(const Access& access, const Placed& p) {
 bool same_place(const Access& x, const Placed& px, const Access& y, const Placed& py) {
   return x.storage == y.storage && x.dtype == y.dtype && x.offset == y.offset &&
          x.indirect.empty() && y.indirect.empty() && by_variable(x, px) == by_variable(y, py);
-}
-
-/// Do two accesses move alike from step to step? Then they meet at every step if they do at one.
-bool move_alike(const Access& x, const Statement& s, const Access& y, const Statement& t) {
-  if (!s.repeated() || x.strides[0] != y.strides[0]) return false;
-  auto steady = [](const Statement& each, const Access& access) {
-    for (size_t a = 1; a < each.axes.size(); ++a)
-      if (each.growth[a] > 0 && access.strides[a] != 0) return false;
-    return true;
-  };
-  return steady(s, x) && steady(t, y);  // step 0 is the longest
-}
-
-/// Of statements of one repeat: within a step. Accesses that move differently count as meeting in
-/// one if they do in any.
-bool meet_in_step(const Access& x, const Statement& s, const Access& y, const Statement& t) {
-  if (!move_alike(x, s, y, t)) return meet(x, s, y, t);
-  auto without_step = [](const Statement& each, Access& access) {
-    access.strides.erase(access.strides.begin());
-    return std::vector<int64_t>(each.axes.begin() + 1, each.axes.end());
-  };
-  Access a = x, b = y;
-  std::vector<int64_t> over_a = without_step(s, a), over_b = without_step(t, b);
-  return may_touch(a, over_a, b, over_b) &&
-         relate(a, over_a, b, over_b).relation != Relation::Disjoint;
-}
-
-/// Of statements of one repeat: does iteration t of axis `a` never meet another one of `b` within a
-/// step?
-bool apart_in_step(const Access& x, const Statement& s, size_t a, const Access& y,
-                   const Statement& t, size_t b) {
-  if (s.repeated() && s.growth[a] != t.growth[b]) return false;
-  if (!move_alike(x, s, y, t))
-    return (!s.repeated() || s.growth[a] == 0) && same_digit(x, s, a, y, t, b);
-  Statement u = s, v = t;
-  Access at_x = x, at_y = y;
-  auto fix = [](Statement& each, Access& access) {
-    each.axes[0] = 1;
-    each.growth.assign(each.axes.size(), 0);
-    access.strides[0] = 0;
-  };
-  fix(u, at_x);
-  fix(v, at_y);
-  return same_digit(at_x, u, a, at_y, v, b);
 }
 
 class Builder {

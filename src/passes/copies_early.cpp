@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "passes/digits.h"
+#include "ir/overlap.h"
 #include "passes/reroll.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "passes/digits.h"
+#include "ir/overlap.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
@@ -53,15 +53,6 @@ class DeadStores {
   static bool reads(const Statement& later, const Statement& s) {
     return std::any_of(later.loads.begin(), later.loads.end(),
                        [&](const Access& load) { return meet(s.store, s, load, later); });
-  }
-
-  /// Does `later` store wherever `s` does? In a Repeat over all its steps together.
-  static bool overwrites(const Statement& later, const Statement& s) {
-    bool grows = std::any_of(later.growth.begin(), later.growth.end(),
-                             [](int64_t growth) { return growth != 0; });
-    return later.guard < 0 && !grows && (!later.reduction || later.reduction->scan) &&
-           may_touch(later.store, later.axes, s.store, s.axes) &&
-           relate(later.store, later.axes, s.store, s.axes).relation == Relation::Covered;
   }
 
   bool is_live(size_t i, const Statement& s) const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
-#include "passes/digits.h"
+#include "ir/overlap.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {

@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/visit.h"
-#include "passes/digits.h"
+#include "ir/overlap.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/overlap.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -11,7 +12,9 @@ namespace graft::passes {
 using ir::Access;
 using ir::Extern;
 using ir::Item;
+using ir::Overlap;
 using ir::Program;
+using ir::Relation;
 using ir::Role;
 using ir::Statement;
 using ir::View;
@@ -33,8 +36,7 @@ bool extern_touches(const Extern& e, int storage, bool writes) {
 }
 bool writes(const Item& item, const Access& access, const std::vector<int64_t>& axes) {
   if (const auto* s = std::get_if<Statement>(&item))
-    return may_touch(s->store, s->axes, access, axes) &&
-           relate(s->store, s->axes, access, axes).relation != Relation::Disjoint;
+    return relate(s->store, s->axes, access, axes).relation != Relation::Disjoint;
   if (const auto* e = std::get_if<Extern>(&item)) return extern_touches(*e, access.storage, true);
   return false;
 }
@@ -83,10 +85,7 @@ class Inliner {
         continue;
       }
       for (const Access& load : s->loads) readers += meet(producer.store, producer, load, *s);
-      if (may_touch(s->store, s->axes, producer.store, producer.axes) && s->guard < 0 &&
-          !s->reduction &&
-          relate(s->store, s->axes, producer.store, producer.axes).relation == Relation::Covered)
-        return readers;  // overwritten as a whole
+      if (overwrites(*s, producer)) return readers;
     }
     return readers;
   }
@@ -153,7 +152,7 @@ class Inliner {
       Statement merged = s;
       substitute(merged, l, *producer, overlap.map);
       if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads ||
-          !point_safe(merged) || !keeps_clear(merged, before))
+          may_read_own_stores(merged) || !keeps_clear(merged, before))
         return false;
       s = std::move(merged);
       return true;
@@ -180,21 +179,11 @@ class Inliner {
     return true;
   }
 
-  /// No point of the statement reads what another point of it stores.
-  static bool point_safe(const Statement& s) {
-    for (const Access& load : s.loads) {
-      if (load == s.store || !may_touch(s.store, s.axes, load, s.axes)) continue;
-      if (relate(s.store, s.axes, load, s.axes).relation != Relation::Disjoint) return false;
-    }
-    return true;
-  }
-
   /// The statement reads nothing that earlier pieces of it have written.
   static bool keeps_clear(const Statement& s, const std::vector<Statement>& before) {
     return std::all_of(before.begin(), before.end(), [&](const Statement& piece) {
       return std::none_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
-        return may_touch(piece.store, piece.axes, load, s.axes) &&
-               relate(piece.store, piece.axes, load, s.axes).relation != Relation::Disjoint;
+        return meet(piece.store, piece, load, s);
       });
     });
   }

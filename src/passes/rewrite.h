@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/program.h"
-#include "passes/digits.h"
+#include "ir/overlap.h"
 
 namespace graft::passes {
 
@@ -43,7 +43,7 @@ void drop_unit_axes(ir::Statement& s);
 void compact(ir::Statement& s);
 /// Replaces load `load` of `reader` by the value that `producer` stores at the mapped point.
 void substitute(ir::Statement& reader, size_t load, const ir::Statement& producer,
-                const PointMap& map);
+                const ir::PointMap& map);
 /// Does it store one load as it is, everywhere?
 bool is_copy(const ir::Statement& s);
 /// The cost of one point's arithmetic: loads, casts and constants 0, an addition 1, a division 4, a

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "ops/documentation.h"
-#include "ops/overlap.h"
 #include "ops/pointwise.h"
 #include "support/interpreter.h"
 #include "support/lowered.h"
@@ -108,22 +107,6 @@ TEST(Lower, InPlaceOnOverlappingViewsStaysExtern) {
       {grid({8})});
   EXPECT_EQ(fate(run.lowered, "aten::add_.Tensor"),
             "extern: the output overlaps an operand elsewhere");
-}
-
-TEST(Lower, OverlapIsExactForNestedStrides) {
-  auto view = [](int64_t offset, std::vector<int64_t> sizes, std::vector<int64_t> strides) {
-    return ir::View{0, at::kFloat, offset * 4, std::move(sizes), std::move(strides)};
-  };
-  EXPECT_FALSE(ops::overlap(view(0, {3, 4}, {8, 1}), view(4, {3, 4}, {8, 1})));
-  EXPECT_TRUE(ops::overlap(view(0, {3, 4}, {8, 1}), view(3, {3, 4}, {8, 1})));
-  EXPECT_FALSE(ops::overlap(view(0, {4}, {2}), view(1, {4}, {2})));
-  EXPECT_TRUE(ops::overlap(view(0, {4}, {2}), view(1, {4}, {3})));
-  EXPECT_FALSE(ops::overlap(view(0, {4}, {6}), view(1, {4}, {3})));
-  EXPECT_FALSE(ops::overlap(view(7, {4}, {-1}), view(0, {4}, {1})));
-  EXPECT_TRUE(ops::overlap(view(7, {5}, {-1}), view(0, {4}, {1})));
-  ir::View bytes{0, at::kByte, 3, {1}, {1}};
-  EXPECT_TRUE(ops::overlap(view(0, {1}, {1}), bytes));
-  EXPECT_FALSE(ops::overlap(view(1, {1}, {1}), bytes));
 }
 
 TEST(Lower, OutTensorsMayGrow) {

@@ -1,14 +1,31 @@
-#include "ops/overlap.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 
 #include "ir/builder.h"
+#include "ir/overlap.h"
 
-namespace graft::ops {
+namespace graft::ir {
 
 namespace {
+
+/// Do their bounding spans intersect?
+bool spans_meet(const View& a, const View& b) {
+  if (a.storage != b.storage || a.storage < 0) return false;
+  auto bounds = [](const View& v) {
+    auto size = static_cast<int64_t>(c10::elementSize(v.dtype));
+    int64_t low = v.byte_offset, high = v.byte_offset + size;
+    for (size_t d = 0; d < v.sizes.size(); ++d) {
+      if (v.sizes[d] == 0) return std::pair<int64_t, int64_t>{0, 0};
+      int64_t reach = (v.sizes[d] - 1) * v.strides[d] * size;
+      (reach < 0 ? low : high) += reach;
+    }
+    return std::pair<int64_t, int64_t>{low, high};
+  };
+  auto [a0, a1] = bounds(a);
+  auto [b0, b1] = bounds(b);
+  return a0 < b1 && b0 < a1;
+}
 
 /// A multiple of `stride` bytes, between low and high times.
 struct Term {
@@ -36,14 +53,14 @@ bool reaches(const std::vector<Term>& terms, const std::vector<std::pair<int64_t
 
 }  // namespace
 
-bool overlap(const ir::View& a, const ir::View& b) {
-  if (!ir::may_overlap(a, b)) return false;
+bool overlap(const View& a, const View& b) {
+  if (!spans_meet(a, b)) return false;
   auto a_size = static_cast<int64_t>(c10::elementSize(a.dtype)),
        b_size = static_cast<int64_t>(c10::elementSize(b.dtype));
   // Bytes of an element of a and one of b meet when (b's address) − (a's address) lies within
   // (−b_size, a_size). Axes with one stride are one term: differences of their indices.
   std::map<int64_t, Term, std::greater<>> by_stride;
-  auto add = [&](const ir::View& view, int64_t size, int64_t sign) {
+  auto add = [&](const View& view, int64_t size, int64_t sign) {
     for (size_t d = 0; d < view.sizes.size(); ++d) {
       int64_t step = sign * view.strides[d] * size, count = view.sizes[d] - 1;
       if (step == 0 || count == 0) continue;
@@ -64,11 +81,11 @@ bool overlap(const ir::View& a, const ir::View& b) {
   return reaches(terms, reach, 0, -b_size + 1 - distance, a_size - 1 - distance, budget);
 }
 
-bool clash(const ir::View& out, const ir::View& in) {
+bool clash(const View& out, const View& in) {
   if (!overlap(out, in)) return false;
   return out.dtype != in.dtype || out.byte_offset != in.byte_offset ||
          in.sizes.size() > out.sizes.size() ||
-         ir::access_of(out, out.sizes).strides != ir::access_of(in, out.sizes).strides;
+         access_of(out, out.sizes).strides != access_of(in, out.sizes).strides;
 }
 
-}  // namespace graft::ops
+}  // namespace graft::ir

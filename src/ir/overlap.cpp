@@ -1,11 +1,9 @@
-#include "passes/digits.h"
+#include "ir/overlap.h"
 
 #include <algorithm>
 #include <limits>
 
-namespace graft::passes {
-
-using ir::Access;
+namespace graft::ir {
 
 namespace {
 
@@ -41,22 +39,18 @@ bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& di
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 template <class X, class Y>
 bool ranges_meet(const Access& x, const X& over_x, const Access& y, const Y& over_y) {
   if (x.storage != y.storage) return false;
   if (!x.indirect.empty() || !y.indirect.empty()) return true;
-  ir::Span a = span(x, over_x), b = span(y, over_y);
+  Span a = span(x, over_x), b = span(y, over_y);
   auto xs = static_cast<int64_t>(c10::elementSize(x.dtype)),
        ys = static_cast<int64_t>(c10::elementSize(y.dtype));
   return a.first * xs < (b.last + 1) * ys && b.first * ys < (a.last + 1) * xs;
 }
 
 /// The statement's axes, each as long as it ever gets.
-std::vector<int64_t> longest_axes(const ir::Statement& s) {
+std::vector<int64_t> longest_axes(const Statement& s) {
   std::vector<int64_t> axes = s.axes;
   for (size_t a = 1; s.repeated() && a < axes.size(); ++a)
     axes[a] += std::max<int64_t>(0, s.growth[a] * (s.axes[0] - 1));
@@ -65,11 +59,11 @@ std::vector<int64_t> longest_axes(const ir::Statement& s) {
 
 /// Where in units of `stride` the access lies, axis `own` and higher digits left out; false when it
 /// leaves that unit.
-bool in_window(Access access, const ir::Statement& s, size_t own, int64_t& place) {
+bool in_window(Access access, const Statement& s, size_t own, int64_t& place) {
   int64_t stride = access.strides[own], extent = s.axes[own];
   for (size_t k = 0; k < access.strides.size(); ++k)
     if (k == own || access.strides[k] % (stride * extent) == 0) access.strides[k] = 0;
-  ir::Span reach = span(access, s);
+  Span reach = span(access, s);
   place = floor_div(reach.first, stride);
   return reach.last - place * stride < stride;
 }
@@ -81,11 +75,11 @@ bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access
   return ranges_meet(x, x_axes, y, y_axes);
 }
 
-bool may_touch(const Access& x, const ir::Statement& s, const Access& y, const ir::Statement& t) {
+bool may_touch(const Access& x, const Statement& s, const Access& y, const Statement& t) {
   return ranges_meet(x, s, y, t);
 }
 
-bool meet(const Access& x, const ir::Statement& s, const Access& access, const ir::Statement& t) {
+bool meet(const Access& x, const Statement& s, const Access& access, const Statement& t) {
   if (!may_touch(x, s, access, t)) return false;
   if (!s.repeated() && !t.repeated())
     return relate(x, s.axes, access, t.axes).relation != Relation::Disjoint;
@@ -196,8 +190,8 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   return out;
 }
 
-bool same_digit(const Access& x, const ir::Statement& s, size_t a, const Access& y,
-                const ir::Statement& t, size_t b) {
+bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y,
+                const Statement& t, size_t b) {
   if (x.dtype != y.dtype || !x.indirect.empty() || !y.indirect.empty()) return false;
   int64_t stride = x.strides[a], extent = s.axes[a];
   if (stride <= 0 || y.strides[b] != stride || t.axes[b] != extent) return false;
@@ -206,4 +200,84 @@ bool same_digit(const Access& x, const ir::Statement& s, size_t a, const Access&
   return (px - py) % extent == 0;
 }
 
-}  // namespace graft::passes
+namespace {
+
+/// Do two accesses move alike from step to step? Then they meet at every step if they do at one.
+bool move_alike(const Access& x, const Statement& s, const Access& y, const Statement& t) {
+  if (!s.repeated() || x.strides[0] != y.strides[0]) return false;
+  auto steady = [](const Statement& each, const Access& access) {
+    for (size_t a = 1; a < each.axes.size(); ++a)
+      if (each.growth[a] > 0 && access.strides[a] != 0) return false;
+    return true;
+  };
+  return steady(s, x) && steady(t, y);  // step 0 is the longest
+}
+
+}  // namespace
+
+bool meet_in_step(const Access& x, const Statement& s, const Access& y, const Statement& t) {
+  if (!move_alike(x, s, y, t)) return meet(x, s, y, t);
+  auto without_step = [](const Statement& each, Access& access) {
+    access.strides.erase(access.strides.begin());
+    return std::vector<int64_t>(each.axes.begin() + 1, each.axes.end());
+  };
+  Access a = x, b = y;
+  std::vector<int64_t> over_a = without_step(s, a), over_b = without_step(t, b);
+  return relate(a, over_a, b, over_b).relation != Relation::Disjoint;
+}
+
+bool apart_in_step(const Access& x, const Statement& s, size_t a, const Access& y,
+                   const Statement& t, size_t b) {
+  if (s.repeated() && s.growth[a] != t.growth[b]) return false;
+  if (!move_alike(x, s, y, t))
+    return (!s.repeated() || s.growth[a] == 0) && same_digit(x, s, a, y, t, b);
+  Statement u = s, v = t;
+  Access at_x = x, at_y = y;
+  auto fix = [](Statement& each, Access& access) {
+    each.axes[0] = 1;
+    each.growth.assign(each.axes.size(), 0);
+    access.strides[0] = 0;
+  };
+  fix(u, at_x);
+  fix(v, at_y);
+  return same_digit(at_x, u, a, at_y, v, b);
+}
+
+namespace {
+
+bool is_identity(const PointMap& map, const std::vector<int64_t>& axes) {
+  for (size_t p = 0; p < axes.size(); ++p) {
+    if (axes[p] == 1) continue;
+    if (map.constant[p] != 0) return false;
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (map.coefficient(p, a) != (a == p)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool overwrites(const Statement& later, const Statement& s) {
+  bool grows = std::any_of(later.growth.begin(), later.growth.end(),
+                           [](int64_t growth) { return growth != 0; });
+  return later.guard < 0 && !grows && (!later.reduction || later.reduction->scan) &&
+         relate(later.store, later.axes, s.store, s.axes).relation == Relation::Covered;
+}
+
+bool may_read_own_stores(const Statement& s) {
+  return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+    return !(load == s.store) &&
+           relate(s.store, s.axes, load, s.axes).relation != Relation::Disjoint;
+  });
+}
+
+bool surely_reads_own_stores(const Statement& s) {
+  return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+    if (load.storage != s.store.storage || load == s.store) return false;
+    Overlap met = relate(s.store, s.axes, load, s.axes);
+    return met.relation == Relation::Partial ||
+           (met.relation == Relation::Covered && !is_identity(met.map, s.axes));
+  });
+}
+
+}  // namespace graft::ir

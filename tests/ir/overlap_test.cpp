@@ -1,16 +1,14 @@
 // The digit test against brute force: what it claims about small random accesses must be true of
 // every point.
-#include "passes/digits.h"
+#include "ir/overlap.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
-namespace graft::passes {
+namespace graft::ir {
 namespace {
-
-using ir::Access;
 
 struct Shape {
   Access access;
@@ -120,8 +118,8 @@ TEST(Digits, RelateHoldsForEveryPoint) {
   for (int count : seen) EXPECT_GT(count, 500);  // every answer is exercised
 }
 
-ir::Statement statement_of(const Shape& shape) {
-  ir::Statement s;
+Statement statement_of(const Shape& shape) {
+  Statement s;
   s.axes = shape.axes;
   return s;
 }
@@ -169,5 +167,66 @@ TEST(Digits, DtypeViewsAreUnknown) {
             Relation::Unknown);
 }
 
+TEST(Views, OverlapIsExactForNestedStrides) {
+  auto view = [](int64_t offset, std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+    return View{0, at::kFloat, offset * 4, std::move(sizes), std::move(strides)};
+  };
+  EXPECT_FALSE(overlap(view(0, {3, 4}, {8, 1}), view(4, {3, 4}, {8, 1})));
+  EXPECT_TRUE(overlap(view(0, {3, 4}, {8, 1}), view(3, {3, 4}, {8, 1})));
+  EXPECT_FALSE(overlap(view(0, {4}, {2}), view(1, {4}, {2})));
+  EXPECT_TRUE(overlap(view(0, {4}, {2}), view(1, {4}, {3})));
+  EXPECT_FALSE(overlap(view(0, {4}, {6}), view(1, {4}, {3})));
+  EXPECT_FALSE(overlap(view(7, {4}, {-1}), view(0, {4}, {1})));
+  EXPECT_TRUE(overlap(view(7, {5}, {-1}), view(0, {4}, {1})));
+  View bytes{0, at::kByte, 3, {1}, {1}};
+  EXPECT_TRUE(overlap(view(0, {1}, {1}), bytes));
+  EXPECT_FALSE(overlap(view(1, {1}, {1}), bytes));
+}
+
+TEST(Views, TheVeryElementIsNoClash) {
+  View rows{0, at::kFloat, 0, {3, 4}, {4, 1}}, turned{0, at::kFloat, 0, {3, 4}, {1, 3}};
+  View first{0, at::kFloat, 0, {1, 4}, {4, 1}}, other{1, at::kFloat, 0, {3, 4}, {4, 1}};
+  EXPECT_FALSE(clash(rows, rows));
+  EXPECT_FALSE(clash(rows, other));
+  EXPECT_TRUE(clash(rows, turned));
+  EXPECT_TRUE(clash(rows, first));
+}
+
+/// x[1:] = x[:-1] reads what its neighbour stores; x = -x and x[0] = x[1] + x[2] do not.
+TEST(Statements, ReadsOfOwnStores) {
+  auto statement = [](int64_t count, int64_t to, int64_t from, int64_t stride) {
+    Statement s;
+    s.axes = {count};
+    s.store = {0, at::kFloat, to, {1}, {}};
+    s.loads = {{0, at::kFloat, from, {stride}, {}}};
+    return s;
+  };
+  EXPECT_TRUE(may_read_own_stores(statement(7, 1, 0, 1)));
+  EXPECT_TRUE(surely_reads_own_stores(statement(7, 1, 0, 1)));
+  EXPECT_FALSE(may_read_own_stores(statement(8, 0, 0, 1)));
+  EXPECT_FALSE(surely_reads_own_stores(statement(8, 0, 0, 1)));
+  EXPECT_FALSE(may_read_own_stores(statement(4, 0, 4, 1)));
+  Statement indirect = statement(4, 0, 4, 1);
+  indirect.loads[0].indirect = {{0, 1}};
+  EXPECT_TRUE(may_read_own_stores(indirect));
+  EXPECT_FALSE(surely_reads_own_stores(indirect));
+}
+
+TEST(Statements, OverwritesOnlyWhereItIsSure) {
+  auto store = [](int64_t count, int64_t offset) {
+    Statement s;
+    s.axes = {count};
+    s.store = {0, at::kFloat, offset, {1}, {}};
+    return s;
+  };
+  EXPECT_TRUE(overwrites(store(8, 0), store(4, 2)));
+  EXPECT_TRUE(overwrites(store(8, 0), store(8, 0)));
+  EXPECT_FALSE(overwrites(store(4, 2), store(8, 0)));
+  EXPECT_FALSE(overwrites(store(4, 0), store(4, 4)));
+  Statement sum = store(8, 0);
+  sum.reduction = Reduction{ReduceOp::Sum, at::kFloat, 0, {true}, false};
+  EXPECT_FALSE(overwrites(sum, store(8, 0)));
+}
+
 }  // namespace
-}  // namespace graft::passes
+}  // namespace graft::ir
