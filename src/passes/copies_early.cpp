@@ -74,9 +74,6 @@ std::optional<Program> moved_early(const Program& program) {
     place[i] = i;
     const auto* s = std::get_if<Statement>(&program.items[i]);
     auto note = [i](auto& lists, int storage) { lists[static_cast<size_t>(storage)].push_back(i); };
-    if (const auto* e = std::get_if<ir::Extern>(&program.items[i]))
-      for (int storage : e->written)
-        if (storage >= 0) note(stores, storage);
     bool moves = s && may_move(program, *s, parts);
     if (auto at = moves ? earliest(program, i, *s, stores, uses, place, looks) : std::nullopt;
         at && *at + 1 < i) {
@@ -84,8 +81,10 @@ std::optional<Program> moved_early(const Program& program) {
       place[i] = *at;
       ++moved;
     }
-    if (s) note(stores, s->store.storage);
-    each_storage(program.items[i], [&](int storage) { note(uses, storage); });
+    ir::each_touch(program.items[i], [&](int storage, bool writes) {
+      if (writes) note(stores, storage);
+      note(uses, storage);
+    });
   }
   if (moved < kFewest) return std::nullopt;
   Program out;

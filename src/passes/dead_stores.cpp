@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/overlap.h"
+#include "ir/visit.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
@@ -54,6 +55,25 @@ class DeadStores {
     return std::any_of(later.loads.begin(), later.loads.end(),
                        [&](const Access& load) { return meet(s.store, s, load, later); });
   }
+  static bool reads(const Repeat& later, const Statement& s) {
+    return std::any_of(later.body.begin(), later.body.end(),
+                       [&](const Statement& each) { return reads(each, s); });
+  }
+  static bool reads(const Item& later, const Statement& s) {
+    return ir::match(
+        later, [&](const Statement& t) { return reads(t, s); },
+        [&](const Repeat& r) { return reads(r, s); }, [](const Extern&) { return true; },
+        [](const ir::Abort&) { return true; });
+  }
+  static bool replaces(const Item& later, const Statement& s) {
+    return ir::match(
+        later, [&](const Statement& t) { return overwrites(t, s); },
+        [&](const Repeat& r) {
+          return std::any_of(r.body.begin(), r.body.end(),
+                             [&](const Statement& each) { return overwrites(each, s); });
+        },
+        [](const Extern&) { return false; }, [](const ir::Abort&) { return false; });
+  }
 
   bool is_live(size_t i, const Statement& s) const {
     const auto& list = touching_[static_cast<size_t>(s.store.storage)];
@@ -64,18 +84,8 @@ class DeadStores {
     for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at) {
       if (*at > until || (visible && ++looked > kLookAhead)) break;
       if (gone_[*at]) continue;
-      const Item& item = program_.items[*at];
-      if (const auto* later = std::get_if<Statement>(&item)) {
-        if (reads(*later, s)) return true;
-        if (overwrites(*later, s)) return false;
-      } else if (const auto* r = std::get_if<Repeat>(&item)) {
-        for (const Statement& each : r->body)
-          if (reads(each, s)) return true;
-        for (const Statement& each : r->body)
-          if (overwrites(each, s)) return false;
-      } else {
-        return true;
-      }
+      if (reads(program_.items[*at], s)) return true;
+      if (replaces(program_.items[*at], s)) return false;
     }
     return visible;
   }
@@ -94,21 +104,10 @@ class DeadStores {
 
   bool is_read(size_t i, const Repeat& r, const Statement& s) const {
     if (role(s) != Role::Temporary) return true;
-    for (const Statement& each : r.body)
-      if (reads(each, s)) return true;
+    if (reads(r, s)) return true;
     const auto& list = touching_[static_cast<size_t>(s.store.storage)];
-    for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at) {
-      if (gone_[*at]) continue;
-      const Item& item = program_.items[*at];
-      if (const auto* later = std::get_if<Statement>(&item)) {
-        if (reads(*later, s)) return true;
-      } else if (const auto* repeat = std::get_if<Repeat>(&item)) {
-        for (const Statement& each : repeat->body)
-          if (reads(each, s)) return true;
-      } else {
-        return true;
-      }
-    }
+    for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at)
+      if (!gone_[*at] && reads(program_.items[*at], s)) return true;
     return false;
   }
 

@@ -4,6 +4,7 @@
 
 #include "ir/builder.h"
 #include "ir/overlap.h"
+#include "ir/visit.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -34,11 +35,19 @@ bool extern_touches(const Extern& e, int storage, bool writes) {
   return std::any_of(e.inputs.begin(), e.inputs.end(),
                      [&](const View& v) { return v.storage == storage; });
 }
+bool writes(const Statement& s, const Access& access, const std::vector<int64_t>& axes) {
+  return relate(s.store, s.axes, access, axes).relation != Relation::Disjoint;
+}
 bool writes(const Item& item, const Access& access, const std::vector<int64_t>& axes) {
-  if (const auto* s = std::get_if<Statement>(&item))
-    return relate(s->store, s->axes, access, axes).relation != Relation::Disjoint;
-  if (const auto* e = std::get_if<Extern>(&item)) return extern_touches(*e, access.storage, true);
-  return false;
+  return ir::match(
+      item, [&](const Statement& s) { return writes(s, access, axes); },
+      [&](const Extern& e) { return extern_touches(e, access.storage, true); },
+      [](const ir::Abort&) { return false; },
+      [&](const ir::Repeat& r) {
+        return std::any_of(r.body.begin(), r.body.end(), [&](const Statement& s) {
+          return s.store.storage == access.storage;
+        });
+      });
 }
 
 class Inliner {
@@ -190,11 +199,9 @@ class Inliner {
 
   void append(Item item, int readers) {
     size_t at = out_.items.size();
-    if (const auto* s = std::get_if<Statement>(&item)) {
-      touched_[static_cast<size_t>(s->store.storage)].push_back(at);
-    } else if (const auto* e = std::get_if<Extern>(&item)) {
-      for (int storage : e->written) touched_[static_cast<size_t>(storage)].push_back(at);
-    }
+    ir::each_touch(item, [&](int storage, bool writes) {
+      if (writes) touched_[static_cast<size_t>(storage)].push_back(at);
+    });
     out_.items.push_back(std::move(item));
     readers_.push_back(readers);
   }
