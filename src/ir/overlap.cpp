@@ -190,8 +190,8 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   return out;
 }
 
-bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y,
-                const Statement& t, size_t b) {
+bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, const Statement& t,
+                size_t b) {
   if (x.dtype != y.dtype || !x.indirect.empty() || !y.indirect.empty()) return false;
   int64_t stride = x.strides[a], extent = s.axes[a];
   if (stride <= 0 || y.strides[b] != stride || t.axes[b] != extent) return false;

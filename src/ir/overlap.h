@@ -45,26 +45,24 @@ struct Overlap {
 
 /// Which part of `access` (over `axes`) reads what `store` (over `store_axes`) writes. The store
 /// must write each element once.
-Overlap relate(const Access& store, const std::vector<int64_t>& store_axes,
-               const Access& access, const std::vector<int64_t>& axes);
+Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
+               const std::vector<int64_t>& axes);
 
 /// True when both statements may share a loop over axis `a` of s and axis `b` of t as far as s's
 /// access x and t's access y go: iteration i of the one never meets iteration j != i of the other,
 /// over all steps where they are repeated. Neither axis may be the step or one that grows.
-bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y,
-                const Statement& t, size_t b);
+bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, const Statement& t,
+                size_t b);
 
 /// May `access` of statement t touch an element that `x` of statement s touches, at any steps where
 /// they are repeated?
-bool meet(const Access& x, const Statement& s, const Access& access,
-          const Statement& t);
+bool meet(const Access& x, const Statement& s, const Access& access, const Statement& t);
 
 /// Do the bounding byte ranges of two accesses of one storage intersect? (Indirect accesses touch
 /// everything.)
 bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y,
                const std::vector<int64_t>& y_axes);
-bool may_touch(const Access& x, const Statement& s, const Access& y,
-               const Statement& t);
+bool may_touch(const Access& x, const Statement& s, const Access& y, const Statement& t);
 
 /// Of statements of one Repeat: may they meet within a step? Accesses that move differently count as
 /// meeting in one step if they do in any.

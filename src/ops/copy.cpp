@@ -2,9 +2,9 @@
 // triangles. One statement a part. Fills and ranges are in fill.cpp.
 #include <algorithm>
 
+#include "ir/overlap.h"
 #include "ops/context.h"
 #include "ops/fill.h"
-#include "ir/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "ir/builder.h"
-#include "ir/visit.h"
 #include "ir/overlap.h"
+#include "ir/visit.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 

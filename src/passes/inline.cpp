@@ -44,9 +44,8 @@ bool writes(const Item& item, const Access& access, const std::vector<int64_t>& 
       [&](const Extern& e) { return extern_touches(e, access.storage, true); },
       [](const ir::Abort&) { return false; },
       [&](const ir::Repeat& r) {
-        return std::any_of(r.body.begin(), r.body.end(), [&](const Statement& s) {
-          return s.store.storage == access.storage;
-        });
+        return std::any_of(r.body.begin(), r.body.end(),
+                           [&](const Statement& s) { return s.store.storage == access.storage; });
       });
 }
 
@@ -191,9 +190,8 @@ class Inliner {
   /// The statement reads nothing that earlier pieces of it have written.
   static bool keeps_clear(const Statement& s, const std::vector<Statement>& before) {
     return std::all_of(before.begin(), before.end(), [&](const Statement& piece) {
-      return std::none_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
-        return meet(piece.store, piece, load, s);
-      });
+      return std::none_of(s.loads.begin(), s.loads.end(),
+                          [&](const Access& load) { return meet(piece.store, piece, load, s); });
     });
   }
 

@@ -174,7 +174,8 @@ void compact(Statement& s) {
   s.scalars = std::move(scalars);
 }
 
-void substitute(Statement& reader, size_t load, const Statement& producer, const ir::PointMap& map) {
+void substitute(Statement& reader, size_t load, const Statement& producer,
+                const ir::PointMap& map) {
   Expr out;
   out.nodes.reserve(producer.expr.nodes.size() + reader.expr.nodes.size());
   std::vector<NodeId> from_producer(producer.expr.nodes.size(), -1);

@@ -1,8 +1,8 @@
 // Rewrites of one statement that keep its meaning: the building blocks of the passes.
 #pragma once
 
-#include "ir/program.h"
 #include "ir/overlap.h"
+#include "ir/program.h"
 
 namespace graft::passes {
 
