@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/facts.h"
+#include "ir/text.h"
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
 
