@@ -30,7 +30,7 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 add_compile_definitions(NDEBUG)
 
 # -fPIC for programs too, where CMake would say -fPIE: a precompiled header serves one of the two.
-add_compile_options(-Wall -Wextra -fPIC)
+add_compile_options(-Wall -Wextra -Werror=switch -fPIC)
 if(GRAFT_WERROR)
   add_compile_options(-Werror)
 endif()

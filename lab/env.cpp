@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

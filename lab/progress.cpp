@@ -4,6 +4,8 @@
 #include <cmath>
 #include <ostream>
 
+#include "lab/words.h"
+
 namespace graft::lab {
 namespace {
 
@@ -53,15 +55,6 @@ void Progress::draw(double done, const std::string& what) {
 void Progress::clear() {
   if (drawn_) out_ << "\r\x1b[K" << std::flush;
   drawn_ = false;
-}
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<int64_t>(std::ceil(std::max(0.0, seconds)));
-  const std::string s = std::to_string(whole % 60) + " s",
-                    min = std::to_string(whole / 60 % 60) + " min";
-  if (whole < 60) return s;
-  if (whole < 3600) return min + ' ' + s;
-  return std::to_string(whole / 3600) + " h " + min;
 }
 
 }  // namespace graft::lab

@@ -41,7 +41,4 @@ class Progress {
   Clock::time_point last_draw_{};
 };
 
-/// "8 s", "2 min 5 s", "1 h 3 min".
-std::string duration_text(double seconds);
-
 }  // namespace graft::lab

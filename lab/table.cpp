@@ -111,25 +111,4 @@ void Table::print(std::ostream& out, bool colour) const {
   for (const auto& row : rows_) row.empty() ? rule() : line(row);
 }
 
-std::string number(double value, int digits) {
-  if (std::isnan(value)) return "-";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  // Rounding first, so that 9.996 counts as two digits before the point.
-  char rounded[40], text[80];
-  std::snprintf(rounded, sizeof rounded, "%.*e", digits - 1, value);
-  const double shown = std::strtod(rounded, nullptr);
-  const int magnitude =
-      shown == 0 ? 0 : static_cast<int>(std::floor(std::log10(std::abs(shown)) + 1e-12));
-  if (magnitude < -12 || magnitude > 15) return rounded;
-  std::snprintf(text, sizeof text, "%.*f", std::max(0, digits - 1 - magnitude), value);
-  return text;
-}
-
-std::string bytes_text(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return number(bytes, bytes >= 1000 ? 4 : 3) + ' ' + kUnits[unit];
-}
-
 }  // namespace graft::lab

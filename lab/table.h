@@ -47,9 +47,4 @@ std::string styled(std::string_view text, Style style, bool colour);
 /// Is the file descriptor a terminal that shows colour, with neither NO_COLOR nor TERM=dumb set?
 bool colour_wanted(int fd);
 
-/// Three significant digits, never in exponent form: "0.00812", "5.72", "1234"; "-" for NaN.
-std::string number(double value, int digits = 3);
-/// "1.5 GiB", "64 KiB".
-std::string bytes_text(double bytes);
-
 }  // namespace graft::lab

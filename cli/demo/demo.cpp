@@ -24,6 +24,7 @@
 #include "lab/env.h"
 #include "lab/report/html.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

@@ -6,6 +6,7 @@
 #include "cli/frame/version.h"
 #include "lab/env.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 

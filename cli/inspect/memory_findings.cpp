@@ -7,6 +7,7 @@
 #include "lab/memory/report.h"
 #include "lab/report/svg.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

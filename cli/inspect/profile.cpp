@@ -25,6 +25,7 @@
 #include "lab/stats.h"
 #include "lab/table.h"
 #include "lab/timer.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "lab/progress.h"
+#include "lab/words.h"
 
 extern char** environ;
 

@@ -22,6 +22,7 @@
 #include "lab/stats.h"
 #include "lab/table.h"
 #include "lab/verdict.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

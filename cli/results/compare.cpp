@@ -13,6 +13,7 @@
 #include "formats/files.h"
 #include "lab/gate.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

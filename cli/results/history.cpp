@@ -18,6 +18,7 @@
 #include "lab/run.h"
 #include "lab/stats.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

@@ -12,6 +12,7 @@
 #include "lab/report/html.h"
 #include "lab/report/markdown.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lab/accuracy/accuracy.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {
@@ -42,15 +43,6 @@ std::string bar(double share, int width) {
   std::string text;
   for (int i = 0; i < eighths / 8; ++i) text += "█";
   return text + kEighths[eighths % 8];
-}
-
-std::string percent(double share) {
-  char text[40];
-  // Only all of it reads "100.00 %", and only nothing "0.00 %".
-  if (share < 1 && share > 0.9999) return ">99.99 %";
-  if (share > 0 && share < 0.0001) return "<0.01 %";
-  std::snprintf(text, sizeof text, "%.2f %%", share * 100);
-  return text;
 }
 
 nlohmann::json json_number(double value) {
@@ -151,7 +143,7 @@ std::string UlpHistogram::text(int bar_width) const {
     const double share = static_cast<double>(line.count) / static_cast<double>(total);
     char columns[80];
     std::snprintf(columns, sizeof columns, "%12s  %15s  %9s  ", line.label.c_str(),
-                  with_separators(line.count).c_str(), percent(share).c_str());
+                  with_separators(line.count).c_str(), percent_text(share, 2).c_str());
     std::string whole = columns + bar(share, bar_width);
     whole.erase(whole.find_last_not_of(' ') + 1);
     text += whole + '\n';

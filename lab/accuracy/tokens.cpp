@@ -11,6 +11,7 @@
 
 #include "lab/accuracy/accuracy.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

@@ -9,6 +9,7 @@
 #include "lab/memory/memory.h"
 #include "lab/memory/resident.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

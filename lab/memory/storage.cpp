@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

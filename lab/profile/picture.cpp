@@ -10,6 +10,7 @@
 
 #include "lab/profile/table.h"
 #include "lab/report/svg.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "lab/stats.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {
@@ -81,12 +82,6 @@ void add_spread_columns(std::vector<Column>& columns) {
 }
 
 }  // namespace
-
-std::string percent_text(double part) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * part);
-  return text;
-}
 
 std::vector<OperatorRow> operator_rows(const Profile& profile, const std::string& range) {
   std::vector<OperatorRow> rows;

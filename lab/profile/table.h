@@ -60,8 +60,6 @@ struct RangeRow {
 /// `within` ("": the whole call), then the ranges inside it in the order in which they first began.
 std::vector<RangeRow> range_rows(const Profile& profile, const std::string& within = "");
 
-/// "12.3 %" for 0.123.
-std::string percent_text(double part);
 Table table_of(const std::vector<RangeRow>& rows);
 /// The `most` largest operators, and a last row for the rest.
 Table table_of(const std::vector<OperatorRow>& rows, size_t most);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/profile/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lab/report/svg.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab::charts {
 namespace {

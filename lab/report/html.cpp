@@ -7,6 +7,7 @@
 #include "lab/report/svg.h"
 #include "lab/report/tables.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

@@ -104,7 +104,5 @@ struct Note {
 std::vector<Note> notes_of(const std::vector<CaseFacts>& cases);
 /// One line about the machine and the build, from the context.
 std::string context_text(const nlohmann::json& context);
-/// "11 cases", "1 case".
-std::string count_text(size_t count, const std::string& noun);
 
 }  // namespace graft::lab

@@ -6,6 +6,7 @@
 #include "lab/report/charts.h"
 #include "lab/report/svg.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab::charts {
 namespace {

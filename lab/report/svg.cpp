@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab::svg {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "lab/report/svg.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

@@ -6,6 +6,7 @@
 #include "lab/report/report.h"
 #include "lab/report/svg.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {
@@ -161,10 +162,6 @@ std::string context_text(const nlohmann::json& context) {
   if (!aten.empty()) text += " (" + aten + ')';
   add(text, string_in(context, "date"), ", ");
   return text;
-}
-
-std::string count_text(size_t count, const std::string& noun) {
-  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace graft::lab

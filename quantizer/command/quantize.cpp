@@ -20,6 +20,7 @@
 #include "lab/memory/resident.h"
 #include "lab/progress.h"
 #include "lab/table.h"
+#include "lab/words.h"
 #include "quantizer/command/quantize_summary.h"
 #include "quantizer/model/out_folder.h"
 #include "quantizer/model/quantize_model.h"

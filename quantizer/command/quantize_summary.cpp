@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/frame/text.h"
 #include "lab/memory/resident.h"
 #include "lab/progress.h"
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {
@@ -90,17 +90,17 @@ void print_facts(std::ostream& out, const QuantizeReport& report, const Settings
   };
   lab::Table table({{"fact"}, {"value"}});
   table.row({"model", report.architecture + ", " +
-                          counted(static_cast<int64_t>(report.layers.size()), "layer") + ", " +
-                          counted(linears, "linear layer") + " quantised"});
+                          lab::count_text(static_cast<int64_t>(report.layers.size()), "layer") +
+                          ", " + lab::count_text(linears, "linear layer") + " quantised"});
   table.row({"codes", std::to_string(settings.bits) + " bits, " +
                           (settings.symmetric ? "symmetric" : "asymmetric") + ", " +
                           (settings.group > 0 ? "groups of " + std::to_string(settings.group)
                                               : std::string("one scale a row")) +
                           (settings.act_order ? ", by activation" : "")});
-  table.row({"calibration", report.calibration + ", " + counted(report.samples, "sample") + ", " +
-                                counted(report.tokens, "token")});
+  table.row({"calibration", report.calibration + ", " + lab::count_text(report.samples, "sample") +
+                                ", " + lab::count_text(report.tokens, "token")});
   if (raised > 0) {
-    table.row({"dampening", "raised for " + counted(raised, "linear layer") +
+    table.row({"dampening", "raised for " + lab::count_text(raised, "linear layer") +
                                 ", with singular Hessians, to " + number(dampening) + " at most"});
   }
   table.row({"linear layers", bytes(report.linears_source_bytes) + " -> " +
@@ -113,18 +113,18 @@ void print_facts(std::ostream& out, const QuantizeReport& report, const Settings
                             " on average, " + number(report.similarity.least, 5) +
                             " at least, of " + std::to_string(report.similarity.vectors) +
                             " vectors"});
-  table.row({"time",
-             lab::duration_text(report.seconds) +
-                 (resumed > 0 ? ", without " + counted(resumed, "layer") + " that earlier runs did"
-                              : "")});
+  table.row({"time", lab::duration_text(report.seconds) +
+                         (resumed > 0 ? ", without " + lab::count_text(resumed, "layer") +
+                                            " that earlier runs did"
+                                      : "")});
   table.row({"memory", bytes(lab::read_resident().peak) + " at most, mapped files included"});
   if (report.compiled) {
     const Report& compiled = *report.compiled;
-    table.row({"compiled", counted(compiled.calls, "call") + ", " +
-                               counted(compiled.records, "record") + ", " +
-                               counted(compiled.kernels_compiled, "compiled kernel") + ", " +
-                               counted(compiled.plan_hits, "plan hit") + ", " +
-                               counted(compiled.breaks, "break") +
+    table.row({"compiled", lab::count_text(compiled.calls, "call") + ", " +
+                               lab::count_text(compiled.records, "record") + ", " +
+                               lab::count_text(compiled.kernels_compiled, "compiled kernel") +
+                               ", " + lab::count_text(compiled.plan_hits, "plan hit") + ", " +
+                               lab::count_text(compiled.breaks, "break") +
                                "; newest plan: " + to_string(compiled.verdict)});
   }
   table.print(out, color);

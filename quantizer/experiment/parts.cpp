@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lab/table.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {
@@ -23,7 +24,7 @@ double spread(const json& statistics) {
 }
 
 std::string spread_text(const json& statistics) {
-  return statistics.at("runs") == 1 ? "-" : percent(spread(statistics));
+  return statistics.at("runs") == 1 ? "-" : lab::percent_text(spread(statistics));
 }
 
 std::string shape_of(const json& row) {
@@ -32,10 +33,6 @@ std::string shape_of(const json& row) {
 }
 
 }  // namespace
-
-std::string percent(double share) {
-  return lab::number(100 * share) + " %";
-}
 
 std::string times(double a, double b) {
   return b > 0 ? lab::number(a / b) + "x" : "-";
@@ -50,7 +47,9 @@ GptqPart whole_part(const GptqFindings& found) {
     const json& s = statistics.at("total_ms");
     std::vector<std::string> row{name, ms(s["mean"])};
     for (const char* key : {"stddev", "cv", "min", "max", "p50", "p90", "p99"})
-      row.push_back(s["runs"] == 1 ? "-" : std::string(key) == "cv" ? percent(s[key]) : ms(s[key]));
+      row.push_back(s["runs"] == 1             ? "-"
+                    : std::string(key) == "cv" ? lab::percent_text(s[key])
+                                               : ms(s[key]));
     row.push_back(ms(statistics.at("outside_blas_ms").at("mean")));
     row.push_back(ms(statistics.at("hessian_ms").at("mean")));
     out.rows.push_back(std::move(row));
@@ -74,11 +73,11 @@ GptqPart shares_part(const std::string& name, const json& statistics) {
     const json& share = row.at("share");
     const auto cell = [&](const char* time, const char* part) {
       if (row.at(time) == 0) return std::string("shared");
-      return ms(row.at(time)) + " (" + percent(share.at(part)) + ")";
+      return ms(row.at(time)) + " (" + lab::percent_text(share.at(part)) + ")";
     };
     out.rows.push_back({row.at("kind"), shape_of(row), ms(row.at("total_ms").at("mean")),
                         cell("process_ms", "process"), cell("factor_ms", "factor"),
-                        cell("update_ms", "update"), percent(share.at("other")),
+                        cell("update_ms", "update"), lab::percent_text(share.at("other")),
                         row.at("hessian_ms") > 0 ? ms(row.at("hessian_ms")) : "shared"});
   }
   return out;
@@ -109,7 +108,7 @@ std::string unsteady_text(const GptqPart& gains) {
   const bool marked = std::any_of(gains.rows.begin(), gains.rows.end(),
                                   [](const auto& row) { return row.back().ends_with(kMark); });
   if (!marked) return "";
-  return "(?): the times differ by more than " + percent(kUnsteady) +
+  return "(?): the times differ by more than " + lab::percent_text(kUnsteady) +
          " (CV) from pass to pass; do not trust these rows. Stop other programs, and give more "
          "--runs.";
 }

@@ -26,8 +26,6 @@ GptqPart gains_part(const nlohmann::json& baseline, const nlohmann::json& compil
 std::string unsteady_text(const GptqPart& gains);
 GptqPart memory_part(const GptqFindings& found);
 
-/// "12.3 %" of 0.123.
-std::string percent(double share);
 /// "1.52x".
 std::string times(double a, double b);
 

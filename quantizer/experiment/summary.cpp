@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/frame/text.h"
 #include "lab/table.h"
+#include "lab/words.h"
 #include "quantizer/experiment/parts.h"
 
 namespace graft::cli {
@@ -36,14 +36,15 @@ std::string code_generation_text(const GptqFindings& found) {
   const json& cost = found.numerics.at("code_generation");
   const double plan = cost.at("plan_ms"), compile = cost.at("compile_ms");
   std::string out = "Planning and the code generator took " + lab::number(plan + compile) +
-                    " ms for " + counted(cost.at("plans").get<int64_t>(), "plan") + " with " +
-                    counted(cost.at("kernels_compiled").get<int64_t>(), "kernel") + " (" +
+                    " ms for " + lab::count_text(cost.at("plans").get<int64_t>(), "plan") +
+                    " with " +
+                    lab::count_text(cost.at("kernels_compiled").get<int64_t>(), "kernel") + " (" +
                     lab::number(plan) + " and " + lab::number(compile) + ")";
   if (found.baseline.is_null()) return out + '.';
   const double pass = found.baseline.at("statistics").at("total_ms").at("mean");
   const double layer = pass / found.baseline.at("layers").get<double>();
-  return out + ", " + percent((plan + compile) / layer) + " of the " + lab::number(layer) +
-         " ms that one of the model's layers takes eagerly.";
+  return out + ", " + lab::percent_text((plan + compile) / layer) + " of the " +
+         lab::number(layer) + " ms that one of the model's layers takes eagerly.";
 }
 
 /// What the cold pass has that warm ones have not.
@@ -79,11 +80,12 @@ void add_compiled(const GptqFindings& found, std::vector<GptqPart>& out) {
   }
   out.push_back({cost, {}, {}});
   const std::string reason = counters.at("reason");
-  out.push_back({"Counters: " + counted(count("graphs"), "graph") + ", " +
-                     counted(count("breaks"), "break") + ", " + counted(count("calls"), "call") +
-                     ", " + std::to_string(count("records")) + " recorded, " +
+  out.push_back({"Counters: " + lab::count_text(count("graphs"), "graph") + ", " +
+                     lab::count_text(count("breaks"), "break") + ", " +
+                     lab::count_text(count("calls"), "call") + ", " +
+                     std::to_string(count("records")) + " recorded, " +
                      std::to_string(count("plan_hits")) + " by compiled code; " +
-                     counted(count("kernels"), "kernel") + " in the newest plan, " +
+                     lab::count_text(count("kernels"), "kernel") + " in the newest plan, " +
                      std::to_string(count("kernels_compiled")) + " compiled in all; verdict " +
                      counters.at("verdict").get<std::string>() + " of the newest plan" +
                      (reason.empty() ? "" : " (" + reason + ")") + ".",
@@ -92,7 +94,7 @@ void add_compiled(const GptqFindings& found, std::vector<GptqPart>& out) {
 }
 
 std::string tokens_text(const json& tokens) {
-  std::string out = percent(tokens.at("match_rate")) + " of " +
+  std::string out = lab::percent_text(tokens.at("match_rate")) + " of " +
                     std::to_string(tokens.at("positions").get<int64_t>()) + " tokens";
   if (!tokens.at("max_logit_diff").is_null())
     out += ", logits differ by " + difference(tokens.at("max_logit_diff")) + " at most, " +

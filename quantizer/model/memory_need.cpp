@@ -9,6 +9,7 @@
 
 #include "lab/memory/resident.h"
 #include "lab/table.h"
+#include "lab/words.h"
 #include "quantizer/model/error.h"
 
 namespace graft::workloads::gptq {

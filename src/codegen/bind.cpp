@@ -143,7 +143,6 @@ class Walk {
       put(node.payload);
     }
     put(s.value);
-    put(s.guard);
     put(s.reduction.has_value());
     if (!s.reduction) return;
     put(static_cast<int64_t>(s.reduction->op));

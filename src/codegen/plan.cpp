@@ -79,7 +79,6 @@ class Planner {
       if (plan.scan || plan.reduce_loop < 0) finish(p);
       return;
     }
-    if (s.guard >= 0) plan.guard = number(p, s.guard, plan.loop, cache);
     store(p, cache);
   }
 
@@ -116,12 +115,10 @@ class Planner {
       plan.store_indirect.emplace_back(number(p, part.index, at, cache), part.stride);
     const AffineAccess& access = layout_.accesses[static_cast<size_t>(use.access)];
     version_[static_cast<size_t>(access.storage)] = ++versions_;
-    if (plan.guard < 0) {
-      // Whoever loads this very place from here on gets the value itself.
-      PlanValue again = load(use.access, plan.store_indirect, at);
-      again.home = load_home(again, at);
-      numbers_[hash(again)].push_back({again, plan.value});
-    }
+    // Whoever loads this very place from here on gets the value itself.
+    PlanValue again = load(use.access, plan.store_indirect, at);
+    again.home = load_home(again, at);
+    numbers_[hash(again)].push_back({again, plan.value});
   }
 
   int number(int p, NodeId id, int at, Cache& cache) {
@@ -184,14 +181,6 @@ class Planner {
       indirect.emplace_back(number(p, part.index, at, cache), part.stride);
     PlanValue v = load(use.access, indirect, at);
     v.home = load_home(v, at);
-    int guard = planned(p).guard;
-    if (!indirect.empty() && guard >= 0) {
-      // An index is good only where the guard holds; what is loaded anyway is as good.
-      if (int known = find(v); known >= 0) return known;
-      v.guard = guard;
-      v.varying = v.varying || value(guard).varying;
-      v.home = at;
-    }
     return intern(v);
   }
 
@@ -233,19 +222,13 @@ class Planner {
     return home;
   }
 
-  int find(const PlanValue& v) const {
-    auto bucket = numbers_.find(hash(v));
-    if (bucket == numbers_.end()) return -1;
-    for (const auto& [known, number] : bucket->second)
-      if (known.same_key(v)) return number;
-    return -1;
-  }
-
   int intern(const PlanValue& v) {
-    if (int known = find(v); known >= 0) return known;
+    auto& bucket = numbers_[hash(v)];
+    for (const auto& [known, number] : bucket)
+      if (known.same_key(v)) return number;
     plan_.values.push_back(v);
     int number = static_cast<int>(plan_.values.size() - 1);
-    numbers_[hash(v)].push_back({v, number});
+    bucket.push_back({v, number});
     return number;
   }
 

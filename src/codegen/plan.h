@@ -27,13 +27,12 @@ struct PlanValue {
   int access = -1;                               ///< Load: into Layout::accesses
   std::vector<std::pair<int, Stride>> indirect;  ///< Load: indices and their strides
   int version = 0;                               ///< Load: differs after each store to its storage
-  int guard = -1;        ///< Load: a Bool; its indices are valid only where this holds
-  int home = 0;          ///< into Plan::loops
+  int home = 0;                                  ///< into Plan::loops
   bool varying = false;  ///< has a value of its own in each lane of the vector loop around it
   bool same_key(const PlanValue& other) const {
     return op == other.op && type == other.type && in == other.in && payload == other.payload &&
            access == other.access && indirect == other.indirect && version == other.version &&
-           guard == other.guard && home == other.home;
+           home == other.home;
   }
 };
 
@@ -71,7 +70,7 @@ constexpr int64_t kCascadeSteps = 32;
 
 struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
-  int value = -1, guard = -1;
+  int value = -1;
   std::vector<std::pair<int, Stride>> store_indirect;
   // Reductions:
   Accumulate accumulate = Accumulate::None;

@@ -61,7 +61,6 @@ class StripPlanner {
     for (int in : value(v).in)
       if (in >= 0) fn(in);
     for (const auto& [index, stride] : value(v).indirect) fn(index);
-    if (value(v).guard >= 0) fn(value(v).guard);
   }
   template <class Fn>
   void roots(int p, Fn fn) const {
@@ -71,7 +70,6 @@ class StripPlanner {
       return;
     }
     fn(s.value);
-    if (s.guard >= 0) fn(s.guard);
     for (const auto& [index, stride] : s.store_indirect) fn(index);
   }
 

@@ -186,10 +186,6 @@ Value StatementBuilder::reduce(ReduceOp op, Value input, std::vector<bool> axes,
   return {this, statement.expr.add({Op::Reduced, accumulate, {-1, -1, -1}, 0})};
 }
 
-void StatementBuilder::guard(Value condition) {
-  statement.guard = condition.id;
-}
-
 Statement StatementBuilder::store(const View& view, Value value) {
   std::vector<int64_t> axes = statement.axes;
   View target = view;

@@ -77,7 +77,6 @@ class StatementBuilder {
   /// type `accumulate`.
   Value reduce(ReduceOp op, Value input, std::vector<bool> axes, ScalarType accumulate,
                bool scan = false);
-  void guard(Value condition);
 
   /// Finishes. `view` has the axes' sizes (for a reduction: the reduced axes may be missing or 1;
   /// strides there count as 0, except for a scan). `value` is cast to the view's dtype.

@@ -260,7 +260,7 @@ bool is_identity(const PointMap& map, const std::vector<int64_t>& axes) {
 bool overwrites(const Statement& later, const Statement& s) {
   bool grows = std::any_of(later.growth.begin(), later.growth.end(),
                            [](int64_t growth) { return growth != 0; });
-  return later.guard < 0 && !grows && (!later.reduction || later.reduction->scan) &&
+  return !grows && (!later.reduction || later.reduction->scan) &&
          relate(later.store, later.axes, s.store, s.axes).relation == Relation::Covered;
 }
 

@@ -28,25 +28,27 @@ bool spans_meet(const View& a, const View& b) {
 }
 
 /// A multiple of `stride` bytes, between low and high times.
-struct Term {
+struct Multiple {
   int64_t stride, low, high;
 };
 
-/// Is there a sum of the terms from `next` on (one multiple each) within [low, high]? Terms come
-/// with falling strides; reach[k] bounds what the terms from k on can add up to. True when the
+/// Is there a sum of one multiple each from `next` on that lies within [low, high]? They come
+/// with falling strides; reach[k] bounds what the multiples from k on can add up to. True when the
 /// search grows long.
-bool reaches(const std::vector<Term>& terms, const std::vector<std::pair<int64_t, int64_t>>& reach,
-             size_t next, int64_t low, int64_t high, int& budget) {
+bool reaches(const std::vector<Multiple>& multiples,
+             const std::vector<std::pair<int64_t, int64_t>>& reach, size_t next, int64_t low,
+             int64_t high, int& budget) {
   if (low > reach[next].second || high < reach[next].first) return false;
-  if (next == terms.size() || --budget < 0) return true;
-  const Term& term = terms[next];
+  if (next == multiples.size() || --budget < 0) return true;
+  const Multiple& multiple = multiples[next];
   // Multiples m with low <= m * stride + rest <= high for some rest within reach[next + 1].
   auto [least, most] = reach[next + 1];
   auto floor_div = [](int64_t a, int64_t b) { return a / b - (a % b < 0); };
-  int64_t first = std::max(term.low, -floor_div(most - low, term.stride));
-  int64_t last = std::min(term.high, floor_div(high - least, term.stride));
+  int64_t first = std::max(multiple.low, -floor_div(most - low, multiple.stride));
+  int64_t last = std::min(multiple.high, floor_div(high - least, multiple.stride));
   for (int64_t m = first; m <= last; ++m)
-    if (reaches(terms, reach, next + 1, low - m * term.stride, high - m * term.stride, budget))
+    if (reaches(multiples, reach, next + 1, low - m * multiple.stride, high - m * multiple.stride,
+                budget))
       return true;
   return false;
 }
@@ -58,27 +60,28 @@ bool overlap(const View& a, const View& b) {
   auto a_size = static_cast<int64_t>(c10::elementSize(a.dtype)),
        b_size = static_cast<int64_t>(c10::elementSize(b.dtype));
   // Bytes of an element of a and one of b meet when (b's address) − (a's address) lies within
-  // (−b_size, a_size). Axes with one stride are one term: differences of their indices.
-  std::map<int64_t, Term, std::greater<>> by_stride;
+  // (−b_size, a_size). Axes with one stride are one multiple: differences of their indices.
+  std::map<int64_t, Multiple, std::greater<>> by_stride;
   auto add = [&](const View& view, int64_t size, int64_t sign) {
     for (size_t d = 0; d < view.sizes.size(); ++d) {
       int64_t step = sign * view.strides[d] * size, count = view.sizes[d] - 1;
       if (step == 0 || count == 0) continue;
-      Term& term = by_stride.try_emplace(std::abs(step), Term{std::abs(step), 0, 0}).first->second;
-      (step > 0 ? term.high : term.low) += step > 0 ? count : -count;
+      Multiple& multiple =
+          by_stride.try_emplace(std::abs(step), Multiple{std::abs(step), 0, 0}).first->second;
+      (step > 0 ? multiple.high : multiple.low) += step > 0 ? count : -count;
     }
   };
   add(b, b_size, 1);
   add(a, a_size, -1);
-  std::vector<Term> terms;
-  for (const auto& entry : by_stride) terms.push_back(entry.second);
-  std::vector<std::pair<int64_t, int64_t>> reach(terms.size() + 1, {0, 0});
-  for (size_t k = terms.size(); k-- > 0;)
-    reach[k] = {reach[k + 1].first + terms[k].low * terms[k].stride,
-                reach[k + 1].second + terms[k].high * terms[k].stride};
+  std::vector<Multiple> multiples;
+  for (const auto& entry : by_stride) multiples.push_back(entry.second);
+  std::vector<std::pair<int64_t, int64_t>> reach(multiples.size() + 1, {0, 0});
+  for (size_t k = multiples.size(); k-- > 0;)
+    reach[k] = {reach[k + 1].first + multiples[k].low * multiples[k].stride,
+                reach[k + 1].second + multiples[k].high * multiples[k].stride};
   int64_t distance = b.byte_offset - a.byte_offset;
   int budget = 4096;
-  return reaches(terms, reach, 0, -b_size + 1 - distance, a_size - 1 - distance, budget);
+  return reaches(multiples, reach, 0, -b_size + 1 - distance, a_size - 1 - distance, budget);
 }
 
 bool clash(const View& out, const View& in) {

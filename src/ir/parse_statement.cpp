@@ -156,11 +156,9 @@ class StatementParser {
     ScalarType type = cursor_.type();
     cursor_.expect("=");
     Term value = reader.term();
-    std::optional<Term> guard, input;
+    std::optional<Term> input;
     while (!cursor_.at_end_of_line()) {
-      if (cursor_.eat("if")) {
-        guard = reader.term();
-      } else if (cursor_.eat("scan")) {
+      if (cursor_.eat("scan")) {
         input = reduction(reader, true);
       } else if (cursor_.eat("reduced")) {
         cursor_.expect("=");
@@ -168,8 +166,7 @@ class StatementParser {
       } else if (cursor_.eat(";")) {
         let(reader);
       } else {
-        cursor_.fail_expected(
-            "\"if\", \"reduced =\", \"scan\", \"; name =\" or the end of the line");
+        cursor_.fail_expected("\"reduced =\", \"scan\", \"; name =\" or the end of the line");
       }
     }
     Builder builder(cursor_, s_);
@@ -177,7 +174,6 @@ class StatementParser {
     if (input)
       s_.reduction->input = builder.build(
           *input, finds_place(s_.reduction->op) ? std::nullopt : std::optional(s_.reduction->type));
-    if (guard) s_.guard = builder.build(*guard, ScalarType::Bool);
     s_.value = builder.build(value, type);
     s_.store = builder.access(store, type);
     return std::move(s_);

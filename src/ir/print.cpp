@@ -139,7 +139,6 @@ class Mentioned {
     std::vector<bool> seen(s.expr.nodes.size(), false);
     access(s, s.store, seen);
     node(s, s.value, seen);
-    node(s, s.guard, seen);
     if (s.reduction) node(s, s.reduction->input, seen);
   }
   void operator()(const Repeat& repeat) {

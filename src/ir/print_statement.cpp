@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "ir/facts.h"
 #include "ir/text.h"
 
 namespace graft::ir {
@@ -64,18 +65,16 @@ class Printer {
         typed_(s.expr.nodes.size(), -1) {
     use(s.value);
     if (s.reduction) use(s.reduction->input);
-    if (s.guard >= 0) use(s.guard);
     use_indices(s.store);
   }
 
   std::string statement() {
-    std::string guard, reduction;
-    if (s_.guard >= 0) guard = "  if " + expr(s_.guard, true);
+    std::string reduction;
     if (s_.reduction) reduction = reduction_text(*s_.reduction);
     std::string value = expr(s_.value, true);
     std::string store = access(s_.store, true);
     return (vars_ ? "" : axes_text()) + store + " " + short_name(s_.store.dtype) + " = " + value +
-           guard + reduction + lets_;
+           reduction + lets_;
   }
 
  private:
@@ -132,23 +131,28 @@ class Printer {
   }
 
   bool tells_type(const Node& n) {
-    switch (n.op) {
-      case Op::Load:
+    switch (types(n.op)) {
+      case TypeClass::Load:
         return false;
-      case Op::Const:
-      case Op::Scalar:
+      case TypeClass::Const:
+      case TypeClass::Scalar:
         return n.type == ScalarType::Bool;
-      case Op::Axis:
-      case Op::Reduced:
-      case Op::Cast:
-      case Op::Bitcast:
+      case TypeClass::Axis:
+      case TypeClass::Reduced:
+      case TypeClass::Cast:
+      case TypeClass::Bitcast:
+      case TypeClass::Compare:
         return true;
-      case Op::Select:
+      case TypeClass::Select:
         return is_typed(n.in[1]) || is_typed(n.in[2]);
-      default:
+      case TypeClass::Number:
+      case TypeClass::Real:
+      case TypeClass::Integer:
+      case TypeClass::Logic:
+      case TypeClass::Call:
         break;
     }
-    bool any = is_compared(n.op);
+    bool any = false;
     for (int k = 0; k < arity(n); ++k) any = any || is_typed(n.in[static_cast<size_t>(k)]);
     return any;
   }
@@ -207,32 +211,36 @@ class Printer {
   std::string body(const Node& n, bool known) {
     std::string suffix =
         known || n.type == ScalarType::Bool ? "" : std::string(":") + short_name(n.type);
-    switch (n.op) {
-      case Op::Load:
+    switch (types(n.op)) {
+      case TypeClass::Load:
         return load_of(n) ? access(*load_of(n), known) : "?";
-      case Op::Const:
+      case TypeClass::Const:
         return number_text(n.payload, n.type) + suffix;
-      case Op::Scalar: {
+      case TypeClass::Scalar: {
         auto index = static_cast<size_t>(n.payload);
         uint64_t bits = index < s_.scalars.size() ? s_.scalars[index] : 0;
         return "$" + number_text(static_cast<int64_t>(bits), n.type) + suffix;
       }
-      case Op::Axis:
+      case TypeClass::Axis:
         return axis(static_cast<size_t>(n.payload));
-      case Op::Reduced:
+      case TypeClass::Reduced:
         return "reduced";
-      case Op::Cast:
+      case TypeClass::Cast:
         return std::string(short_name(n.type)) + "(" + expr(n.in[0], false) + ")";
-      case Op::Bitcast:
+      case TypeClass::Bitcast:
         return std::string("bits.") + short_name(n.type) + "(" + expr(n.in[0], false) + ")";
-      case Op::Call:
+      case TypeClass::Call:
         return call(info(static_cast<Routine>(n.payload)).name, operands(n, 0, known));
-      case Op::Select: {
+      case TypeClass::Select: {
         std::vector<std::string> all = {expr(n.in[0], true)};
         for (std::string& branch : operands(n, 1, known)) all.push_back(std::move(branch));
         return call(info(n.op).text, all);
       }
-      default:
+      case TypeClass::Number:
+      case TypeClass::Real:
+      case TypeClass::Integer:
+      case TypeClass::Logic:
+      case TypeClass::Compare:
         break;
     }
     const OpInfo& op = info(n.op);

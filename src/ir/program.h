@@ -81,7 +81,6 @@ struct Statement {
   std::vector<uint64_t> scalars;
   Expr expr;
   NodeId value = -1;  ///< what is stored; of type store.dtype
-  NodeId guard = -1;  ///< Bool: store only where true (no reduction then)
   std::optional<Reduction> reduction;
   int record = -1;  ///< the recorded operator it came from
   /// Inside a Repeat, one per axis: at step i, axis a has extent axes[a] + growth[a] * i, at least

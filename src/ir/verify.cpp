@@ -115,9 +115,6 @@ std::string check_statement(const Statement& s, const std::vector<Storage>& stor
   if (auto wrong = check_access(s, s.store, storages, "store"); !wrong.empty()) return wrong;
   if (!valid(s.value)) return "no value";
   if (s.expr.type(s.value) != s.store.dtype) return "the value's type differs from the store's";
-  if (s.guard >= 0 && (!valid(s.guard) || s.expr.type(s.guard) != ScalarType::Bool))
-    return "the guard is not a Bool node";
-  if (s.guard >= 0 && s.reduction) return "a reduction has no guard";
   std::vector<bool> along(s.axes.size());
   if (s.reduction) {
     if (s.reduction->axes.size() != s.axes.size())

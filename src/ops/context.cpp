@@ -25,10 +25,6 @@ const record::TensorInfo& Context::output(const record::OperatorRecord& op, size
   return first(trace, op.outputs.at(k));
 }
 
-ir::View Context::view(const record::TensorInfo& tensor) {
-  return tensor;
-}
-
 ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype) {
   ir::Storage storage;
   storage.bytes = ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(dtype));
@@ -48,7 +44,7 @@ void Context::copy(const ir::View& from, const ir::View& to) {
   ir::View source = from;
   // A point may not read what another point of the same statement stores: overlapping copies go
   // through fresh memory.
-  if (clash(to, from)) {
+  if (ir::clash(to, from)) {
     source = temporary(from.sizes, from.dtype);
     copy(from, source);
   }

@@ -39,7 +39,6 @@ class Context {
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
   const record::TensorInfo& output(const record::OperatorRecord& op, size_t k = 0) const;
-  static ir::View view(const record::TensorInfo& tensor);
 
   /// Called by a lowering whose bits may differ from eager's, by the rounding of `compute`, the
   /// dtype that it computes in.

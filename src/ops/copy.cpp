@@ -39,7 +39,7 @@ void put(Context& context, const TensorInfo& from, const View& to) {
   if (from.constant)
     context.fill(to, *from.constant);
   else
-    context.copy(Context::view(from), to);
+    context.copy(from, to);
 }
 
 size_t wrapped(int64_t axis, size_t rank) {
@@ -47,15 +47,15 @@ size_t wrapped(int64_t axis, size_t rank) {
 }
 
 Fate lower_copy_in_place(Context& context, const OperatorRecord& op) {
-  if (clash(Context::view(context.output(op)), Context::view(context.tensor(op, 1))))
+  if (ir::clash(context.output(op), context.tensor(op, 1)))
     return Fate::external("the tensors overlap");
-  put(context, context.tensor(op, 1), Context::view(context.output(op)));
+  put(context, context.tensor(op, 1), context.output(op));
   return Fate::fused();
 }
 
 /// Result = operand 0 in another layout or dtype.
 Fate lower_clone(Context& context, const OperatorRecord& op) {
-  put(context, context.tensor(op, 0), Context::view(context.output(op)));
+  put(context, context.tensor(op, 0), context.output(op));
   return Fate::fused();
 }
 
@@ -63,14 +63,13 @@ Fate lower_clone(Context& context, const OperatorRecord& op) {
 /// between.
 bool shares_memory(const Context& context, const OperatorRecord& op, const View& out) {
   for (int tensor : op.inputs[0].tensors)
-    if (overlap(Context::view(context.trace.tensors[static_cast<size_t>(tensor)]), out))
-      return true;
+    if (ir::overlap(context.trace.tensors[static_cast<size_t>(tensor)], out)) return true;
   return false;
 }
 
 /// The tensors of operand 0, one behind the other along an axis.
 Fate lower_cat(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op));
+  View out = context.output(op);
   if (shares_memory(context, op, out)) return Fate::external("the out= tensor overlaps a part");
   size_t axis = wrapped(integer(op, "dim", 0), out.sizes.size());
   int64_t at = 0;
@@ -84,7 +83,7 @@ Fate lower_cat(Context& context, const OperatorRecord& op) {
 }
 
 Fate lower_stack(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op));
+  View out = context.output(op);
   if (shares_memory(context, op, out)) return Fate::external("the out= tensor overlaps a part");
   size_t axis = wrapped(integer(op, "dim", 0), out.sizes.size());
   int64_t at = 0;
@@ -96,7 +95,7 @@ Fate lower_stack(Context& context, const OperatorRecord& op) {
 /// The inside is a copy, the border is filled as disjoint boxes, so that nothing is stored twice
 /// and a reader of the inside finds one producer. Negative padding cuts the input.
 Fate lower_pad(Context& context, const OperatorRecord& op) {
-  View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
+  View in = context.tensor(op, 0), out = context.output(op);
   std::vector<int64_t> pad = integers(op, "pad");
   c10::Scalar value = number(op, "value").value_or(0);
   for (size_t k = 0; 2 * k + 1 < pad.size(); ++k) {
@@ -117,7 +116,7 @@ Fate lower_pad(Context& context, const OperatorRecord& op) {
 /// Each axis of the output splits into (repetition, element); the input is broadcast along the
 /// repetitions.
 Fate lower_repeat(Context& context, const OperatorRecord& op) {
-  View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
+  View in = context.tensor(op, 0), out = context.output(op);
   std::vector<int64_t> repeats = integers(op, "repeats");
   size_t fresh = repeats.size() - in.sizes.size();
   View from{in.storage, in.dtype, in.byte_offset, {}, {}};
@@ -149,7 +148,7 @@ void roll(Context& context, const View& in, const View& out, const std::vector<i
 }
 
 Fate lower_roll(Context& context, const OperatorRecord& op) {
-  View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
+  View in = context.tensor(op, 0), out = context.output(op);
   std::vector<int64_t> shifts = integers(op, "shifts");
   std::vector<size_t> axes;
   for (int64_t dim : integers(op, "dims")) axes.push_back(wrapped(dim, in.sizes.size()));
@@ -174,7 +173,7 @@ Fate lower_roll(Context& context, const OperatorRecord& op) {
 }
 
 Fate lower_flip(Context& context, const OperatorRecord& op) {
-  View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
+  View in = context.tensor(op, 0), out = context.output(op);
   for (int64_t dim : integers(op, "dims")) {
     if (ir::numel(in.sizes) == 0 || in.sizes.empty()) break;
     size_t axis = wrapped(dim, in.sizes.size());
@@ -188,8 +187,8 @@ Fate lower_flip(Context& context, const OperatorRecord& op) {
 /// The lower (upper) triangle of each matrix; zero elsewhere.
 template <bool lower>
 Fate lower_triangle(Context& context, const OperatorRecord& op) {
-  View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
-  View target = clash(out, in) ? context.temporary(out.sizes, out.dtype) : out;
+  View in = context.tensor(op, 0), out = context.output(op);
+  View target = ir::clash(out, in) ? context.temporary(out.sizes, out.dtype) : out;
   StatementBuilder s(out.sizes);
   int rank = static_cast<int>(out.sizes.size());
   Value offset = s.axis(rank - 1) - s.axis(rank - 2);
@@ -205,7 +204,7 @@ Fate lower_triangle(Context& context, const OperatorRecord& op) {
 /// kept are copied apart where that is possible, so that a reader of one finds one producer.
 Fate scatter_range(Context& context, const OperatorRecord& op, size_t axis, int64_t start,
                    int64_t end, int64_t step) {
-  View in = Context::view(context.tensor(op, 0)), out = Context::view(context.output(op));
+  View in = context.tensor(op, 0), out = context.output(op);
   const int64_t n = in.sizes[axis];
   View part = narrow(out, axis, start, (end - start + step - 1) / step);
   if (step == 1) {
@@ -215,7 +214,7 @@ Fate scatter_range(Context& context, const OperatorRecord& op, size_t axis, int6
     context.copy(in, out);
     part.strides[axis] *= step;
   }
-  View source = Context::view(context.tensor(op, 1));
+  View source = context.tensor(op, 1);
   if (source.sizes.size() < part.sizes.size()) {  // select_scatter's lacks the axis
     const auto place = static_cast<std::ptrdiff_t>(axis);
     source.sizes.insert(source.sizes.begin() + place, 1);
@@ -247,8 +246,8 @@ Fate lower_select_scatter(Context& context, const OperatorRecord& op) {
 }
 
 Fate lower_diagonal_scatter(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op)), diagonal = out;
-  const View source = Context::view(context.tensor(op, 1));
+  View out = context.output(op), diagonal = out;
+  const View source = context.tensor(op, 1);
   const size_t row = wrapped(integer(op, "dim1", 0), out.sizes.size());
   const size_t column = wrapped(integer(op, "dim2", 1), out.sizes.size());
   const int64_t offset = integer(op, "offset", 0);
@@ -261,7 +260,7 @@ Fate lower_diagonal_scatter(Context& context, const OperatorRecord& op) {
   }
   diagonal.sizes.push_back(source.sizes.back());
   diagonal.strides.push_back(out.strides[row] + out.strides[column]);
-  context.copy(Context::view(context.tensor(op, 0)), out);
+  context.copy(context.tensor(op, 0), out);
   context.copy(source, diagonal);
   return Fate::fused();
 }

@@ -17,13 +17,13 @@ using record::OperatorRecord;
 
 template <int value>
 Fate lower_constant(Context& context, const OperatorRecord& op) {
-  context.fill(Context::view(context.output(op)), value);
+  context.fill(context.output(op), value);
   return Fate::fused();
 }
 
 /// fill_, full, new_full, full_like, scalar_tensor: the schema calls the number differently.
 Fate lower_fill(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op));
+  View out = context.output(op);
   for (const char* name : {"value", "fill_value", "s"}) {
     int k = argument_index(op, name);
     if (k < 0) continue;
@@ -39,7 +39,7 @@ Fate lower_fill(Context& context, const OperatorRecord& op) {
       // Eager reads the value on the host, and throws where no integer is near it.
       if (ir::is_float(tensor.dtype) && !ir::is_float(out.dtype))
         return Fate::external("a floating tensor fills integers");
-      context.copy(Context::view(tensor), out);
+      context.copy(tensor, out);
     }
     return Fate::fused();
   }
@@ -56,7 +56,7 @@ bool is_exact_range(double start, double step, int64_t count, ScalarType type) {
 }
 
 Fate lower_arange(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op));
+  View out = context.output(op);
   if (out.sizes.size() != 1) return Fate::external("out= tensor of more than one dimension");
   c10::Scalar start = number(op, "start").value_or(0), step = number(op, "step").value_or(1);
   ScalarType held = ir::is_float(out.dtype) ? ScalarType::Double : ScalarType::Long;
@@ -71,7 +71,7 @@ Fate lower_arange(Context& context, const OperatorRecord& op) {
 }
 
 Fate lower_eye(Context& context, const OperatorRecord& op) {
-  View out = Context::view(context.output(op));
+  View out = context.output(op);
   StatementBuilder s(out.sizes);
   Value diagonal = ir::eq(s.axis(0), s.axis(1));
   context.emit(s.store(out, convert(diagonal.to(ir::opmath(out.dtype)), out.dtype)));

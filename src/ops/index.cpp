@@ -30,9 +30,8 @@ Fate read(Context& ctx, Indexing indexing, const View& out) {
 }
 
 Fate gather(Context& ctx, const OperatorRecord& op) {
-  View self = at_least_1d(Context::view(ctx.tensor(op, 0))),
-       out = at_least_1d(Context::view(ctx.output(op)));
-  View index = at_least_1d(Context::view(ctx.tensor(op, 2)));
+  View self = at_least_1d(ctx.tensor(op, 0)), out = at_least_1d(ctx.output(op));
+  View index = at_least_1d(ctx.tensor(op, 2));
   if (index.sizes.size() != self.sizes.size())
     return Fate::external("index and self differ in rank");
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
@@ -40,32 +39,31 @@ Fate gather(Context& ctx, const OperatorRecord& op) {
 }
 
 Fate index_select(Context& ctx, const OperatorRecord& op) {
-  View self = at_least_1d(Context::view(ctx.tensor(op, 0))),
-       out = at_least_1d(Context::view(ctx.output(op)));
+  View self = at_least_1d(ctx.tensor(op, 0)), out = at_least_1d(ctx.output(op));
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
-  return read(ctx, select_dimension(self, Context::view(ctx.tensor(op, 2)), dim), out);
+  return read(ctx, select_dimension(self, ctx.tensor(op, 2), dim), out);
 }
 
 Fate embedding(Context& ctx, const OperatorRecord& op) {
-  View weight = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 1));
+  View weight = ctx.tensor(op, 0), index = ctx.tensor(op, 1);
   if (weight.sizes.size() != 2) return Fate::external("a weight that is no matrix");
   Indexing indexing{weight, index.sizes, {}, false};
   indexing.axes.push_back(weight.sizes[1]);
   index.sizes.push_back(1);
   index.strides.push_back(0);
   indexing.coordinates = {{-1, index}, {static_cast<int>(index.sizes.size()) - 1}};
-  return read(ctx, std::move(indexing), Context::view(ctx.output(op)));
+  return read(ctx, std::move(indexing), ctx.output(op));
 }
 
 Fate subscript(Context& ctx, const OperatorRecord& op) {
   auto subscript = read_subscript(ctx, op);
   if (!subscript) return Fate::external("a mask, or an index without memory");
-  return read(ctx, std::move(subscript->indexing), Context::view(ctx.output(op)));
+  return read(ctx, std::move(subscript->indexing), ctx.output(op));
 }
 
 /// 1 where the new last axis is the index, else 0.
 Fate one_hot(Context& ctx, const OperatorRecord& op) {
-  View index = Context::view(ctx.tensor(op, 0)), out = Context::view(ctx.output(op));
+  View index = ctx.tensor(op, 0), out = ctx.output(op);
   int64_t classes = integer(op, "num_classes", -1);
   if (index.storage < 0 || index.dtype != c10::ScalarType::Long || classes < 1)
     return Fate::external("no index tensor, or no number of classes");
@@ -84,7 +82,7 @@ Fate one_hot(Context& ctx, const OperatorRecord& op) {
 
 /// Indexes self as if it were flat, which one stride can say only where it is contiguous.
 Fate take(Context& ctx, const OperatorRecord& op) {
-  View self = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 1));
+  View self = ctx.tensor(op, 0), index = ctx.tensor(op, 1);
   bool contiguous =
       ir::access_of(self, self.sizes).strides ==
       ir::access_of({0, self.dtype, 0, self.sizes, ir::contiguous_strides(self.sizes)}, self.sizes)
@@ -92,7 +90,7 @@ Fate take(Context& ctx, const OperatorRecord& op) {
   if (!contiguous) return Fate::external("a tensor that is not contiguous");
   self.sizes = {ir::numel(self.sizes)};
   self.strides = {1};
-  return read(ctx, {self, index.sizes, {{-1, index}}, true}, Context::view(ctx.output(op)));
+  return read(ctx, {self, index.sizes, {{-1, index}}, true}, ctx.output(op));
 }
 
 }  // namespace

@@ -31,12 +31,12 @@ std::optional<Source> source_of(Context& ctx, const OperatorRecord& op, const ch
   const record::TensorInfo& tensor = ctx.tensor(op, static_cast<size_t>(k));
   if (tensor.constant) return Source{{}, tensor.constant};
   if (tensor.storage < 0) return std::nullopt;
-  return Source{Context::view(tensor), {}};
+  return Source{tensor, {}};
 }
 
 /// out = self with source stored at the indexing's places. `indexing.self` is the operator's self.
 Fate write(Context& ctx, const OperatorRecord& op, Indexing indexing, Source source) {
-  View self = indexing.self, out = Context::view(ctx.output(op));
+  View self = indexing.self, out = ctx.output(op);
   if (self.storage < 0) return Fate::external("a tensor without memory");
   for (const Coordinate& coordinate : indexing.coordinates)
     if (coordinate.axis < 0 && coordinate.index.storage < 0)
@@ -60,8 +60,7 @@ Fate write(Context& ctx, const OperatorRecord& op, Indexing indexing, Source sou
 
 Fate scatter(Context& ctx, const OperatorRecord& op) {
   if (argument_index(op, "reduce") >= 0) return Fate::external("an accumulating scatter");
-  View self = at_least_1d(Context::view(ctx.tensor(op, 0))),
-       index = at_least_1d(Context::view(ctx.tensor(op, 2)));
+  View self = at_least_1d(ctx.tensor(op, 0)), index = at_least_1d(ctx.tensor(op, 2));
   auto source = source_of(ctx, op, argument_index(op, "src") >= 0 ? "src" : "value");
   if (!source || index.sizes.size() != self.sizes.size()) return Fate::external(kShape);
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
@@ -75,7 +74,7 @@ Fate scatter(Context& ctx, const OperatorRecord& op) {
 }
 
 Fate index_copy(Context& ctx, const OperatorRecord& op) {
-  View self = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 2));
+  View self = ctx.tensor(op, 0), index = ctx.tensor(op, 2);
   auto source = source_of(ctx, op, "source");
   if (!source || source->number || self.sizes.empty() ||
       source->view.sizes.size() != self.sizes.size())
@@ -86,7 +85,7 @@ Fate index_copy(Context& ctx, const OperatorRecord& op) {
 }
 
 Fate index_fill(Context& ctx, const OperatorRecord& op) {
-  View self = Context::view(ctx.tensor(op, 0)), index = Context::view(ctx.tensor(op, 2));
+  View self = ctx.tensor(op, 0), index = ctx.tensor(op, 2);
   auto source = source_of(ctx, op, "value");
   if (!source || self.sizes.empty()) return Fate::external(kShape);
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());

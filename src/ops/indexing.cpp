@@ -89,7 +89,7 @@ bool Indexing::reads(const View& out) const {
 }
 
 std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorRecord& op) {
-  View self = Context::view(ctx.tensor(op, 0));
+  View self = ctx.tensor(op, 0);
   if (self.storage < 0 || op.inputs.size() < 2) return std::nullopt;
   size_t rank = self.sizes.size();
   std::vector<std::optional<View>> indices(rank);
@@ -103,7 +103,7 @@ std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorReco
     if (index.storage < 0 && !index.constant) continue;
     if (index.storage < 0 || (index.dtype != ScalarType::Long && index.dtype != ScalarType::Int))
       return std::nullopt;
-    indices[d] = Context::view(index);
+    indices[d] = index;
     shape = broadcast(shape, index.sizes);
     places.push_back(d);
   }

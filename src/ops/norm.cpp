@@ -23,8 +23,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// stays extern.
 std::optional<Reduced> rows_along_dim(Context& ctx, const OperatorRecord& op) {
   Reduced rows;
-  rows.in = at_least_1d(Context::view(ctx.tensor(op, 0)));
-  rows.outs = {at_least_1d(Context::view(ctx.output(op)))};
+  rows.in = at_least_1d(ctx.tensor(op, 0));
+  rows.outs = {at_least_1d(ctx.output(op))};
   if (rows.in.storage < 0 || !ir::is_float(rows.outs[0].dtype)) return std::nullopt;
   if (overlaps(rows.in, rows.outs, /*in_step=*/true)) return std::nullopt;
   rows.axes.assign(rows.in.sizes.size(), false);

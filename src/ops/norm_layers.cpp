@@ -79,7 +79,8 @@ Value left_of_mean(StatementBuilder& s, const Statistics& rows, ScalarType compu
 /// The view of an optional tensor argument; storage -1 when it was not given.
 View optional_tensor(Context& ctx, const OperatorRecord& op, const char* name) {
   int k = argument_index(op, name);
-  return k < 0 ? View{} : Context::view(ctx.tensor(op, static_cast<size_t>(k)));
+  if (k < 0) return {};
+  return ctx.tensor(op, static_cast<size_t>(k));
 }
 
 /// Was the argument given as a number in a tensor's clothes? Then there is no memory to load.
@@ -89,8 +90,8 @@ bool is_constant(Context& ctx, const OperatorRecord& op, const char* name) {
 }
 
 void read_outputs(Context& ctx, const OperatorRecord& op, Normalization& n) {
-  n.mean = Context::view(ctx.output(op, 1));
-  n.rstd = Context::view(ctx.output(op, 2));
+  n.mean = ctx.output(op, 1);
+  n.rstd = ctx.output(op, 2);
 }
 
 bool overlaps_parameters(const Normalization& n) {
@@ -102,8 +103,8 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   if (is_constant(ctx, op, "weight") || is_constant(ctx, op, "bias"))
     return Fate::external("a weight without memory");
   Normalization n;
-  n.rows.in = Context::view(ctx.tensor(op, 0));
-  n.rows.outs = {Context::view(ctx.output(op))};
+  n.rows.in = ctx.tensor(op, 0);
+  n.rows.outs = {ctx.output(op)};
   if (n.rows.in.storage < 0 || !ir::is_float(n.rows.in.dtype)) return Fate::external("integers");
   if (ir::numel(n.rows.in.sizes) == 0)
     return ir::numel(ctx.output(op, 1).sizes) == 0 ? Fate::fused()
@@ -160,7 +161,7 @@ View grouped_parameter(View view, int64_t group, size_t rank) {
 Fate group_norm(Context& ctx, const OperatorRecord& op) {
   if (is_constant(ctx, op, "weight") || is_constant(ctx, op, "bias"))
     return Fate::external("a weight without memory");
-  View in = Context::view(ctx.tensor(op, 0)), out = Context::view(ctx.output(op));
+  View in = ctx.tensor(op, 0), out = ctx.output(op);
   int64_t group = integer(op, "group", 1);
   if (in.storage < 0 || !ir::is_float(in.dtype)) return Fate::external("integers");
   if (in.sizes.size() < 2 || group < 1 || in.sizes[1] % group != 0)

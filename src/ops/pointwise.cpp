@@ -60,23 +60,20 @@ Value Args::number_value(const c10::Scalar& value, bool round) {
 
 Value Args::operator[](int k) {
   if (auto number = constant(k)) return number_value(*number, true);
-  return convert(
-      convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))), common),
-      compute);
+  return convert(convert(builder.load(context_.tensor(op_, static_cast<size_t>(k))), common),
+                 compute);
 }
 
 Value Args::unrounded(int k) {
   if (!is_single(k)) return (*this)[k];
   if (auto number = constant(k)) return number_value(*number, false);
-  return convert(builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k)))),
-                 compute);
+  return convert(builder.load(context_.tensor(op_, static_cast<size_t>(k))), compute);
 }
 
 Value Args::truth(int k) {
   if (auto number = constant(k))
     return builder.integer(converted(*number, ScalarType::Bool).toLong(), ScalarType::Bool);
-  return builder.load(Context::view(context_.tensor(op_, static_cast<size_t>(k))))
-      .to(ScalarType::Bool);
+  return builder.load(context_.tensor(op_, static_cast<size_t>(k))).to(ScalarType::Bool);
 }
 
 std::optional<c10::Scalar> Args::constant(std::string_view name) const {
@@ -229,8 +226,7 @@ bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRo
              const ir::View& out) {
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k)
     for (int tensor : op.inputs[k].tensors)
-      if (tensor >= 0 &&
-          clash(out, Context::view(context.trace.tensors[static_cast<size_t>(tensor)])))
+      if (tensor >= 0 && ir::clash(out, context.trace.tensors[static_cast<size_t>(tensor)]))
         return true;
   return false;
 }
@@ -247,7 +243,7 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   std::vector<ir::Statement> statements;
   bool exact = row.bits.exactness == Exactness::Bits || !ir::is_float(common);
   for (size_t k = 0; k < formulas.size(); ++k) {
-    ir::View out = Context::view(context.output(op, k));
+    ir::View out = context.output(op, k);
     // Eager's result then depends on the order in which its loop runs.
     if (clashes(context, op, row, out))
       return Fate::external("the output overlaps an operand elsewhere");

@@ -41,7 +41,7 @@ ir::View at_least_1d(ir::View view) {
 
 bool overlaps(const ir::View& in, const std::vector<ir::View>& outs, bool in_step) {
   return std::any_of(outs.begin(), outs.end(), [&](const ir::View& out) {
-    return overlap(in, out) && !(in_step && in == out);
+    return ir::overlap(in, out) && !(in_step && in == out);
   });
 }
 
@@ -58,11 +58,11 @@ ir::View Reduced::per_row(Context& ctx, c10::ScalarType type) const {
 
 std::optional<Reduced> read_reduction(Context& ctx, const record::OperatorRecord& op) {
   Reduced r;
-  r.in = at_least_1d(Context::view(ctx.tensor(op, 0)));
+  r.in = at_least_1d(ctx.tensor(op, 0));
   if (r.in.storage < 0) return std::nullopt;
   r.axes = axes_of(op, r.in.sizes.size());
   for (size_t k = 0; k < op.outputs.size(); ++k) {
-    r.outs.push_back(Context::view(ctx.output(op, k)));
+    r.outs.push_back(ctx.output(op, k));
     bool scalar = ctx.tensor(op, 0).sizes.empty();
     if (r.outs[k].storage < 0) return std::nullopt;
     if (!matches(r.outs[k].sizes, r.in.sizes, r.axes) && !(scalar && r.outs[k].sizes.empty()))

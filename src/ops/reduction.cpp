@@ -77,8 +77,8 @@ Fate count_nonzero(Context& ctx, const OperatorRecord& op) {
 /// Running sum or product along one axis. ATen accumulates in at::acc_type and casts at every
 /// store: these are its bits.
 Fate cumulative(Context& ctx, const OperatorRecord& op, ReduceOp reduce) {
-  ir::View out = at_least_1d(Context::view(ctx.output(op)));
-  ir::View in = at_least_1d(Context::view(ctx.tensor(op, 0)));
+  ir::View out = at_least_1d(ctx.output(op));
+  ir::View in = at_least_1d(ctx.tensor(op, 0));
   ScalarType type = out.dtype;
   if (in.storage < 0) return Fate::external("a tensor without memory");
   if (type == ScalarType::Bool) return Fate::external("a sum of truth values");

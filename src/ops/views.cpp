@@ -14,7 +14,7 @@ Fate view_or_copy(Context& context, const record::OperatorRecord& op) {
   if (from.storage == to.storage)
     return Fate::view();  // unsqueeze_, t_: written down as changing their tensor
   if (from.sizes != to.sizes) {
-    ir::View source = Context::view(from), target = Context::view(to);
+    ir::View source = from, target = to;
     if (source.strides != ir::contiguous_strides(source.sizes) ||
         target.strides != ir::contiguous_strides(target.sizes))
       return Fate::external("reshaped a tensor that is not contiguous");
@@ -23,7 +23,7 @@ Fate view_or_copy(Context& context, const record::OperatorRecord& op) {
     context.copy(source, target);
     return Fate::fused();
   }
-  context.copy(Context::view(from), Context::view(to));
+  context.copy(from, to);
   return Fate::fused();
 }
 

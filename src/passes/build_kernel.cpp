@@ -163,9 +163,7 @@ class Builder {
     for (size_t k = 0; k < run.placed.size(); ++k) {
       Placed& producer = kernel_.placed[static_cast<size_t>(run.placed[k])];
       const Access store = producer.statement.store;
-      if (!local_[static_cast<size_t>(store.storage)] || producer.statement.reduction ||
-          producer.statement.guard >= 0)
-        continue;
+      if (!local_[static_cast<size_t>(store.storage)] || producer.statement.reduction) continue;
       if (!only_readers_follow(run, k, store)) continue;
       for (size_t j = k + 1; j < run.placed.size(); ++j) {
         Placed& reader = kernel_.placed[static_cast<size_t>(run.placed[j])];

@@ -23,13 +23,11 @@ constexpr int kLooks = 200000;  ///< questions asked for one program
 bool may_move(const Program& program, const Statement& s, const std::vector<size_t>& parts) {
   auto storage = static_cast<size_t>(s.store.storage);
   Role role = program.storages[storage].role;
-  return role != Role::Argument && role != Role::Captured && s.guard < 0 &&
-         s.store.indirect.empty() && (is_copy(s) || parts[storage] >= kFewest) &&
-         std::all_of(
-             s.loads.begin(), s.loads.end(),
-             [&](const Access& load) {
-               return load.indirect.empty() && load.storage != s.store.storage;
-             });
+  return role != Role::Argument && role != Role::Captured && s.store.indirect.empty() &&
+         (is_copy(s) || parts[storage] >= kFewest) &&
+         std::all_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+           return load.indirect.empty() && load.storage != s.store.storage;
+         });
 }
 
 /// The last place that statement i must stay behind, if it reads a temporary that is made there or

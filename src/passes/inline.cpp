@@ -169,7 +169,7 @@ class Inliner {
   }
 
   static bool worth_it(const Statement& reader, const Statement& producer, int readers) {
-    if (producer.reduction || producer.guard >= 0) return false;
+    if (producer.reduction) return false;
     if (producer.loads.empty() && work(producer) <= 2) return true;
     bool expands = points(reader) > points(producer) * 2;
     if (expands) return work(producer) <= 2 && producer.loads.size() <= 1;

@@ -148,8 +148,7 @@ class Lanes {
     for (const Use& use : uses) {
       if (!use.access->indirect.empty() || use.access->dtype != part.dtype ||
           stride_along(*use.placed, *use.access, var) != part.lane_stride ||
-          tile_strides(kernel_, *use.placed, *use.access) != tiles ||
-          (use.store && use.placed->statement.guard >= 0 && !temporary))
+          tile_strides(kernel_, *use.placed, *use.access) != tiles)
         return std::nullopt;
       Access x = within_tile(kernel_, use, var);
       ir::Span reach = span(x, use.placed->statement);
@@ -206,7 +205,7 @@ class Lanes {
   /// Does one of the stores fill the whole part, over all its steps?
   bool stored_dense(const Part& part, const std::vector<Use>& uses, int var) const {
     return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      if (!use.store || use.placed->statement.guard >= 0) return false;
+      if (!use.store) return false;
       const Statement& s = use.placed->statement;
       Access x = within_tile(kernel_, use, var);
       std::vector<std::pair<int64_t, int64_t>> digits;

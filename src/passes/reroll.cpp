@@ -376,15 +376,14 @@ class Reroller {
         if (l.kind != Label::Kind::Previous) continue;
         auto stores = static_cast<size_t>(l.at);
         // At two steps, hence at all.
-        bool always = same_place(s, k) && same_place(next, k) && s.guard < 0;
+        bool always = same_place(s, k) && same_place(next, k);
         if (q > stores || (q == stores && !always)) staged[stores] = true;
       }
     }
     return staged;
   }
 
-  /// to[…] = what `s` stored, at the same places. (Where a guard of `s` failed, what it stored
-  /// before or, in eager too, what was there.)
+  /// to[…] = what `s` stored, at the same places.
   static Statement copy_of(const Statement& s, int to) {
     Statement copy;
     copy.record = s.record;

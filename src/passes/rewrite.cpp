@@ -20,7 +20,6 @@ void remap_ids(Statement& s, const std::vector<NodeId>& to) {
     if (id >= 0) id = to[static_cast<size_t>(id)];
   };
   map(s.value);
-  map(s.guard);
   if (s.reduction) map(s.reduction->input);
   each_access(s, [&](Access& a) {
     for (ir::Indirect& i : a.indirect) map(i.index);
@@ -96,7 +95,6 @@ Flags live_nodes(const Statement& s) {
     if (id >= 0) live[static_cast<size_t>(id)] = true;
   };
   need(s.value);
-  need(s.guard);
   if (s.reduction) need(s.reduction->input);
   for (const ir::Indirect& i : s.store.indirect) need(i.index);
   for (size_t id = live.size(); id-- > 0;) {  // users come after what they use
@@ -243,7 +241,7 @@ void substitute(Statement& reader, size_t load, const Statement& producer,
 }
 
 bool is_copy(const Statement& s) {
-  return !s.reduction && s.guard < 0 && s.store.indirect.empty() && s.loads.size() == 1 &&
+  return !s.reduction && s.store.indirect.empty() && s.loads.size() == 1 &&
          s.expr.nodes[static_cast<size_t>(s.value)].op == Op::Load;
 }
 

@@ -33,7 +33,6 @@ uint64_t structure_of(const Statement& s) {
   put(static_cast<int64_t>(s.axes.size()));
   put(static_cast<int64_t>(s.store.dtype));
   put(s.value);
-  put(s.guard);
   for (const Access& load : s.loads) put(static_cast<int64_t>(load.dtype));
   for (uint64_t scalar : s.scalars) put(static_cast<int64_t>(scalar));
   for (const Node& node : s.expr.nodes) {
@@ -49,8 +48,8 @@ uint64_t structure_of(const Statement& s) {
 
 bool alike(const Statement& s, const Statement& t) {
   if (s.axes.size() != t.axes.size() || s.loads.size() != t.loads.size() ||
-      s.expr.nodes.size() != t.expr.nodes.size() || s.value != t.value || s.guard != t.guard ||
-      s.scalars != t.scalars || s.reduction.has_value() != t.reduction.has_value())
+      s.expr.nodes.size() != t.expr.nodes.size() || s.value != t.value || s.scalars != t.scalars ||
+      s.reduction.has_value() != t.reduction.has_value())
     return false;
   for (size_t k = 0; k < s.expr.nodes.size(); ++k) {
     Node a = s.expr.nodes[k], b = t.expr.nodes[k];

@@ -21,9 +21,7 @@ constexpr int64_t kLargestCopy = 64 << 10;  ///< bytes of a tile's part, kept fo
 bool fills_lines(const Kernel& kernel, const Placed& p) {
   const ir::Statement& s = p.statement;
   const auto size = static_cast<int64_t>(c10::elementSize(s.store.dtype));
-  if (s.guard >= 0 || s.reduction || !s.store.indirect.empty() ||
-      s.store.offset * size % kLine != 0)
-    return false;
+  if (s.reduction || !s.store.indirect.empty() || s.store.offset * size % kLine != 0) return false;
   bool along = false;
   for (size_t a = 0; a < p.axis_var.size(); ++a) {
     bool vector = kernel.vars[static_cast<size_t>(p.axis_var[a])].kind == LoopKind::Vector;

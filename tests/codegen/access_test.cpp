@@ -132,44 +132,6 @@ TEST(Access, IndirectStores) {
     }
 }
 
-TEST(Access, GuardsStoreWhereTheyHold) {
-  for (ScalarType type : kSomeTypes)
-    for (int vector : {0, 1, -1})
-      for (int kind : {0, 1, 2}) {
-        KernelMaker k;
-        StatementBuilder s({33, 40});
-        Value x = s.load(k.storage(sample({33, 40}, type)));
-        if (kind == 0) s.guard(ir::le(s.axis(1), s.axis(0)));  // varies both ways
-        if (kind == 1) s.guard(ir::lt(s.axis(0), s.integer(17, at::kLong)));
-        if (kind == 2) s.guard(s.load(k.storage(sample({33, 40}, ScalarType::Bool))));
-        nest(k, s.store(k.storage(sample({33, 40}, type, 9)), x), 0, vector);
-        EXPECT_EQ(difference(k), "") << c10::toString(type) << vector << kind;
-      }
-}
-
-TEST(Access, GuardedIndicesFormNoAddressWhereTheGuardFails) {
-  for (ScalarType type : {ScalarType::Float, ScalarType::Char})
-    for (int64_t table : {0, 1}) {
-      KernelMaker k;
-      StatementBuilder s({100});
-      at::Tensor bad = at::arange(100, at::kLong);
-      for (int64_t i = 0; i < 100; i += 3) bad.data_ptr<int64_t>()[i] = int64_t{1} << 45;
-      Value index = s.load(k.storage(bad)), one = s.integer(int64_t{1} << 44, at::kLong);
-      s.guard(ir::lt(index, one));
-      ir::View x = k.storage(sample({100}, type)), y = k.storage(at::zeros({100}, type));
-      Value value = s.load(ir::Access{x.storage, type, 0, {0}, {{index.id, 1}}});
-      nest(k,
-           s.store(table ? ir::Access{y.storage, type, 0, {0}, {{index.id, 1}}}
-                         : ir::Access{y.storage, type, 0, {1}, {}},
-                   value),
-           0, 0);
-      run_compiled(k.kernel, k.tensors);
-      at::Tensor expected =
-          at::where(at::arange(100).remainder(3).eq(0), at::zeros({100}, type), k.tensors[1]);
-      EXPECT_TRUE(same(k.tensors[2], expected));
-    }
-}
-
 TEST(Statements, ShareLoadsAndForwardStores) {
   for (int64_t n : {10, 64, 200}) {
     KernelMaker k;

@@ -194,7 +194,6 @@ class RandomLoops {
   TreeNode statement(const Nest& n, size_t to, const std::vector<size_t>& stored) {
     StatementBuilder s(axes(n));
     Value v = formula(s, n, stored);
-    if (below(5) == 0 && type_ != at::kBool) s.guard(ir::lt(leaf(s, n, stored), v));
     return place(n, s.store(own(matrices_[to], n), v));
   }
   /// Over the nest's columns, into the step's own or the one after them.

@@ -181,7 +181,6 @@ class RandomKernel {
     if (!to) return;
     int id = static_cast<int>(to - places_.data());
     bool fresh = std::count(unfilled_.begin(), unfilled_.end(), id) > 0;
-    if (!fresh && below(5) == 0) s.guard(ir::lt(expression(s, n, 1), expression(s, n, 0)));
     body.push_back(made.place(s.store(access(*to, n), value.to(to->view.dtype)), n.vars));
     if (fresh) std::erase(unfilled_, id);
   }

@@ -115,16 +115,6 @@ TEST(Interpreter, AScanStoresEveryStep) {
   EXPECT_TRUE(same(p.args[0], at::arange(6, at::kLong).reshape({3, 2}).cumsum(0)));
 }
 
-TEST(Interpreter, AGuardKeepsWhatWasThere) {
-  Programs p;
-  View out = p.argument(at::full({4}, 7.0f));
-  StatementBuilder s({4});
-  s.guard(lt(s.axis(0), s.integer(2, at::kLong)));
-  p.add(s.store(out, s.constant(1, at::kFloat)));
-  EXPECT_EQ(p.error(), "");
-  EXPECT_TRUE(same(p.args[0], at::tensor({1.0f, 1.0f, 7.0f, 7.0f})));
-}
-
 TEST(Interpreter, AnAbortEndsTheRun) {
   Programs p;
   View flag = p.argument(at::ones({1}, at::kBool)), out = p.argument(at::zeros({1}));

@@ -31,8 +31,8 @@ TEST(Parse, ReadsWhatIsPrinted) {
       "t1 = f32(%1.bf16[b]); t2 = (t1 * (t1 + %0[a*6-b+5]))\n"
       "[a:4] %7[a*6] f32 = f32((reduced / 6))  reduced = sum.f64{} f64(%0.f32[a*6])\n"
       "[a:4,b:6] %0[a*6+b] f32 = reduced  scan sum.f32{b} %7[a*6+b]\n"
-      "[a:2] %0[(%2[1])*6-(select((a < 0), (a + 4), a))*2+1] f32 = bits.f32(7:i32)  if (1 < "
-      "f64(a))\n"
+      "[a:2] %0[(%2[1])*6-(select((a < 0), (a + 4), a))*2+1] f32 = "
+      "select((1 < f64(a)), bits.f32(7:i32), 0)\n"
       "%5 f32[4,3]:(3,1), %7 f32[]:() = aten::addmm.out(%0 f32[4,6]:(6,1)@8, undefined, "
       "tensors[%7 f32[6,3]:(3,1), undefined], optionals[], None, true, 3, 3.0, 1e-05, "
       "\"a\\\\b\\\"\", "
@@ -141,10 +141,9 @@ TEST(Parse, SaysWhereAndWhatWasExpected) {
            Refused{"[a:4] %0[a] f32 = t1", 2, 19, "nothing is called \"t1\""},
            Refused{"[a:4] %0[a] f32 = t1; t1 = neg(t1)", 2, 32, "nothing is called \"t1\""},
            Refused{"[a:4] %0[a] f32 = reduced", 2, 19, "the statement has no reduction"},
-           Refused{
-               "[a:4] %0[a] f32 = 1 2", 2, 21,
-               "expected \"if\", \"reduced =\", \"scan\", \"; name =\" or the end of the line, but "
-               "found \"2\""},
+           Refused{"[a:4] %0[a] f32 = 1 2", 2, 21,
+                   "expected \"reduced =\", \"scan\", \"; name =\" or the end of the line, but "
+                   "found \"2\""},
            Refused{"[a:4] %1[a] f32 = 1", 2, 1,
                    "storage %1 is not declared, as by \"%1: temporary, 64 bytes\""},
            Refused{"abort if %7", 2, 11,

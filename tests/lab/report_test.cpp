@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/words.h"
 #include "tests/lab/report_runs.h"
 
 namespace graft::lab {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <sstream>
 
+#include "lab/words.h"
+
 namespace graft::lab {
 namespace {
 

@@ -10,6 +10,7 @@
 
 #include "lab/progress.h"
 #include "lab/stats.h"
+#include "lab/words.h"
 
 namespace graft::lab {
 namespace {

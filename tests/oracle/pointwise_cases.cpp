@@ -137,8 +137,9 @@ Tensors make_operands(const ops::PointwiseRow& row, const Form& form, const Poin
       made.push_back(made[0]);
       continue;
     }
-    made.push_back(
-        lay_out(dtype, row.domain, form.tensor_at[at], c.sizes, layout, random, c.specials));
+    // One tensor for all operands has to do as a divisor as well.
+    int k = c.same_tensor ? 1 : form.tensor_at[at];
+    made.push_back(lay_out(dtype, row.domain, k, c.sizes, layout, random, c.specials));
   }
   return made;
 }

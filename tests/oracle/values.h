@@ -117,6 +117,9 @@ std::vector<T> special_values(ops::Domain domain, int k) {
     if (domain == ops::Domain::Power) return {T(0), T(1), T(2)};
     std::vector<T> values = {T(1), T(2), Limits::min(), Limits::max()};
     if (domain != ops::Domain::Divisor || k == 0) values.push_back(T(0));
+    // What fp32 and double round when they take an integer.
+    if constexpr (sizeof(T) >= 4) values.push_back(static_cast<T>((1 << 24) + 1));
+    if constexpr (sizeof(T) >= 8) values.push_back(static_cast<T>((int64_t{1} << 53) + 1));
     if constexpr (std::is_signed_v<T>)
       if (domain != ops::Domain::Divisor || k == 0 || sizeof(T) < 4) values.push_back(T(-1));
     if (domain == ops::Domain::Divisor && k > 0) std::erase(values, T(0));
@@ -141,7 +144,12 @@ std::vector<T> special_values(ops::Domain domain, int k) {
             t(1.5),
             t(2.5),
             t(-2),
-            t(3)};
+            t(3),
+            static_cast<T>(Limits::min() / 3),  // a subnormal of several bits
+            t(1 - 0x1p-24),                     // just below 1, or 1 where that is not held
+            t(255.5),
+            t(16777217.0),  // the first integer that fp32 rounds
+            t(8388607.5)};  // the largest half that it holds
   }
 }
 

@@ -45,19 +45,6 @@ TEST(DeadStores, AnArgumentIsReadByTheCaller) {
   EXPECT_EQ(live(b), "[a:4] %0[a] f32 = (%1[a] + 1)\n");
 }
 
-TEST(DeadStores, AGuardedStoreOverwritesNothing) {
-  ProgramBuilder b;
-  auto x = b.argument({4}), out = b.output({4});
-  b.map(out, copy, x);
-  ir::StatementBuilder s({4});
-  Value v = s.load(x);
-  s.guard(ir::lt(v, v.like(0)));
-  b.program.items.emplace_back(s.store(out, -v));
-  EXPECT_EQ(live(b),
-            "[a:4] %1[a] f32 = %0[a]\n"
-            "[a:4] %1[a] f32 = neg(%0[a])  if (%0.f32[a] < 0)\n");
-}
-
 TEST(DeadStores, AnUpdateReadsWhatItOverwrites) {
   ProgramBuilder b;
   auto x = b.argument({4}), out = b.output({4});
@@ -168,7 +155,6 @@ class RandomProgram {
       int64_t row = own ? b.row : below(kRows - b.rows + 1);
       v = v + s.load(access(from, b, row, b.column, !own && !steps && below(4) == 0)) * 0.5;
     }
-    if (below(5) == 0) s.guard(ir::lt(v, v.like(1)));
     ir::Statement out = s.store(access(to, b, b.row, b.column), v);
     if (steps) out.growth = {0, 0, b.growth};
     return out;

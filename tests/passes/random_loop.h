@@ -223,8 +223,6 @@ class RandomProgram {
         v = s.reduce(ir::ReduceOp::Sum, (v * 64.0).to(kLong), along, kLong).to(kFloat) * 0.001;
       if (op == 2) v = s.reduce(ir::ReduceOp::ArgMin, v, along, kLong).to(kFloat) * 0.125;
       if (below(2)) v = (v + leaf(s, n, at, true)) * 0.5;
-    } else if (!at.whole && below(6) == 0) {
-      s.guard(ir::lt(leaf(s, n, at), v));
     }
     made.program.items.emplace_back(s.store(store, v.to(to.type)));
     random_ = outer;

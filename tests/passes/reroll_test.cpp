@@ -77,12 +77,13 @@ TEST(Reroll, AConstantBecomesTheStep) {
   auto x = b.argument({3, 8});
   for (int64_t k = 0; k < 6; ++k) {
     ir::StatementBuilder s({3, 8});
-    s.guard(ir::lt(s.axis(1), s.integer(2 * k - 3, kLong)));
-    b.program.items.emplace_back(s.store(x, s.load(x) * 0.5));
+    Value below = ir::lt(s.axis(1), s.integer(2 * k - 3, kLong)), v = s.load(x);
+    b.program.items.emplace_back(s.store(x, ir::select(below, v * 0.5, v)));
   }
   EXPECT_EQ(rerolled(b),
             "repeat 6\n"
-            "  [a:6,b:3,c:8] %0[b*8+c] f32 = (%0[b*8+c] * 0.5)  if (c < (-3 + (a * 2)))\n");
+            "  [a:6,b:3,c:8] %0[b*8+c] f32 = select((c < (-3 + (a * 2))), (%0[b*8+c] * 0.5), "
+            "%0[b*8+c])\n");
 }
 
 /// GRAFT_SEED=n runs that program alone, GRAFT_PROGRAMS=n that many.

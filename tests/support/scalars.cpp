@@ -52,8 +52,10 @@ bool compare(Op op, auto a, auto b) {
       return a <= b;
     case Op::Gt:
       return a > b;
-    default:
+    case Op::Ge:
       return a >= b;
+    default:
+      throw std::logic_error("interpreter: no comparison");
   }
 }
 

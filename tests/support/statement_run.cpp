@@ -22,7 +22,6 @@ int64_t size_of(c10::ScalarType type) {
 StatementRun::StatementRun(const ir::Statement& statement, const Memory& memory)
     : s_(statement), memory_(memory), values_(statement.expr.nodes.size()) {
   std::vector<ir::NodeId> roots = {s_.value};
-  if (s_.guard >= 0) roots.push_back(s_.guard);
   for (const ir::Indirect& part : s_.store.indirect) roots.push_back(part.index);
   output_ = cone_of(roots);
   if (s_.reduction) input_ = cone_of({s_.reduction->input});
@@ -163,7 +162,6 @@ void StatementRun::store_reduced(const Accumulator& accumulator, const std::vect
 
 void StatementRun::store(const std::vector<int64_t>& at) {
   evaluate(output_, at);
-  if (s_.guard >= 0 && values_[static_cast<size_t>(s_.guard)] == 0) return;
   int64_t offset = byte_offset(s_.store, at), size = size_of(s_.store.dtype);
   char* place = memory_.at(s_.store.storage, offset, size);
   const Bits* value = &values_[static_cast<size_t>(s_.value)];

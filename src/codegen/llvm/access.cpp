@@ -20,7 +20,6 @@ llvm::Value* Emitter::stride(const Stride& s) {
 llvm::Value* Emitter::pointer(int access, int depth) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
   llvm::Type* element = mem(affine.dtype);
-  // Of the loop's own frame; a guard's frame on top of it keeps what is made under the guard.
   size_t f = frames_.size();
   while (f > 0 && frames_[f - 1].depth >= depth) {
     --f;
@@ -113,8 +112,6 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   llvm::Value* base = uniform_pointer(v.access, v.indirect);
   llvm::Align align(c10::elementSize(affine.dtype));
   llvm::Value* on = v.varying ? mask() : nullptr;
-  if (v.guard >= 0 && value(v.guard).varying)
-    on = on ? b_.CreateAnd(on, get(v.guard)) : get(v.guard);
   if (!v.varying) {
     return to_register(b_.CreateAlignedLoad(element, base, align), affine.dtype);
   }
@@ -127,19 +124,16 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   } else if (s.kind == StrideKind::MinusOne) {
     x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)),
                               element, on);
-  } else if (s.kind == StrideKind::Argument) {
-    x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
   } else {
-    // One place for all lanes, read under a guard of theirs: if it holds for none, the place may
-    // not exist.
-    x = splat(
-        b_.CreateAlignedLoad(element, b_.CreateSelect(b_.CreateOrReduce(on), base, spare_), align));
+    x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
   }
   return to_register(x, affine.dtype);
 }
 
-void Emitter::store(int p, int v, llvm::Value* on) {
+void Emitter::store(int p) {
   const StatementPlan& plan = planned(p);
+  const int v = plan.value;
+  llvm::Value* on = mask();
   int access = laid_out(p).store.access;
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
   llvm::Type* element = mem(affine.dtype);
@@ -151,8 +145,6 @@ void Emitter::store(int p, int v, llvm::Value* on) {
     if (value(v).varying) one = b_.CreateExtractElement(one, uint64_t{0});
     llvm::Value* x = to_memory(one, affine.dtype);
     llvm::Value* place = uniform_pointer(access, plan.store_indirect);
-    if (plan.guard >= 0 && value(plan.guard).varying)
-      place = b_.CreateSelect(b_.CreateOrReduce(on), place, spare_);
     b_.CreateAlignedStore(x, place, llvm::Align(c10::elementSize(affine.dtype)));
     return;
   }
@@ -163,8 +155,7 @@ void Emitter::store(int p, int v, llvm::Value* on) {
   else if (s.kind == StrideKind::One && laid_out(p).streamed && !on)
     memory_.stream(x, b_.CreateGEP(element, base, lanes_[copy_].index));
   else if (s.kind == StrideKind::One)
-    memory_.store(x, lane_pointer(access, base),
-                  affine.vectors != 0 && plan.guard < 0 ? nullptr : on);
+    memory_.store(x, lane_pointer(access, base), affine.vectors != 0 ? nullptr : on);
   else
     memory_.store_reversed(x, b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)), on);
 }

@@ -94,34 +94,26 @@ bool Arithmetic::has_short_nan(llvm::Value* x) const {
 
 llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::Value* y,
                                  llvm::Value* z) {
-  switch (op) {
-    case Op::Select:
-      return b_.CreateSelect(x, y, z);
-    case Op::Bitcast:
-      return b_.CreateBitCast(x, shaped(register_type(b_.getContext(), type), x->getType()));
-    default:
-      break;
-  }
-  if (op == Op::Max || op == Op::Min) return extreme(op == Op::Max, type, x, y);
-  if (type == ScalarType::Float || type == ScalarType::Double) return real(op, x, y, z);
-  return integer(op, type, x, y);
-}
-
-llvm::Value* Arithmetic::real(Op op, llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+  const bool real = type == ScalarType::Float || type == ScalarType::Double;
   auto unary = [&](ID id) { return b_.CreateUnaryIntrinsic(id, x); };
   switch (op) {
     case Op::Add:
-      return b_.CreateFAdd(x, y);
+      return real ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
     case Op::Sub:
-      return b_.CreateFSub(x, y);
+      return real ? b_.CreateFSub(x, y) : b_.CreateSub(x, y);
     case Op::Mul:
-      return b_.CreateFMul(x, y);
+      return real ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
+    case Op::Neg:
+      return real ? b_.CreateFNeg(x) : b_.CreateNeg(x);
+    case Op::Abs:
+      if (real) return unary(llvm::Intrinsic::fabs);
+      if (ir::is_unsigned(type)) return x;
+      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
+    case Op::Max:
+    case Op::Min:
+      return extreme(op == Op::Max, type, x, y);
     case Op::Div:
       return b_.CreateFDiv(x, y);
-    case Op::Neg:
-      return b_.CreateFNeg(x);
-    case Op::Abs:
-      return unary(llvm::Intrinsic::fabs);
     case Op::Fma:
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
     case Op::Sqrt:
@@ -136,25 +128,6 @@ llvm::Value* Arithmetic::real(Op op, llvm::Value* x, llvm::Value* y, llvm::Value
       return unary(llvm::Intrinsic::roundeven);
     case Op::CopySign:
       return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, y);
-    default:
-      throw std::runtime_error("graft: " + std::string(info(op).name) + " of a floating type");
-  }
-}
-
-llvm::Value* Arithmetic::integer(Op op, ScalarType type, llvm::Value* x, llvm::Value* y) {
-  switch (op) {
-    case Op::Add:
-      return b_.CreateAdd(x, y);
-    case Op::Sub:
-      return b_.CreateSub(x, y);
-    case Op::Mul:
-      return b_.CreateMul(x, y);
-    case Op::Neg:
-      return b_.CreateNeg(x);
-    case Op::Abs:
-      return ir::is_unsigned(type)
-                 ? x
-                 : b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
     case Op::IDiv:
       return divide(false, type, x, y);
     case Op::IRem:
@@ -171,10 +144,26 @@ llvm::Value* Arithmetic::integer(Op op, ScalarType type, llvm::Value* x, llvm::V
       return b_.CreateXor(x, y);
     case Op::Not:
       return b_.CreateNot(x);
-    default:
-      throw std::runtime_error("graft: " + std::string(info(op).name) + " of " +
-                               c10::toString(type));
+    case Op::Select:
+      return b_.CreateSelect(x, y, z);
+    case Op::Bitcast:
+      return b_.CreateBitCast(x, shaped(register_type(b_.getContext(), type), x->getType()));
+    case Op::Load:
+    case Op::Const:
+    case Op::Scalar:
+    case Op::Axis:
+    case Op::Reduced:
+    case Op::Eq:
+    case Op::Ne:
+    case Op::Lt:
+    case Op::Le:
+    case Op::Gt:
+    case Op::Ge:
+    case Op::Cast:
+    case Op::Call:
+      break;
   }
+  throw std::runtime_error("graft: " + std::string(info(op).name) + " is no arithmetic");
 }
 
 llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x, llvm::Value* y) {
@@ -225,22 +214,26 @@ llvm::Value* Arithmetic::shift(bool left, bool is_signed, llvm::Value* x, llvm::
 
 llvm::Value* Arithmetic::compare(Op op, ScalarType type, llvm::Value* x, llvm::Value* y) {
   using P = llvm::CmpInst::Predicate;
+  struct Comparison {
+    Op op;
+    P real, is_signed, is_unsigned;
+  };
+  constexpr Comparison kComparisons[] = {
+      {Op::Eq, P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},
+      {Op::Ne, P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
+      {Op::Lt, P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT},
+      {Op::Le, P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
+      {Op::Gt, P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT},
+      {Op::Ge, P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
+  };
   if (ir::is_reduced(type)) x = to_float(x, type), y = to_float(y, type);
-  bool real = ir::is_float(type), u = ir::is_unsigned(type);
-  switch (op) {
-    case Op::Eq:
-      return b_.CreateCmp(real ? P::FCMP_OEQ : P::ICMP_EQ, x, y);
-    case Op::Ne:
-      return b_.CreateCmp(real ? P::FCMP_UNE : P::ICMP_NE, x, y);
-    case Op::Lt:
-      return b_.CreateCmp(real ? P::FCMP_OLT : u ? P::ICMP_ULT : P::ICMP_SLT, x, y);
-    case Op::Le:
-      return b_.CreateCmp(real ? P::FCMP_OLE : u ? P::ICMP_ULE : P::ICMP_SLE, x, y);
-    case Op::Gt:
-      return b_.CreateCmp(real ? P::FCMP_OGT : u ? P::ICMP_UGT : P::ICMP_SGT, x, y);
-    default:
-      return b_.CreateCmp(real ? P::FCMP_OGE : u ? P::ICMP_UGE : P::ICMP_SGE, x, y);
-  }
+  for (const Comparison& c : kComparisons)
+    if (c.op == op)
+      return b_.CreateCmp(ir::is_float(type)      ? c.real
+                          : ir::is_unsigned(type) ? c.is_unsigned
+                                                  : c.is_signed,
+                          x, y);
+  throw std::runtime_error("graft: " + std::string(info(op).name) + " is no comparison");
 }
 
 llvm::Value* Arithmetic::greater(ScalarType type, llvm::Value* a, llvm::Value* b) {

@@ -52,8 +52,6 @@ class Arithmetic {
  private:
   llvm::Value* compute(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y,
                        llvm::Value* z);
-  llvm::Value* real(ir::Op op, llvm::Value* x, llvm::Value* y, llvm::Value* z);
-  llvm::Value* integer(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* divide(bool remainder, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* shift(bool left, bool is_signed, llvm::Value* x, llvm::Value* count);
   llvm::Value* compare(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);

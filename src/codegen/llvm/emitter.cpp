@@ -55,9 +55,9 @@ llvm::Function* Emitter::emit(const std::string& name) {
   b_.CreateCondBr(b_.CreateICmpSLT(begin_, end_), work, done);
   b_.SetInsertPoint(work);
   calls_.set_prologue(prologue_);
-  spare_ = stack(b_.getInt64Ty());
-  b_.CreateStore(i64(0), spare_);
-  memory_.set_spare(spare_);
+  llvm::Value* spare = stack(b_.getInt64Ty());
+  b_.CreateStore(i64(0), spare);
+  memory_.set_spare(spare);
 
   frames_.push_back({});
   if (layout_.range == RangeKind::Flattened)

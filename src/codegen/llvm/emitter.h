@@ -121,7 +121,6 @@ class Emitter {
   void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                const std::function<void(llvm::Value*)>& body);
   void statement(int p);
-  void store_result(int p);
   void open(int l, llvm::BasicBlock* before, llvm::Value* index);
   void close();
   size_t copies() const { return lanes_.empty() ? 1 : lanes_.size(); }
@@ -146,7 +145,7 @@ class Emitter {
   llvm::Value* range_counter(int var);
   llvm::Value* stride(const Stride& s);
   llvm::Value* load(const PlanValue& v);
-  void store(int p, int v, llvm::Value* on);  ///< value number v, where `on` holds
+  void store(int p);
   Stride lane_stride(int access) const;
   llvm::Value* lane_pointer(int access, llvm::Value* base);
   llvm::Value* lane_offsets(int access, const std::vector<std::pair<int, Stride>>& indirect);
@@ -192,7 +191,6 @@ class Emitter {
   llvm::BasicBlock* prologue_ = nullptr;  ///< stack slots and kernel arguments
   llvm::Value *pointers_ = nullptr, *integers_ = nullptr, *scalars_ = nullptr, *scratch_ = nullptr;
   llvm::Value *begin_ = nullptr, *end_ = nullptr;
-  llvm::Value* spare_ = nullptr;  ///< eight bytes to load from or store to where a guard fails
   std::map<std::pair<llvm::Value*, int>, llvm::Value*> arguments_;
   std::vector<llvm::AllocaInst*> promotable_;
 

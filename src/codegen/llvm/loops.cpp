@@ -176,35 +176,14 @@ void Emitter::items(int l) {
 void Emitter::statement(int p) {
   const StatementPlan& plan = planned(p);
   if (plan.accumulate == Accumulate::None) {
-    store_result(p);
+    store(p);
     return;
   }
   if (plan.reduce_loop < 0) start_reduction(p);
   accumulate(p);
   if (!plan.scan && plan.reduce_loop >= 0) return;
   set_reduced(p, total(p));
-  store_result(p);
-}
-
-void Emitter::store_result(int p) {
-  const StatementPlan& plan = planned(p);
-  if (plan.guard < 0) {
-    store(p, plan.value, mask());
-    return;
-  }
-  if (value(plan.guard).varying) {
-    llvm::Value* on = get(plan.guard);
-    store(p, plan.value, mask() ? b_.CreateAnd(mask(), on) : on);
-    return;
-  }
-  llvm::BasicBlock *then = block("guarded"), *after = block("after");
-  b_.CreateCondBr(get(plan.guard), then, after);
-  b_.SetInsertPoint(then);
-  open(frames_.back().loop, nullptr, frames_.back().index);
-  store(p, plan.value, mask());
-  close();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(after);
+  store(p);
 }
 
 }  // namespace graft::codegen

@@ -33,7 +33,10 @@ llvm::Constant* Emitter::identity(int p) {
       return arithmetic_.constant(ir::is_float(type) ? std::bit_cast<int64_t>(1.0) : 1, type);
     case ReduceOp::And:
       return type == ScalarType::Bool ? b_.getInt8(1) : llvm::Constant::getAllOnesValue(t);
-    default:
+    case ReduceOp::Max:
+    case ReduceOp::Min:
+    case ReduceOp::ArgMax:
+    case ReduceOp::ArgMin:
       break;
   }
   bool lowest = wants_largest(op);
@@ -113,7 +116,10 @@ llvm::Value* Emitter::step(int p, llvm::Value* so_far, llvm::Value* x) {
       return b_.CreateAnd(so_far, x);
     case ReduceOp::Or:
       return b_.CreateOr(so_far, x);
-    default:
+    case ReduceOp::Max:
+    case ReduceOp::Min:
+    case ReduceOp::ArgMax:
+    case ReduceOp::ArgMin:
       break;
   }
   if (keeps_nan_apart(p)) {

@@ -97,7 +97,7 @@ void Emitter::set_reduced(int p, llvm::Value* x) {
 void Emitter::finish_reduction(int p) {
   auto result = [&] {
     set_reduced(p, total(p));
-    store_result(p);
+    store(p);
   };
   if (planned(p).accumulate == Accumulate::Array) {
     array_loop(p, result);

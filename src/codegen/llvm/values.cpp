@@ -1,8 +1,9 @@
 #include "codegen/llvm/emitter.h"
+#include "ir/facts.h"
 
 namespace graft::codegen {
 
-using ir::Op;
+using ir::TypeClass;
 
 Emitter::At::At(Emitter& emitter, int depth)
     : e_(emitter), saved_(emitter.b_.saveIP()), saved_depth_(emitter.at_depth_) {
@@ -58,32 +59,40 @@ llvm::Value* Emitter::wide(int v) {
 
 llvm::Value* Emitter::compute(int v) {
   const PlanValue& plan = value(v);
-  switch (plan.op) {
-    case Op::Const:
+  switch (ir::types(plan.op)) {
+    case TypeClass::Const:
       return arithmetic_.constant(plan.payload, plan.type);
-    case Op::Scalar: {
+    case TypeClass::Scalar: {
       llvm::Value* bits = argument(scalars_, static_cast<int>(plan.payload), b_.getInt64Ty());
       return arithmetic_.scalar(bits, plan.type);
     }
-    case Op::Axis: {
+    case TypeClass::Axis: {
       if (!plan.varying)
         return loop(plan.home).var < 0 ? range_counter(static_cast<int>(plan.payload))
                                        : frame_at(loop(plan.home).depth).index;
       return b_.CreateAdd(splat(lanes_[copy_].index), memory_.iota(b_.getInt64Ty()));
     }
-    case Op::Load:
+    case TypeClass::Load:
       return load(plan);
-    case Op::Reduced:
+    case TypeClass::Reduced:
       throw std::runtime_error("graft: a reduction's result is used before it is complete");
-    default:
+    case TypeClass::Number:
+    case TypeClass::Real:
+    case TypeClass::Integer:
+    case TypeClass::Logic:
+    case TypeClass::Compare:
+    case TypeClass::Select:
+    case TypeClass::Cast:
+    case TypeClass::Bitcast:
+    case TypeClass::Call:
       break;
   }
   std::array<llvm::Value*, 3> x = {};
   for (size_t k = 0; k < 3; ++k)
     if (plan.in[k] >= 0) x[k] = plan.varying ? wide(plan.in[k]) : get(plan.in[k]);
-  if (plan.op == Op::Call)
+  if (plan.op == ir::Op::Call)
     return calls_.call(static_cast<ir::Routine>(plan.payload), plan.type, x[0], x[1]);
-  ScalarType operand = value(plan.in[plan.op == Op::Select ? 1 : 0]).type;
+  ScalarType operand = value(plan.in[plan.op == ir::Op::Select ? 1 : 0]).type;
   return arithmetic_.node(plan.op, plan.type, operand, x[0], x[1], x[2]);
 }
 

@@ -311,10 +311,9 @@ void SourcePrinter::statement(int p) {
 
 void SourcePrinter::store(int p) {
   const StatementPlan& plan = planned(p);
-  std::string guard = plan.guard >= 0 ? "if (" + get(plan.guard) + ") " : "";
   std::string x = get(plan.value);
-  line(guard + place(layout_.statements[static_cast<size_t>(p)].store.access, plan.store_indirect) +
-       " = " + x + ";");
+  line(place(layout_.statements[static_cast<size_t>(p)].store.access, plan.store_indirect) + " = " +
+       x + ";");
 }
 
 }  // namespace graft::codegen

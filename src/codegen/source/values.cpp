@@ -75,11 +75,9 @@ void SourcePrinter::count_uses() {
   for (const PlanValue& v : plan_.values) {
     for (int in : v.in) use(in, v.home);
     for (const auto& [index, s] : v.indirect) use(index, v.home);
-    use(v.guard, v.home);
   }
   for (const StatementPlan& s : plan_.statements) {
     use(s.input, s.loop);
-    use(s.guard, s.loop);
     use(s.value, s.finish_loop);
     for (const auto& [index, stride] : s.store_indirect) use(index, s.finish_loop);
   }
@@ -246,8 +244,6 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
 std::string SourcePrinter::load(const PlanValue& v) {
   std::string text = place(v.access, v.indirect);
   if (v.type == ScalarType::Bool) text = "(" + text + " != 0)";
-  // An index is good only where the guard holds.
-  if (v.guard >= 0) text = "(" + get(v.guard) + " ? " + text + " : " + cpp_type(v.type) + "{})";
   return text;
 }
 
