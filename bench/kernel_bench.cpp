@@ -219,7 +219,7 @@ Case swiglu(ScalarType dtype) {
   int v = c.var(kWide, LoopKind::Vector);
   StatementBuilder s({kWide});
   Value x = s.load(gate).to(at::kFloat);
-  Value silu = (x / (ir::call(ir::Routine::SleefExp, -x) + 1.0)).to(dtype);
+  Value silu = (x / (ir::call(ir::Routine::VectorExp, -x) + 1.0)).to(dtype);
   std::vector<ir::Statement> statements;
   statements.push_back(s.store(out, silu.to(at::kFloat) * s.load(up).to(at::kFloat)));
   c.loop({v}, std::move(statements));
@@ -304,7 +304,7 @@ Case softmax() {
       s2.store(at_top, s2.reduce(ir::ReduceOp::Max, s2.load(at_row), last, at::kFloat));
   c.loop({h, q, a}, list(std::move(scaled), std::move(most)));
   ir::Statement exps =
-      s3.store(at_row, ir::call(ir::Routine::InlineExp, s3.load(at_row) - s3.load(at_top)));
+      s3.store(at_row, ir::call(ir::Routine::NearExp, s3.load(at_row) - s3.load(at_top)));
   ir::Statement total = s4.store(
       at_sum, s4.reduce(ir::ReduceOp::Sum, s4.load(at_row), last, at::kDouble).to(at::kFloat));
   c.loop({h, q, b}, list(std::move(exps), std::move(total)));

@@ -57,7 +57,7 @@ void print_model(std::span<const ModelRow> rows, bool color) {
                                    {"with pool", Align::Right},
                                    {"compiled ms", Align::Right},
                                    {"speed-up (95 %)", Align::Right},
-                                   {"alone", Align::Right},
+                                   {"alone (95 %)", Align::Right},
                                    {"result"}};
   if (tuned)
     columns.insert(columns.end(),
@@ -70,7 +70,7 @@ void print_model(std::span<const ModelRow> rows, bool color) {
                             number(lab::median(row.pooled.ms)),
                             number(lab::median(row.compiled.ms)),
                             ratio_cell(row.speedup),
-                            number(lab::median(row.alone.ms)),
+                            ratio_cell(row.alone_speedup),
                             result_cell(row.result)};
     if (tuned)
       cells.insert(cells.end(), {number(lab::median(row.tuned.ms)), ratio_cell(row.tuned_speedup),
@@ -86,9 +86,10 @@ void print_single(std::span<const ModelRow> rows, bool color) {
                            Style::Bold, color)
             << '\n';
   print_model(rows, color);
-  std::cout << "eager: the faster of its two attentions. with pool: eager under graft::PoolGuard, "
-               "as compiled is.\nalone: compiled, its calls not in turns with eager's, which leave "
-               "cold caches.\n";
+  std::cout
+      << "eager: the faster of its two attentions. with pool: eager under graft::PoolGuard, "
+         "as compiled is.\nalone: the speed-up where neither is called in turns with the other, "
+         "which leaves it cold caches.\n";
   if (!rows.front().tuned.ms.empty())
     std::cout << "max-autotune: compiled, with matmuls by the fastest of ATen's routines, which "
                  "sum in another order.\n";

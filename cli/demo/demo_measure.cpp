@@ -204,6 +204,8 @@ ModelRow DemoRun::measure_shape(int64_t batch, int64_t length) {
   }
   options.min_time /= 2;
   row.alone = std::move(lab::measure({{"compiled alone", variants[2].run}}, options)[0]);
+  row.eager_alone = std::move(lab::measure({{"eager alone", variants[0].run}}, options)[0]);
+  row.alone_speedup = lab::bootstrap_ratio(row.eager_alone.ms, row.alone.ms);
   return row;
 }
 

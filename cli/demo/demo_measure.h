@@ -29,9 +29,11 @@ struct ModelRow {
   lab::Samples eager;
   lab::Samples pooled;    ///< eager under graft::PoolGuard
   lab::Samples compiled;  ///< under graft::PoolGuard
-  lab::Samples alone;     ///< compiled, not in turns with variants that evict its data from caches
-  lab::Samples tuned;     ///< compiled with Mode::MaxAutotune; empty without --full
+  /// Eager and compiled, each without turns, in which one leaves the other cold caches.
+  lab::Samples eager_alone, alone;
+  lab::Samples tuned;                ///< compiled with Mode::MaxAutotune; empty without --full
   lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled
+  lab::Ratio alone_speedup;          ///< eager_alone / alone
   lab::Ratio tuned_speedup;
   /// Against eager, with the compiled side's attention.
   lab::Comparison result, tuned_result;

@@ -37,7 +37,10 @@ void add_model(const ModelRow& from, lab::Run& run) {
   add("eager", from.eager);
   add("eager_pool", from.pooled);
   set_result(from.result, add("graft", from.compiled));
-  set_result(from.result, add("graft_alone", from.alone));
+  add("eager_alone", from.eager_alone).isolated = true;
+  Row& alone = add("graft_alone", from.alone);
+  set_result(from.result, alone);
+  alone.isolated = true;
   if (!from.tuned.ms.empty()) set_result(from.tuned_result, add("graft_max_autotune", from.tuned));
 }
 

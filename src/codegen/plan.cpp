@@ -237,17 +237,13 @@ class Planner {
     auto self = static_cast<int>(&l - plan_.loops.data());
     int weight = 0;
     bool arrays = false;
-    auto source = [](const PlanValue& v) {
-      return info(static_cast<ir::Routine>(v.payload)).source;
-    };
     for (const PlanValue& v : plan_.values)
-      arrays = arrays || (v.op == Op::Call && v.varying && v.home == self &&
-                          source(v) == ir::RoutineSource::Vml);
+      arrays = arrays || (is_array_call(v) && v.varying && v.home == self);
     l.strips = arrays && !l.nested;
     for (const PlanValue& v : plan_.values) {
       if (!v.varying || !plan_.encloses(self, v.home)) continue;
       int cost = c10::elementSize(v.type) == 8 ? 2 : 1;
-      bool array = l.strips && v.op == Op::Call && source(v) == ir::RoutineSource::Vml;
+      bool array = l.strips && is_array_call(v);
       if (v.op == Op::Call && !array) cost *= ir::cost(static_cast<ir::Routine>(v.payload));
       weight += cost;
     }

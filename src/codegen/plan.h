@@ -36,6 +36,12 @@ struct PlanValue {
   }
 };
 
+/// A call of a routine that wants arrays.
+inline bool is_array_call(const PlanValue& v) {
+  return v.op == ir::Op::Call &&
+         info(static_cast<ir::Routine>(v.payload)).form == ir::RoutineForm::Array;
+}
+
 struct PlanItem {
   int loop = -1;    ///< either a loop
   int placed = -1;  ///< or a statement

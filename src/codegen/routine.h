@@ -8,14 +8,21 @@
 
 namespace graft::codegen {
 
+enum class RoutineSource : uint8_t {
+  Vml,    ///< MKL's vector library out of libtorch: wants arrays, takes (&n, x, y, &mode)
+  Sleef,  ///< SLEEF out of libtorch: takes and gives vectors of `lanes`; two arguments are two
+  Libm,   ///< the C library: one number at a time
+  Inline  ///< instructions, and no call
+};
+
 struct RoutineCall {
-  ir::RoutineSource source;
+  RoutineSource source;
   std::string symbol;  ///< empty for Inline
   int lanes = 1;       ///< Sleef: of the vectors that it takes and gives
 };
 
-/// For Float or Double. Without AVX2 ATen calls the C library for SLEEF's functions, and its
-/// libtorch has none of that width.
+/// For Float or Double. Without AVX2 ATen calls the C library for a vector's lanes, and its
+/// libtorch has no SLEEF of that width. Throws std::runtime_error for a routine that no library has.
 RoutineCall routine_call(ir::Routine routine, ir::ScalarType type, const ir::Target& target);
 
 /// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen calls VML.

@@ -33,7 +33,7 @@ class StripPlanner {
     for (int k = last_phase_; k >= 0; --k) fill(phases[static_cast<size_t>(k)], k);
     for (size_t v = 0; v < kept_.size(); ++v)
       if (kept_[v] >= 0)
-        made.ready[v] = is_array_call(static_cast<int>(v)) ? depth_[v] : depth_[v] + 1;
+        made.ready[v] = calls_array(static_cast<int>(v)) ? depth_[v] : depth_[v] + 1;
     for (int k = 0; k <= last_phase_; ++k)
       for (int v : phases[static_cast<size_t>(k)].calls)
         straighten(v, k, phases[static_cast<size_t>(k)], made);
@@ -50,11 +50,7 @@ class StripPlanner {
     return layout_.accesses[static_cast<size_t>(access)].storage;
   }
   bool inside(int v) const { return value(v).varying && value(v).home == loop_; }
-  bool is_array_call(int v) const {
-    return value(v).op == ir::Op::Call &&
-           info(static_cast<ir::Routine>(value(v).payload)).source == ir::RoutineSource::Vml &&
-           inside(v);
-  }
+  bool calls_array(int v) const { return is_array_call(value(v)) && inside(v); }
 
   template <class Fn>
   void operands(int v, Fn fn) const {
@@ -95,7 +91,7 @@ class StripPlanner {
         for (int p : stores_)
           if (stored(p) == layout_.accesses[static_cast<size_t>(value(v).access)].storage)
             made = std::max(made, phase_[static_cast<size_t>(p)]);
-      if (is_array_call(v)) ++made;
+      if (calls_array(v)) ++made;
     }
     return depth_[static_cast<size_t>(v)] = made;
   }
@@ -111,7 +107,7 @@ class StripPlanner {
   /// Of computing a value again, from what is in buffers or outside of the loop.
   int cost(int v) const {
     if (!inside(v) || value(v).op == ir::Op::Const) return 0;
-    if (is_array_call(v)) return 1;
+    if (calls_array(v)) return 1;
     if (overwritten(v)) return kCheap + 1;
     if (value(v).op == ir::Op::Call || value(v).op == ir::Op::Div || value(v).op == ir::Op::Sqrt ||
         !value(v).indirect.empty())
@@ -131,7 +127,7 @@ class StripPlanner {
     // Keeping one value may need others: those come from earlier phases or are older values.
     for (size_t v = kept_.size(); v-- > 0;) {
       if (kept_[v] < 0 || keep_phase(static_cast<int>(v)) != k) continue;
-      if (is_array_call(static_cast<int>(v)))
+      if (calls_array(static_cast<int>(v)))
         need(value(static_cast<int>(v)).in[0], k, seen);
       else
         operands(static_cast<int>(v), [&](int in) { need(in, k, seen); });
@@ -145,15 +141,13 @@ class StripPlanner {
           continue;
         placed[v] = true;
         phase.steps.push_back({-1, static_cast<int>(v)});
-        if (is_array_call(static_cast<int>(v))) phase.calls.push_back(static_cast<int>(v));
+        if (calls_array(static_cast<int>(v))) phase.calls.push_back(static_cast<int>(v));
       }
       if (phase_[static_cast<size_t>(item.placed)] == k) phase.steps.push_back({item.placed, -1});
     }
   }
 
-  int keep_phase(int v) const {
-    return depth_[static_cast<size_t>(v)] - (is_array_call(v) ? 1 : 0);
-  }
+  int keep_phase(int v) const { return depth_[static_cast<size_t>(v)] - (calls_array(v) ? 1 : 0); }
 
   void reach(int v, std::vector<bool>& reached) const {
     if (reached[static_cast<size_t>(v)]) return;
@@ -165,7 +159,7 @@ class StripPlanner {
   void need(int v, int k, std::vector<bool>& seen) {
     if (!inside(v) || seen[static_cast<size_t>(v)]) return;
     seen[static_cast<size_t>(v)] = true;
-    if (is_array_call(v) || (depth_[static_cast<size_t>(v)] < k && cost(v) > kCheap)) {
+    if (calls_array(v) || (depth_[static_cast<size_t>(v)] < k && cost(v) > kCheap)) {
       kept_[static_cast<size_t>(v)] = 1;
       return;
     }

@@ -15,7 +15,8 @@ constexpr OpInfo kOps[] = {
 #include "ir/nodes.def"
 };
 constexpr RoutineInfo kRoutines[] = {
-#define ROUTINE(name, arity, source, f, d, cost) {#name, arity, RoutineSource::source, f, d},
+#define ROUTINE(form, function, text, arity, cost) \
+  {#form #function, text, arity, RoutineForm::form},
 #include "ir/routines.def"
 };
 
@@ -31,7 +32,7 @@ TypeClass types(Op op) {
 
 int cost(Routine routine) {
   constexpr int kCosts[] = {
-#define ROUTINE(name, arity, source, f, d, cost) cost,
+#define ROUTINE(form, function, text, arity, cost) cost,
 #include "ir/routines.def"
   };
   return kCosts[static_cast<size_t>(routine)];

@@ -22,16 +22,16 @@ struct OpInfo {
 const OpInfo& info(Op op);
 
 enum class Routine : uint8_t {
-#define ROUTINE(name, ...) name,
+#define ROUTINE(form, function, ...) form##function,
 #include "ir/routines.def"
 };
-enum class RoutineSource : uint8_t { Vml, Sleef, Libm, Inline };
+/// Which of a function's computations in ATen it is: see routines.def.
+enum class RoutineForm : uint8_t { Array, Vector, Scalar, Near };
 struct RoutineInfo {
   std::string_view name;
+  std::string_view function;  ///< "exp", as <cmath> calls it
   int arity;
-  RoutineSource source;
-  const char* float_symbol;
-  const char* double_symbol;
+  RoutineForm form;
 };
 const RoutineInfo& info(Routine routine);
 

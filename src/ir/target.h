@@ -13,6 +13,8 @@ struct Target {
   /// (neither). Other widths compute some functions with other bits.
   int lanes = 16;
   bool fma = true;  ///< has fused multiply-add, and ATen's kernels use it
+  /// Has AVX512_FP16 or AVX_NE_CONVERT, for which ATen gives fp16 tensors to oneDNN.
+  bool half_instructions = false;
   /// libtorch has MKL's vector functions (VML), which want arrays.
   bool vml = true;
   /// MKL lets a thread say how many threads its calls use: MKL_Set_Num_Threads_Local.

@@ -15,7 +15,7 @@ constexpr Op kEveryOp[] = {
 #include "ir/nodes.def"
 };
 constexpr Routine kEveryRoutine[] = {
-#define ROUTINE(name, ...) Routine::name,
+#define ROUTINE(form, function, ...) Routine::form##function,
 #include "ir/routines.def"
 };
 

@@ -26,12 +26,12 @@ struct Fate {
 
 class Context {
  public:
-  Context(const record::Trace& trace, ir::Program& program, bool fast)
-      : trace(trace), program(program), fast(fast) {}
+  Context(const record::Trace& trace, ir::Program& program, const LowerSettings& settings)
+      : trace(trace), program(program), settings(settings) {}
 
   const record::Trace& trace;
   ir::Program& program;
-  const bool fast;                            ///< Numerics::Fast
+  const LowerSettings settings;
   std::vector<c10::ScalarType> approximated;  ///< the dtypes that approximate() was called with
   bool either_zero = false;  ///< some result is +0 or −0 by chance, in eager as in compiled code
   int record = -1;           ///< index of the operator being lowered

@@ -48,7 +48,7 @@ void count(std::vector<OperatorReport>& rows, const OperatorReport& row) {
 class Lowering {
  public:
   Lowering(const record::Trace& trace, const LowerSettings& settings, bool as_called)
-      : trace_(trace), as_called_(as_called), context_(trace, lowered_.program, settings.fast) {}
+      : trace_(trace), as_called_(as_called), context_(trace, lowered_.program, settings) {}
 
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
@@ -80,7 +80,7 @@ class Lowering {
       if (lowered_.choices.empty()) return broken(why);
       lowered_.broken = why;
     }
-    lowered_.exact = context_.approximated.empty() && !context_.fast;
+    lowered_.exact = context_.approximated.empty() && !context_.settings.fast;
     lowered_.either_zero = context_.either_zero;
     lowered_.approximated = std::move(context_.approximated);
     return std::move(lowered_);

@@ -4,6 +4,7 @@
 
 #include "graft/report.h"
 #include "ir/program.h"
+#include "ir/target.h"
 #include "record/trace.h"
 
 namespace graft::ops {
@@ -31,6 +32,8 @@ struct Lowered {
 
 struct LowerSettings {
   bool fast = false;  ///< Numerics::Fast
+  /// The machine whose ATen is eager: its kernels decide which bits are eager's.
+  ir::Target target;
 };
 
 /// A function of the trace and the settings alone.

@@ -59,7 +59,7 @@ Fate softmax_with(Context& ctx, const OperatorRecord& op, bool safe) {
   {
     StatementBuilder s(rows->in.sizes);
     ctx.emit(s.store(powers,
-                     call(ir::Routine::InlineExp, element(s.load(rows->in), type) - s.load(most))));
+                     call(ir::Routine::NearExp, element(s.load(rows->in), type) - s.load(most))));
   }
   Reduced sums = *rows;
   sums.in = powers;
@@ -99,10 +99,10 @@ Fate log_softmax(Context& ctx, const OperatorRecord& op) {
   rows->emit(
       ctx, ReduceOp::Sum, ScalarType::Double, log_sum,
       [&](StatementBuilder& s, Value x) {
-        return call(ir::Routine::InlineExp, element(x, type) - s.load(most));
+        return call(ir::Routine::NearExp, element(x, type) - s.load(most));
       },
       [&](StatementBuilder& s, Value total) {
-        return call(ir::Routine::SleefLog, total) + s.load(most).to(ScalarType::Double);
+        return call(ir::Routine::VectorLog, total) + s.load(most).to(ScalarType::Double);
       });
   StatementBuilder s(rows->in.sizes);
   ctx.emit(s.store(rows->outs[0],

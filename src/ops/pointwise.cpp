@@ -98,11 +98,17 @@ Value Args::round(Value v) const {
 }
 
 Value Args::routine(Routine exact, Routine vector, Value x) const {
-  return ir::call(is_reduced() || context_.fast ? vector : exact, x);
+  return ir::call(is_reduced() || context_.settings.fast ? vector : exact, x);
 }
 
 bool Args::is_fast() const {
-  return context_.fast;
+  return context_.settings.fast;
+}
+bool Args::has_fma() const {
+  return context_.settings.target.avx2();
+}
+bool Args::has_half_instructions() const {
+  return context_.settings.target.half_instructions;
 }
 bool Args::is_float() const {
   return ir::is_float(common);

@@ -92,9 +92,12 @@ class Args {
   /// Numerics::Fast).
   ir::Value routine(ir::Routine exact, ir::Routine vector, ir::Value x) const;
 
-  bool is_fast() const;     ///< Numerics::Fast
-  bool is_float() const;    ///< of the common dtype
-  bool is_reduced() const;  ///< Half or BFloat16
+  bool is_fast() const;  ///< Numerics::Fast
+  /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
+  bool has_fma() const;
+  bool has_half_instructions() const;  ///< ATen gives fp16 tensors to oneDNN
+  bool is_float() const;               ///< of the common dtype
+  bool is_reduced() const;             ///< Half or BFloat16
   bool is_bool() const;
   bool is_float_tensor(int k) const;        ///< operand k is a tensor of a floating dtype
   bool is_in_place() const;                 ///< the underscored form
@@ -157,12 +160,12 @@ std::vector<PointwiseRow> ternary_rows();     // pointwise_ternary.cpp
 
 // Formulas that several families use: selections follow the operand order of ATen's vector
 // instructions, so that NaN and −0 come out alike.
-ir::Value vector_erf(ir::Value x);  ///< what ATen's float kernels use inside other functions
+ir::Value vector_erf(Args& a,
+                     ir::Value x);  ///< what ATen's float kernels use inside other functions
 ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
-bool kernels_have_fma();  ///< false: ATen runs its baseline kernels (ATEN_CPU_CAPABILITY)
 /// a * b + c, fused where ATen's kernels have FMA
-ir::Value contracted(ir::Value a, ir::Value b, ir::Value c);
+ir::Value contracted(Args& args, ir::Value a, ir::Value b, ir::Value c);
 ir::Value maximum(ir::Value a, ir::Value b);  ///< NaN if either is; b on ties
 ir::Value minimum(ir::Value a, ir::Value b);
 ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties

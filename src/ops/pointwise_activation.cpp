@@ -2,8 +2,6 @@
 // scalar tails libm.
 #include "ops/pointwise.h"
 
-#include <ATen/cpu/Utils.h>
-
 #include <cmath>
 #include <limits>
 
@@ -18,47 +16,34 @@ using ir::Value;
 /// 1 / (1 + exp(−a)); for Float and Double the kernel subtracts from 0, which differs in nothing
 /// but −0.
 Value sigmoid(Args& a) {
-  return 1 / (1 + ir::call(Routine::SleefExp, -a[0]));
+  return 1 / (1 + ir::call(Routine::VectorExp, -a[0]));
 }
 
 Value silu(Args& a) {
   Value x = a[0];
-  return x / (1 + ir::call(Routine::SleefExp, -x));
+  return x / (1 + ir::call(Routine::VectorExp, -x));
 }
 
 Value mish(Args& a) {
   Value x = a[0];
-  Value softplus = ir::call(Routine::SleefLog1p, ir::call(Routine::SleefExp, x));
-  return x * ir::call(Routine::SleefTanh, softplus);
-}
-
-/// The instructions for which ATen gives fp16 tensors to oneDNN.
-bool has_half_instructions() {
-  static const bool has = [] {
-    auto capabilities = at::cpu::get_cpu_capabilities();
-    auto is_there = [&](const char* name) {
-      auto found = capabilities.find(name);
-      return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-    };
-    return is_there("avx512_fp16") || is_there("avx_ne_convert");
-  }();
-  return has;
+  Value softplus = ir::call(Routine::VectorLog1p, ir::call(Routine::VectorExp, x));
+  return x * ir::call(Routine::VectorTanh, softplus);
 }
 
 Value gelu(Args& a) {
   bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16 ||
-                 (a.common == c10::ScalarType::Half && has_half_instructions());
+                 (a.common == c10::ScalarType::Half && a.has_half_instructions());
   // oneDNN then makes a result of its own, and eager leaves out= as it was.
   if (one_dnn && a.is_out() && !a.is_laid_out_as_result(0))
     return a.refuse("out= has other strides than the input");
   Value x = a[0];
   if (a.text("approximate") == "tanh") {
     Value cube = x * x * x;  // the multiply-add below is the compiler's, in ATen's AVX2 body
-    Value inner = (M_SQRT2 * M_2_SQRTPI * 0.5) * contracted(x.like(0.044715), cube, x);
-    return 0.5 * x * (1 + ir::call(Routine::SleefTanh, inner));
+    Value inner = (M_SQRT2 * M_2_SQRTPI * 0.5) * contracted(a, x.like(0.044715), cube, x);
+    return 0.5 * x * (1 + ir::call(Routine::VectorTanh, inner));
   }
   Value scaled = x * M_SQRT1_2;
-  return x * 0.5 * (1 + (one_dnn ? ir::call(Routine::SleefErf, scaled) : vector_erf(scaled)));
+  return x * 0.5 * (1 + (one_dnn ? ir::call(Routine::VectorErf, scaled) : vector_erf(a, scaled)));
 }
 
 Value relu(Args& a) {
@@ -83,7 +68,7 @@ Value leaky_relu(Args& a) {
 }
 
 Value elu_of(Value x, Value negative, Value positive, Value inner) {
-  Value below = ir::call(Routine::SleefExpm1, x * inner) * negative;
+  Value below = ir::call(Routine::VectorExpm1, x * inner) * negative;
   return ir::select(ir::ge(x, x.like(0)), x * positive, below);
 }
 
@@ -110,7 +95,7 @@ Value celu(Args& a) {
 
 Value softplus(Args& a) {
   Value x = a[0], beta = a.number("beta"), scaled = x * beta;
-  Value soft = ir::call(Routine::SleefLog1p, ir::call(Routine::SleefExp, scaled)) / beta;
+  Value soft = ir::call(Routine::VectorLog1p, ir::call(Routine::VectorExp, scaled)) / beta;
   return ir::select(ir::gt(scaled, a.number("threshold")), x, soft);
 }
 
@@ -120,7 +105,7 @@ Value threshold(Args& a) {
 
 /// exp(−|a|), which log_sigmoid keeps for its backward.
 Value log_sigmoid_buffer(Args& a) {
-  return ir::call(Routine::SleefExp, -a[0].op(Op::Abs));
+  return ir::call(Routine::VectorExp, -a[0].op(Op::Abs));
 }
 
 Value log_sigmoid(Args& a) {
@@ -129,7 +114,7 @@ Value log_sigmoid(Args& a) {
   if (a.is_reduced())
     return a.refuse("ATen's half-precision kernels do not agree on its second result");
   Value x = a[0];
-  return minimum(x, x.like(0)) - ir::call(Routine::SleefLog1p, log_sigmoid_buffer(a));
+  return minimum(x, x.like(0)) - ir::call(Routine::VectorLog1p, log_sigmoid_buffer(a));
 }
 
 }  // namespace

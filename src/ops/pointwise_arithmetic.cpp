@@ -28,7 +28,7 @@ Value plus(Args& a, int first, double sign) {
   Value alpha = a.rounded("alpha");
   if (sign < 0) alpha = -alpha;
   if (!a.is_float()) return x + alpha * y;
-  if (!kernels_have_fma()) return x + a.round(alpha * y);
+  if (!a.has_fma()) return x + a.round(alpha * y);
   bool by_vector = a.goes_by_vector();
   if (a.is_reduced() && !by_vector) return x + a.round(alpha * y);
   if (by_vector && (a.is_reduced() || a.inner_stride(1 - first) == 0)) a.tail_differs();
@@ -54,7 +54,7 @@ Value zero_divisor(Args& a) {
 template <class Round>
 Value floor_quotient(Value a, Value b, Round r) {
   Value zero = a.like(0), one = a.like(1);
-  Value mod = r(ir::call(Routine::LibmFmod, a, b));
+  Value mod = r(ir::call(Routine::ScalarFmod, a, b));
   Value div = r(r(a - mod) / b);
   Value adjust = ir::ne(mod, zero) & (ir::lt(b, zero) ^ ir::lt(mod, zero));
   div = ir::select(adjust, r(div - one), div);
@@ -102,13 +102,13 @@ Value divide_raises(Args& a) {
 
 Value remainder(Args& a) {
   Value x = a[0], y = a[1], zero = x.like(0);
-  Value mod = a.is_float() ? ir::call(Routine::LibmFmod, x, y) : x.op(Op::IRem, y);
+  Value mod = a.is_float() ? ir::call(Routine::ScalarFmod, x, y) : x.op(Op::IRem, y);
   Value adjust = ir::ne(mod, zero) & (ir::lt(y, zero) ^ ir::lt(mod, zero));
   return ir::select(adjust, mod + y, mod);
 }
 
 Value fmod(Args& a) {
-  return a.is_float() ? ir::call(Routine::LibmFmod, a[0], a[1]) : a[0].op(Op::IRem, a[1]);
+  return a.is_float() ? ir::call(Routine::ScalarFmod, a[0], a[1]) : a[0].op(Op::IRem, a[1]);
 }
 
 /// x to a constant integer power; integer products wrap, so their order is free.
@@ -154,7 +154,7 @@ Value power_of_constant(Args& a, const c10::Scalar& number) {
   }
   if (rounds_to_integer(a, exponent)) return a.refuse("fp32 rounds the exponent to an integer");
   a.tail_differs();
-  return ir::call(Routine::SleefPow, x, a[1]);
+  return ir::call(Routine::VectorPow, x, a[1]);
 }
 
 Value power(Args& a) {
@@ -165,7 +165,7 @@ Value power(Args& a) {
   if (auto base = a.constant(0); base && !a.is_tensor(0) && is_one(base)) return a[1].like(1);
   if (!a.is_float()) return a.refuse("integer power with a tensor exponent");
   a.tail_differs();
-  return ir::call(Routine::SleefPow, a[0], a[1]);
+  return ir::call(Routine::VectorPow, a[0], a[1]);
 }
 
 }  // namespace
@@ -196,16 +196,16 @@ std::vector<PointwiseRow> arithmetic_rows() {
        Domain::Power,
        {Bits, 45},
        "a to the power b; constant ±0.5, ±1, ±2, 3 without pow(), others *body*"},
-      {"aten::atan2", 2, Float, [](Args& a) { return ir::call(Routine::SleefAtan2, a[0], a[1]); },
+      {"aten::atan2", 2, Float, [](Args& a) { return ir::call(Routine::VectorAtan2, a[0], a[1]); },
        Domain::Any, Body, "angle of (b, a)"},
-      {"aten::hypot", 2, Same, [](Args& a) { return ir::call(Routine::SleefHypot, a[0], a[1]); },
+      {"aten::hypot", 2, Same, [](Args& a) { return ir::call(Routine::VectorHypot, a[0], a[1]); },
        Domain::Any, Body, "sqrt(a² + b²)"},
       {"aten::copysign", 2, Float, [](Args& a) { return a[0].op(Op::CopySign, a[1]); }, Domain::Any,
        Bits, "a with b's sign"},
       {"aten::xlogy", 2, Float,
        [](Args& a) {
          Value x = a[0], y = a[1];
-         Value product = x * a.round(ir::call(Routine::LibmLog, y));
+         Value product = x * a.round(ir::call(Routine::ScalarLog, y));
          return ir::select(ir::isnan(y), y, ir::select(ir::eq(x, x.like(0)), x.like(0), product));
        },
        Domain::Positive, Bits, "a * log(b), 0 where a is 0"},

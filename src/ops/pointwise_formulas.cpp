@@ -12,24 +12,20 @@ using ir::Op;
 using ir::Routine;
 using ir::Value;
 
-bool kernels_have_fma() {
-  return at::get_cpu_capability() != "DEFAULT";
-}
-
-Value contracted(Value a, Value b, Value c) {
-  return kernels_have_fma() ? ir::fma(a, b, c) : a * b + c;
+Value contracted(Args& args, Value a, Value b, Value c) {
+  return args.has_fma() ? ir::fma(a, b, c) : a * b + c;
 }
 
 // VML's root of Float and Double is not always the nearest one; the instruction's, which the others
 // take, is.
 Value library_root(Args& a, Value x) {
-  return a.is_reduced() || a.is_fast() ? x.op(Op::Sqrt) : ir::call(Routine::VmlSqrt, x);
+  return a.is_reduced() || a.is_fast() ? x.op(Op::Sqrt) : ir::call(Routine::ArraySqrt, x);
 }
 
 // The scalar loop rounds the root to bf16 before it divides, as baseline kernels do everywhere.
 Value reciprocal_of_root(Args& a, Value x) {
   Value root = x.op(Op::Sqrt);
-  if (!kernels_have_fma() || (a.is_reduced() && !a.goes_by_vector())) return 1 / a.round(root);
+  if (!a.has_fma() || (a.is_reduced() && !a.goes_by_vector())) return 1 / a.round(root);
   if (a.is_reduced()) a.tail_differs();
   return 1 / root;
 }
@@ -56,15 +52,15 @@ bool is_nan(const std::optional<c10::Scalar>& number) {
 // Vectorized<float>::erf: the polynomial 7.1.26 of Abramowitz and Stegun with fused multiply-adds,
 // which ATen's float kernels use inside other functions (its own erf operator is VML's).
 // Vectorized<double>::erf is SLEEF's.
-Value vector_erf(Value x) {
-  if (x.type() == ScalarType::Double || !kernels_have_fma()) return ir::call(Routine::SleefErf, x);
+Value vector_erf(Args& a, Value x) {
+  if (x.type() == ScalarType::Double || !a.has_fma()) return ir::call(Routine::VectorErf, x);
   auto k = [&](float c) { return x.like(c); };
   Value t = 1 / ir::fma(k(0.3275911f), x.op(Op::Abs), k(1.0f));
   Value r = ir::fma(k(1.061405429f), t, k(-1.453152027f));
   r = ir::fma(r, t, k(1.421413741f));
   r = ir::fma(r, t, k(-0.284496736f));
   r = ir::fma(r, t, k(0.254829592f));
-  Value e = ir::call(Routine::SleefExp, -(x * x));
+  Value e = ir::call(Routine::VectorExp, -(x * x));
   Value magnitude = ir::fma(-e * t, r, k(1.0f));
   // ATen flips the magnitude's sign by x's sign bit; the magnitude itself may round to −0.
   Value one = k(1.0f);

@@ -82,7 +82,7 @@ Value lerp(Args& a) {
   // At weight 1 the body and the tail may give a zero different signs.
   auto number = a.constant(2);
   if (!number || number->toDouble() == 1) a.tail_differs();
-  return contracted(ir::select(near, weight, weight - 1), end - start,
+  return contracted(a, ir::select(near, weight, weight - 1), end - start,
                     ir::select(near, start, end));
 }
 
@@ -90,7 +90,7 @@ Value addcmul(Args& a) {
   if (a.is_bool()) return a.refuse("addcmul of Bool");
   Value product = a.number("value") * a[1];
   // The compiler contracts the vector body.
-  return a.is_float() ? contracted(product, a[2], a[0]) : a[0] + product * a[2];
+  return a.is_float() ? contracted(a, product, a[2], a[0]) : a[0] + product * a[2];
 }
 
 Value addcdiv(Args& a) {

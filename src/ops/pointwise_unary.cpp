@@ -61,8 +61,8 @@ Value round_decimals(Args& a) {
 }
 
 Value erf(Args& a) {
-  return a.is_reduced() && !a.is_fast() ? vector_erf(a[0])
-                                        : library<Routine::VmlErf, Routine::SleefErf>(a);
+  return a.is_reduced() && !a.is_fast() ? vector_erf(a, a[0])
+                                        : library<Routine::ArrayErf, Routine::VectorErf>(a);
 }
 
 Value nan_to_num(Args& a) {
@@ -87,7 +87,7 @@ Value logit(Args& a) {
   }
   Value odds = ir::select(ir::eq(x, one), x.like(std::numeric_limits<double>::infinity()),
                           a.round(x / a.round(one - x)));
-  return a.routine(Routine::VmlLog, Routine::SleefLog, odds);
+  return a.routine(Routine::ArrayLog, Routine::VectorLog, odds);
 }
 
 }  // namespace
@@ -106,34 +106,37 @@ std::vector<PointwiseRow> unary_rows() {
        Bits, "√a"},
       {"aten::rsqrt", 1, Float, [](Args& a) { return reciprocal_of_root(a, a[0]); },
        Domain::Positive, Bits, "1 / √a (*body* on bf16, f16: a tail also rounds √a)"},
-      {"aten::exp", 1, Float, library<VmlExp, SleefExp>, Domain::Small, Bits, "e to the a"},
-      {"aten::exp2", 1, Float, one_call<SleefExp2>, Domain::Small, Body, "2 to the a"},
-      {"aten::expm1", 1, Float, one_call<SleefExpm1>, Domain::Small, Bits, "e to the a, less 1"},
-      {"aten::log", 1, Float, library<VmlLog, SleefLog>, Domain::Positive, Bits,
+      {"aten::exp", 1, Float, library<ArrayExp, VectorExp>, Domain::Small, Bits, "e to the a"},
+      {"aten::exp2", 1, Float, one_call<VectorExp2>, Domain::Small, Body, "2 to the a"},
+      {"aten::expm1", 1, Float, one_call<VectorExpm1>, Domain::Small, Bits, "e to the a, less 1"},
+      {"aten::log", 1, Float, library<ArrayLog, VectorLog>, Domain::Positive, Bits,
        "natural logarithm"},
-      {"aten::log2", 1, Float, library<VmlLog2, SleefLog2>, Domain::Positive, Bits,
+      {"aten::log2", 1, Float, library<ArrayLog2, VectorLog2>, Domain::Positive, Bits,
        "logarithm to base 2"},
-      {"aten::log10", 1, Float, library<VmlLog10, SleefLog10>, Domain::Positive, Bits,
+      {"aten::log10", 1, Float, library<ArrayLog10, VectorLog10>, Domain::Positive, Bits,
        "logarithm to base 10"},
-      {"aten::log1p", 1, Float, one_call<SleefLog1p>, Domain::Positive, Bits, "log(1 + a)"},
-      {"aten::sin", 1, Float, library<VmlSin, SleefSin>, Domain::Any, Bits, "sine"},
-      {"aten::cos", 1, Float, library<VmlCos, SleefCos>, Domain::Any, Bits, "cosine"},
-      {"aten::tan", 1, Float, library<VmlTan, SleefTan>, Domain::Any, Bits, "tangent"},
-      {"aten::asin", 1, Float, library<VmlAsin, SleefAsin>, Domain::Unit, Bits, "inverse sine"},
-      {"aten::acos", 1, Float, library<VmlAcos, SleefAcos>, Domain::Unit, Bits, "inverse cosine"},
-      {"aten::atan", 1, Float, library<VmlAtan, SleefAtan>, Domain::Any, Bits, "inverse tangent"},
-      {"aten::sinh", 1, Float, one_call<SleefSinh>, Domain::Small, Body, "hyperbolic sine"},
-      {"aten::cosh", 1, Float, one_call<SleefCosh>, Domain::Small, Body, "hyperbolic cosine"},
-      {"aten::tanh", 1, Float, library<VmlTanh, SleefTanh>, Domain::Small, Bits,
+      {"aten::log1p", 1, Float, one_call<VectorLog1p>, Domain::Positive, Bits, "log(1 + a)"},
+      {"aten::sin", 1, Float, library<ArraySin, VectorSin>, Domain::Any, Bits, "sine"},
+      {"aten::cos", 1, Float, library<ArrayCos, VectorCos>, Domain::Any, Bits, "cosine"},
+      {"aten::tan", 1, Float, library<ArrayTan, VectorTan>, Domain::Any, Bits, "tangent"},
+      {"aten::asin", 1, Float, library<ArrayAsin, VectorAsin>, Domain::Unit, Bits, "inverse sine"},
+      {"aten::acos", 1, Float, library<ArrayAcos, VectorAcos>, Domain::Unit, Bits,
+       "inverse cosine"},
+      {"aten::atan", 1, Float, library<ArrayAtan, VectorAtan>, Domain::Any, Bits,
+       "inverse tangent"},
+      {"aten::sinh", 1, Float, one_call<VectorSinh>, Domain::Small, Body, "hyperbolic sine"},
+      {"aten::cosh", 1, Float, one_call<VectorCosh>, Domain::Small, Body, "hyperbolic cosine"},
+      {"aten::tanh", 1, Float, library<ArrayTanh, VectorTanh>, Domain::Small, Bits,
        "hyperbolic tangent"},
-      {"aten::asinh", 1, Float, one_call<LibmAsinh>, Domain::Any, Bits, "inverse hyperbolic sine"},
-      {"aten::acosh", 1, Float, one_call<LibmAcosh>, Domain::AboveOne, Bits,
+      {"aten::asinh", 1, Float, one_call<ScalarAsinh>, Domain::Any, Bits,
+       "inverse hyperbolic sine"},
+      {"aten::acosh", 1, Float, one_call<ScalarAcosh>, Domain::AboveOne, Bits,
        "inverse hyperbolic cosine"},
-      {"aten::atanh", 1, Float, one_call<SleefAtanh>, Domain::Unit, Body,
+      {"aten::atanh", 1, Float, one_call<VectorAtanh>, Domain::Unit, Body,
        "inverse hyperbolic tangent"},
       {"aten::erf", 1, Float, erf, Domain::Small, Bits, "error function"},
-      {"aten::erfc", 1, Float, library<VmlErfc, SleefErfc>, Domain::Small, Bits, "1 − erf(a)"},
-      {"aten::erfinv", 1, Float, library<VmlErfinv, VmlErfinv>, Domain::Unit, Bits,
+      {"aten::erfc", 1, Float, library<ArrayErfc, VectorErfc>, Domain::Small, Bits, "1 − erf(a)"},
+      {"aten::erfinv", 1, Float, library<ArrayErfinv, ArrayErfinv>, Domain::Unit, Bits,
        "inverse error function"},
       {"aten::floor", 1, Same, rounding<Op::Floor>, Domain::Any, Bits, "⌊a⌋"},
       {"aten::ceil", 1, Same, rounding<Op::Ceil>, Domain::Any, Bits, "⌈a⌉"},

@@ -115,10 +115,10 @@ Fate logsumexp(Context& ctx, const OperatorRecord& op) {
   r->emit(
       ctx, ReduceOp::Sum, ScalarType::Double, r->outs[0],
       [&](StatementBuilder& s, Value x) {
-        return call(ir::Routine::InlineExp, x.to(compute) - s.load(most));
+        return call(ir::Routine::NearExp, x.to(compute) - s.load(most));
       },
       [&](StatementBuilder& s, Value total) {
-        return call(ir::Routine::SleefLog, total) + s.load(most).to(ScalarType::Double);
+        return call(ir::Routine::VectorLog, total) + s.load(most).to(ScalarType::Double);
       });
   return Fate::fused();
 }

@@ -128,8 +128,8 @@ constexpr Row kFastRules[] = {
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op != Op::Call || n.type != ScalarType::Float) return {};
        auto routine = static_cast<ir::Routine>(n.payload);
-       if (routine != ir::Routine::VmlExp && routine != ir::Routine::SleefExp) return {};
-       return e.call(ir::Routine::InlineExp, n.in[0]);
+       if (routine != ir::Routine::ArrayExp && routine != ir::Routine::VectorExp) return {};
+       return e.call(ir::Routine::NearExp, n.in[0]);
      }},
 };
 

@@ -116,7 +116,7 @@ KernelMaker exponentials(const at::Tensor& x, const at::Tensor& y) {
   Value value = s.load(k.storage(x));
   nest(k,
        s.store(k.storage(y),
-               ir::call(ir::Routine::VmlExp, value) + ir::call(ir::Routine::SleefExpm1, value)),
+               ir::call(ir::Routine::ArrayExp, value) + ir::call(ir::Routine::VectorExpm1, value)),
        0, 0);
   return k;
 }

@@ -117,9 +117,9 @@ class RandomKernel {
     Value a = expression(s, n, depth - 1);
     switch (below(9)) {
       case 0:
-        return ir::call(ir::Routine::VmlTanh, a);
+        return ir::call(ir::Routine::ArrayTanh, a);
       case 1:
-        return ir::call(below(2) ? ir::Routine::VmlSin : ir::Routine::SleefExpm1,
+        return ir::call(below(2) ? ir::Routine::ArraySin : ir::Routine::VectorExpm1,
                         ir::max(ir::min(a, a.like(2)), a.like(-2)));
       case 2:
         return a.to(at::kBFloat16).to(at::kFloat);

@@ -13,13 +13,13 @@ using ir::StatementBuilder;
 using ir::Value;
 
 constexpr Routine kRoutines[] = {
-#define ROUTINE(name, arity, source, f, d, cost) Routine::name,
+#define ROUTINE(form, function, text, arity, cost) Routine::form##function,
 #include "ir/routines.def"
 };
 
 /// Are there the symbols in this libtorch?
 bool exists(Routine routine) {
-  return routine != Routine::VmlSinh && routine != Routine::VmlCosh;
+  return routine != Routine::ArraySinh && routine != Routine::ArrayCosh;
 }
 
 TEST(Routine, OnLanesAndOnScalars) {
@@ -37,7 +37,7 @@ TEST(Routine, OnLanesAndOnScalars) {
                           : ir::call(routine, x);
         nest(k, s.store(k.storage(at::zeros({n}, type)), value), 0, n == 3 ? -1 : 0);
         double tolerance =
-            routine == Routine::InlineExp ? (type == ScalarType::Float ? 1.2e-7 : 2.3e-16) : 0;
+            routine == Routine::NearExp ? (type == ScalarType::Float ? 1.2e-7 : 2.3e-16) : 0;
         EXPECT_EQ(difference(k, tolerance), "")
             << ir::info(routine).name << " " << c10::toString(type) << " " << n;
       }
@@ -48,12 +48,12 @@ TEST(Routine, OfOneArgumentOnEveryKindOfNumber) {
     for (ScalarType type : {ScalarType::Float, ScalarType::Double}) {
       if (!exists(routine) || ir::info(routine).arity != 1) continue;
       std::string name(ir::info(routine).name);
-      if (name == "SleefSin" || name == "SleefCos" || name == "SleefTan") continue;
+      if (name == "VectorSin" || name == "VectorCos" || name == "VectorTan") continue;
       KernelMaker k;
       StatementBuilder s({700});
       Value value = ir::call(routine, s.load(k.storage(sample({700}, type, 3))));
       nest(k, s.store(k.storage(at::zeros({700}, type)), value), 0, 0);
-      EXPECT_EQ(difference(k, routine == Routine::InlineExp ? 2e-7 : 0), "")
+      EXPECT_EQ(difference(k, routine == Routine::NearExp ? 2e-7 : 0), "")
           << name << " " << c10::toString(type);
     }
 }
@@ -63,12 +63,12 @@ TEST(Routine, BitsOfEager) {
     GTEST_SKIP() << "ATen's baseline kernels call other routines";
   using Eager = at::Tensor (*)(const at::Tensor&);
   std::pair<Routine, Eager> pairs[] = {
-      {Routine::VmlExp, &at::exp},      {Routine::VmlLog, &at::log},
-      {Routine::VmlSin, &at::sin},      {Routine::VmlCos, &at::cos},
-      {Routine::VmlTanh, &at::tanh},    {Routine::VmlErf, &at::erf},
-      {Routine::VmlTan, &at::tan},      {Routine::VmlAtan, &at::atan},
-      {Routine::VmlErfc, &at::erfc},    {Routine::SleefExpm1, &at::expm1},
-      {Routine::SleefLog1p, &at::log1p}};
+      {Routine::ArrayExp, &at::exp},     {Routine::ArrayLog, &at::log},
+      {Routine::ArraySin, &at::sin},     {Routine::ArrayCos, &at::cos},
+      {Routine::ArrayTanh, &at::tanh},   {Routine::ArrayErf, &at::erf},
+      {Routine::ArrayTan, &at::tan},     {Routine::ArrayAtan, &at::atan},
+      {Routine::ArrayErfc, &at::erfc},   {Routine::VectorExpm1, &at::expm1},
+      {Routine::VectorLog1p, &at::log1p}};
   for (auto [routine, eager] : pairs)
     for (ScalarType type : {ScalarType::Float, ScalarType::Double}) {
       int64_t n = 100000;
@@ -92,16 +92,16 @@ TEST(Routine, ArraysInStrips) {
              total = k.storage(at::zeros({3, 1}, at::kDouble));
     int r = k.range(3), v = k.vector(n);
     StatementBuilder a({3, n});
-    Value t = ir::call(Routine::VmlTanh, a.load(x));
+    Value t = ir::call(Routine::ArrayTanh, a.load(x));
     ir::TreeNode first =
-        k.place(a.store(y, ir::call(Routine::VmlExp, t + a.load(x) * a.load(w)) * t), {r, v});
+        k.place(a.store(y, ir::call(Routine::ArrayExp, t + a.load(x) * a.load(w)) * t), {r, v});
     StatementBuilder b({3, n});
     ir::TreeNode second =
-        k.place(b.store(z, ir::call(Routine::VmlLog, b.load(y) * b.load(y) + 1.0)), {r, v});
+        k.place(b.store(z, ir::call(Routine::ArrayLog, b.load(y) * b.load(y) + 1.0)), {r, v});
     StatementBuilder c({3, n});
     ir::TreeNode third = k.place(c.store(x, c.load(x) + c.load(z).to(at::kFloat)), {r, v});
     StatementBuilder d({3, n});
-    Value sum = d.reduce(ir::ReduceOp::Sum, ir::call(Routine::VmlExp, d.load(x)), {false, true},
+    Value sum = d.reduce(ir::ReduceOp::Sum, ir::call(Routine::ArrayExp, d.load(x)), {false, true},
                          at::kDouble);
     ir::TreeNode fourth = k.place(d.store(total, sum), {r, v});
     k.body(KernelMaker::loop(v, std::move(first), std::move(second), std::move(third),
@@ -114,7 +114,8 @@ TEST(Routine, ArraysInsideSerialLoops) {
   KernelMaker k;
   StatementBuilder s({70, 5});
   Value x = s.load(k.storage(tame({70, 5}, at::kFloat, 1)));
-  Value sum = s.reduce(ir::ReduceOp::Sum, ir::call(Routine::VmlExp, x), {false, true}, at::kDouble);
+  Value sum =
+      s.reduce(ir::ReduceOp::Sum, ir::call(Routine::ArrayExp, x), {false, true}, at::kDouble);
   nest(k, s.store(k.storage(at::zeros({70, 1}, at::kDouble)), sum), 0, 0);
   EXPECT_EQ(difference(k, 1e-13), "");
 }

@@ -4,6 +4,7 @@
 
 #include <typeinfo>
 
+#include "codegen/backend.h"
 #include "graft/graft.h"
 #include "ops/lower.h"
 #include "record/trace.h"
@@ -156,7 +157,7 @@ bool read_exactness(const Program& program, const Function& f, const Tensors& ar
                     runtime::Tolerance& tolerance) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered = ops::lower(trace, {.fast = fast});
+  ops::Lowered lowered = ops::lower(trace, {.fast = fast, .target = codegen::host_target(1)});
   tolerance = runtime::tolerance_of(trace, lowered);
   // The first call may be the only one that breaks: an out= argument has the right size after it.
   if (lowered.broken)

@@ -27,7 +27,7 @@ TEST(Parse, ReadsWhatIsPrinted) {
       "[a:4,b:6] %4[0] bool = reduced  reduced = or.bool{a,b} ((%0.f32[a*6+b] < -0.5) | "
       "(%0.f32[a*6+b] == inf))\n"
       "abort if %4\n"
-      "[a:4,b:6] %7[a*6+b] f32 = select((b < 3), (t2 + $0.1), (t2 - SleefExp(t2))); "
+      "[a:4,b:6] %7[a*6+b] f32 = select((b < 3), (t2 + $0.1), (t2 - VectorExp(t2))); "
       "t1 = f32(%1.bf16[b]); t2 = (t1 * (t1 + %0[a*6-b+5]))\n"
       "[a:4] %7[a*6] f32 = f32((reduced / 6))  reduced = sum.f64{} f64(%0.f32[a*6])\n"
       "[a:4,b:6] %0[a*6+b] f32 = reduced  scan sum.f32{b} %7[a*6+b]\n"

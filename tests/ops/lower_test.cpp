@@ -234,7 +234,7 @@ TEST(Lower, TextOfAnActivationOnBFloat16) {
       "argument 0 = %0 bf16[4]:(1)\n"
       "%0: argument 0, 8 bytes\n"
       "%1: output, 8 bytes\n"
-      "[a:4] %1[a] bf16 = bf16((t1 / (1 + SleefExp(neg(t1))))); t1 = f32(%0.bf16[a])\n"
+      "[a:4] %1[a] bf16 = bf16((t1 / (1 + VectorExp(neg(t1))))); t1 = f32(%0.bf16[a])\n"
       "result 0 = %1 bf16[4]:(1)\n");
 }
 

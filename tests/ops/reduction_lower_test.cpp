@@ -65,7 +65,7 @@ TEST(ReductionLower, CumulativeSumIsAScanInPlace) {
 TEST(ReductionLower, SoftmaxKeepsOneValueARowBetweenItsStatements) {
   EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].softmax(-1)}; }, {halves({4, 6})}),
             "[a:4,b:6] %2[a] f32 = reduced  reduced = max.f32{b} f32(%0.bf16[a*6+b])\n"
-            "[a:4,b:6] %3[a*6+b] f32 = InlineExp((f32(%0.bf16[a*6+b]) - %2[a]))\n"
+            "[a:4,b:6] %3[a*6+b] f32 = NearExp((f32(%0.bf16[a*6+b]) - %2[a]))\n"
             "[a:4,b:6] %4[a] f32 = f32((1 / reduced))  reduced = sum.f64{b} f64(%3.f32[a*6+b])\n"
             "[a:4,b:6] %1[a*6+b] bf16 = bf16((%3.f32[a*6+b] * %4[a]))\n");
 }

@@ -61,7 +61,7 @@ struct Case {
 class RoutineBits : public testing::TestWithParam<Case> {};
 
 TEST_P(RoutineBits, AreEagers) {
-  if (baseline() && ir::info(GetParam().routine).source == ir::RoutineSource::Sleef)
+  if (baseline() && ir::info(GetParam().routine).form == ir::RoutineForm::Vector)
     GTEST_SKIP() << "libm then";
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
     Tensor x = spread(type, GetParam().low, GetParam().high);
@@ -74,29 +74,29 @@ TEST_P(RoutineBits, AreEagers) {
 #define GRAFT_EAGER(f) +[](const Tensor& x) { return at::f(x); }
 INSTANTIATE_TEST_SUITE_P(
     Library, RoutineBits,
-    testing::Values(Case{"exp", Routine::VmlExp, GRAFT_EAGER(exp), -12, 8},
-                    Case{"log", Routine::VmlLog, GRAFT_EAGER(log)},
-                    Case{"log2", Routine::VmlLog2, GRAFT_EAGER(log2)},
-                    Case{"log10", Routine::VmlLog10, GRAFT_EAGER(log10)},
-                    Case{"sqrt", Routine::VmlSqrt, GRAFT_EAGER(sqrt)},
-                    Case{"sin", Routine::VmlSin, GRAFT_EAGER(sin)},
-                    Case{"cos", Routine::VmlCos, GRAFT_EAGER(cos)},
-                    Case{"tan", Routine::VmlTan, GRAFT_EAGER(tan)},
-                    Case{"asin", Routine::VmlAsin, GRAFT_EAGER(asin), -12, 0},
-                    Case{"acos", Routine::VmlAcos, GRAFT_EAGER(acos), -12, 0},
-                    Case{"atan", Routine::VmlAtan, GRAFT_EAGER(atan)},
-                    Case{"tanh", Routine::VmlTanh, GRAFT_EAGER(tanh), -12, 5},
-                    Case{"erf", Routine::VmlErf, GRAFT_EAGER(erf), -12, 3},
-                    Case{"erfc", Routine::VmlErfc, GRAFT_EAGER(erfc), -12, 4},
-                    Case{"erfinv", Routine::VmlErfinv, GRAFT_EAGER(erfinv), -12, 0},
-                    Case{"expm1", Routine::SleefExpm1, GRAFT_EAGER(expm1), -12, 8},
-                    Case{"exp2", Routine::SleefExp2, GRAFT_EAGER(exp2), -12, 8},
-                    Case{"log1p", Routine::SleefLog1p, GRAFT_EAGER(log1p)},
-                    Case{"sinh", Routine::SleefSinh, GRAFT_EAGER(sinh), -12, 8},
-                    Case{"cosh", Routine::SleefCosh, GRAFT_EAGER(cosh), -12, 8},
-                    Case{"atanh", Routine::SleefAtanh, GRAFT_EAGER(atanh), -12, 0},
-                    Case{"asinh", Routine::LibmAsinh, GRAFT_EAGER(asinh)},
-                    Case{"acosh", Routine::LibmAcosh, GRAFT_EAGER(acosh)}),
+    testing::Values(Case{"exp", Routine::ArrayExp, GRAFT_EAGER(exp), -12, 8},
+                    Case{"log", Routine::ArrayLog, GRAFT_EAGER(log)},
+                    Case{"log2", Routine::ArrayLog2, GRAFT_EAGER(log2)},
+                    Case{"log10", Routine::ArrayLog10, GRAFT_EAGER(log10)},
+                    Case{"sqrt", Routine::ArraySqrt, GRAFT_EAGER(sqrt)},
+                    Case{"sin", Routine::ArraySin, GRAFT_EAGER(sin)},
+                    Case{"cos", Routine::ArrayCos, GRAFT_EAGER(cos)},
+                    Case{"tan", Routine::ArrayTan, GRAFT_EAGER(tan)},
+                    Case{"asin", Routine::ArrayAsin, GRAFT_EAGER(asin), -12, 0},
+                    Case{"acos", Routine::ArrayAcos, GRAFT_EAGER(acos), -12, 0},
+                    Case{"atan", Routine::ArrayAtan, GRAFT_EAGER(atan)},
+                    Case{"tanh", Routine::ArrayTanh, GRAFT_EAGER(tanh), -12, 5},
+                    Case{"erf", Routine::ArrayErf, GRAFT_EAGER(erf), -12, 3},
+                    Case{"erfc", Routine::ArrayErfc, GRAFT_EAGER(erfc), -12, 4},
+                    Case{"erfinv", Routine::ArrayErfinv, GRAFT_EAGER(erfinv), -12, 0},
+                    Case{"expm1", Routine::VectorExpm1, GRAFT_EAGER(expm1), -12, 8},
+                    Case{"exp2", Routine::VectorExp2, GRAFT_EAGER(exp2), -12, 8},
+                    Case{"log1p", Routine::VectorLog1p, GRAFT_EAGER(log1p)},
+                    Case{"sinh", Routine::VectorSinh, GRAFT_EAGER(sinh), -12, 8},
+                    Case{"cosh", Routine::VectorCosh, GRAFT_EAGER(cosh), -12, 8},
+                    Case{"atanh", Routine::VectorAtanh, GRAFT_EAGER(atanh), -12, 0},
+                    Case{"asinh", Routine::ScalarAsinh, GRAFT_EAGER(asinh)},
+                    Case{"acosh", Routine::ScalarAcosh, GRAFT_EAGER(acosh)}),
     [](const auto& info) { return std::string(info.param.name); });
 #undef GRAFT_EAGER
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <typeinfo>
 
+#include "codegen/backend.h"
 #include "ops/lower.h"
 #include "record/trace.h"
 
@@ -50,7 +51,8 @@ Attempt attempt(const std::function<Tensors()>& call) {
 std::optional<Promise> promise_of(const Function& f, const Tensors& arguments, Numerics numerics) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered = ops::lower(trace, {.fast = numerics == Numerics::Fast});
+  ops::Lowered lowered =
+      ops::lower(trace, {.fast = numerics == Numerics::Fast, .target = codegen::host_target(1)});
   if (lowered.broken) return std::nullopt;
   return Promise{lowered.exact, lowered.either_zero};
 }

@@ -218,9 +218,9 @@ TEST(KeepWide, RoundingsInsideAStatementGo) {
 }
 
 TEST(KeepWide, ExpOfFloatIsInline) {
-  auto exp = [](Value x, Value) { return ir::call(ir::Routine::SleefExp, x); };
-  EXPECT_EQ(simplified(kFloat, exp, true), "InlineExp(%0[a*18+b])");
-  EXPECT_EQ(simplified(kDouble, exp, true), "SleefExp(%0[a*18+b])");
+  auto exp = [](Value x, Value) { return ir::call(ir::Routine::VectorExp, x); };
+  EXPECT_EQ(simplified(kFloat, exp, true), "NearExp(%0[a*18+b])");
+  EXPECT_EQ(simplified(kDouble, exp, true), "VectorExp(%0[a*18+b])");
 }
 
 }  // namespace

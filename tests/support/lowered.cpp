@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "codegen/backend.h"
 #include "ir/builder.h"
 #include "support/interpreter.h"
 #include "support/round_trip.h"
@@ -109,10 +110,11 @@ Tensors clone_all(const Tensors& tensors) {
   return result;
 }
 
-LoweredRun lower_run(const Function& fn, const Tensors& args, const ops::LowerSettings& settings) {
+LoweredRun lower_run(const Function& fn, const Tensors& args, ops::LowerSettings settings) {
   Tensors copies = clone_all(args), results;
   LoweredRun run;
   run.trace = record::record(copies, [&] { results = fn(copies); }, [&] { return results; });
+  settings.target = codegen::host_target(1);
   run.lowered = ops::lower(run.trace, settings);
   EXPECT_EQ(round_trip(run.lowered.program), "");
   return run;

@@ -26,8 +26,7 @@ struct LoweredRun {
   record::Trace trace;
   ops::Lowered lowered;
 };
-LoweredRun lower_run(const Function& fn, const Tensors& args,
-                     const ops::LowerSettings& settings = {});
+LoweredRun lower_run(const Function& fn, const Tensors& args, ops::LowerSettings settings = {});
 /// "fused", "view" or "extern: why" of the operator of that name; empty when it was not recorded.
 std::string fate(const ops::Lowered& lowered, const std::string& name);
 

@@ -1,5 +1,4 @@
 // Transcendental routines, one value at a time, out of the same libraries as compiled code.
-#include <ATen/Version.h>
 #include <dlfcn.h>
 
 #include <array>
@@ -12,15 +11,16 @@
 #include <immintrin.h>
 #endif
 
+#include "codegen/backend.h"
+#include "codegen/routine.h"
 #include "support/scalars.h"
 
 namespace graft::test {
 
 namespace {
 
+using codegen::RoutineSource;
 using ir::Routine;
-using ir::RoutineInfo;
-using ir::RoutineSource;
 
 void* symbol(const std::string& name) {
   thread_local std::unordered_map<std::string, void*> known;
@@ -31,22 +31,17 @@ void* symbol(const std::string& name) {
   return found;
 }
 
-template <class T>
-const char* name_of(const RoutineInfo& routine) {
-  return sizeof(T) == 4 ? routine.float_symbol : routine.double_symbol;
-}
-
 /// VML works on arrays: sixteen copies take the path that arrays take.
 template <class T>
-T call_vml(const RoutineInfo& routine, T a, T b) {
+T call_vml(const std::string& name, int arity, T a, T b) {
   constexpr int kCount = 16;
   constexpr int64_t kMode = 0x140102;  // HA | FTZDAZ_OFF | ERRMODE_IGNORE
   std::array<T, kCount> x, y, result;
   x.fill(a);
   y.fill(b);
   int n = kCount;
-  void* function = symbol(name_of<T>(routine));
-  if (routine.arity == 1)
+  void* function = symbol(name);
+  if (arity == 1)
     reinterpret_cast<void (*)(const int*, const T*, T*, const int64_t*)>(function)(
         &n, x.data(), result.data(), &kMode);
   else
@@ -60,16 +55,6 @@ T call_libm(const std::string& name, int arity, T a, T b) {
   void* function = symbol(name);
   return arity == 1 ? reinterpret_cast<T (*)(T)>(function)(a)
                     : reinterpret_cast<T (*)(T, T)>(function)(a, b);
-}
-
-/// "expf_u10" of width 16 is Sleef_expf16_u10; "exp_u10" of width 8 is Sleef_expd8_u10; "fmodf":
-/// Sleef_fmodf16.
-template <class T>
-std::string sleef_name(std::string stem, int lanes) {
-  std::string accuracy;
-  if (size_t at = stem.rfind("_u"); at != std::string::npos)
-    accuracy = stem.substr(at), stem.resize(at);
-  return "Sleef_" + stem + (sizeof(T) == 4 ? "" : "d") + std::to_string(lanes) + accuracy;
 }
 
 #if defined(__x86_64__)
@@ -86,44 +71,35 @@ GRAFT_VECTOR_CALL(call256, "avx2", __m256d, _mm256_set1_pd, _mm256_cvtsd_f64, do
 #endif
 
 template <class T>
-T call_sleef(const RoutineInfo& routine, T a, T b) {
-  std::string stem = name_of<T>(routine);
-#if defined(__x86_64__)
-  std::string capability = at::get_cpu_capability();
-  constexpr int kLanes = 64 / sizeof(T);
-  if (capability == "AVX512")
-    return call512(symbol(sleef_name<T>(stem, kLanes)), routine.arity, a, b);
-  if (capability == "AVX2")
-    return call256(symbol(sleef_name<T>(stem, kLanes / 2)), routine.arity, a, b);
-#endif
-  // ATen's baseline vectors call libm lane by lane.
-  return call_libm(stem.substr(0, stem.rfind("_u")), routine.arity, a, b);
-}
-
-template <class T>
-T call(Routine id, T a, T b) {
-  const RoutineInfo& routine = info(id);
-  switch (routine.source) {
+T call(Routine id, c10::ScalarType type, T a, T b) {
+  const int arity = ir::info(id).arity;
+  const codegen::RoutineCall call = codegen::routine_call(id, type, codegen::host_target(1));
+  switch (call.source) {
     case RoutineSource::Vml:
-      return call_vml(routine, a, b);
+      return call_vml(call.symbol, arity, a, b);
     case RoutineSource::Sleef:
-      return call_sleef(routine, a, b);
+#if defined(__x86_64__)
+      return call.lanes * sizeof(T) == 64 ? call512(symbol(call.symbol), arity, a, b)
+                                          : call256(symbol(call.symbol), arity, a, b);
+#else
+      break;
+#endif
     case RoutineSource::Libm:
-      return call_libm(name_of<T>(routine), routine.arity, a, b);
+      return call_libm(call.symbol, arity, a, b);
     case RoutineSource::Inline:
       break;
   }
-  if (id == Routine::InlineExp) return static_cast<T>(std::exp(static_cast<double>(a)));
-  throw std::logic_error("interpreter: no inline routine " + std::string(routine.name));
+  if (id == Routine::NearExp) return static_cast<T>(std::exp(static_cast<double>(a)));
+  throw std::logic_error("interpreter: no inline routine " + std::string(ir::info(id).name));
 }
 
 }  // namespace
 
 Bits call_routine(Routine routine, c10::ScalarType type, Bits a, Bits b) {
   if (type == c10::ScalarType::Float)
-    return to_bits(call(routine, from_bits<float>(a), from_bits<float>(b)));
+    return to_bits(call(routine, type, from_bits<float>(a), from_bits<float>(b)));
   if (type == c10::ScalarType::Double)
-    return to_bits(call(routine, from_bits<double>(a), from_bits<double>(b)));
+    return to_bits(call(routine, type, from_bits<double>(a), from_bits<double>(b)));
   throw std::logic_error("interpreter: a routine computes in Float or Double");
 }
 

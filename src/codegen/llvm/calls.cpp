@@ -28,17 +28,17 @@ llvm::AllocaInst* Calls::slot(llvm::Type* type) {
 }
 
 llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
-  if (routine == ir::Routine::SleefExp && inline_exp_is_sleef(machine_))
+  if (routine == ir::Routine::VectorExp && inline_exp_is_sleef(machine_))
     return inline_exp(b_, machine_, x);
   const RoutineCall call = routine_call(routine, type, machine_.target);
   switch (call.source) {
-    case ir::RoutineSource::Vml:
+    case RoutineSource::Vml:
       return vml(routine, type, x);
-    case ir::RoutineSource::Sleef:
+    case RoutineSource::Sleef:
       return sleef(call, x, y);
-    case ir::RoutineSource::Libm:
+    case RoutineSource::Libm:
       return libm(call.symbol, x, y);
-    case ir::RoutineSource::Inline:
+    case RoutineSource::Inline:
       break;
   }
   return inline_exp(b_, machine_, x);

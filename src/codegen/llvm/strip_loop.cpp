@@ -63,9 +63,7 @@ void Emitter::strip_steps(const StripPhase& phase) {
         continue;
       }
       const PlanValue& v = value(step.keep);
-      bool argument = v.op == ir::Op::Call &&
-                      info(static_cast<ir::Routine>(v.payload)).source == ir::RoutineSource::Vml;
-      llvm::Value* x = wide(argument ? v.in[0] : step.keep);
+      llvm::Value* x = wide(is_array_call(v) ? v.in[0] : step.keep);
       b_.CreateAlignedStore(to_memory(x, v.type), strip_place(step.keep),
                             llvm::Align(c10::elementSize(v.type)));
     }

@@ -250,10 +250,7 @@ void SourcePrinter::vector_loop(int l, const std::string& from, const std::strin
         continue;
       }
       const PlanValue& kept_value = value(s.keep);
-      bool argument =
-          kept_value.op == ir::Op::Call &&
-          info(static_cast<ir::Routine>(kept_value.payload)).source == ir::RoutineSource::Vml;
-      std::string x = get(argument ? kept_value.in[0] : s.keep);
+      std::string x = get(is_array_call(kept_value) ? kept_value.in[0] : s.keep);
       line("b" + std::to_string(s.keep) + "[" + v + " - start] = " + x + ";");
     }
   }

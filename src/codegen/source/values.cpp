@@ -201,12 +201,12 @@ std::string SourcePrinter::compute(int v) {
     case Op::Call: {
       std::string routine = routine_of(plan);
       switch (routine_call(static_cast<ir::Routine>(plan.payload), plan.type, target_).source) {
-        case ir::RoutineSource::Vml:
+        case RoutineSource::Vml:
           return applied("vml", routine, x[0]);
-        case ir::RoutineSource::Sleef:
+        case RoutineSource::Sleef:
           return applied("first_lane", routine, x[0] + (x[1].empty() ? "" : ", " + x[1]));
-        case ir::RoutineSource::Libm:
-        case ir::RoutineSource::Inline:
+        case RoutineSource::Libm:
+        case RoutineSource::Inline:
           return applied(routine, x[0], x[1]);
       }
     }
@@ -218,11 +218,11 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
   const RoutineCall call = routine_call(static_cast<ir::Routine>(v.payload), v.type, target_);
   std::string type = cpp_type(v.type);
   switch (call.source) {
-    case ir::RoutineSource::Vml:
+    case RoutineSource::Vml:
       routines_[call.symbol] = "extern \"C\" void " + call.symbol + "(const int32_t*, const " +
                                type + "*, " + type + "*, const int64_t*);\n";
       return call.symbol;
-    case ir::RoutineSource::Sleef: {
+    case RoutineSource::Sleef: {
       std::string vector = type + std::to_string(call.lanes),
                   bytes =
                       std::to_string(static_cast<size_t>(call.lanes) * c10::elementSize(v.type));
@@ -232,10 +232,10 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
                                vector + (two ? ", " + vector : "") + ");\n";
       return call.symbol;
     }
-    case ir::RoutineSource::Libm:
+    case RoutineSource::Libm:
       routines_[call.symbol] = "";  // <cmath> has it
       return call.symbol;
-    case ir::RoutineSource::Inline:
+    case RoutineSource::Inline:
       return "inline_exp";
   }
   throw std::runtime_error("graft: a routine of no source");

@@ -57,7 +57,8 @@ std::string summary(const std::vector<OperatorReport>& operators) {
 }
 
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
-  return {.fast = settings.numerics == Numerics::Fast};
+  return {.fast = settings.numerics == Numerics::Fast,
+          .target = codegen::host_target(settings.threads)};
 }
 
 passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) {
