@@ -11,7 +11,7 @@ SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cpp
 .DEFAULT_GOAL := help
 # Set-up comes before what it sets up; the jobs of a build are CMake's to run.
 .NOTPARALLEL:
-.PHONY: help setup build demo test format format-check check-includes fuzz asan tsan bench build-time clean
+.PHONY: help setup build demo test format format-check check-includes tidy fuzz asan tsan bench build-time clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ format-check: ## Say which sources are not formatted
 
 check-includes: ## Check that includes point down the flow, and files are short
 	@tools/check_includes.py
+
+tidy: ## Run clang-tidy over the library, the laboratory and the command
+	@tools/tidy.py
 
 build-time: ## Say what the last build's jobs took: the demo's, each target's, everything's
 	@tools/build_time.py build

@@ -29,7 +29,7 @@ void Progress::begin(const std::string& label, size_t parts) {
   if (terminal_) {
     draw(0, "");
   } else {
-    out_ << '[' << step_ << '/' << steps_ << "] " << label_ << std::endl;
+    out_ << '[' << step_ << '/' << steps_ << "] " << label_ << '\n' << std::flush;
   }
 }
 

@@ -93,13 +93,13 @@ void print_single(std::span<const ModelRow> rows, bool color) {
   if (!rows.front().tuned.ms.empty())
     std::cout << "max-autotune: compiled, with matmuls by the fastest of ATen's routines, which "
                  "sum in another order.\n";
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
 }
 
 void print_batches(std::span<const ModelRow> rows, bool color) {
   std::cout << lab::styled("Many sentences at once", Style::Bold, color) << '\n';
   print_model(rows, color);
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
 }
 
 void print_regions(const Results& results, bool color) {
@@ -145,7 +145,8 @@ void print_regions(const Results& results, bool color) {
   }
   std::cout << ".\nA region alone is measured without the pool; its share is of eager's time for "
                "the whole model.\n"
-            << std::endl;
+            << '\n'
+            << std::flush;
 }
 
 void print_nearest(const Results& results, bool color) {
@@ -207,7 +208,8 @@ int run_demo(const DemoOptions& options) try {
 
   std::cout << environment.cpu << ", " << environment.threads << " threads, "
             << environment.aten_cpu << ", torch " << environment.torch << '\n'
-            << std::endl;
+            << '\n'
+            << std::flush;
   const Results results = measure_and_print(options, color);
   const lab::Run run = run_of(results, options);
   if (!options.json.empty()) lab::write_file(options.json, lab::to_json(run).dump(1) + '\n');

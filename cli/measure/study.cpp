@@ -52,7 +52,7 @@ struct Tally {
 
 /// Wilson's 95 % interval of a share.
 std::pair<double, double> wilson(double share, int count) {
-  constexpr double z = 1.96;
+  const double z = 1.96;
   const double n = count, middle = (share + z * z / (2 * n)) / (1 + z * z / n),
                half =
                    z / (1 + z * z / n) * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n));

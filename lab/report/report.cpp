@@ -86,7 +86,7 @@ std::vector<CaseFacts> facts_of(const Run& run) {
     RowFacts facts;
     facts.row = &row;
     facts.summary = summarise(row.samples_ms);
-    out[place->second].rows.push_back(std::move(facts));
+    out[place->second].rows.push_back(facts);
   }
   for (CaseFacts& c : out) {
     for (RowFacts& row : c.rows) row.reference = run.reference(*row.row);

@@ -11,10 +11,10 @@ using ir::StatementBuilder;
 using ir::View;
 using record::OperatorRecord;
 
-const char* kNoMemory = "an index without memory";
+constexpr const char* kNoMemory = "an index without memory";
 
 /// out = self[indexing]; `out` has the indexing's axes.
-Fate read(Context& ctx, Indexing indexing, const View& out) {
+Fate read(Context& ctx, const Indexing& indexing, const View& out) {
   if (indexing.self.storage < 0) return Fate::external("a tensor without memory");
   for (const Coordinate& coordinate : indexing.coordinates)
     if (coordinate.axis < 0 && coordinate.index.storage < 0) return Fate::external(kNoMemory);

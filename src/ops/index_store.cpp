@@ -14,8 +14,8 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-const char* kOrder = "equal indices store one place in order";
-const char* kShape = "an unusual shape";
+constexpr const char* kOrder = "equal indices store one place in order";
+constexpr const char* kShape = "an unusual shape";
 
 /// What is stored: a tensor that broadcasts to the axes, or a number.
 struct Source {

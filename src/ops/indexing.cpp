@@ -89,7 +89,7 @@ bool Indexing::reads(const View& out) const {
 }
 
 std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorRecord& op) {
-  View self = ctx.tensor(op, 0);
+  const View& self = ctx.tensor(op, 0);
   if (self.storage < 0 || op.inputs.size() < 2) return std::nullopt;
   size_t rank = self.sizes.size();
   std::vector<std::optional<View>> indices(rank);

@@ -32,7 +32,7 @@ std::optional<Reduced> rows_along_dim(Context& ctx, const OperatorRecord& op) {
   rows.empty = ir::numel(rows.in.sizes) == 0;
   return rows;
 }
-const char* kUnusual = "integers, no memory, or a result that overlaps the input";
+constexpr const char* kUnusual = "integers, no memory, or a result that overlaps the input";
 
 /// An element as ATen's kernel sees it: of the result's type, computed with in its compute type.
 Value element(Value x, ScalarType type) {

@@ -13,7 +13,7 @@ using ir::StatementBuilder;
 using ir::Value;
 using record::OperatorRecord;
 
-const char* kNothing = "there is nothing to choose from";
+constexpr const char* kNothing = "there is nothing to choose from";
 
 /// out = the largest (smallest) element, NaN before all. Of truth values that is their disjunction
 /// (conjunction).

@@ -22,7 +22,7 @@ const void* version_counter(const at::Tensor& tensor) {
   const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
   static_assert(sizeof(version) == sizeof(void*));
   const void* counter = nullptr;
-  std::memcpy(&counter, &version, sizeof(counter));
+  std::memcpy(static_cast<void*>(&counter), static_cast<const void*>(&version), sizeof(counter));
   return counter;
 }
 
@@ -39,7 +39,7 @@ void Recorder::add_bases(std::vector<at::Tensor>& results) {
       continue;
     ResultInfo info = result(base, results);
     info.returned = false;
-    trace_.results.push_back(std::move(info));
+    trace_.results.push_back(info);
     results.push_back(base);
   }
 }

@@ -55,13 +55,13 @@ Operand tensors(Operand::Kind kind, std::vector<int> indices) {
 bool is_plain(const c10::TensorImpl& tensor) {
   // What a dense CPU tensor may carry; any other key (Sparse…, Quantized…, Conjugate, Negative,
   // Python, Functionalize, another device's backend) changes what its operators do.
-  constexpr c10::DispatchKeySet allowed({
+  constexpr c10::DispatchKeySet kAllowed({
       c10::DispatchKey::CPU,
       c10::DispatchKey::AutogradCPU,
       c10::DispatchKey::ADInplaceOrView,
       c10::DispatchKey::AutocastCPU,
   });
-  return (tensor.key_set().raw_repr() & ~allowed.raw_repr()) == 0 && tensor.unsafe_storage();
+  return (tensor.key_set().raw_repr() & ~kAllowed.raw_repr()) == 0 && tensor.unsafe_storage();
 }
 
 bool same_layout(const c10::TensorImpl& tensor, const TensorInfo& info, bool address) {

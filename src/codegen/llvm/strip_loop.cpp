@@ -5,7 +5,7 @@ namespace graft::codegen {
 /// For strips of [from, to): the phases one after the other, each a loop over the strip, and the
 /// array routines between.
 void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan plan) {
-  strips_.emplace();
+  strips_ = Strips{};
   strips_->plan = std::move(plan);
   strips_->buffers.resize(plan_.values.size());
   const StripPlan& strips = strips_->plan;
