@@ -1,31 +1,17 @@
 // The regions' inputs: names, shapes and distributions are those of tools/peers/inductor.py.
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <array>
 #include <cmath>
 
+#include "workloads/draw.h"
 #include "workloads/hand/hand.h"
 #include "workloads/region_cases.h"
 #include "workloads/regions.h"
 
 namespace graft::workloads {
 namespace {
-
-/// Seeded draws that leave the global generator alone.
-class Draw {
- public:
-  explicit Draw(const Options& options)
-      : generator_(at::detail::createCPUGenerator(options.seed)) {}
-  at::Tensor normal(at::IntArrayRef sizes, at::ScalarType dtype = at::kFloat) {
-    return at::randn(sizes, generator_, at::kFloat).to(dtype);
-  }
-  at::Tensor uniform(at::IntArrayRef sizes) { return at::rand(sizes, generator_, at::kFloat); }
-
- private:
-  at::Generator generator_;
-};
 
 std::tuple<at::Tensor, at::Tensor> rope_tables(int64_t sequence, int64_t head_size,
                                                at::ScalarType dtype) {
@@ -241,13 +227,14 @@ std::vector<Workload> region_cases() {
       {"rope_bf16", "RoPE of q and k", rope_axes(2, 16, 2048, 128), rope_bf16},
       {"qkv_rope_bf16", "QKV split into heads, then RoPE", rope_axes(2, 16, 2048, 128),
        qkv_rope_bf16},
-      {"rmsnorm_bf16", "residual and RMSNorm", matrix_axes(4096, 2048), rmsnorm_bf16},
+      {"rmsnorm_bf16", "residual and RMSNorm", matrix_axes(4096, 2048), rmsnorm_bf16, 1.0 / 128},
       {"swiglu_bf16", "silu(gate) * up", matrix_axes(4096, 5632), swiglu_bf16},
       {"swiglu_f32", "silu(gate) * up", matrix_axes(4096, 5632), swiglu_f32},
       {"softmax_f32",
        "scaled masked softmax",
        {{"heads", "16", "3", "heads"}, {"sequence", "1024", "123", "tokens"}},
-       softmax_f32},
+       softmax_f32,
+       1e-5},
       {"component_f32",
        "masked component layer ((x V) mask) U",
        {{"batch", "2", "2", "sequences"},
@@ -264,14 +251,15 @@ std::vector<Workload> region_cases() {
        {{"side", "1024", "33", "rows and columns of a parameter"}},
        adamw_f32},
       {"attention_f32", "softmax(q k^T / sqrt(D)) v, written out", rope_axes(2, 8, 512, 64),
-       attention_f32},
+       attention_f32, 1e-5},
       {"block_f32",
        "pre-norm transformer block, forward",
        {{"batch", "2", "2", "sequences"},
         {"sequence", "128", "19", "tokens of a sequence"},
         {"width", "256", "24", "features of a token"},
         {"heads", "8", "3", "heads"}},
-       block_f32},
+       block_f32,
+       1e-5},
       {"tiny_rope_f32", "RoPE of small q and k: the overhead of a call", rope_axes(1, 4, 16, 64),
        tiny_rope_f32},
   };

@@ -90,10 +90,11 @@ Prepared begin(const Case& c, const Instance& instance, const std::string& varia
   out.row.config = c.config;
   out.row.variant = variant;
   out.row.threads = at::get_num_threads();
-  out.row.work = {.flops = instance.flops,
-                  .bytes = static_cast<double>(instance.input_bytes),
-                  .samples = instance.samples,
-                  .tokens = instance.tokens};
+  out.row.work = {
+      .flops = instance.flops,
+      .bytes = instance.bytes > 0 ? instance.bytes : static_cast<double>(instance.input_bytes),
+      .samples = instance.samples,
+      .tokens = instance.tokens};
   return out;
 }
 
@@ -128,12 +129,14 @@ double bytes_of(const Tensors& tensors) {
   return sum;
 }
 
-/// Outputs beside eager's; where they differ, beside fp64's as well.
-void compare(const Tensors& expected, const Tensors& outputs, lab::Row& row) {
+/// Outputs beside eager's; where they differ, beside fp64's as well. Where the instance leaves the
+/// bytes to be counted, outputs are added to them.
+void compare(const Instance& instance, const Tensors& expected, const Tensors& outputs,
+             lab::Row& row) {
   const lab::Comparison c = lab::compare(expected, outputs);
   row.bitwise = c.bitwise;
   row.max_abs_diff = c.max_abs_diff;
-  row.work.bytes += bytes_of(outputs);
+  if (instance.bytes <= 0) row.work.bytes += bytes_of(outputs);
 }
 
 void compare_all(const Instance& instance, std::vector<Prepared>& prepared) {
@@ -148,7 +151,7 @@ void compare_all(const Instance& instance, std::vector<Prepared>& prepared) {
     attempt(p, [&] {
       const Tensors outputs = p.call.outputs();
       if (!expected) return;
-      compare(*expected, outputs, p.row);
+      compare(instance, *expected, outputs, p.row);
       all_bitwise = all_bitwise && *p.row.bitwise;
     });
   if (all_bitwise) return;
@@ -233,7 +236,7 @@ lab::Row measure_alone(const Case& c, const std::string& variant, const BenchOpt
   measure_memory(p);
   // After the timing: eager's run would have warmed what this one shares with it.
   const Tensors outputs = p.call.outputs();
-  compare(instance.eager.outputs(), outputs, p.row);
+  compare(instance, instance.eager.outputs(), outputs, p.row);
   if (!*p.row.bitwise) p.row.fp64_error = lab::relative_error(outputs, instance.fp64());
   return std::move(p.row);
 }

@@ -1,8 +1,8 @@
 // A workload: a function with its inputs, which the laboratory can run, compile, compare and time.
 //
 // A workload of Graft's own is a plain function in workloads/regions.cpp, and in region_cases.cpp a
-// short function that makes its inputs, with a row in the table there. Another program calls add()
-// and run_command() (examples/my_workload).
+// short function that makes its inputs, with a row in the table there; those of the set `wild` are
+// in workloads/wild. Another program calls add() and run_command() (examples/my_workload).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,9 @@ struct Instance {
   /// Eager on the inputs in double: the reference for a reduction's error.
   std::function<Tensors()> fp64;
   int64_t input_bytes = 0;
+  /// The least that a call must read and write: inputs and outputs once each, of a table the rows
+  /// that its indices name. 0: all of input_bytes and all outputs.
+  double bytes = 0;
   double flops = 0, samples = 0, tokens = 0;  ///< per call, where they mean something; otherwise 0
 };
 
@@ -69,19 +73,26 @@ struct GRAFT_API Options {
   at::ScalarType dtype(const std::string& axis = "dtype") const;  ///< f64, f32, f16, bf16
 };
 
+/// The set that `graft bench` runs when no other is named.
+inline constexpr std::string_view kDefaultSet = "regions";
+
 struct GRAFT_API Workload {
   std::string name;
   std::string summary;
   std::vector<Axis> axes;
   /// Called with every axis in the options.
   std::function<Instance(const Options&)> build;
+  /// How far a compiled result may be from eager's, relative to the largest value: sums that add in
+  /// another order. 0: eager's bits.
+  double tolerance = 0;
+  std::string set = std::string(kDefaultSet);  ///< `graft bench --set` runs one set
 
   /// Axes that the options leave out take their own values. Throws graft::Error for an
   /// axis that the workload does not have.
   Instance make(const Options& options) const;
 };
 
-/// Every workload, in the order of the tables.
+/// Every workload of every set, in the order of the tables.
 GRAFT_API const std::vector<Workload>& workloads();
 /// Adds a workload, before the first use of workloads(). Throws graft::Error if the name
 /// is taken.
@@ -97,6 +108,7 @@ inline void flatten(const at::Tensor& t, Tensors& out) {
 inline void flatten(const Tensors& list, Tensors& out) {
   out.insert(out.end(), list.begin(), list.end());
 }
+inline void flatten(int64_t, Tensors&) {}
 template <class... T>
 void flatten(const std::tuple<T...>& results, Tensors& out) {
   std::apply([&](const auto&... result) { (flatten(result, out), ...); }, results);
@@ -125,16 +137,50 @@ inline int64_t in_double(int64_t scalar) {
   return scalar;
 }
 
+inline at::Tensor copy_of(const at::Tensor& t) {
+  return t.clone();
+}
+inline Tensors copy_of(Tensors list) {
+  for (at::Tensor& t : list) t = copy_of(t);
+  return list;
+}
+inline int64_t copy_of(int64_t scalar) {
+  return scalar;
+}
+template <class... Args>
+std::tuple<Args...> copies_of(const std::tuple<Args...>& args) {
+  return std::apply([](const Args&... arg) { return std::tuple<Args...>(copy_of(arg)...); }, args);
+}
+
 template <class F, class Args>
 Tensors outputs_of(const F& f, const Args& args) {
   Tensors out;
-  flatten(std::apply(f, args), out);
+  if constexpr (std::is_void_v<decltype(std::apply(f, args))>)
+    std::apply(f, args);
+  else
+    flatten(std::apply(f, args), out);
+  return out;
+}
+
+/// The results on copies of the arguments, and then the arguments as the call left them.
+template <class F, class Args>
+Tensors updates_of(const F& f, const Args& args) {
+  const Args own = copies_of(args);
+  Tensors out = outputs_of(f, own);
+  flatten(own, out);
   return out;
 }
 
 template <class F, class Args>
 Call call_of(const F& f, const std::shared_ptr<Args>& args) {
   return {[f, args] { (void)std::apply(f, *args); }, [f, args] { return outputs_of(f, *args); }};
+}
+
+/// `run` goes on from what the last one left in `own`, `outputs` starts from `args`.
+template <class F, class Args>
+Call updating_call_of(const F& f, const std::shared_ptr<Args>& args,
+                      const std::shared_ptr<Args>& own) {
+  return {[f, own] { (void)std::apply(f, *own); }, [f, args] { return updates_of(f, *args); }};
 }
 
 }  // namespace detail
@@ -145,26 +191,48 @@ Call call_of(F f, Args... inputs) {
   return detail::call_of(f, std::make_shared<std::tuple<Args...>>(std::move(inputs)...));
 }
 
+namespace detail {
+
+/// `call_with(g)`: the call of g, which is f or f compiled. `outputs_with(args)`: f's outputs.
+template <class F, class Args, class CallWith, class OutputsWith>
+Instance instance_with(const F& f, const std::shared_ptr<Args>& args, const CallWith& call_with,
+                       const OutputsWith& outputs_with) {
+  Instance out;
+  std::apply([&](const auto&... input) { ((out.input_bytes += bytes_of(input)), ...); }, *args);
+  out.eager = call_with(f);
+  out.compile = [f, call_with](graft::Options options) {
+    const auto compiled = graft::compile(f, std::move(options));
+    return CompiledCall{call_with(compiled), [compiled] { return compiled.report(); },
+                        [compiled] { return compiled.explain(); }, [compiled] { compiled.wait(); }};
+  };
+  out.fp64 = [args, outputs_with] {
+    const auto upcast = [](const auto&... input) { return Args(in_double(input)...); };
+    return outputs_with(std::apply(upcast, *args));
+  };
+  return out;
+}
+
+}  // namespace detail
+
 /// The region `f` on these inputs: tensors, lists of tensors, and integers.
 template <class F, class... Args>
 Instance instance_of(F f, Args... inputs) {
   const auto args = std::make_shared<std::tuple<Args...>>(std::move(inputs)...);
-  Instance out;
-  std::apply([&](const Args&... input) { ((out.input_bytes += detail::bytes_of(input)), ...); },
-             *args);
-  out.eager = detail::call_of(f, args);
-  out.compile = [f, args](graft::Options options) {
-    const auto compiled = graft::compile(f, std::move(options));
-    return CompiledCall{detail::call_of(compiled, args), [compiled] { return compiled.report(); },
-                        [compiled] { return compiled.explain(); }, [compiled] { compiled.wait(); }};
-  };
-  out.fp64 = [f, args] {
-    const auto upcast = [](const Args&... input) {
-      return std::tuple<Args...>(detail::in_double(input)...);
-    };
-    return detail::outputs_of(f, std::apply(upcast, *args));
-  };
-  return out;
+  return detail::instance_with(
+      f, args, [args](const auto& g) { return detail::call_of(g, args); },
+      [f](const auto& given) { return detail::outputs_of(f, given); });
+}
+
+/// The region `f`, which changes its arguments, such as an optimizer's step. Calls are timed on
+/// copies of the inputs and go on from what the last call left. Outputs are those of a first call:
+/// its results, and then its arguments as it left them.
+template <class F, class... Args>
+Instance updating_instance_of(F f, Args... inputs) {
+  const auto args = std::make_shared<std::tuple<Args...>>(std::move(inputs)...);
+  const auto own = std::make_shared<std::tuple<Args...>>(detail::copies_of(*args));
+  return detail::instance_with(
+      f, args, [args, own](const auto& g) { return detail::updating_call_of(g, args, own); },
+      [f](const auto& given) { return detail::updates_of(f, given); });
 }
 
 }  // namespace graft::workloads
