@@ -84,6 +84,29 @@ const workloads::Workload& workload_or_throw(const std::string& name) {
                    " 'graft list' shows all.");
 }
 
+std::vector<std::string> set_names() {
+  std::vector<std::string> names;
+  for (const workloads::Workload& workload : workloads::workloads())
+    if (std::find(names.begin(), names.end(), workload.set) == names.end())
+      names.push_back(workload.set);
+  return names;
+}
+
+void add_set_flag(CLI::App& command, std::string& set) {
+  command
+      .add_option_function<std::string>(
+          "--set",
+          [&set](const std::string& name) {
+            const std::vector<std::string> names = set_names();
+            if (std::find(names.begin(), names.end(), name) == names.end())
+              throw UsageError("--set: came '" + name + "'; the sets are " + joined(names, ", ") +
+                               '.');
+            set = name;
+          },
+          "The set of workloads: " + joined(set_names(), ", "))
+      ->default_str(set);
+}
+
 std::regex pattern_of(const std::string& flag, const std::string& text,
                       const std::string& such_as) {
   try {

@@ -31,6 +31,12 @@ std::vector<std::string> workload_names();
 /// Throws UsageError naming near workloads.
 const workloads::Workload& workload_or_throw(const std::string& name);
 
+/// The sets of workloads, the default one first.
+std::vector<std::string> set_names();
+/// Adds --set, which writes to `set`; it must outlive the parse. A set that there is not throws
+/// UsageError naming those that there are.
+void add_set_flag(CLI::App& command, std::string& set);
+
 /// Throws UsageError for text that is not a regular expression; `such_as`: an example for the
 /// error.
 std::regex pattern_of(const std::string& flag, const std::string& text, const std::string& such_as);

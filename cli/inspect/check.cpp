@@ -38,7 +38,7 @@ constexpr int kWorse = 2;  // the exit code
 
 struct CheckOptions {
   std::vector<std::string> names, axes;
-  std::string filter, json;
+  std::string set = std::string(workloads::kDefaultSet), filter, json;
   uint64_t seed = 0;
   int threads = 0;  // 0: ATen's choice
   bool small = false, bitwise = false, verbose = false, no_color = false, quiet = false;
@@ -57,7 +57,9 @@ struct Checked {
 
 std::vector<Case> chosen_cases(const CheckOptions& options) {
   for (const std::string& name : options.names) workload_or_throw(name);
-  std::vector<const workloads::Workload*> chosen = chosen_workloads(options.filter);
+  // A name says which set it is of.
+  std::vector<const workloads::Workload*> chosen =
+      chosen_workloads(options.filter, options.names.empty() ? options.set : "");
   if (!options.names.empty()) {
     std::erase_if(chosen, [&](const workloads::Workload* workload) {
       return std::find(options.names.begin(), options.names.end(), workload->name) ==
@@ -265,7 +267,8 @@ void add_check(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "check", "Set compiled results beside eager's and fp64's; exit code 2 if they are worse");
   const auto o = std::make_shared<CheckOptions>();
-  command->add_option("workload", o->names, "Of 'graft list' (all)");
+  command->add_option("workload", o->names, "Of 'graft list' (all of the set)");
+  add_set_flag(*command, o->set);
   command->add_option("--filter", o->filter,
                       "Only workloads whose name has a match of this regular expression");
   command->add_option("--axis", o->axes, "Sizes to check: rows=64,128; may be repeated")

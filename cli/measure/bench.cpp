@@ -65,7 +65,8 @@ class Bench {
  public:
   explicit Bench(const BenchOptions& options)
       : options_(options),
-        cases_(cases_of(chosen_workloads(options.filter), options.axes, options.where)) {}
+        cases_(
+            cases_of(chosen_workloads(options.filter, options.set), options.axes, options.where)) {}
 
   void run() {
     if (options_.threads > 0) at::set_num_threads(options_.threads);

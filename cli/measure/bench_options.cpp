@@ -131,6 +131,7 @@ std::map<std::string, std::string> BenchOptions::identity() const {
 }
 
 void add_bench_flags(CLI::App& command, BenchOptions& o) {
+  add_set_flag(command, o.set);
   command.add_option("--filter", o.filter,
                      "Only workloads whose name has a match of this regular expression");
   command.add_option("--axis", o.axes, "Sweep: NAME=VALUE,VALUE,…; several are combined");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graft/options.h>
+#include <graft/workload.h>
 
 #include <cstdint>
 #include <map>
@@ -17,7 +18,7 @@ class App;
 namespace graft::cli {
 
 struct BenchOptions {
-  std::string filter;
+  std::string set = std::string(workloads::kDefaultSet), filter;
   std::vector<std::string> axes, where;
   std::vector<std::string> variants;
   std::vector<std::string> own_peers;  ///< NAME=SCRIPT

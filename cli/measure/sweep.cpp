@@ -109,16 +109,28 @@ std::string Case::name() const {
   return row.case_name();
 }
 
-std::vector<const Workload*> chosen_workloads(const std::string& filter) {
+std::vector<const Workload*> chosen_workloads(const std::string& filter, const std::string& set) {
   std::vector<const Workload*> out;
+  std::vector<std::string> names;
+  std::string elsewhere;
   const std::regex pattern =
       pattern_of("--filter", filter, "'rope|softmax'. 'graft list' shows the names.");
   for (const Workload& workload : workloads::workloads()) {
-    if (std::regex_search(workload.name, pattern)) out.push_back(&workload);
+    const bool matches = std::regex_search(workload.name, pattern);
+    if (!set.empty() && workload.set != set) {
+      if (matches) elsewhere = workload.set;
+      continue;
+    }
+    names.push_back(workload.name);
+    if (matches) out.push_back(&workload);
   }
   if (!out.empty()) return out;
+  if (!elsewhere.empty())
+    throw UsageError("--filter: no workload of set '" + set + "' matches '" + filter +
+                     "', but one of set '" + elsewhere + "' does; choose it with --set " +
+                     elsewhere + '.');
   throw UsageError("--filter: no workload matches '" + filter + "'; " +
-                   did_you_mean(filter, workload_names()) + " 'graft list' shows all.");
+                   did_you_mean(filter, names) + " 'graft list' shows all.");
 }
 
 std::vector<Case> cases_of(const std::vector<const Workload*>& workloads,

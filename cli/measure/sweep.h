@@ -16,8 +16,10 @@ struct Case {
   std::string name() const;  ///< as lab::Row::case_name
 };
 
-/// The workloads whose name the regular expression matches somewhere. Throws UsageError if none.
-std::vector<const workloads::Workload*> chosen_workloads(const std::string& filter);
+/// The workloads of a set, or of all where it is empty, whose name the regular expression matches
+/// somewhere. Throws UsageError if none.
+std::vector<const workloads::Workload*> chosen_workloads(const std::string& filter,
+                                                         const std::string& set);
 
 /// Every combination of the axes' values, for each workload over the axes that it has, in the given
 /// order.
