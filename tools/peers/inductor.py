@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp, inputs of the same shapes.
+"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp and the set `wild` (the folder wild),
+inputs of the same shapes.
 
 usage: inductor.py [--threads N] [--min-time S] CASE... [--config AXIS=VALUE...]
        inductor.py -        requests from standard input, as docs/peers.md says
@@ -16,6 +17,7 @@ try:
     import torch.nn.functional as F
 except ImportError as error:
     protocol.absent("torch.compile", "torch", error)
+import wild  # needs torch
 
 
 def rope_tables(sequence, head_size, dtype):
@@ -216,14 +218,15 @@ CASES = {
     "cholesky_f32": (cholesky_case, {}),
     "codebook_f32": (codebook_case, {}),
     "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
+    **wild.CASES,
 }
 
 
 def difference(expected, got):
     """Whether all bits agree (NaNs counted equal), and the largest difference."""
     bitwise, largest = True, 0.0
-    for a, b in zip(as_list(expected), as_list(got)):
-        same_bits = a.contiguous().view(torch.uint8).equal(b.contiguous().view(torch.uint8))
+    for a, b in zip(expected, got):
+        same_bits = a.reshape(-1).view(torch.uint8).equal(b.reshape(-1).view(torch.uint8))
         if same_bits or (a.isnan() == b.isnan()).all() and a.nan_to_num().equal(b.nan_to_num()):
             continue
         bitwise = False
@@ -231,8 +234,23 @@ def difference(expected, got):
     return bitwise, largest
 
 
-def as_list(result):
-    return [result] if isinstance(result, torch.Tensor) else list(result)
+def copy_of(argument):
+    if isinstance(argument, torch.Tensor):
+        return argument.clone()
+    return [copy_of(part) for part in argument] if isinstance(argument, list) else argument
+
+
+def tensors_of(value):
+    """The tensors of a result or of arguments, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for part in value for t in tensors_of(part)] if isinstance(value, (list, tuple)) else []
+
+
+def outputs(function, args):
+    """The results on copies of the arguments, then the arguments as the call left them."""
+    own = [copy_of(argument) for argument in args]
+    return tensors_of(function(*own)) + tensors_of(own)
 
 
 def measure(request):
@@ -243,11 +261,10 @@ def measure(request):
     torch.manual_seed(0)
     with torch.no_grad():
         function, args = make(**arguments)
-        expected = function(*args)
         compiled = torch.compile(function)
         torch._inductor.metrics.reset()
         first_call_ms = protocol.call_ms(lambda: compiled(*args))
-        bitwise, largest = difference(expected, compiled(*args))
+        bitwise, largest = difference(outputs(function, args), outputs(compiled, args))
         return protocol.measured(
             request,
             "torch.compile",
