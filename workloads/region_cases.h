@@ -1,5 +1,5 @@
-// The workloads that come with Graft: the regions of tools/peers/inductor.py, and programs that
-// loop.
+// The workloads that come with Graft: the regions of tools/peers/inductor.py, programs that loop,
+// and the set `wild`.
 #pragma once
 
 #include <vector>
@@ -10,5 +10,6 @@ namespace graft::workloads {
 
 std::vector<Workload> region_cases();
 std::vector<Workload> loop_cases();
+std::vector<Workload> wild_cases();
 
 }  // namespace graft::workloads

@@ -1,6 +1,7 @@
 #include "graft/workload.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <stdexcept>
 
@@ -11,8 +12,9 @@ namespace {
 
 std::vector<Workload>& registry() {
   static std::vector<Workload> all = [] {
-    std::vector<Workload> cases = region_cases(), loops = loop_cases();
-    cases.insert(cases.end(), loops.begin(), loops.end());
+    std::vector<Workload> cases = region_cases();
+    for (const std::vector<Workload>& more : std::array{loop_cases(), wild_cases()})
+      cases.insert(cases.end(), more.begin(), more.end());
     return cases;
   }();
   return all;

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
 #include "support/command.h"
@@ -46,6 +48,22 @@ TEST(Bench, WrongSweepsAreNamed) {
   expect_usage_error("bench --preset fast",
                      "--preset: came 'fast'; expected one of quick, default, strict");
   expect_usage_error("bench --resume", "name the run's file with --json");
+}
+
+TEST(Bench, MeasuresASetWithItsLowerBounds) {
+  const Folder folder;
+  const std::string path = folder.file("run.json");
+  const Ran ran = graft(kSmall + "--set wild --filter '^(heat|lion)_f32$' --json " + path);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  std::map<std::string, double> bytes;
+  const auto run = json_of(path);
+  for (const auto& row : run["results"]) {
+    EXPECT_EQ(row["status"], "ok") << row;
+    bytes[row["name"].get<std::string>()] = row["work"]["bytes"].get<double>();
+  }
+  // Read and written once: a plate; parameters and momenta, with gradients that are read.
+  EXPECT_EQ(bytes, (std::map<std::string, double>{{"heat_f32", 2 * 4 * 19 * 37},
+                                                  {"lion_f32", 5 * 4 * 3 * 33 * 33}}));
 }
 
 TEST(Bench, AConfigFileIsOverriddenByFlags) {

@@ -21,6 +21,14 @@ TEST(Cli, ListsWorkloads) {
   EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);  // no colours into a pipe
 }
 
+TEST(Cli, ListsASet) {
+  const std::string usual = graft("list").out, wild = graft("list --set wild").out;
+  EXPECT_EQ(usual.find("heat_f32"), std::string::npos) << usual;
+  EXPECT_NE(usual.find("graft list --set wild"), std::string::npos) << usual;
+  EXPECT_NE(wild.find("heat_f32"), std::string::npos) << wild;
+  EXPECT_EQ(wild.find("rope_f32"), std::string::npos) << wild;
+}
+
 TEST(Cli, VersionAndHelp) {
   EXPECT_EQ(graft("--version").out.substr(0, 6), "graft ");
   EXPECT_EQ(graft("--version").code, 0);
@@ -47,6 +55,11 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
   expect_usage_error("bench --filter '('", "came '(', which is not a regular expression");
   expect_usage_error("bench --filter ropef32",
                      "no workload matches 'ropef32'; did you mean 'rope_f32'?");
+  for (const char* command : {"bench", "list", "check"})
+    expect_usage_error(std::string(command) + " --set wlid",
+                       "--set: came 'wlid'; the sets are regions, wild.");
+  expect_usage_error("bench --filter heat", "choose it with --set wild");
+  expect_usage_error("bench --set wild --filter swiglu", "choose it with --set regions");
   expect_usage_error("bench --variants eagr", "--variants: came 'eagr'; did you mean 'eager'?");
   expect_usage_error("bench --threads 0", "--threads: Value 0 not in range 1 to 1024");
   expect_usage_error("bench --numerics faast",
