@@ -127,7 +127,7 @@ std::vector<Workload> audio_cases() {
        mu_law_case},
       {"biquad_f32",
        "a filter of second order in each channel, step by step",
-       {{"steps", "64", "9", "samples of a channel"}, {"channels", "32768", "83", "channels"}},
+       {{"steps", "64", "9", "samples of a channel"}, {"channels", "1024", "83", "channels"}},
        biquad_case},
       {"overlap_add_f32",
        "half-overlapping frames windowed and added up",

@@ -149,7 +149,7 @@ std::vector<Workload> finance_cases() {
        100 * kSums},
       {"american_put_f32",
        "American puts by a binomial tree",
-       {{"options", "32768", "131", "options"}, {"steps", "32", "9", "of the tree"}},
+       {{"options", "4096", "131", "options"}, {"steps", "32", "9", "of the tree"}},
        american_put_case},
   };
 }

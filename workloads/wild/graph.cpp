@@ -130,7 +130,7 @@ std::vector<Axis> edge_axes(const char* nodes, const char* edges) {
 
 std::vector<Workload> graph_cases() {
   std::vector<Axis> convolution = edge_axes("16384", "131072"),
-                    attention = edge_axes("8192", "65536"), ranks = edge_axes("65536", "524288");
+                    attention = edge_axes("8192", "65536"), ranks = edge_axes("4096", "32768");
   convolution.push_back({"width", "64", "13", "features of a node"});
   attention.push_back({"heads", "4", "3", "heads"});
   attention.push_back({"width", "32", "7", "features of a head"});

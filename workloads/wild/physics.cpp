@@ -161,7 +161,7 @@ std::vector<Workload> physics_cases() {
        kSums},
       {"lennard_jones_f32",
        "forces and energy over lists of neighbours",
-       {{"atoms", "16384", "131", "atoms"}, {"neighbours", "64", "11", "of an atom"}},
+       {{"atoms", "4096", "131", "atoms"}, {"neighbours", "64", "11", "of an atom"}},
        lennard_jones_case,
        kSums},
       {"heat_f32", "explicit steps of the heat equation in a plane", plate, heat_case},

@@ -139,13 +139,13 @@ std::vector<Axis> token_axes(const char* batch, const char* count, const char* w
 
 std::vector<Workload> sampler_cases() {
   return {
-      {"ddim_step_f32", "a DDIM step with guidance", latent_axes("32", "128"), ddim_step_case},
+      {"ddim_step_f32", "a DDIM step with guidance", latent_axes("4", "64"), ddim_step_case},
       {"euler_ancestral_f32", "an ancestral Euler step", latent_axes("16", "256"),
        euler_ancestral_case},
       {"top_k_sample_f32", "a token among the likeliest, by given uniforms",
-       token_axes("128", "50", "likeliest tokens", "count"), top_k_sample_case, kSums},
+       token_axes("16", "50", "likeliest tokens", "count"), top_k_sample_case, kSums},
       {"penalised_distribution_f32", "token probabilities with a repetition penalty and min-p",
-       token_axes("64", "256", "tokens before", "previous"), penalised_distribution_case, kSums},
+       token_axes("8", "256", "tokens before", "previous"), penalised_distribution_case, kSums},
       {"speculative_check_f32", "speculative decoding's check and residual distribution",
        token_axes("32", "4", "tokens of the draft", "drafted"), speculative_check_case, kSums},
   };

@@ -87,7 +87,7 @@ def rolling_score_case(days=1024, assets=4096, window=20):
     return rolling_score, (torch.randn(days, assets) * 0.01, window)
 
 
-def american_put_case(options=32768, steps=32):
+def american_put_case(options=4096, steps=32):
     return american_put, (uniform((options,), 70, 130), uniform((options,), 0.15, 0.5), steps)
 
 

@@ -52,7 +52,7 @@ def graph_attention_case(nodes=8192, edges=65536, heads=4, width=32):
     return graph_attention, (features, *scores, integers((edges,), nodes), integers((edges,), nodes))
 
 
-def page_rank_case(nodes=65536, edges=524288, rounds=10):
+def page_rank_case(nodes=4096, edges=32768, rounds=10):
     source, target = integers((edges,), nodes), integers((edges,), nodes)
     degree = torch.zeros(nodes).scatter_add_(0, source, torch.ones(edges)).clamp_min(1)
     start = uniform((nodes,))

@@ -69,7 +69,7 @@ def gravity_case(bodies=2048):
     return gravity, (torch.randn(bodies, 3), uniform((bodies,)))
 
 
-def lennard_jones_case(atoms=16384, neighbours=64):
+def lennard_jones_case(atoms=4096, neighbours=64):
     near = torch.arange(atoms)[:, None] + 1 + integers((atoms, neighbours), atoms // 2)
     return lennard_jones, (uniform((atoms, 3), 0, 10), near.remainder(atoms))
 

@@ -47,7 +47,7 @@ def speculative_check(draft, target, tokens, uniforms):
     return stands, rest / rest.sum(-1, keepdim=True)
 
 
-def ddim_step_case(batch=32, channels=4, side=128):
+def ddim_step_case(batch=4, channels=4, side=64):
     x, predicted = torch.randn(batch, channels, side, side), torch.randn(2 * batch, channels, side, side)
     after = integers((batch,), 980)
     return ddim_step, (x, predicted, (1 - torch.linspace(1e-4, 0.02, 1000)).cumprod(0), after + 20, after)
@@ -58,11 +58,11 @@ def euler_ancestral_case(batch=16, channels=4, side=256):
     return euler_ancestral, (x * 10, denoised, noise, uniform((21,), 0.1, 14.6).sort(descending=True).values, 3)
 
 
-def top_k_sample_case(batch=128, count=50, vocabulary=32000):
+def top_k_sample_case(batch=16, count=50, vocabulary=32000):
     return top_k_sample, (torch.randn(batch, vocabulary) * 3, uniform((batch,)), count)
 
 
-def penalised_distribution_case(batch=64, previous=256, vocabulary=32000):
+def penalised_distribution_case(batch=8, previous=256, vocabulary=32000):
     return penalised_distribution, (torch.randn(batch, vocabulary) * 3, integers((batch, previous), vocabulary))
 
 

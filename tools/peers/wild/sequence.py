@@ -90,17 +90,17 @@ def kalman_filter_case(steps=32, series=65536):
     return kalman_filter, (walks, *(uniform((series,), 0.01, high) for high in (0.2, 0.05, 1)))
 
 
-def viterbi_case(batch=512, steps=24, tags=32):
+def viterbi_case(batch=64, steps=24, tags=32):
     return viterbi, (torch.randn(batch, steps, tags), torch.randn(tags, tags))
 
 
-def selective_scan_case(batch=8, steps=32, width=1024, states=16):
+def selective_scan_case(batch=2, steps=32, width=512, states=16):
     x, step = torch.randn(batch, steps, width), uniform((batch, steps, width), 0.001, 0.1)
     ends = torch.randn(batch, steps, states), torch.randn(batch, steps, states)
     return selective_scan, (x, step, -uniform((width, states), 1, 16), *ends)
 
 
-def advantages_case(steps=64, environments=32768):
+def advantages_case(steps=64, environments=2048):
     rewards, values = torch.randn(steps, environments), torch.randn(steps, environments)
     ends = (uniform((steps, environments)) < 0.02).float()
     return advantages, (rewards, values, ends, torch.randn(environments))
