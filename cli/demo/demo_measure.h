@@ -31,9 +31,9 @@ struct ModelRow {
   lab::Samples compiled;  ///< under graft::PoolGuard
   /// Eager and compiled, each without turns, in which one leaves the other cold caches.
   lab::Samples eager_alone, alone;
-  lab::Samples tuned;                ///< compiled with Mode::MaxAutotune; empty without --full
-  lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled
-  lab::Ratio alone_speedup;          ///< eager_alone / alone
+  lab::Samples tuned;        ///< compiled with Mode::MaxAutotune; empty without --full
+  lab::Ratio speedup;        ///< eager / compiled
+  lab::Ratio alone_speedup;  ///< eager_alone / alone
   lab::Ratio tuned_speedup;
   /// Against eager, with the compiled side's attention.
   lab::Comparison result, tuned_result;

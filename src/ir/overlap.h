@@ -10,6 +10,7 @@
 
 #include <c10/util/SmallVector.h>
 
+#include <utility>
 #include <vector>
 
 #include "ir/program.h"
@@ -80,6 +81,13 @@ bool overwrites(const Statement& later, const Statement& s);
 bool may_read_own_stores(const Statement& s);
 /// Does it surely? False where it cannot tell.
 bool surely_reads_own_stores(const Statement& s);
+
+/// The bytes that a view reaches: the first, and one past the last; [offset, offset) where it is
+/// empty.
+std::pair<int64_t, int64_t> byte_span(const View& view);
+
+/// No two elements of the view share an address, provably: strides in order of size nest.
+bool is_non_overlapping(const View& view);
 
 /// May two views touch a common byte? False only when no byte belongs to both: exact where strides
 /// nest, as those of views of dense tensors do. The halves of x[:, :64] += x[:, 64:] have bounding

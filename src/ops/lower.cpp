@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ops/choice.h"
 #include "ops/constant.h"
 #include "ops/context.h"
 #include "ops/replay.h"
-#include "ops/routine.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -162,7 +162,7 @@ class Lowering {
     each_tensor(op.outputs, look);
     if (!why.empty()) return why;
     each_tensor(op.outputs, [&](const TensorInfo& t) {
-      if (t.storage >= 0 && !is_non_overlapping(t)) why = "elements of the output share memory";
+      if (t.storage >= 0 && !ir::is_non_overlapping(t)) why = "elements of the output share memory";
     });
     return why;
   }

@@ -97,15 +97,18 @@ Value Args::round(Value v) const {
   return v.to(common).to(compute);
 }
 
-Value Args::routine(Routine exact, Routine vector, Value x) const {
-  return ir::call(is_reduced() || context_.settings.fast ? vector : exact, x);
+Value Args::routine(Routine array, Routine vector, Value x) const {
+  return ir::call(is_reduced() || is_fast() || !has_vml() ? vector : array, x);
 }
 
 bool Args::is_fast() const {
   return context_.settings.fast;
 }
 bool Args::has_fma() const {
-  return context_.settings.target.avx2();
+  return context_.settings.target.fma;
+}
+bool Args::has_vml() const {
+  return context_.settings.target.vml;
 }
 bool Args::has_half_instructions() const {
   return context_.settings.target.half_instructions;

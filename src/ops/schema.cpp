@@ -136,19 +136,4 @@ ScalarType DtypePromotion::result() const {
   return combine_categories(dims_, combine_categories(zero_, wrapped_));
 }
 
-bool is_non_overlapping(const ir::View& view) {
-  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
-  for (size_t d = 0; d < view.sizes.size(); ++d) {
-    if (view.sizes[d] == 0) return true;
-    if (view.sizes[d] > 1) axes.emplace_back(std::abs(view.strides[d]), view.sizes[d]);
-  }
-  std::sort(axes.begin(), axes.end());
-  int64_t reach = 0;  // of the axes below: the farthest element from the first
-  for (auto [stride, size] : axes) {
-    if (stride <= reach) return false;
-    reach += stride * (size - 1);
-  }
-  return true;
-}
-
 }  // namespace graft::ops

@@ -50,7 +50,4 @@ class DtypePromotion {
   c10::ScalarType wrapped_ = c10::ScalarType::Undefined;
 };
 
-/// No two elements of the view share an address, provably (sorted strides nest).
-bool is_non_overlapping(const ir::View& view);
-
 }  // namespace graft::ops

@@ -109,13 +109,6 @@ bool is_scalar(const c10::TypePtr& type) {
   return type->kind() == c10::TypeKind::NumberType;
 }
 
-// alpha, beta and value scale an operand and never widen the result (bool + bool stays bool with
-// alpha 1).
-bool scalar_promotes(const c10::Argument& argument) {
-  return is_scalar(argument.type()) && !argument.kwarg_only() && argument.name() != "alpha" &&
-         argument.name() != "beta" && argument.name() != "value";
-}
-
 }  // namespace
 
 OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
@@ -149,8 +142,6 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   for (const c10::Argument& argument : h.schema().arguments()) {
     ArgumentFacts facts;
     facts.kind = kind_of(argument.type());
-    facts.promotes =
-        facts.kind == Operand::Kind::Constant ? scalar_promotes(argument) : !argument.is_out();
     if (facts.kind != Operand::Kind::Constant) {
       const c10::AliasInfo* alias = argument.alias_info();
       if (alias != nullptr && alias->isWrite()) {

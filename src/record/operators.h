@@ -24,7 +24,6 @@ enum class Access : uint8_t {
 struct ArgumentFacts {
   Operand::Kind kind = Operand::Kind::Constant;
   Access access = Access::None;
-  bool promotes = false;  ///< takes part in type promotion
   bool writes() const { return access == Access::Write || access == Access::ReadWrite; }
 };
 

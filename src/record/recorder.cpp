@@ -257,13 +257,11 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}, {}});
   op.inputs.reserve(inputs.size());
   op.outputs.reserve(facts.returns.size());
-  dtypes_ = {};
   written_objects_.clear();
   for (size_t k = 0; k < inputs.size(); ++k) {
     op.inputs.push_back(input(inputs[k], facts.arguments[k]));
     if (trace_.broken) return;
   }
-  op.common_dtype = at::native::result_type(dtypes_);
 
   const bool trains = facts.trains_statistics && inputs[5].toBool();
   for (size_t k = 0; k < inputs.size(); ++k) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/native/TypeProperties.h>
 #include <ATen/record_function.h>
 
 #include <string>
@@ -132,7 +131,6 @@ class Recorder {
   /// The operator now running; operators inside it are not recorded.
   const at::RecordFunction* leaf_ = nullptr;
   const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
-  at::native::ResultTypeState dtypes_;    ///< of `leaf_`'s inputs so far
   /// Arguments and captures `leaf_` writes.
   std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
   at::Generator drawn_;    ///< what `leaf_` draws from; undefined: ATen's default one

@@ -49,8 +49,6 @@ struct OperatorRecord {
   c10::OperatorHandle op;
   std::vector<Operand> inputs;   ///< one per argument of the schema
   std::vector<Operand> outputs;  ///< one per return value
-  /// ATen's result_type of its tensor and Scalar inputs.
-  c10::ScalarType common_dtype = c10::ScalarType::Undefined;
   std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
 };
 

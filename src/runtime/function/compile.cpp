@@ -57,22 +57,28 @@ std::string summary(const std::vector<OperatorReport>& operators) {
 }
 
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
-  return {.fast = settings.numerics == Numerics::Fast,
-          .target = codegen::host_target(settings.threads)};
+  return {.fast = settings.numerics == Numerics::Fast, .target = settings.target};
 }
 
 passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) {
   passes::Settings made;
-  made.target = codegen::host_target(settings.threads);
+  made.target = settings.target;
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
   made.keep_text = keep_text;
   return made;
 }
 
-Tuning tuning_of(const ops::Lowered& lowered, const CompileSettings& settings) {
-  if (settings.tuning) return *settings.tuning;
-  return settings.mode == Mode::MaxAutotune ? tune(lowered, settings.threads) : Tuning{};
+/// With the choices that `settings` asks for; `tuning` gets them.
+ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
+                            Tuning& tuning) {
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+  if (settings.tuning)
+    tuning = *settings.tuning;
+  else if (settings.mode == Mode::MaxAutotune)
+    tuning = tune(lowered, settings.target.threads);
+  apply_tuning(tuning, lowered);
+  return lowered;
 }
 
 ReadyKernel ready(const ir::Kernel& kernel, const ir::Target& target, const std::string& name,
@@ -118,17 +124,15 @@ void build(const record::Trace& trace, const CompileSettings& settings,
 }  // namespace
 
 Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, bool keep_text) {
-  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
   Scheduled out;
-  out.tuning = tuning_of(lowered, settings);
-  apply_tuning(out.tuning, lowered);
+  ops::Lowered lowered = lower_and_tune(trace, settings, out.tuning);
   out.operators = lowered.operators;
   out.tolerance = tolerance_of(trace, lowered);
   out.broken = lowered.broken;
   if (out.broken) return out;
-  const passes::Settings pass = pass_settings(settings, keep_text);
-  out.target = pass.target;
-  out.schedule = passes::run(std::move(lowered.program), pass, &out.records);
+  out.target = settings.target;
+  out.schedule =
+      passes::run(std::move(lowered.program), pass_settings(settings, keep_text), &out.records);
   return out;
 }
 
@@ -168,13 +172,12 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
     return name == "aten::norm" || name == "aten::linalg_vector_norm" || name == "aten::dist";
   };
   auto make = [&](ir::Program program) {
-    const ir::Target target = codegen::host_target(settings.threads);
-    return generate(schedule(std::move(program), settings), target, settings.name).plan;
+    return generate(schedule(std::move(program), settings), settings.target, settings.name).plan;
   };
   Scales made;
   try {
-    ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-    apply_tuning(tuning_of(lowered, settings), lowered);
+    Tuning tuning;
+    ops::Lowered lowered = lower_and_tune(trace, settings, tuning);
     for (int which = 0; which < passes::kDisturbances; ++which)
       made.disturbed.push_back(make(passes::disturb(lowered.program, which, in_a_row)));
     ops::Lowered called = ops::lower_as_called(trace);
