@@ -16,10 +16,10 @@ namespace {
 
 using lab::Align;
 using lab::number;
-using workloads::gptq::LayerReport;
-using workloads::gptq::LinearReport;
-using workloads::gptq::QuantizeReport;
-using workloads::gptq::Settings;
+using quantizer::LayerReport;
+using quantizer::LinearReport;
+using quantizer::QuantizeReport;
+using quantizer::Settings;
 
 std::string bytes(int64_t n) {
   return lab::bytes_text(static_cast<double>(n));

@@ -47,7 +47,7 @@ using QuantiseGroup = std::function<std::vector<at::Tensor>(const GptqGroup& gro
 struct GptqScenario {
   std::string name;
   std::string about;  ///< one line: shapes, weights, calibration inputs
-  workloads::gptq::Settings settings;
+  quantizer::Settings settings;
   int64_t layers = 0;  ///< of the model
   int64_t linears = 0;
   double work = 0;  ///< sum of work_of over its linears

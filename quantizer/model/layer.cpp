@@ -9,7 +9,7 @@
 
 #include "quantizer/model/grid.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 /// Adds what a scope took to a number of milliseconds.
@@ -283,4 +283,4 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
   return result;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -12,7 +12,7 @@
 #include "lab/words.h"
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 constexpr int64_t kFloat = 4;
@@ -112,4 +112,4 @@ void check_memory(const MemoryNeed& need, int64_t available) {
                   "machine with more memory");
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -154,7 +154,7 @@ std::vector<std::pair<std::string, Tensor>> tensors_of(const PackedLinear& linea
   return out;
 }
 
-PackedLinear read_packed(const lab::Safetensors& file, const std::string& module) {
+PackedLinear read_packed(const formats::Safetensors& file, const std::string& module) {
   const auto if_there = [&](const char* name) {
     const auto found = file.tensors.find(module + name);
     return found == file.tensors.end() ? Tensor() : found->second;
@@ -168,4 +168,4 @@ PackedLinear read_packed(const lab::Safetensors& file, const std::string& module
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer
