@@ -6,7 +6,7 @@
 
 namespace graft::codegen {
 
-/// Fills Plan::loops, and Plan::statements except for value numbers.
-void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, Plan& plan);
+/// Fills KernelPlan::loops, and KernelPlan::statements except for value numbers.
+void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, KernelPlan& plan);
 
 }  // namespace graft::codegen

@@ -102,7 +102,7 @@ class SourcePrinter {
   std::map<std::string, std::string>& routines_;
   Binding binding_;
   Layout layout_;
-  Plan plan_;
+  KernelPlan plan_;
 
   std::vector<Frame> frames_;
   std::vector<std::string> names_;  ///< a value
