@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lab/memory/resident.h"
-#include "lab/progress.h"
 #include "lab/table.h"
 #include "lab/words.h"
 

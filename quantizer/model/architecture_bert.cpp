@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "quantizer/model/architecture.h"
-#include "quantizer/model/error.h"
 #include "workloads/minilm/model.h"
 #include "workloads/minilm/tokenizer.h"
 

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "lab/memory/resident.h"
-#include "lab/table.h"
 #include "lab/words.h"
 #include "quantizer/model/error.h"
 

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "formats/files.h"
-#include "quantizer/model/error.h"
 
 namespace graft::quantizer {
 namespace {

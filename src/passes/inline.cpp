@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/builder.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
 #include "passes/rewrite.h"
