@@ -214,7 +214,7 @@ const PointwiseRow& row_of(const OperatorRecord& op) {
 }
 
 ScalarType common_dtype(const Context& context, const OperatorRecord& op, const PointwiseRow& row) {
-  DtypePromotion state;
+  DtypePromotion state(context.trace.default_dtype);
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k) {
     if ((row.promoted >> k & 1) == 0) continue;
     const Operand& operand = op.inputs[k];
@@ -228,7 +228,7 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   ScalarType common = state.result();
   bool to_float = row.promotion == Promotion::Float ||
                   (row.promotion == Promotion::Divide && text(op, "rounding_mode", {}).empty());
-  return to_float && !ir::is_float(common) ? c10::get_default_dtype_as_scalartype() : common;
+  return to_float && !ir::is_float(common) ? context.trace.default_dtype : common;
 }
 
 bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRow& row,

@@ -114,21 +114,17 @@ ScalarType combine_categories(ScalarType higher, ScalarType lower) {
   return higher != ScalarType::Undefined ? higher : lower;
 }
 
-ScalarType default_dtype() {
-  return c10::get_default_dtype_as_scalartype();
-}
-
 }  // namespace
 
 void DtypePromotion::add(const record::TensorInfo& tensor) {
   ScalarType current = tensor.dtype;
-  if (tensor.wrapped_number && c10::isFloatingType(current)) current = default_dtype();
+  if (tensor.wrapped_number && c10::isFloatingType(current)) current = default_;
   ScalarType& slot = !tensor.sizes.empty() ? dims_ : tensor.wrapped_number ? wrapped_ : zero_;
   slot = promote_skip_undefined(slot, current);
 }
 
 void DtypePromotion::add(const c10::Scalar& number) {
-  ScalarType current = number.isFloatingPoint() ? default_dtype() : number.type();
+  ScalarType current = number.isFloatingPoint() ? default_ : number.type();
   wrapped_ = promote_skip_undefined(wrapped_, current);
 }
 

@@ -8,7 +8,9 @@
 
 namespace graft::passes {
 
-ir::Program simplify(ir::Program program);
+/// `flushes_subnormals`: conversions between Float and Double make subnormal numbers zero, and
+/// stay.
+ir::Program simplify(ir::Program program, bool flushes_subnormals = false);
 /// What each of its rules says, for tests: there is one test per rule.
 std::vector<const char*> simplify_rules();
 

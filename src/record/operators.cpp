@@ -133,8 +133,9 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   shapes_by_data = (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes) ||
                    contains(kSizedByData, name);
   integer_indices_keep_shape = base == "index";
-  // Batch norm's schemas do not say that they write.
-  trains_statistics = name == "aten::native_batch_norm";
+  // These schemas do not say that they write running_mean and running_var.
+  if (name == "aten::native_batch_norm") running_statistics = 3, training_flag = 5;
+  if (name == "aten::batch_norm_update_stats") running_statistics = 1;
 
   const bool metadata_only = base.ends_with("_like") || starts_with(base, "new_") ||
                              base == "is_same_size" || base == "_fused_sdp_choice";

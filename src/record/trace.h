@@ -74,6 +74,8 @@ struct Trace {
   /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
   std::vector<int> bumped_captured;  ///< likewise, captures
+  /// The process's default dtype while it ran, which type promotion depends on.
+  c10::ScalarType default_dtype = c10::ScalarType::Float;
   /// Why the function must stay eager: operator, cause, next step.
   std::optional<std::string> broken;
 };
