@@ -1,5 +1,6 @@
-// The machine that programs are compiled for, as a value. Passes and code generators decide from it
-// and ask nothing else, so that a program can be compiled for a machine that a test made up.
+// The machine that programs are compiled for, as a value. Lowering, passes and code generators
+// decide from it and ask nothing else, so that a program can be compiled for a machine that a test
+// made up.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct Target {
   bool vml = true;
   /// MKL lets a thread say how many threads its calls use: MKL_Set_Num_Threads_Local.
   bool vml_threads = true;
-  int threads = 1;  ///< that share a kernel's range
+  int threads = 1;  ///< that share a kernel's range; nothing decides from it yet
 
   // Bytes of the data caches that one core sees.
   int64_t first_cache_bytes = 32 << 10;
@@ -32,8 +33,8 @@ struct Target {
   bool avx2() const { return lanes >= 8; }
   bool avx512() const { return lanes >= 16; }
 
-  /// All that machine code depends on beside the kernel: equal text, equal code. Threads and caches
-  /// are not in it, as what passes decide from them is in the kernel.
+  /// All that machine code depends on beside the kernel: equal text, equal code. Caches are not in
+  /// it, as what passes decide from them is in the kernel.
   std::string code_key() const {
     return std::to_string(lanes) + (fma ? " fma" : "") + (vml ? " vml" : "") +
            (vml_threads ? " vml-threads " : " ") + cpu;

@@ -200,8 +200,8 @@ Fate lower_triangle(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Operand 0 with elements [start, end) of an axis, a step apart, from operand 1. The parts that are
-/// kept are copied apart where that is possible, so that a reader of one finds one producer.
+/// Operand 0 with elements [start, end) of an axis, a step apart, from operand 1. The parts that
+/// are kept are copied apart where that is possible, so that a reader of one finds one producer.
 Fate scatter_range(Context& context, const OperatorRecord& op, size_t axis, int64_t start,
                    int64_t end, int64_t step) {
   View in = context.tensor(op, 0), out = context.output(op);
