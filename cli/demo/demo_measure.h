@@ -67,7 +67,7 @@ class DemoRun {
 
   /// Batch and length of what is encoded.
   using Shape = std::array<int64_t, 2>;
-  /// One sentence at a time, and then batches; the last shape needs seconds a call on a small
+  /// One sentence at a time, and then batches; the last shape needs seconds per call on a small
   /// machine and is measured with --full.
   static constexpr Shape kSingle[] = {{1, 16}, {1, 128}}, kBatches[] = {{8, 64}, {32, 128}};
   static std::span<const Shape> batches(bool full);

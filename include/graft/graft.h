@@ -21,8 +21,8 @@
 //   Options::audit_every. Data that operators read (item()) is seen, and is a graph break.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
 //   results that require grad (backward is not compiled: call under at::NoGradGuard), tensors that
-//   are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data, and
-//   tensors that the function keeps.
+//   are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data, random
+//   generators that the function makes or gives a seed, and tensors that the function keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -52,7 +52,8 @@ namespace graft {
 /// Errors: whatever the wrapped function throws. A failure of Graft's own turns into an eager call
 /// and a line in the report; graft::Error is thrown under Options::fullgraph and
 /// Stance::FailOnRerecord, and for a failure after the plan changed the caller's tensors, since
-/// eager cannot run again then.
+/// eager cannot run again then. The constructor throws it for Options::skip_passes with names that
+/// are no optional passes.
 template <class F>
 class Compiled {
  public:
@@ -71,8 +72,9 @@ class Compiled {
 
   /// What happened so far: graphs, breaks, operators, compile time, verdict and why. A snapshot.
   Report report() const { return state_->core.report(); }
-  /// The recorded operators, the loop program before and after each pass, the kernels and pass
-  /// times, as text.
+  /// As text: the report, the recorded operators and what became of each, the loop program as
+  /// lowered, the program or schedule after each pass, pass times, the kernels as C++, and the name
+  /// of the code generator.
   std::string explain() const { return state_->core.explain(); }
   /// Blocks until no compilation of this function is under way.
   void wait() const { state_->core.wait(); }

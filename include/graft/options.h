@@ -10,8 +10,10 @@
 
 namespace graft {
 
-/// What Graft throws: when asked to be strict, and for options that it does not know. The text names what came, what was expected and what
-/// to do.
+/// What Graft throws: under Options::fullgraph and Stance::FailOnRerecord, for options that it does
+/// not know, and for a failure after the caller's tensors were changed; in graft/workload.h also
+/// for names and values of workloads. The text says what came and, where there is a way, what to
+/// do.
 class GRAFT_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -39,10 +39,10 @@ compressed-tensors' pack-quantized form. Layers that are done are kept: the
 same command goes on where an earlier run ended.
 
 --calibration takes, for
-  bert           a text file, a sample a line
+  bert           a text file, one sample per line
   llama, qwen2   a .json file of token ids (a list of lists, one list, or an
-                 object with "input_ids"), or a text file of ids, a sample a
-                 line; with a vocabulary of 256, any other file's bytes
+                 object with "input_ids"), or a text file of ids, one sample
+                 per line; with a vocabulary of 256, any other file's bytes
 Without it: 40 built-in sentences (bert), random ids (the others). For models
 that are to be used, give text of their kind.
 

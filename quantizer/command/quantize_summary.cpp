@@ -94,7 +94,7 @@ void print_facts(std::ostream& out, const QuantizeReport& report, const Settings
   table.row({"codes", std::to_string(settings.bits) + " bits, " +
                           (settings.symmetric ? "symmetric" : "asymmetric") + ", " +
                           (settings.group > 0 ? "groups of " + std::to_string(settings.group)
-                                              : std::string("one scale a row")) +
+                                              : std::string("one scale per row")) +
                           (settings.act_order ? ", by activation" : "")});
   table.row({"calibration", report.calibration + ", " + lab::count_text(report.samples, "sample") +
                                 ", " + lab::count_text(report.tokens, "token")});

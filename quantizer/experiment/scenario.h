@@ -71,7 +71,7 @@ GptqScenario make_gptq_scenario(const GptqChoice& choice);
 /// An estimate of the operations of quantising a linear layer [rows, columns], to forecast times.
 double work_of(int64_t rows, int64_t columns);
 
-/// A scenario on the small decoder (gptq_decoder.cpp).
+/// A scenario on the small decoder (decoder.cpp).
 GptqScenario decoder_scenario(const GptqChoice& choice);
 
 }  // namespace graft::cli

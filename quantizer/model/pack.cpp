@@ -16,7 +16,7 @@ int64_t words_of(int64_t numbers, int bits) {
 
 void check_bits(int bits) {
   if (bits < 1 || bits > 8)
-    throw GptqError("packing takes 1 to 8 bits a number; came " + std::to_string(bits));
+    throw GptqError("packing takes 1 to 8 bits per number; came " + std::to_string(bits));
 }
 
 // Whether column c belongs to group c / (columns / groups), as readers take it when nothing is

@@ -1,5 +1,5 @@
-// The first half of a plan: which loops there are, which of them run in vector lanes, and where
-// reductions accumulate and end.
+// The first half of a kernel's plan: which loops there are, which of them run in vector lanes, and
+// where reductions accumulate and end.
 #pragma once
 
 #include "codegen/plan.h"

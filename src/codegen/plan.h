@@ -1,5 +1,5 @@
-// What is computed where: a kernel's loops, and its expressions as values numbered over all
-// statements.
+// A kernel's plan: its loops, and its expressions as values numbered over all statements, each with
+// the place where it is computed. (The plan that a call runs is runtime/plan/plan.h's.)
 //
 // Equal expressions are one value, in however many statements they occur; a load of what an earlier
 // statement stored at the same place is the stored value. Each value has a home: the outermost loop

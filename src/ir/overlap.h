@@ -2,10 +2,10 @@
 // passes and checks ask here, and every answer errs to one side only, which its comment names.
 //
 // Addresses are read as mixed-radix numbers (docs/architecture.md, "the digit test"). A dense store
-// has nested strides, so each of its axes is a digit of the address. Writing another access in those
-// digits tells which point of the store made the element that it sees. This needs no solver and is
-// exact for what eager programs do; overlapping or irregular strides give Unknown, which every caller
-// treats as "may meet".
+// has nested strides, so each of its axes is a digit of the address. Writing another access in
+// those digits tells which point of the store made the element that it sees. This needs no solver
+// and is exact for what eager programs do; overlapping or irregular strides give Unknown, which
+// every caller treats as "may meet".
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -65,11 +65,11 @@ bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access
                const std::vector<int64_t>& y_axes);
 bool may_touch(const Access& x, const Statement& s, const Access& y, const Statement& t);
 
-/// Of statements of one Repeat: may they meet within a step? Accesses that move differently count as
-/// meeting in one step if they do in any.
+/// Of statements of one Repeat: may they meet within a step? Accesses that move differently count
+/// as meeting in one step if they do in any.
 bool meet_in_step(const Access& x, const Statement& s, const Access& y, const Statement& t);
-/// Likewise same_digit: true when iteration t of axis `a` never meets another iteration of `b` within
-/// a step.
+/// Likewise same_digit: true when iteration t of axis `a` never meets another iteration of `b`
+/// within a step.
 bool apart_in_step(const Access& x, const Statement& s, size_t a, const Access& y,
                    const Statement& t, size_t b);
 

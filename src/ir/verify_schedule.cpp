@@ -239,9 +239,9 @@ class Check {
   }
 
   const Schedule& schedule_;
-  std::vector<int> scratch_of_;  ///< a storage: the step whose scratch it lies in, or -1
-  std::vector<Life> life_;       ///< a storage
-  std::vector<bool> written_;    ///< a storage, so far
+  std::vector<int> scratch_of_;  ///< per storage: the step whose scratch it lies in, or -1
+  std::vector<Life> life_;       ///< per storage
+  std::vector<bool> written_;    ///< per storage: by a step so far
 };
 
 }  // namespace

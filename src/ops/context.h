@@ -95,7 +95,7 @@ struct Row {
   std::string_view what;  ///< one line for the documentation
 };
 std::vector<Row> view_rows();       // views.cpp: recorded as views; emit nothing
-std::vector<Row> pointwise_rows();  // from pointwise.def's table
+std::vector<Row> pointwise_rows();  // pointwise.cpp: those of pointwise.h's table
 std::vector<Row> copy_rows();       // copy.cpp: copy_, clone, cat, stack, fills, arange, tril, …
 std::vector<Row> reduction_rows();  // reduction.cpp: sum, mean, amax, argmax, cumsum, var, norm, …
 std::vector<Row> norm_rows();       // norm.cpp: softmax, log_softmax, layer_norm, rms_norm

@@ -9,8 +9,8 @@
 
 namespace graft::ops {
 
-/// An extern operator that another of ATen's routines computes as well, with sums rounded in another
-/// order. Which one is faster depends on the machine: whoever tunes a plan decides.
+/// An extern operator that another of ATen's routines computes as well, with sums rounded in
+/// another order. Which one is faster depends on the machine: whoever tunes a plan decides.
 struct Choice {
   size_t item;            ///< of Lowered::program: the operator's Extern
   ir::Extern other;       ///< with the same outputs

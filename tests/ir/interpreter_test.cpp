@@ -166,7 +166,7 @@ TEST(Interpreter, NoticesAnEpilogueThatUsesAReducedAxis) {
       << p.error();
 }
 
-/// One tile a row: row sums in scratch, then the row divided by its sum.
+/// One tile per row: row sums in scratch, then the row divided by its sum.
 TEST(Interpreter, RunsAKernelWithScratch) {
   Programs p;
   View in = p.argument(at::rand({3, 4}) + 1), out = p.argument(at::zeros({3, 4}));

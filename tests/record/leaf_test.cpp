@@ -170,7 +170,7 @@ TEST_F(Leaf, CustomOperatorsFollowTheSameRule) {
             (Names{"graft_record_test::leaf"}));
 }
 
-TEST_F(Leaf, PrintsAnOperatorALine) {
+TEST_F(Leaf, PrintsOneOperatorPerLine) {
   const at::Tensor y = at::ones({2, 3});
   const at::Tensor c = at::ones({3});
   const Trace trace = trace_of({y}, [&] {

@@ -39,7 +39,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return weight * (wide * (mean + eps).rsqrt()).to(x.scalar_type());
 }
 
-// Rotations a position, [head_dim / 2], in fp32 as Hugging Face computes them.
+// Rotations per position, [head_dim / 2], in fp32 as Hugging Face computes them.
 Tensor frequencies(const Config& c) {
   const auto fp32 = at::TensorOptions().dtype(at::kFloat);
   const Tensor exponents = at::arange(0, c.head_dim, 2, fp32) / c.head_dim;

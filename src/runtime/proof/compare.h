@@ -13,9 +13,9 @@
 //
 // slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
 // walk. What is left of a sum whose terms cancel may be less than what they round: where results
-// differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and as far as
-// kReach times what that moves an element, eager's may be from it. NaN must meet NaN, infinity the same infinity. Integers and booleans are compared exactly,
-// always.
+// differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and an element
+// may differ from eager's by kReach times what the disturbance moves it. NaN must meet NaN,
+// infinity the same infinity. Integers and booleans are compared exactly, always.
 #pragma once
 
 #include <ATen/core/Tensor.h>
