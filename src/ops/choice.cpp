@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ir/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {

@@ -32,7 +32,7 @@ class Context {
   const record::Trace& trace;
   ir::Program& program;
   const LowerSettings settings;
-  std::vector<c10::ScalarType> approximated;  ///< the dtypes that approximate() was called with
+  std::vector<Approximation> approximated;  ///< what approximate() was called with
   bool either_zero = false;  ///< some result is +0 or −0 by chance, in eager as in compiled code
   int record = -1;           ///< index of the operator being lowered
 
@@ -42,10 +42,7 @@ class Context {
 
   /// Called by a lowering whose bits may differ from eager's, by the rounding of `compute`, the
   /// dtype that it computes in.
-  void approximate(c10::ScalarType compute) {
-    if (std::find(approximated.begin(), approximated.end(), compute) == approximated.end())
-      approximated.push_back(compute);
-  }
+  void approximate(c10::ScalarType compute) { approximated.push_back({compute, record}); }
 
   /// A new temporary, contiguous.
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/overlap.h"
 #include "ops/choice.h"
 #include "ops/constant.h"
 #include "ops/context.h"
@@ -287,9 +288,7 @@ void take(Lowered& lowered, const Choice& choice, const std::string& why) {
   lowered.program.items.at(choice.item) = choice.other;
   lowered.exact = false;
   for (const View& view : choice.other.inputs)
-    if (std::find(lowered.approximated.begin(), lowered.approximated.end(), view.dtype) ==
-        lowered.approximated.end())
-      lowered.approximated.push_back(view.dtype);
+    lowered.approximated.push_back({view.dtype, choice.other.record});
   lowered.broken.reset();  // nothing was gained before
   OperatorReport row = choice.report;
   auto counted = find_row(lowered.operators, row);

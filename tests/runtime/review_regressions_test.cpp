@@ -107,6 +107,20 @@ TEST(Review, AViewOfOtherNumbersKeepsItsHistory) {
     EXPECT_TRUE(same(gradient(f), gradient(parts))) << call << f.report();
 }
 
+/// How far a result may be from eager's follows what it was computed from, not what else there is.
+TEST(Review, ABFloat16NeighbourLoosensNoFloatResult) {
+  double scale = 1;
+  auto f =
+      compile([&](const at::Tensor& x,
+                  const at::Tensor& y) { return std::vector<at::Tensor>{x.sum() * scale, y * 2}; },
+              at_once());
+  const at::Tensor x = at::rand({100}), y = at::ones({100}, at::kBFloat16);
+  f(x, y);
+  scale = 1.01;
+  EXPECT_TRUE(same(f(x, y)[0], x.sum() * scale));
+  EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
+}
+
 TEST(Review, AnUnsignedScalarBeyondInt64) {
   auto f = compile([](const at::Tensor& x, const at::Scalar& s) { return x * s.to<double>(); },
                    at_once());

@@ -23,15 +23,54 @@ double since(Clock::time_point start) {
 
 }  // namespace
 
+namespace {
+
+/// The coarsest floating type of what a tensor was computed from, and with.
+c10::ScalarType coarsest_behind(const record::Trace& trace, const ops::Lowered& lowered,
+                                const record::TensorInfo& tensor) {
+  c10::ScalarType coarsest = coarser(c10::ScalarType::Double, tensor.dtype);
+  std::vector<bool> behind(trace.storages.size(), false);  // storages that it comes from
+  auto each = [&](const std::vector<record::Operand>& operands, auto fn) {
+    for (const record::Operand& operand : operands)
+      for (int t : operand.tensors)
+        if (t >= 0) fn(trace.tensors[static_cast<size_t>(t)]);
+  };
+  auto is_behind = [&](int storage) {
+    return storage >= 0 && behind[static_cast<size_t>(storage)];
+  };
+  if (tensor.storage >= 0) behind[static_cast<size_t>(tensor.storage)] = true;
+  for (size_t i = trace.ops.size(); i-- > 0;) {
+    const record::OperatorRecord& op = trace.ops[i];
+    bool makes = std::any_of(op.mutated.begin(), op.mutated.end(), is_behind);
+    each(op.outputs, [&](const record::TensorInfo& t) { makes = makes || is_behind(t.storage); });
+    if (!makes) continue;
+    each(op.outputs, [&](const record::TensorInfo& t) { coarsest = coarser(coarsest, t.dtype); });
+    each(op.inputs, [&](const record::TensorInfo& t) {
+      coarsest = coarser(coarsest, t.dtype);
+      if (t.storage >= 0) behind[static_cast<size_t>(t.storage)] = true;
+    });
+    for (const ops::Approximation& a : lowered.approximated)
+      if (a.record == static_cast<int>(i)) coarsest = coarser(coarsest, a.computed);
+  }
+  return coarsest;
+}
+
+}  // namespace
+
 Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered) {
   Tolerance tolerance;
   tolerance.exact = lowered.exact;
   tolerance.either_zero = lowered.either_zero;
-  for (const record::TensorInfo& tensor : trace.tensors)
-    tolerance.coarsest = coarser(tolerance.coarsest, tensor.dtype);
-  for (c10::ScalarType computed : lowered.approximated)
-    tolerance.coarsest = coarser(tolerance.coarsest, computed);
   tolerance.slack = Tolerance::slack_for(trace.ops.size());
+  if (tolerance.exact) return tolerance;
+  auto behind = [&](int tensor) {
+    return tensor < 0 ? c10::ScalarType::Double
+                      : coarsest_behind(trace, lowered, trace.tensors[static_cast<size_t>(tensor)]);
+  };
+  for (const record::ResultInfo& result : trace.results)
+    tolerance.results.push_back(behind(result.defined ? result.tensor : -1));
+  for (int tensor : trace.arguments) tolerance.arguments.push_back(behind(tensor));
+  for (int tensor : trace.captured_tensors) tolerance.captured.push_back(behind(tensor));
   return tolerance;
 }
 
