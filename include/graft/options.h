@@ -35,9 +35,11 @@ struct Options {
   std::string name = {};  ///< shown in reports and logs; empty: "fn<number>"
   Mode mode = Mode::Default;
   Numerics numerics = Numerics::Exact;
-  bool async = true;       ///< compile on a background thread; calls meanwhile stay eager
-  bool race = true;        ///< use the compiled plan only where it is measured faster than eager
-  bool fullgraph = false;  ///< throw graft::Error on a graph break instead of staying eager
+  bool async = true;  ///< compile on a background thread; calls meanwhile stay eager
+  bool race = true;   ///< use the compiled plan only where it is measured faster than eager
+  /// Throw graft::Error on a graph break instead of staying eager: after the recorded call, whose
+  /// writes have happened and whose result is lost.
+  bool fullgraph = false;
   /// If N > 0, compares one call in N with eager for as long as the function lives, also after the
   /// proof: for functions that use something that Graft does not see (graft.h).
   int64_t audit_every = 0;

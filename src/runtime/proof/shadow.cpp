@@ -301,8 +301,8 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
   // Only where eager did what was recorded, bit for bit, can a difference be rounding.
-  if (!replayed || !repeats_eager(*scales.replay, *replayed, args, call, captured))
-    disturbed.clear();
+  const bool repeats = replayed && repeats_eager(*scales.replay, *replayed, args, call, captured);
+  if (!repeats) disturbed.clear();
   Check check(plan, tolerance, args, captured, disturbed, out);
   if (auto what = held.changed(call)) check.unlike_record(*what);
   check.results(call.result_tensors(), compiled);
@@ -312,6 +312,7 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
     check.unlike_record(
         "a number in the result differs from the recorded one; results that change from call to "
         "call must be tensors");
+  if (replayed && !repeats) out.cause = Shadow::Cause::Function;
   return out;
 }
 
