@@ -15,7 +15,7 @@ void another_layout(benchmark::State& state) {
   graft::Options options;
   options.async = false;
   options.race = false;
-  const auto compiled = graft::compile(graft::quantizer_block, options);
+  const auto compiled = graft::compile(graft::workloads::gptq_block, options);
   const at::Tensor Hinv = at::eye(columns) + at::randn({columns, columns}).triu() * 0.01;
   int64_t rows = 64;
   double record = 0, compile = 0, first = 0;
