@@ -23,7 +23,7 @@ const std::vector<c10::OperatorHandle>& overloads_of(const std::string& name) {
     for (const c10::OperatorName& op_name : c10::Dispatcher::singleton().getAllOpNames()) {
       auto handle = c10::Dispatcher::singleton().findSchema(op_name);
       if (!handle) continue;
-      record::OperatorRecord record{*handle, {}, {}, {}, {}};
+      record::OperatorRecord record{*handle, {}, {}, {}};
       (*map)[ops::base_name(record)].push_back(*handle);
     }
     for (auto& [base, handles] : *map)
