@@ -226,7 +226,7 @@ TEST(Handles, WhatTheFunctionKeepsInAnotherFormIsABreak) {
       EXPECT_TRUE(same(kept, last)) << name << " " << i;
     }
     EXPECT_EQ(f.report().verdict, Verdict::Break) << name << " " << f.report();
-    last = {};
+    last.reset();
   }
   // Nothing is kept: views of arguments and of what was made are results as any.
   auto views = compile(
