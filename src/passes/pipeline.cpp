@@ -50,16 +50,11 @@ void plain(Schedule& schedule, const Settings&) {
   pass(schedule);
 }
 
-Program simplify_exactly(Program program, const Settings& settings) {
-  return simplify(std::move(program), settings.flushes_subnormals);
-}
-
 constexpr ProgramPass kProgramPasses[] = {
-    {{"simplify", true, "rewrites expressions by rules that hold bit for bit"}, simplify_exactly},
+    {{"simplify", true, "rewrites expressions by rules that hold bit for bit"}, plain<simplify>},
     {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
      plain<inline_producers>},
-    {{"simplify-inlined", true, "the same rules over what inlining put together"},
-     simplify_exactly},
+    {{"simplify-inlined", true, "the same rules over what inlining put together"}, plain<simplify>},
     {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"},
      plain<keep_wide>,
      true},

@@ -13,8 +13,6 @@ struct Rule {
   /// Sees a node whose operands are rewritten already, and gives the node that replaces it, or
   /// nothing.
   std::optional<ir::NodeId> (*rewrite)(ir::Expr&, const ir::Node&);
-  /// Not exact where conversions between Float and Double flush subnormal numbers.
-  bool drops_conversions = false;
 };
 
 /// Every node of every statement, operands first; the first rule that has an answer counts.

@@ -10,9 +10,8 @@ namespace graft::passes {
 
 struct Settings {
   ir::Target target;
-  bool fast = false;                ///< Numerics::Fast: run `keep-wide`
-  bool flushes_subnormals = false;  ///< of the thread that will run it: conversions lose them
-  std::vector<std::string> skip;    ///< optional passes left out
+  bool fast = false;              ///< Numerics::Fast: run `keep-wide`
+  std::vector<std::string> skip;  ///< optional passes left out
   bool keep_text = false;
 };
 

@@ -82,8 +82,7 @@ constexpr Rule kExactRules[] = {
        NodeId inner = node_at(e, n.in[0]).in[0];
        if (e.type(inner) == n.type && widens(n.type, e.type(n.in[0]))) return inner;
        return {};
-     },
-     /*drops_conversions=*/true},
+     }},
     {"float(half(x)) = x where x is made of halves",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
        auto inner = rounded_to_half(e, n);
@@ -108,11 +107,8 @@ std::vector<const char*> simplify_rules() {
   return names;
 }
 
-ir::Program simplify(ir::Program program, bool flushes_subnormals) {
-  std::vector<Rule> rules;
-  for (const Rule& rule : kExactRules)
-    if (!flushes_subnormals || !rule.drops_conversions) rules.push_back(rule);
-  return rewrite_nodes(std::move(program), rules);
+ir::Program simplify(ir::Program program) {
+  return rewrite_nodes(std::move(program), kExactRules);
 }
 
 }  // namespace graft::passes

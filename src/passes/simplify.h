@@ -8,9 +8,7 @@
 
 namespace graft::passes {
 
-/// `flushes_subnormals`: conversions between Float and Double make subnormal numbers zero, and
-/// stay.
-ir::Program simplify(ir::Program program, bool flushes_subnormals = false);
+ir::Program simplify(ir::Program program);
 /// What each of its rules says, for tests: there is one test per rule.
 std::vector<const char*> simplify_rules();
 

@@ -1,4 +1,5 @@
 // What is known only after the run: its results, what it changed, and what it kept.
+#include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -98,7 +99,7 @@ void Recorder::add_results(const std::vector<at::Tensor>& results) {
   add_bases(all);
   for (size_t i = 0; i < all.size() && !trace_.broken; ++i) {
     const Lineage found = lineage(i, all);
-    if (found.view &&
+    if (found.view && c10::GradMode::is_enabled() &&
         torch::autograd::impl::get_view_autograd_meta(all[i])->get_backward_view().has_view_fn())
       return give_up(
           c10::str("result ", i, ", a ", describe_tensor(all[i]),
@@ -213,7 +214,7 @@ void Recorder::check_aliases(Survivors& survivors) {
     const c10::StorageImpl* storage = args_[k].storage().unsafeGetStorageImpl();
     // What the result holds of it, less the arguments and captures that were there before.
     size_t made = survivors.objects(storage);
-    std::set<const c10::TensorImpl*> before;
+    std::set<const c10::TensorImpl*> before;  // each is counted once
     auto leave_out = [&](const std::vector<at::Tensor>& tensors) {
       for (const at::Tensor& tensor : tensors)
         if (tensor.defined() && tensor.has_storage() &&
@@ -223,6 +224,11 @@ void Recorder::check_aliases(Survivors& survivors) {
     };
     leave_out(args_);
     leave_out(trace_.captured);
+    // And what only the record holds; check_held looks at who else holds it.
+    for (const at::Tensor& alias : aliases_)
+      if (alias.storage().unsafeGetStorageImpl() == storage && survivors.references(alias) == 0 &&
+          before.insert(alias.unsafeGetTensorImpl()).second)
+        ++made;
     const size_t most = args_before_[k].owners + made;
     if (stays([&] { return args_[k].storage().use_count() > most; }))
       return give_up(

@@ -117,7 +117,7 @@ TEST(Review, ABFloat16NeighbourLoosensNoFloatResult) {
   const at::Tensor x = at::rand({100}), y = at::ones({100}, at::kBFloat16);
   f(x, y);
   scale = 1.01;
-  EXPECT_TRUE(same(f(x, y)[0], x.sum() * scale));
+  for (int call = 0; call < 3; ++call) EXPECT_TRUE(same(f(x, y)[0], x.sum() * scale));
   EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
 }
 
@@ -128,23 +128,6 @@ TEST(Review, AnUnsignedScalarBeyondInt64) {
   const at::Tensor x = at::ones({3}, at::kDouble);
   for (int call = 0; call < 3; ++call)
     EXPECT_TRUE(same(f(x, at::Scalar(large)), x * static_cast<double>(large)));
-}
-
-/// float(double(x)) is x, except where conversions flush subnormal numbers.
-TEST(Review, ConversionsFlushSubnormals) {
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  auto there_and_back = [](const at::Tensor& x) { return x.to(at::kDouble).to(at::kFloat); };
-  auto f = compile(there_and_back, at_once());
-  const at::Tensor normal = at::ones({40}), tiny = at::full({40}, 1e-40f);
-  for (bool flush : {true, false}) {
-    ASSERT_TRUE(at::globalContext().setFlushDenormal(flush));
-    for (int call = 0; call < 3; ++call) f(normal);
-    at::Tensor came = f(tiny), expected = there_and_back(tiny);
-    at::globalContext().setFlushDenormal(false);  // comparing looks at the bits
-    EXPECT_TRUE(same(came, expected)) << flush << came;
-  }
-  at::set_num_threads(threads);
 }
 
 }  // namespace

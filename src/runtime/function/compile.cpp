@@ -104,7 +104,6 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   made.target = settings.target;
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
-  made.flushes_subnormals = settings.flushes_subnormals;
   made.keep_text = keep_text;
   return made;
 }

@@ -24,7 +24,6 @@ struct CompileSettings {
   std::vector<std::string> skip_passes;
   ir::Target target;  ///< the machine, and the threads of the thread that will run it
   Mode mode = Mode::Default;
-  bool flushes_subnormals = false;  ///< the thread that will run it does, see runtime/key
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
   std::optional<Tuning> tuning = std::nullopt;
 };

@@ -149,8 +149,7 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .numerics = options.numerics,
           .skip_passes = options.skip_passes,
           .target = codegen::host_target(at::get_num_threads()),
-          .mode = options.mode,
-          .flushes_subnormals = runtime::flushes_subnormals()};
+          .mode = options.mode};
 }
 
 void Core::Impl::enqueue(std::function<void(Impl&)> job) {

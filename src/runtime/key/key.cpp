@@ -10,13 +10,6 @@
 
 namespace graft::runtime {
 
-// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the same
-// on every machine.
-bool flushes_subnormals() {
-  volatile float smallest = std::numeric_limits<float>::min();  // volatile: not known beforehand
-  return smallest * 0.5f == 0;
-}
-
 namespace {
 
 using c10::DispatchKey;
@@ -60,6 +53,14 @@ Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
   if (forward_grad && impl.autograd_meta() != nullptr && impl._fw_grad(0, tensor).defined())
     return Unsupported::Kind::ForwardGrad;
   return Unsupported::Kind::None;
+}
+
+/// Does this thread's arithmetic take subnormal numbers for zero (at::Context::setFlushDenormal)?
+/// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the same
+/// on every machine.
+bool flushes_subnormals() {
+  volatile float smallest = std::numeric_limits<float>::min();  // volatile: not known beforehand
+  return smallest * 0.5f == 0;
 }
 
 uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {

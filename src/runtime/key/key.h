@@ -27,9 +27,6 @@ struct Unsupported {
   std::string text(const detail::FlatArgs& args) const;  ///< with the next step
 };
 
-/// Does this thread's arithmetic take subnormal numbers for zero (at::Context::setFlushDenormal)?
-bool flushes_subnormals();
-
 struct Key {
   Words words;
   uint64_t hash = 0;
