@@ -43,7 +43,7 @@ char* allocate(int64_t bytes) {
 
 struct Case {
   Kernel kernel;
-  std::vector<int64_t> bytes;  ///< a storage
+  std::vector<int64_t> bytes;  ///< per storage
   std::function<void(const std::vector<char*>&)> hand;
 
   View tensor(std::vector<int64_t> sizes, ScalarType dtype) {

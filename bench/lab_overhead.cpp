@@ -1,5 +1,5 @@
-// What the laboratory adds to a sample beyond the timed call: rounds of an empty function, a sample
-// a call.
+// What the laboratory adds to a sample beyond the timed call: rounds of an empty function, one
+// call per sample.
 #include <chrono>
 #include <cstdio>
 
@@ -18,6 +18,6 @@ int main() {
                                                                     .min_sample_us = 0});
   const double ns =
       std::chrono::duration<double, std::nano>(Clock::now() - start).count() / kSamples;
-  std::printf("an empty sample reads %.0f ns; the loop takes %.0f ns a sample in all\n",
+  std::printf("an empty sample reads %.0f ns; the loop takes %.0f ns per sample in all\n",
               1e6 * graft::lab::median(samples[0].ms), ns);
 }

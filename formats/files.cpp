@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-namespace graft::lab {
+namespace graft::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,4 +106,4 @@ void sync_folder(const fs::path& folder) {
   ::close(fd);
 }
 
-}  // namespace graft::lab
+}  // namespace graft::formats

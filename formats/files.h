@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace graft::lab {
+namespace graft::formats {
 
 /// A file that is not what was expected. The text names the file, what is there and what to do.
 class FileError : public std::runtime_error {
@@ -41,4 +41,4 @@ void write_file(const std::string& path, std::string_view content);
 /// Flushes the folder itself, so that files just created or renamed in it survive a power cut.
 void sync_folder(const std::filesystem::path& folder);
 
-}  // namespace graft::lab
+}  // namespace graft::formats

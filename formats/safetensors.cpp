@@ -20,7 +20,7 @@
 #include "formats/files.h"
 #include "formats/safetensors_header.h"
 
-namespace graft::lab {
+namespace graft::formats {
 namespace {
 
 using detail::kMaxHeaderBytes;
@@ -215,4 +215,4 @@ Safetensors read_checkpoint(const std::filesystem::path& file_or_folder) {
   return read_safetensors(file_or_folder / "model.safetensors");
 }
 
-}  // namespace graft::lab
+}  // namespace graft::formats

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace graft::lab {
+namespace graft::formats {
 
 /// The text names the file and the tensor, what came and what was expected.
 class SafetensorsError : public std::runtime_error {
@@ -48,4 +48,4 @@ Safetensors read_safetensors(const std::filesystem::path& file);
 /// are kept.
 Safetensors read_checkpoint(const std::filesystem::path& file_or_folder);
 
-}  // namespace graft::lab
+}  // namespace graft::formats

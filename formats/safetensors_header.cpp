@@ -9,7 +9,7 @@
 #include "formats/files.h"
 #include "formats/safetensors.h"
 
-namespace graft::lab::detail {
+namespace graft::formats::detail {
 namespace {
 
 using c10::ScalarType;
@@ -288,4 +288,4 @@ SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes,
   return header;
 }
 
-}  // namespace graft::lab::detail
+}  // namespace graft::formats::detail

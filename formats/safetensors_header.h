@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace graft::lab::detail {
+namespace graft::formats::detail {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< the format's own limit
 
@@ -47,4 +47,4 @@ SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes, const
 /// A name from a file, as an error message shows it: quoted, control bytes escaped, cut when long.
 std::string shown(std::string_view name);
 
-}  // namespace graft::lab::detail
+}  // namespace graft::formats::detail

@@ -15,7 +15,7 @@
 #include "formats/files.h"
 #include "formats/safetensors_header.h"
 
-namespace graft::lab {
+namespace graft::formats {
 namespace {
 
 using detail::kMaxHeaderBytes;
@@ -176,4 +176,4 @@ void write_safetensors(const std::filesystem::path& file,
   writer.finish();
 }
 
-}  // namespace graft::lab
+}  // namespace graft::formats

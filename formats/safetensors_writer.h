@@ -15,7 +15,7 @@
 
 #include "formats/safetensors.h"
 
-namespace graft::lab {
+namespace graft::formats {
 
 /// Writes one file. Its tensors are declared first, since the header with their places precedes the
 /// data; then they are added in any order; finish() gives the file its name. Until then it has a
@@ -67,4 +67,4 @@ void write_safetensors(const std::filesystem::path& file,
                        const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                        const SafetensorsWriter::Metadata& metadata = {});
 
-}  // namespace graft::lab
+}  // namespace graft::formats

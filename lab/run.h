@@ -76,9 +76,9 @@ struct Run {
   std::vector<Row> rows;
   /// The row that the case's other rows are compared with: "eager", or the first.
   const Row* reference(const std::string& case_name) const;
-  /// What this row is compared with. A row that was measured alone (isolated) has the eager that was
-  /// measured alone as well: in turns, each variant leaves the next one cold caches. Without such an
-  /// eager, the case's reference. The row itself where it is the reference.
+  /// What this row is compared with. A row that was measured alone (isolated) has the eager that
+  /// was measured alone as well: in turns, each variant leaves the next one cold caches. Without
+  /// such an eager, the case's reference. The row itself where it is the reference.
   const Row* reference(const Row& row) const;
   const Row* find(const std::string& case_name, const std::string& variant) const;
   /// In the order of the rows.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kResamples = 2000;
-// Up to this many values a side, the distribution of U is counted out.
+// Up to this many values per side, the distribution of U is counted out.
 constexpr size_t kExactRanks = 20;
 
 double quantile_sorted(std::span<const double> sorted, double q) {

@@ -10,7 +10,7 @@ namespace graft::lab {
 namespace {
 
 constexpr int kJudgeResamples = 2000;
-constexpr size_t kFewestPairs = 5;  // samples a side, below which nothing is said
+constexpr size_t kFewestPairs = 5;  // samples per side, below which nothing is said
 
 /// A block length: long enough to hold what slows several samples, with enough blocks to resample.
 size_t block_length(size_t count) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that includes point down the flow, and that no file of code is too long.
 
-Prints one line a finding, as path:line: what; exits with 1 when there is any.
+Prints one line per finding, as path:line: what; exits with 1 when there is any.
 """
 
 import re
@@ -63,7 +63,7 @@ ONLY_IN = [
     (
         r"torch/(torch|all|extension)\.h$",
         ["workloads", "quantizer", "examples", "tests", "bench", "cli"],
-        "it costs 24 s a unit; include the fine ATen headers",
+        "it costs 24 s per unit; include the fine ATen headers",
     ),
     (
         r"graft/(?!(graft|workload)\.h$)",

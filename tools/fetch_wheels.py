@@ -58,7 +58,7 @@ def wheel_of(index: str, requirement: str, python: str, machine: str) -> tuple[s
 
 
 class Progress:
-    """One rewritten line on a terminal, a line each tenth in a log."""
+    """One rewritten line on a terminal; in a log, one line per tenth."""
 
     def __init__(self, name: str, done: int, total: int):
         self.name, self.total, self.start, self.first = name, total, time.monotonic(), done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches what Graft builds against, once a machine: Debian packages, libtorch and the MiniLM weights.
+# Fetches what Graft builds against, once per machine: Debian packages, libtorch and the MiniLM weights.
 #
 #   tools/setup.sh                 install what is missing; says nothing when nothing is
 #   tools/setup.sh --print-deps    print where things lie, as NAME=path lines (CMake reads these)

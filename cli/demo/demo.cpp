@@ -212,8 +212,8 @@ int run_demo(const DemoOptions& options) try {
             << std::flush;
   const Results results = measure_and_print(options, color);
   const lab::Run run = run_of(results, options);
-  if (!options.json.empty()) lab::write_file(options.json, lab::to_json(run).dump(1) + '\n');
-  if (!options.html.empty()) lab::write_file(options.html, lab::html_report({{"MiniLM", run}}));
+  if (!options.json.empty()) formats::write_file(options.json, lab::to_json(run).dump(1) + '\n');
+  if (!options.html.empty()) formats::write_file(options.html, lab::html_report({{"MiniLM", run}}));
   if (!options.html.empty())
     std::cout << "\nThe same as a page, with pictures: " << options.html << '\n';
   if (!options.full)

@@ -194,7 +194,6 @@ ModelRow DemoRun::measure_shape(int64_t batch, int64_t length) {
   row.pooled = std::move(timed[1]);
   row.compiled = std::move(timed[2]);
   row.speedup = lab::bootstrap_ratio(row.eager.ms, row.compiled.ms);
-  row.pool_speedup = lab::bootstrap_ratio(row.eager.ms, row.pooled.ms);
   const at::Tensor expected = eager(same);
   row.result = lab::compare({encode(text, compiled_)}, {expected});
   if (options_.full) {

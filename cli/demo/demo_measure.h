@@ -31,9 +31,9 @@ struct ModelRow {
   lab::Samples compiled;  ///< under graft::PoolGuard
   /// Eager and compiled, each without turns, in which one leaves the other cold caches.
   lab::Samples eager_alone, alone;
-  lab::Samples tuned;                ///< compiled with Mode::MaxAutotune; empty without --full
-  lab::Ratio speedup, pool_speedup;  ///< eager / compiled, eager / pooled
-  lab::Ratio alone_speedup;          ///< eager_alone / alone
+  lab::Samples tuned;        ///< compiled with Mode::MaxAutotune; empty without --full
+  lab::Ratio speedup;        ///< eager / compiled
+  lab::Ratio alone_speedup;  ///< eager_alone / alone
   lab::Ratio tuned_speedup;
   /// Against eager, with the compiled side's attention.
   lab::Comparison result, tuned_result;
@@ -67,7 +67,7 @@ class DemoRun {
 
   /// Batch and length of what is encoded.
   using Shape = std::array<int64_t, 2>;
-  /// One sentence at a time, and then batches; the last shape needs seconds a call on a small
+  /// One sentence at a time, and then batches; the last shape needs seconds per call on a small
   /// machine and is measured with --full.
   static constexpr Shape kSingle[] = {{1, 16}, {1, 128}}, kBatches[] = {{8, 64}, {32, 128}};
   static std::span<const Shape> batches(bool full);

@@ -257,7 +257,8 @@ void check(const CheckOptions& options) {
   }
   progress.reset();
   print_rows(rows, options, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
-  if (!options.json.empty()) lab::write_file(options.json, to_json(rows, options).dump(1) + '\n');
+  if (!options.json.empty())
+    formats::write_file(options.json, to_json(rows, options).dump(1) + '\n');
   if (std::any_of(rows.begin(), rows.end(), is_bad)) throw CLI::RuntimeError(kWorse);
 }
 

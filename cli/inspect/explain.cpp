@@ -44,7 +44,7 @@ void explain(const Choice& choice) {
   if (choice.source)
     std::cout << (source.empty() ? text : source);
   else
-    std::cout << text << '\n' << compiled.report();
+    std::cout << text << '\n';
 }
 
 }  // namespace

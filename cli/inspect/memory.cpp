@@ -159,10 +159,10 @@ void memory(const MemoryChoice& choice) {
     std::cout << '\n';
     print(std::cout, found, choice.colour());
     json.update(to_json(found));
-    if (!choice.svg.empty()) lab::write_file(choice.svg, picture(found));
-    if (!choice.html.empty()) lab::write_file(choice.html, page(found));
+    if (!choice.svg.empty()) formats::write_file(choice.svg, picture(found));
+    if (!choice.html.empty()) formats::write_file(choice.html, page(found));
   }
-  if (!choice.json.empty()) lab::write_file(choice.json, json.dump(1) + '\n');
+  if (!choice.json.empty()) formats::write_file(choice.json, json.dump(1) + '\n');
 }
 
 }  // namespace

@@ -180,12 +180,12 @@ void run_profile(const ProfileChoice& choice) {
   progress.reset();
   print_findings(std::cout, subject, found, choice,
                  !choice.no_color && lab::colour_wanted(STDOUT_FILENO));
-  if (!choice.trace.empty()) lab::write_file(choice.trace, lab::trace_json(found.profile));
+  if (!choice.trace.empty()) formats::write_file(choice.trace, lab::trace_json(found.profile));
   if (!choice.flame.empty())
-    lab::write_file(choice.flame, lab::flame_graph(found.profile, subject.title));
+    formats::write_file(choice.flame, lab::flame_graph(found.profile, subject.title));
   if (!choice.json.empty())
-    lab::write_file(choice.json,
-                    to_json(subject, found, choice, std::move(context)).dump(1) + '\n');
+    formats::write_file(choice.json,
+                        to_json(subject, found, choice, std::move(context)).dump(1) + '\n');
 }
 
 }  // namespace

@@ -202,16 +202,17 @@ class Bench {
   void write_json(bool with_statistics) const {
     constexpr auto kReplace = nlohmann::json::error_handler_t::replace;  // errors are others' text
     if (!options_.json.empty())
-      lab::write_file(options_.json,
-                      lab::to_json(run_, with_statistics).dump(1, ' ', false, kReplace) + '\n');
+      formats::write_file(options_.json,
+                          lab::to_json(run_, with_statistics).dump(1, ' ', false, kReplace) + '\n');
   }
 
   void finish() {
     write_json(true);
-    if (!options_.csv.empty()) lab::write_file(options_.csv, lab::to_csv(run_));
+    if (!options_.csv.empty()) formats::write_file(options_.csv, lab::to_csv(run_));
     const std::vector<lab::NamedRun> named{{"this run", run_}};
-    if (!options_.html.empty()) lab::write_file(options_.html, lab::html_report(named));
-    if (!options_.markdown.empty()) lab::write_file(options_.markdown, lab::markdown_report(named));
+    if (!options_.html.empty()) formats::write_file(options_.html, lab::html_report(named));
+    if (!options_.markdown.empty())
+      formats::write_file(options_.markdown, lab::markdown_report(named));
     print(std::cout, run_, !options_.no_color && lab::colour_wanted(STDOUT_FILENO));
   }
 

@@ -141,13 +141,13 @@ void study(StudyOptions& o) {
   std::cout << "wrongly called different: " << percent(same.share({Faster, Slower}), o.runs)
             << "; the slowdown was found: " << percent(slower.share({Slower}), o.runs) << '\n';
   if (!o.json.empty())
-    lab::write_file(o.json, nlohmann::json{{"schema_version", lab::kSchemaVersion},
-                                           {"case", c.name()},
-                                           {"preset", o.bench.preset},
-                                           {"identical", to_json(same)},
-                                           {"slowed", to_json(slower)}}
-                                    .dump(1) +
-                                '\n');
+    formats::write_file(o.json, nlohmann::json{{"schema_version", lab::kSchemaVersion},
+                                               {"case", c.name()},
+                                               {"preset", o.bench.preset},
+                                               {"identical", to_json(same)},
+                                               {"slowed", to_json(slower)}}
+                                        .dump(1) +
+                                    '\n');
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ std::vector<GateRow> show(const CompareOptions& options) {
   check_writable("--json", options.json);
   const std::vector<GateRow> rows = rows_of(options);
   print_gate(rows, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
-  if (!options.json.empty()) lab::write_file(options.json, to_json(rows).dump(1) + '\n');
+  if (!options.json.empty()) formats::write_file(options.json, to_json(rows).dump(1) + '\n');
   return rows;
 }
 

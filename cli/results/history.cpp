@@ -124,9 +124,9 @@ void write_exports(const ExportOptions& options) {
   check_writable("--csv", options.csv);
   check_writable("--google-benchmark", options.google);
   const lab::Run run = lab::read_run(options.run);
-  if (!options.csv.empty()) lab::write_file(options.csv, lab::to_csv(run));
+  if (!options.csv.empty()) formats::write_file(options.csv, lab::to_csv(run));
   if (!options.google.empty())
-    lab::write_file(options.google, lab::to_google_benchmark(run).dump(1) + '\n');
+    formats::write_file(options.google, lab::to_google_benchmark(run).dump(1) + '\n');
 }
 
 }  // namespace

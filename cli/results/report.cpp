@@ -134,7 +134,7 @@ void report(const ReportOptions& options) {
     if (fs::is_directory(file.path))
       throw UsageError("came '" + file.path.string() +
                        "', which is a folder; expected the name of a file to write.");
-    lab::write_file(file.path.string(), file.content);
+    formats::write_file(file.path.string(), file.content);
     std::cout << file.path.string() << ": "
               << lab::bytes_text(static_cast<double>(file.content.size())) << '\n';
   }

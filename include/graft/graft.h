@@ -16,13 +16,14 @@
 //   each call, so changes in place are seen. A plan holds them weakly, so it keeps no model alive.
 //   When one is freed, as a parameter that was replaced, the function is recorded again.
 // - Not seen: captured numbers that change; a captured reference that switches to another tensor
-//   while the first is still alive; C++ code that reads tensors through pointers (const_data_ptr)
-//   or has other effects (counters, output). Call reset() after such a change, or set
-//   Options::audit_every. Data that operators read (item()) is seen, and is a graph break.
+//   while the first is still alive, or a generator that is replaced by another; C++ code that reads
+//   or writes tensors through pointers (data_ptr) or has other effects (counters, output). Call
+//   reset() after such a change, or set Options::audit_every. Data that operators read (item()) is
+//   seen, and is a graph break.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
 //   results that require grad (backward is not compiled: call under at::NoGradGuard), tensors that
-//   are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data, and
-//   tensors that the function keeps.
+//   are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data, random
+//   generators that the function makes or gives a seed, and tensors that the function keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -50,9 +51,10 @@ namespace graft {
 /// as with eager calls.
 ///
 /// Errors: whatever the wrapped function throws. A failure of Graft's own turns into an eager call
-/// and a line in the report; graft::Error is thrown under Options::fullgraph and
-/// Stance::FailOnRerecord, and for a failure after the plan changed the caller's tensors, since
-/// eager cannot run again then.
+/// and a line in the report; graft::Error is thrown under Options::fullgraph (after the recorded
+/// call ran, so that what it writes is written) and Stance::FailOnRerecord, and for a failure after
+/// the plan changed the caller's tensors, since eager cannot run again then. The constructor throws it for Options::skip_passes with names that
+/// are no optional passes.
 template <class F>
 class Compiled {
  public:
@@ -71,8 +73,9 @@ class Compiled {
 
   /// What happened so far: graphs, breaks, operators, compile time, verdict and why. A snapshot.
   Report report() const { return state_->core.report(); }
-  /// The recorded operators, the loop program before and after each pass, the kernels and pass
-  /// times, as text.
+  /// As text: the report, the recorded operators and what became of each, the loop program as
+  /// lowered, the program or schedule after each pass, pass times, the kernels as C++, and the name
+  /// of the code generator.
   std::string explain() const { return state_->core.explain(); }
   /// Blocks until no compilation of this function is under way.
   void wait() const { state_->core.wait(); }

@@ -10,8 +10,10 @@
 
 namespace graft {
 
-/// What Graft throws: when asked to be strict, and for options that it does not know. The text names what came, what was expected and what
-/// to do.
+/// What Graft throws: under Options::fullgraph and Stance::FailOnRerecord, for options that it does
+/// not know, and for a failure after the caller's tensors were changed; in graft/workload.h also
+/// for names and values of workloads. The text says what came and, where there is a way, what to
+/// do.
 class GRAFT_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -33,9 +35,11 @@ struct Options {
   std::string name = {};  ///< shown in reports and logs; empty: "fn<number>"
   Mode mode = Mode::Default;
   Numerics numerics = Numerics::Exact;
-  bool async = true;       ///< compile on a background thread; calls meanwhile stay eager
-  bool race = true;        ///< use the compiled plan only where it is measured faster than eager
-  bool fullgraph = false;  ///< throw graft::Error on a graph break instead of staying eager
+  bool async = true;  ///< compile on a background thread; calls meanwhile stay eager
+  bool race = true;   ///< use the compiled plan only where it is measured faster than eager
+  /// Throw graft::Error on a graph break instead of staying eager: after the recorded call, whose
+  /// writes have happened and whose result is lost.
+  bool fullgraph = false;
   /// If N > 0, compares one call in N with eager for as long as the function lives, also after the
   /// proof: for functions that use something that Graft does not see (graft.h).
   int64_t audit_every = 0;

@@ -19,7 +19,7 @@ enum class Verdict {
   Faster,     ///< proven equal and faster: compiled code runs
   NotFaster,  ///< proven equal, not faster: eager runs
   Mismatch,   ///< results differed: eager runs (`reason` holds both values)
-  Failed,     ///< compilation failed: eager runs (`reason`)
+  Failed,     ///< it could not be compiled, or the plan could not run: eager runs (`reason`)
 };
 GRAFT_API const char* to_string(Verdict verdict);
 

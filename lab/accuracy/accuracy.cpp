@@ -1,5 +1,5 @@
-// Tensors set beside a reference's and fp64's. accuracy_tally.cpp passes over their elements,
-// accuracy_text.cpp shows what came of it.
+// Tensors set beside a reference's and fp64's. tally.cpp passes over their elements, text.cpp shows
+// what came of it.
 #include "lab/accuracy/accuracy.h"
 
 #include <ATen/ops/view_as_real.h>

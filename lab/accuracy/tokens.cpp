@@ -10,7 +10,6 @@
 #include <stdexcept>
 
 #include "lab/accuracy/accuracy.h"
-#include "lab/table.h"
 #include "lab/words.h"
 
 namespace graft::lab {

@@ -161,7 +161,7 @@ std::string raw(const Run& run) {
     out += "</td></tr>\n";
   }
   return "<details><summary>All samples</summary>\n<div class=\"scroll\"><table><thead><tr>"
-         "<th>Case</th><th>Variant</th><th class=\"n\">Count</th><th>Milliseconds a call, in the "
+         "<th>Case</th><th>Variant</th><th class=\"n\">Count</th><th>Milliseconds per call, in the "
          "order taken</th></tr></thead><tbody>\n" +
          out + "</tbody></table></div></details>\n";
 }

@@ -29,9 +29,9 @@ namespace graft::cli {
 namespace {
 
 using lab::number;
-using workloads::gptq::LayerReport;
-using workloads::gptq::QuantizeOptions;
-using workloads::gptq::QuantizeReport;
+using quantizer::LayerReport;
+using quantizer::QuantizeOptions;
+using quantizer::QuantizeReport;
 
 constexpr const char* kNotes = R"(MODEL_DIR holds config.json (model_type bert, llama or qwen2) and
 model.safetensors, or shards with their index. Out come safetensors in
@@ -39,10 +39,10 @@ compressed-tensors' pack-quantized form. Layers that are done are kept: the
 same command goes on where an earlier run ended.
 
 --calibration takes, for
-  bert           a text file, a sample a line
+  bert           a text file, one sample per line
   llama, qwen2   a .json file of token ids (a list of lists, one list, or an
-                 object with "input_ids"), or a text file of ids, a sample a
-                 line; with a vocabulary of 256, any other file's bytes
+                 object with "input_ids"), or a text file of ids, one sample
+                 per line; with a vocabulary of 256, any other file's bytes
 Without it: 40 built-in sentences (bert), random ids (the others). For models
 that are to be used, give text of their kind.
 
@@ -142,8 +142,8 @@ void check_json(const Arguments& given) {
     throw UsageError("--json: came '" + given.json + "', which " + what +
                      " and would be replaced; name another file.");
   };
-  if (workloads::gptq::lies_in(given.json, given.model)) refuse("lies in the model's folder");
-  if (!given.calibration.empty() && workloads::gptq::lies_in(given.json, given.calibration))
+  if (quantizer::lies_in(given.json, given.model)) refuse("lies in the model's folder");
+  if (!given.calibration.empty() && quantizer::lies_in(given.json, given.calibration))
     refuse("is the calibration file");
 }
 
@@ -166,7 +166,7 @@ void run_quantize(Arguments& given) {
   };
   QuantizeReport report;
   try {
-    report = workloads::gptq::quantize_model(options);
+    report = quantizer::quantize_model(options);
   } catch (const std::exception& error) {
     log.clear();
     log.kept();
@@ -179,7 +179,7 @@ void run_quantize(Arguments& given) {
   log.clear();
   print(std::cout, report, options.settings, lab::colour_wanted(STDOUT_FILENO));
   std::cout << "\nWritten to " << given.out << ".\n";
-  if (!given.json.empty()) lab::write_file(given.json, json_of(report, given).dump(1) + '\n');
+  if (!given.json.empty()) formats::write_file(given.json, json_of(report, given).dump(1) + '\n');
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lab/memory/resident.h"
-#include "lab/progress.h"
 #include "lab/table.h"
 #include "lab/words.h"
 
@@ -16,10 +15,10 @@ namespace {
 
 using lab::Align;
 using lab::number;
-using workloads::gptq::LayerReport;
-using workloads::gptq::LinearReport;
-using workloads::gptq::QuantizeReport;
-using workloads::gptq::Settings;
+using quantizer::LayerReport;
+using quantizer::LinearReport;
+using quantizer::QuantizeReport;
+using quantizer::Settings;
 
 std::string bytes(int64_t n) {
   return lab::bytes_text(static_cast<double>(n));
@@ -95,7 +94,7 @@ void print_facts(std::ostream& out, const QuantizeReport& report, const Settings
   table.row({"codes", std::to_string(settings.bits) + " bits, " +
                           (settings.symmetric ? "symmetric" : "asymmetric") + ", " +
                           (settings.group > 0 ? "groups of " + std::to_string(settings.group)
-                                              : std::string("one scale a row")) +
+                                              : std::string("one scale per row")) +
                           (settings.act_order ? ", by activation" : "")});
   table.row({"calibration", report.calibration + ", " + lab::count_text(report.samples, "sample") +
                                 ", " + lab::count_text(report.tokens, "token")});

@@ -8,7 +8,7 @@
 namespace graft::cli {
 
 /// One row per kind of linear layer, then the figures of the whole run.
-void print(std::ostream& out, const workloads::gptq::QuantizeReport& report,
-           const workloads::gptq::Settings& settings, bool color);
+void print(std::ostream& out, const quantizer::QuantizeReport& report,
+           const quantizer::Settings& settings, bool color);
 
 }  // namespace graft::cli

@@ -122,7 +122,7 @@ int gptq(GptqOptions options) {
   if (const std::string busy = busy_text(found.environment); !busy.empty())
     found.environment["busy"] = busy;
   const auto write = [&](const char* name, const nlohmann::json& content) {
-    lab::write_file((fs::path(options.out) / name).string(), content.dump(1) + '\n');
+    formats::write_file((fs::path(options.out) / name).string(), content.dump(1) + '\n');
   };
   write("env_info.json", found.environment);
   if (options.needs_layers() && options.choice.scenario == "tiny-decoder")
@@ -137,7 +137,7 @@ int gptq(GptqOptions options) {
   step("baseline", "baseline.json", found.baseline);
   step("compiled", "compiled.json", found.compiled);
   step("numerical-check", "numerical_check.json", found.numerics);
-  lab::write_file((fs::path(options.out) / "summary.md").string(), gptq_markdown(found));
+  formats::write_file((fs::path(options.out) / "summary.md").string(), gptq_markdown(found));
   print(std::cout, found, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
   std::cout << "\nAll of it: " << options.out << "/summary.md and the JSON files beside it\n";
   const auto failed = [](const nlohmann::json& proof) {

@@ -15,9 +15,9 @@ namespace {
 
 using at::Tensor;
 using nlohmann::json;
-using workloads::gptq::LayerResult;
-using workloads::gptq::quantize_block;
-using workloads::gptq::QuantizeBlock;
+using quantizer::LayerResult;
+using quantizer::quantize_block;
+using quantizer::QuantizeBlock;
 
 constexpr int kSettlingPasses = 3;
 
@@ -67,7 +67,7 @@ void add_memory_pass(const GptqScenario& scenario, const std::string& label,
 }
 
 json head_of(const GptqScenario& scenario) {
-  const workloads::gptq::Settings& s = scenario.settings;
+  const quantizer::Settings& s = scenario.settings;
   return {{"scenario", scenario.name},
           {"about", scenario.about},
           {"layers", scenario.layers},

@@ -17,10 +17,10 @@ namespace {
 
 using at::Tensor;
 using nlohmann::json;
-using workloads::gptq::Hessian;
-using workloads::gptq::LayerResult;
-using workloads::gptq::quantize_block;
-using workloads::gptq::QuantizeBlock;
+using quantizer::Hessian;
+using quantizer::LayerResult;
+using quantizer::quantize_block;
+using quantizer::QuantizeBlock;
 
 constexpr int kCompiledTries = 2;       // the first records and proves, the second finds plans
 constexpr int64_t kOutputTokens = 256;  // calibration inputs on which outputs are compared

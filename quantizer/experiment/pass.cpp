@@ -10,9 +10,9 @@ namespace graft::cli {
 namespace {
 
 using nlohmann::json;
-using workloads::gptq::Hessian;
-using workloads::gptq::LayerResult;
-using workloads::gptq::LayerTimes;
+using quantizer::Hessian;
+using quantizer::LayerResult;
+using quantizer::LayerTimes;
 
 double outside(const LayerTimes& times) {
   return times.total - times.factor - times.update;
@@ -118,9 +118,8 @@ json gptq_statistics(std::span<const GptqPass> passes) {
           {"kinds", rows}};
 }
 
-QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
-                             const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
-                             GptqPass& pass, OnGptqResult on_result) {
+QuantiseGroup gptq_quantiser(const GptqScenario& scenario, const quantizer::QuantizeBlock& process,
+                             lab::Progress& progress, GptqPass& pass, OnGptqResult on_result) {
   return [&, on_result = std::move(on_result), done = 0.0](const GptqGroup& group) mutable {
     Hessian hessian(group.inputs.size(-1));
     double hessian_ms = lab::time_once_ms([&] { hessian.add(group.inputs); });
@@ -140,7 +139,7 @@ QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
 }
 
 GptqPass run_gptq_pass(const GptqScenario& scenario, const std::string& label,
-                       const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
+                       const quantizer::QuantizeBlock& process, lab::Progress& progress,
                        OnGptqResult on_result) {
   progress.begin(label);
   GptqPass pass;

@@ -15,7 +15,7 @@ namespace graft::cli {
 struct GptqLayerTime {
   std::string name, kind;
   int64_t rows = 0, columns = 0;
-  workloads::gptq::LayerTimes times;
+  quantizer::LayerTimes times;
   double hessian_ms = 0;  ///< at the first of the layers that share a Hessian; 0 at the others
   double loss = 0;
 };
@@ -36,17 +36,16 @@ nlohmann::json gptq_statistics(std::span<const GptqPass> passes);
 
 /// Called with each layer's result.
 using OnGptqResult =
-    std::function<void(const GptqLinear& linear, const workloads::gptq::LayerResult& result)>;
+    std::function<void(const GptqLinear& linear, const quantizer::LayerResult& result)>;
 
 /// The argument for a scenario's run(): quantises each group, adds its layers to `pass` and tells
 /// `progress` how much is done. The references must outlive it.
-QuantiseGroup gptq_quantiser(const GptqScenario& scenario,
-                             const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
-                             GptqPass& pass, OnGptqResult on_result = {});
+QuantiseGroup gptq_quantiser(const GptqScenario& scenario, const quantizer::QuantizeBlock& process,
+                             lab::Progress& progress, GptqPass& pass, OnGptqResult on_result = {});
 
 /// Runs a whole pass, as one step of `progress`.
 GptqPass run_gptq_pass(const GptqScenario& scenario, const std::string& label,
-                       const workloads::gptq::QuantizeBlock& process, lab::Progress& progress,
+                       const quantizer::QuantizeBlock& process, lab::Progress& progress,
                        OnGptqResult on_result = {});
 
 }  // namespace graft::cli

@@ -18,7 +18,7 @@ namespace graft::cli {
 namespace {
 
 using at::Tensor;
-using workloads::gptq::Settings;
+using quantizer::Settings;
 namespace minilm = workloads::minilm;
 
 /// What a seeded group is made of.

@@ -47,7 +47,7 @@ using QuantiseGroup = std::function<std::vector<at::Tensor>(const GptqGroup& gro
 struct GptqScenario {
   std::string name;
   std::string about;  ///< one line: shapes, weights, calibration inputs
-  workloads::gptq::Settings settings;
+  quantizer::Settings settings;
   int64_t layers = 0;  ///< of the model
   int64_t linears = 0;
   double work = 0;  ///< sum of work_of over its linears
@@ -71,7 +71,7 @@ GptqScenario make_gptq_scenario(const GptqChoice& choice);
 /// An estimate of the operations of quantising a linear layer [rows, columns], to forecast times.
 double work_of(int64_t rows, int64_t columns);
 
-/// A scenario on the small decoder (gptq_decoder.cpp).
+/// A scenario on the small decoder (decoder.cpp).
 GptqScenario decoder_scenario(const GptqChoice& choice);
 
 }  // namespace graft::cli

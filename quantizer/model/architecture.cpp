@@ -10,7 +10,7 @@
 #include "formats/files.h"
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 std::string described(const Checkpoint::Entry& entry) {
@@ -69,7 +69,7 @@ void check_layers_alike(const Checkpoint& checkpoint, const Architecture& model)
 
 std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint) {
   const std::filesystem::path file = checkpoint.folder() / "config.json";
-  const nlohmann::json json = lab::read_json(file);
+  const nlohmann::json json = formats::read_json(file);
   if (!json.is_object()) throw GptqError(file.string() + ": is not a JSON object");
   if (const auto found = json.find("quantization_config");
       found != json.end() && !found->is_null()) {
@@ -95,4 +95,4 @@ std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint) {
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -15,7 +15,7 @@
 #include "formats/safetensors.h"
 #include "quantizer/model/checkpoint.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// One linear layer that may be quantised.
 struct LinearSpec {
@@ -60,7 +60,7 @@ class Architecture {
   /// Token ids [B, S] (int64) → fp32 hidden states [B, S, hidden]. Reads only the rows of the
   /// embedding that occur.
   virtual at::Tensor embed(const Checkpoint& checkpoint, const at::Tensor& ids) const = 0;
-  virtual std::unique_ptr<Layer> read_layer(const lab::Safetensors& tensors,
+  virtual std::unique_ptr<Layer> read_layer(const formats::Safetensors& tensors,
                                             int64_t layer) const = 0;
   /// The vectors [N, n] by which two models are compared, from the last hidden states: each
   /// sentence's embedding for an encoder, each token's hidden state for a decoder.
@@ -77,4 +77,4 @@ std::unique_ptr<Architecture> read_architecture(const Checkpoint& checkpoint);
 std::unique_ptr<Architecture> make_bert(const Checkpoint& checkpoint);
 std::unique_ptr<Architecture> make_decoder(const Checkpoint& checkpoint);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -4,33 +4,33 @@
 #include <stdexcept>
 
 #include "quantizer/model/architecture.h"
-#include "quantizer/model/error.h"
 #include "workloads/minilm/model.h"
 #include "workloads/minilm/tokenizer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
 
 // fp32 and of this process's memory, so that it stays when the file is gone.
-Tensor own(const lab::Safetensors& file, const std::string& name, at::IntArrayRef sizes) {
+Tensor own(const formats::Safetensors& file, const std::string& name, at::IntArrayRef sizes) {
   const Tensor& tensor = file.get(name);
   return file.get(name, tensor.scalar_type(), sizes).to(at::kFloat, false, /*copy=*/true);
 }
 
 class BertLayer : public Layer {
  public:
-  BertLayer(const minilm::Config& config, const lab::Safetensors& file, const std::string& at)
+  BertLayer(const workloads::minilm::Config& config, const formats::Safetensors& file,
+            const std::string& at)
       : config_(config) {
     const int64_t hidden = config.hidden, wide = config.intermediate;
     const auto linear = [&](const char* name, int64_t rows, int64_t columns) {
-      return minilm::Linear{own(file, at + name + ".weight", {rows, columns}),
-                            own(file, at + name + ".bias", {rows})};
+      return workloads::minilm::Linear{own(file, at + name + ".weight", {rows, columns}),
+                                       own(file, at + name + ".bias", {rows})};
     };
     const auto norm = [&](const char* name) {
-      return minilm::Norm{own(file, at + name + ".weight", {hidden}),
-                          own(file, at + name + ".bias", {hidden})};
+      return workloads::minilm::Norm{own(file, at + name + ".weight", {hidden}),
+                                     own(file, at + name + ".bias", {hidden})};
     };
     layer_.query = linear("attention.self.query", hidden, hidden);
     layer_.key = linear("attention.self.key", hidden, hidden);
@@ -51,22 +51,22 @@ class BertLayer : public Layer {
       return x.view({batch, length, config_.heads, config_.hidden / config_.heads}).transpose(1, 2);
     };
     for (const char* key : {"query", "key", "value"}) show(key, hidden);
-    const auto [q, k, v] =
-        minilm::linear_qkv(hidden, layer_.query.weight, layer_.query.bias, layer_.key.weight,
-                           layer_.key.bias, layer_.value.weight, layer_.value.bias);
+    const auto [q, k, v] = workloads::minilm::linear_qkv(
+        hidden, layer_.query.weight, layer_.query.bias, layer_.key.weight, layer_.key.bias,
+        layer_.value.weight, layer_.value.bias);
     const Tensor context = at::scaled_dot_product_attention(heads(q), heads(k), heads(v))
                                .transpose(1, 2)
                                .reshape({batch, length, config_.hidden});
     show("output", context);
-    const Tensor attended = minilm::linear_residual_norm(
+    const Tensor attended = workloads::minilm::linear_residual_norm(
         context, layer_.output.weight, layer_.output.bias, hidden, layer_.attention_norm.weight,
         layer_.attention_norm.bias, config_.eps);
     show("up", attended);
-    const Tensor up = minilm::linear_gelu(attended, layer_.up.weight, layer_.up.bias);
+    const Tensor up = workloads::minilm::linear_gelu(attended, layer_.up.weight, layer_.up.bias);
     show("down", up);
-    return minilm::linear_residual_norm(up, layer_.down.weight, layer_.down.bias, attended,
-                                        layer_.output_norm.weight, layer_.output_norm.bias,
-                                        config_.eps);
+    return workloads::minilm::linear_residual_norm(up, layer_.down.weight, layer_.down.bias,
+                                                   attended, layer_.output_norm.weight,
+                                                   layer_.output_norm.bias, config_.eps);
   }
 
   Tensor& weight(std::string_view key) override {
@@ -80,14 +80,14 @@ class BertLayer : public Layer {
   }
 
  private:
-  minilm::Config config_;
-  minilm::Layer layer_;
+  workloads::minilm::Config config_;
+  workloads::minilm::Layer layer_;
 };
 
 class Bert : public Architecture {
  public:
   explicit Bert(const Checkpoint& checkpoint)
-      : config_(minilm::Config::read(checkpoint.folder() / "config.json")) {
+      : config_(workloads::minilm::Config::read(checkpoint.folder() / "config.json")) {
     type = "bert";
     layers = config_.layers;
     hidden = config_.hidden;
@@ -95,7 +95,7 @@ class Bert : public Architecture {
     heads = config_.heads;
     vocabulary = config_.vocabulary;
     positions = config_.positions;
-    usual_sequence = static_cast<int64_t>(minilm::Tokenizer::kMaxLength);
+    usual_sequence = static_cast<int64_t>(workloads::minilm::Tokenizer::kMaxLength);
     word_piece = true;
     // BertModel's names, or those of a model with a head, which holds a BertModel as `bert`.
     if (checkpoint.entries().contains("bert.embeddings.word_embeddings.weight")) root_ = "bert.";
@@ -139,7 +139,7 @@ class Bert : public Architecture {
 
   Tensor embed(const Checkpoint& checkpoint, const Tensor& ids) const override {
     const std::string at = root_ + "embeddings.";
-    const lab::Safetensors file = checkpoint.read(
+    const formats::Safetensors file = checkpoint.read(
         {at + "word_embeddings.weight", at + "position_embeddings.weight",
          at + "token_type_embeddings.weight", at + "LayerNorm.weight", at + "LayerNorm.bias"});
     const int64_t h = config_.hidden;
@@ -150,7 +150,7 @@ class Bert : public Architecture {
         file.get(at + "word_embeddings.weight", words.scalar_type(), {config_.vocabulary, h})
             .index_select(0, rows)
             .to(at::kFloat);
-    return minilm::embed_norm(
+    return workloads::minilm::embed_norm(
         numbers.view(ids.sizes()), table,
         own(file, at + "position_embeddings.weight", {config_.positions, h}),
         own(file, at + "token_type_embeddings.weight", {config_.token_types, h}),
@@ -158,16 +158,18 @@ class Bert : public Architecture {
         config_.eps);
   }
 
-  std::unique_ptr<Layer> read_layer(const lab::Safetensors& tensors, int64_t layer) const override {
+  std::unique_ptr<Layer> read_layer(const formats::Safetensors& tensors,
+                                    int64_t layer) const override {
     return std::make_unique<BertLayer>(config_, tensors, prefix(layer));
   }
 
   Tensor vectors(const Tensor& hidden) const override {
-    return minilm::pool_normalize(hidden, at::ones({hidden.size(0), hidden.size(1)}, at::kLong));
+    return workloads::minilm::pool_normalize(hidden,
+                                             at::ones({hidden.size(0), hidden.size(1)}, at::kLong));
   }
 
  private:
-  minilm::Config config_;
+  workloads::minilm::Config config_;
   std::string root_;
   std::vector<std::string> other_linears_;
 };
@@ -178,4 +180,4 @@ std::unique_ptr<Architecture> make_bert(const Checkpoint& checkpoint) {
   return std::make_unique<Bert>(checkpoint);
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -7,30 +7,32 @@
 #include "workloads/decoder/model.h"
 #include "workloads/decoder/names.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
 
 class DecoderLayer : public Layer {
  public:
-  DecoderLayer(const decoder::Config& config, decoder::LayerWeights weights)
+  DecoderLayer(const workloads::decoder::Config& config, workloads::decoder::LayerWeights weights)
       : config_(config), weights_(std::move(weights)) {}
 
   Tensor forward(const Tensor& hidden, const Observer& observe) const override {
-    return decoder::layer_forward(config_, weights_, hidden, observe);
+    return workloads::decoder::layer_forward(config_, weights_, hidden, observe);
   }
-  Tensor& weight(std::string_view key) override { return decoder::weight_of(weights_, key); }
+  Tensor& weight(std::string_view key) override {
+    return workloads::decoder::weight_of(weights_, key);
+  }
 
  private:
-  decoder::Config config_;
-  decoder::LayerWeights weights_;
+  workloads::decoder::Config config_;
+  workloads::decoder::LayerWeights weights_;
 };
 
 class Decoder : public Architecture {
  public:
   explicit Decoder(const Checkpoint& checkpoint)
-      : config_(decoder::Config::read(checkpoint.folder() / "config.json")) {
+      : config_(workloads::decoder::Config::read(checkpoint.folder() / "config.json")) {
     type = config_.model_type;
     layers = config_.layers;
     hidden = config_.hidden;
@@ -49,7 +51,8 @@ class Decoder : public Architecture {
 
   std::vector<LinearSpec> linears(int64_t layer) const override {
     std::vector<LinearSpec> out;
-    for (const decoder::LinearName& name : decoder::layer_linears(config_, layer)) {
+    for (const workloads::decoder::LinearName& name :
+         workloads::decoder::layer_linears(config_, layer)) {
       out.push_back({name.module(), std::string(name.linear), std::string(name.inputs), name.rows,
                      name.columns});
     }
@@ -68,15 +71,17 @@ class Decoder : public Architecture {
 
   Tensor embed(const Checkpoint& checkpoint, const Tensor& ids) const override {
     const std::string name = "model.embed_tokens.weight";
-    const lab::Safetensors file = checkpoint.read({name});
-    decoder::OuterWeights outer;
+    const formats::Safetensors file = checkpoint.read({name});
+    workloads::decoder::OuterWeights outer;
     const Tensor& table = file.get(name);
     outer.embedding = file.get(name, table.scalar_type(), {config_.vocabulary, config_.hidden});
-    return decoder::embed(config_, outer, ids).to(at::kFloat);
+    return workloads::decoder::embed(config_, outer, ids).to(at::kFloat);
   }
 
-  std::unique_ptr<Layer> read_layer(const lab::Safetensors& tensors, int64_t layer) const override {
-    return std::make_unique<DecoderLayer>(config_, decoder::read_layer(config_, tensors, layer));
+  std::unique_ptr<Layer> read_layer(const formats::Safetensors& tensors,
+                                    int64_t layer) const override {
+    return std::make_unique<DecoderLayer>(config_,
+                                          workloads::decoder::read_layer(config_, tensors, layer));
   }
 
   Tensor vectors(const Tensor& hidden) const override {
@@ -84,7 +89,7 @@ class Decoder : public Architecture {
   }
 
  private:
-  decoder::Config config_;
+  workloads::decoder::Config config_;
 };
 
 }  // namespace
@@ -93,4 +98,4 @@ std::unique_ptr<Architecture> make_decoder(const Checkpoint& checkpoint) {
   return std::make_unique<Decoder>(checkpoint);
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -17,7 +17,7 @@
 #include "workloads/minilm/sentences.h"
 #include "workloads/minilm/tokenizer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,7 +77,7 @@ Ids ids_of_json(const nlohmann::json& list, const fs::path& file) {
 std::vector<Ids> samples_of_json(const fs::path& file, int64_t length) {
   const std::string expected =
       "expected token ids: a list of lists, one list, or an object with one as \"input_ids\"";
-  nlohmann::json json = lab::read_json(file);
+  nlohmann::json json = formats::read_json(file);
   if (json.is_object() && json.contains("input_ids")) json = nlohmann::json(json["input_ids"]);
   if (!json.is_array() || json.empty()) fail(file, "has no list of ids; " + expected);
   if (!json.front().is_array()) return pieces(ids_of_json(json, file), length);
@@ -91,7 +91,7 @@ std::vector<Ids> samples_of_json(const fs::path& file, int64_t length) {
 
 std::vector<Ids> samples_of_numbers(const fs::path& file) {
   std::vector<Ids> out;
-  const std::string text = lab::read_file(file);
+  const std::string text = formats::read_file(file);
   for (const std::string_view line : lines_of(text)) {
     Ids ids;
     const char *at = line.data(), *end = at + line.size();
@@ -117,7 +117,7 @@ std::vector<Ids> samples_of_numbers(const fs::path& file) {
 }
 
 std::vector<Ids> samples_of_bytes(const fs::path& file, int64_t length) {
-  const std::string text = lab::read_file(file);
+  const std::string text = formats::read_file(file);
   Ids ids;
   for (char c : text) ids.push_back(static_cast<unsigned char>(c));
   return pieces(ids, length);
@@ -130,7 +130,7 @@ std::vector<Ids> samples_of_text(const std::vector<std::string_view>& lines, int
     fail(vocabulary,
          "is missing, so text cannot be cut into tokens; copy it there from where the model comes");
   }
-  const minilm::Tokenizer tokenizer(vocabulary);
+  const workloads::minilm::Tokenizer tokenizer(vocabulary);
   std::vector<Ids> out;
   for (const std::string_view line : spread(lines, most))
     out.push_back(tokenizer.encode(line, static_cast<size_t>(length)));
@@ -139,8 +139,8 @@ std::vector<Ids> samples_of_text(const std::vector<std::string_view>& lines, int
 
 std::vector<Ids> samples_of_text_file(const fs::path& file, int64_t most, int64_t length,
                                       const fs::path& model_folder) {
-  const std::string text = lab::read_file(file);
-  if (const size_t good = minilm::valid_utf8(text); good < text.size()) {
+  const std::string text = formats::read_file(file);
+  if (const size_t good = workloads::minilm::valid_utf8(text); good < text.size()) {
     fail(file, "is not UTF-8 at byte " + std::to_string(good) +
                    "; convert it first, such as by 'iconv -f latin1 -t utf-8'");
   }
@@ -210,8 +210,8 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
   std::vector<Ids> samples;
   out.source = options.file.string();
   if (options.file.empty() && model.word_piece && fs::exists(model_folder / "vocab.txt")) {
-    const std::vector<std::string_view> lines(std::begin(minilm::kSentences),
-                                              std::end(minilm::kSentences));
+    const std::vector<std::string_view> lines(std::begin(workloads::minilm::kSentences),
+                                              std::end(workloads::minilm::kSentences));
     samples = samples_of_text(lines, options.samples, length, model_folder);
     out.source = std::to_string(samples.size()) + " built-in English sentences";
     out.warning =
@@ -253,4 +253,4 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

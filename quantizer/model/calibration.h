@@ -12,7 +12,7 @@
 
 #include "quantizer/model/architecture.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 struct CalibrationOptions {
   std::filesystem::path file;  ///< empty: none
@@ -51,4 +51,4 @@ Calibration read_calibration(const CalibrationOptions& options, const Architectu
                              const std::filesystem::path& model_folder,
                              const std::function<void(const CalibrationSize&)>& check = {});
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -13,7 +13,7 @@
 #include "quantizer/model/checksum.h"
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kSingle = "model.safetensors";
 
-// The names of an index's shards. lab::read_checkpoint has checked its form.
+// The names of an index's shards. formats::read_checkpoint has checked its form.
 std::set<std::string> shards_of(const fs::path& index) {
-  const nlohmann::json json = lab::read_json(index);
+  const nlohmann::json json = formats::read_json(index);
   std::set<std::string> out;
   for (const nlohmann::json& shard : json.at("weight_map")) out.insert(shard.get<std::string>());
   return out;
@@ -57,7 +57,7 @@ Checkpoint::Checkpoint(fs::path folder) : folder_(std::move(folder)) {
   }
   if (error && error != std::errc::no_such_file_or_directory)
     throw GptqError(folder_.string() + " cannot be read: " + error.message());
-  const lab::Safetensors listed = lab::read_checkpoint(folder_);
+  const formats::Safetensors listed = formats::read_checkpoint(folder_);
   if (sharded) {
     const std::set<std::string> shards = shards_of(folder_ / kIndex);
     shards_.assign(shards.begin(), shards.end());
@@ -66,7 +66,7 @@ Checkpoint::Checkpoint(fs::path folder) : folder_(std::move(folder)) {
   }
   std::map<std::string, std::string> seen;  // of all tensors in the shards, listed or not
   for (const std::string& shard : shards_) {
-    for (const auto& [name, tensor] : lab::read_safetensors(folder_ / shard).tensors) {
+    for (const auto& [name, tensor] : formats::read_safetensors(folder_ / shard).tensors) {
       const auto [at, is_new] = seen.emplace(name, shard);
       if (!is_new) {
         throw GptqError(folder_.string() + ": tensor '" + name +
@@ -104,14 +104,14 @@ int64_t Checkpoint::bytes() const {
   return out;
 }
 
-lab::Safetensors Checkpoint::read(const std::vector<std::string>& names) const {
-  lab::Safetensors out;
+formats::Safetensors Checkpoint::read(const std::vector<std::string>& names) const {
+  formats::Safetensors out;
   out.source = folder_;
-  std::map<std::string, lab::Safetensors> files;
+  std::map<std::string, formats::Safetensors> files;
   for (const std::string& name : names) {
     const Entry& expected = entry(name);
     auto [at, is_new] = files.try_emplace(expected.shard);
-    if (is_new) at->second = lab::read_safetensors(folder_ / expected.shard);
+    if (is_new) at->second = formats::read_safetensors(folder_ / expected.shard);
     // With type and shape: the file may have changed since it was looked at.
     out.tensors.emplace(name, at->second.get(name, expected.dtype, expected.shape));
   }
@@ -122,7 +122,7 @@ void Checkpoint::check_finite(const std::function<void(double)>& progress) const
   const auto all = static_cast<double>(std::max<int64_t>(bytes(), 1));
   int64_t done = 0;
   for (const std::string& shard : shards_) {
-    const lab::Safetensors file = lab::read_safetensors(folder_ / shard);
+    const formats::Safetensors file = formats::read_safetensors(folder_ / shard);
     for (const auto& [name, tensor] : file.tensors) {
       const auto listed = entries_.find(name);
       if (listed == entries_.end()) continue;
@@ -165,4 +165,4 @@ bool all_finite(const Tensor& tensor) {
   return true;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

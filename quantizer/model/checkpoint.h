@@ -14,9 +14,9 @@
 
 #include "formats/safetensors.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
-/// Thread-safe. Errors: lab::SafetensorsError or GptqError, naming the file and the tensor.
+/// Thread-safe. Errors: formats::SafetensorsError or GptqError, naming the file and the tensor.
 class Checkpoint {
  public:
   struct Entry {
@@ -43,7 +43,7 @@ class Checkpoint {
 
   /// These tensors, as views of newly mapped files: only pages that are read take memory, until the
   /// views are gone.
-  lab::Safetensors read(const std::vector<std::string>& names) const;
+  formats::Safetensors read(const std::vector<std::string>& names) const;
 
   /// Reads all floating tensors once and throws GptqError naming the first that holds NaN or Inf.
   /// `progress` is called with the part that is done, 0 to 1.
@@ -62,4 +62,4 @@ class Checkpoint {
 /// Is no element NaN or Inf? Reads in pieces, with little memory.
 bool all_finite(const at::Tensor& tensor);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

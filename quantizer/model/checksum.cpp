@@ -8,7 +8,7 @@
 
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 uint32_t crc32(const void* data, size_t bytes, uint32_t crc) {
   return static_cast<uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), bytes));
@@ -35,4 +35,4 @@ std::string crc_text(uint32_t crc) {
   return text;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// Continues from `crc`, the checksum of the bytes before (0: there are none).
 uint32_t crc32(const void* data, size_t bytes, uint32_t crc = 0);
@@ -20,4 +20,4 @@ uint32_t crc32_of_file(const std::filesystem::path& file);
 /// Eight hexadecimal digits.
 std::string crc_text(uint32_t crc);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// A layer that cannot be quantised, or invalid settings. The text names the layer (or tensor),
 /// what came, what was expected and what to do.
@@ -12,4 +12,4 @@ class GptqError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 CodeRange CodeRange::of(int bits, bool symmetric) {
   const int64_t codes = int64_t{1} << bits;
@@ -20,4 +20,4 @@ Grid find_grid(const at::Tensor& weights, int bits, bool symmetric) {
   return grid;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

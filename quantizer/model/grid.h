@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// The codes of `bits` bits: -2^(bits-1) .. 2^(bits-1)-1 when symmetric, else 0 .. 2^bits-1.
 struct CodeRange {
@@ -29,4 +29,4 @@ struct Grid {
 /// A row of zeros (or so small that its scale would be 0) has scale 1.
 Grid find_grid(const at::Tensor& weights, int bits, bool symmetric);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -7,7 +7,7 @@
 
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 Hessian::Hessian(int64_t columns, at::ScalarType precision) {
   if (precision != at::kFloat && precision != at::kDouble)
@@ -44,4 +44,4 @@ at::Tensor Hessian::diagonal() const {
   return sum_.diagonal() * scale();
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// Accumulates H = 2/n * sum of x x^T over calibration inputs x. Not thread-safe. Memory: one
 /// matrix [columns, columns].
@@ -58,4 +58,4 @@ class Hessian {
   mutable std::optional<Kept> kept_;
 };
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -9,7 +9,7 @@
 
 #include "quantizer/model/grid.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 /// Adds what a scope took to a number of milliseconds.
@@ -202,10 +202,10 @@ class Grids {
 void check_settings(const std::string& name, const Settings& s, int64_t columns) {
   if (s.bits < 2 || s.bits > 8) fail(name, s.bits, " bits; GPTQ here takes 2 to 8");
   if (s.group != -1 && s.group < 1)
-    fail(name, "a group of ", s.group, " columns; give at least 1, or -1 for one scale a row");
+    fail(name, "a group of ", s.group, " columns; give at least 1, or -1 for one scale per row");
   if (s.group > 0 && columns % s.group != 0)
     fail(name, "a group of ", s.group, " columns does not divide the layer's ", columns,
-         "; give a divisor, or -1 for one scale a row");
+         "; give a divisor, or -1 for one scale per row");
   if (s.block < 1) fail(name, "a block of ", s.block, " columns; give at least 1 (128 is usual)");
   if (!std::isfinite(s.dampening) || s.dampening < 0)
     fail(name, "a dampening of ", s.dampening, "; give a share of 0 or more (0.01 is usual)");
@@ -283,4 +283,4 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
   return result;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

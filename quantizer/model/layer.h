@@ -11,7 +11,7 @@
 #include "quantizer/model/hessian.h"
 #include "quantizer/model/process_block.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 struct Settings {
   int bits = 4;             ///< 2 to 8
@@ -59,4 +59,4 @@ LayerResult quantize_layer(const std::string& name, const at::Tensor& weight,
                            const Hessian& hessian, const Settings& settings,
                            const QuantizeBlock& process, const at::Tensor& mask = {});
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -8,11 +8,10 @@
 #include <set>
 
 #include "lab/memory/resident.h"
-#include "lab/table.h"
 #include "lab/words.h"
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 constexpr int64_t kFloat = 4;
@@ -112,4 +111,4 @@ void check_memory(const MemoryNeed& need, int64_t available) {
                   "machine with more memory");
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -8,7 +8,7 @@
 #include "quantizer/model/calibration.h"
 #include "quantizer/model/layer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// Bytes, computed from shapes; a little more than what is used.
 struct MemoryNeed {
@@ -32,4 +32,4 @@ int64_t available_memory();
 /// is, and what to do.
 void check_memory(const MemoryNeed& need, int64_t available);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -6,7 +6,7 @@
 
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,4 +40,4 @@ void check_out_folder(const fs::path& out, const fs::path& model) {
                                      ", whose small files are copied along");
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

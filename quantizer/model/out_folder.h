@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// Is `path` the folder, or does it lie in it? Symbolic links are followed.
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder);
@@ -12,4 +12,4 @@ bool lies_in(const std::filesystem::path& path, const std::filesystem::path& fol
 /// model's folder or one in it.
 void check_out_folder(const std::filesystem::path& out, const std::filesystem::path& model);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

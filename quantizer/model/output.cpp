@@ -7,9 +7,8 @@
 #include <system_error>
 
 #include "formats/files.h"
-#include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -59,7 +58,7 @@ ordered_json quantization_config(const Settings& settings, const std::vector<std
 void write_index(const fs::path& out, const std::map<std::string, std::string>& shards,
                  int64_t bytes) {
   const ordered_json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", shards}};
-  lab::write_file((out / "model.safetensors.index.json").string(), index.dump(2) + '\n');
+  formats::write_file((out / "model.safetensors.index.json").string(), index.dump(2) + '\n');
 }
 
 int64_t copy_companions(const fs::path& model, const fs::path& out) {
@@ -74,16 +73,16 @@ int64_t copy_companions(const fs::path& model, const fs::path& out) {
     if (!entry.is_regular_file() || relative == "config.json" || !is_companion(entry.path()))
       continue;
     fs::create_directories((out / relative).parent_path(), error);  // the write says what is wrong
-    lab::write_file(out / relative, lab::read_file(entry.path()));
+    formats::write_file(out / relative, formats::read_file(entry.path()));
     ++count;
   }
   return count;
 }
 
 void write_config(const fs::path& model, const fs::path& out, const ordered_json& quantization) {
-  ordered_json config = ordered_json::parse(lab::read_file(model / "config.json"));
+  ordered_json config = ordered_json::parse(formats::read_file(model / "config.json"));
   config["quantization_config"] = quantization;
-  lab::write_file((out / "config.json").string(), config.dump(2) + '\n');
+  formats::write_file((out / "config.json").string(), config.dump(2) + '\n');
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

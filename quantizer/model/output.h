@@ -10,7 +10,7 @@
 
 #include "quantizer/model/layer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// config.json's `quantization_config` as compressed-tensors reads it. `ignore`: the linear layers
 /// that are not quantised. `scattered`: groups are not runs of columns, so there is a weight_g_idx.
@@ -30,4 +30,4 @@ int64_t copy_companions(const std::filesystem::path& model, const std::filesyste
 void write_config(const std::filesystem::path& model, const std::filesystem::path& out,
                   const nlohmann::ordered_json& quantization);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

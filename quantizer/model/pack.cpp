@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -16,7 +16,7 @@ int64_t words_of(int64_t numbers, int bits) {
 
 void check_bits(int bits) {
   if (bits < 1 || bits > 8)
-    throw GptqError("packing takes 1 to 8 bits a number; came " + std::to_string(bits));
+    throw GptqError("packing takes 1 to 8 bits per number; came " + std::to_string(bits));
 }
 
 // Whether column c belongs to group c / (columns / groups), as readers take it when nothing is
@@ -154,7 +154,7 @@ std::vector<std::pair<std::string, Tensor>> tensors_of(const PackedLinear& linea
   return out;
 }
 
-PackedLinear read_packed(const lab::Safetensors& file, const std::string& module) {
+PackedLinear read_packed(const formats::Safetensors& file, const std::string& module) {
   const auto if_there = [&](const char* name) {
     const auto found = file.tensors.find(module + name);
     return found == file.tensors.end() ? Tensor() : found->second;
@@ -168,4 +168,4 @@ PackedLinear read_packed(const lab::Safetensors& file, const std::string& module
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -11,7 +11,7 @@
 #include "formats/safetensors.h"
 #include "quantizer/model/layer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// Packs numbers of 0 to 2^bits - 1 (any integer type, [rows, columns]; only the low bits are read)
 /// into int32 [rows, ceil(columns * bits / 32)]: number i of a row takes the bits from i * bits on,
@@ -45,6 +45,6 @@ at::Tensor dequantize(const PackedLinear& linear, int bits, const std::string& m
 std::vector<std::pair<std::string, at::Tensor>> tensors_of(const PackedLinear& linear,
                                                            const std::string& module);
 /// Reads them from a file. Throws SafetensorsError naming what is missing.
-PackedLinear read_packed(const lab::Safetensors& file, const std::string& module);
+PackedLinear read_packed(const formats::Safetensors& file, const std::string& module);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

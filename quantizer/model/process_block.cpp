@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> process_block(
     const at::Tensor& W1, const at::Tensor& Hinv1, const at::Tensor& scale, const at::Tensor& zero,
@@ -43,4 +43,4 @@ std::tuple<at::Tensor, at::Tensor> quantize_block(const at::Tensor& block, const
   return {losses, errors};
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -8,7 +8,7 @@
 #include <functional>
 #include <tuple>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// Quantises the columns of a block one after the other, and spreads the error of each over the
 /// later columns of the block. It is written as in GPTQ's reference code, a loop of in-place
@@ -43,4 +43,4 @@ using QuantizeBlock = std::function<std::tuple<at::Tensor, at::Tensor>(
     const at::Tensor& zero, const at::Tensor& mask, const at::Tensor& codes, int64_t qmin,
     int64_t qmax, bool sym)>;
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

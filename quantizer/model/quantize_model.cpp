@@ -21,7 +21,7 @@
 #include "quantizer/model/start.h"
 #include "quantizer/model/targets.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -114,7 +114,7 @@ class Quantizer {
 
   void run_layer(int64_t layer, Workspace& workspace) {
     const Clock::time_point start = Clock::now();
-    const lab::Safetensors tensors = source_.read(source_.names(model_->prefix(layer)));
+    const formats::Safetensors tensors = source_.read(source_.names(model_->prefix(layer)));
     const std::unique_ptr<Layer> weights = model_->read_layer(tensors, layer);
     for (Tensor& hidden : reference_) hidden = weights->forward(hidden, {});
     const std::string shard = shards_.name(layer);
@@ -197,7 +197,7 @@ class Quantizer {
 
   void restore(int64_t layer, const std::filesystem::path& shard, Layer& weights) const {
     progress(layer, 0.1, "taking up what was done");
-    const lab::Safetensors file = lab::read_safetensors(shard);
+    const formats::Safetensors file = formats::read_safetensors(shard);
     for (const LinearSpec& linear : model_->linears(layer)) {
       if (targets_.contains(linear.module)) {
         weights.weight(linear.key) =
@@ -268,4 +268,4 @@ QuantizeReport quantize_model(const QuantizeOptions& options) {
   return Quantizer(options).run();
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -1,7 +1,7 @@
 // What a run did, in numbers and as JSON.
 #include "quantizer/model/quantize_model.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 double QuantizeReport::loss() const {
   double out = 0;
@@ -43,4 +43,4 @@ nlohmann::json to_json(const QuantizeReport& report) {
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

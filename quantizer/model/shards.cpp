@@ -4,7 +4,7 @@
 
 #include "formats/safetensors_writer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 std::string Shards::name(int64_t number) const {
   char text[64];
@@ -19,17 +19,17 @@ std::vector<std::string> Shards::names() const {
   return out;
 }
 
-void Shards::write_layer(const std::filesystem::path& file, const lab::Safetensors& tensors,
+void Shards::write_layer(const std::filesystem::path& file, const formats::Safetensors& tensors,
                          const NamedTensors& packed) const {
   NamedTensors all = packed;
   for (const auto& [name, tensor] : tensors.tensors) {
     if (!targets_.replaces(name)) all.emplace_back(name, tensor);
   }
-  lab::write_safetensors(file, all, {{"format", "pt"}});
+  formats::write_safetensors(file, all, {{"format", "pt"}});
 }
 
 void Shards::note_layer(int64_t layer, const std::filesystem::path& file) {
-  for (const auto& [name, tensor] : lab::read_safetensors(file).tensors) {
+  for (const auto& [name, tensor] : formats::read_safetensors(file).tensors) {
     places_[name] = this->name(layer);
     bytes_.written += static_cast<int64_t>(tensor.nbytes());
     if (!source_.entries().contains(name))
@@ -39,7 +39,7 @@ void Shards::note_layer(int64_t layer, const std::filesystem::path& file) {
 }
 
 void Shards::write_rest(const std::filesystem::path& file) {
-  std::vector<lab::SafetensorsWriter::Declared> declared;
+  std::vector<formats::SafetensorsWriter::Declared> declared;
   for (const auto& [name, entry] : source_.entries()) {
     bytes_.source += entry.bytes();
     if (targets_.replaces(name)) bytes_.linears_source += entry.bytes();
@@ -47,7 +47,7 @@ void Shards::write_rest(const std::filesystem::path& file) {
     declared.push_back({name, entry.dtype, entry.shape});
     bytes_.written += entry.bytes();
   }
-  lab::SafetensorsWriter writer(file, declared, {{"format", "pt"}});
+  formats::SafetensorsWriter writer(file, declared, {{"format", "pt"}});
   for (const auto& one : declared) {
     writer.add(one.name, source_.read({one.name}).get(one.name));
     places_[one.name] = name(layers_);
@@ -55,4 +55,4 @@ void Shards::write_rest(const std::filesystem::path& file) {
   writer.finish();
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -14,7 +14,7 @@
 #include "quantizer/model/checkpoint.h"
 #include "quantizer/model/targets.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
@@ -35,7 +35,7 @@ class Shards {
   std::vector<std::string> names() const;
 
   /// Writes the packed tensors and those of the layer's `tensors` that are not quantised.
-  void write_layer(const std::filesystem::path& file, const lab::Safetensors& tensors,
+  void write_layer(const std::filesystem::path& file, const formats::Safetensors& tensors,
                    const NamedTensors& packed) const;
   /// Notes what is in a layer's file, which this run or an earlier one wrote.
   void note_layer(int64_t layer, const std::filesystem::path& file);
@@ -56,4 +56,4 @@ class Shards {
   bool scattered_ = false;
 };
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

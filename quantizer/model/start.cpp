@@ -4,7 +4,7 @@
 
 #include "quantizer/model/checksum.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using nlohmann::json;
@@ -82,4 +82,4 @@ std::vector<std::string> run_warnings(const Settings& settings, const Architectu
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

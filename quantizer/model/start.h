@@ -10,7 +10,7 @@
 #include "quantizer/model/quantize_model.h"
 #include "quantizer/model/targets.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// For Workspace: `{key: {"value": …, "said": what the user said}}` for everything that the written
 /// bits depend on. Whether the inner loop is compiled is not part of it: the bits are the same.
@@ -21,4 +21,4 @@ nlohmann::json run_identity(const QuantizeOptions& options, const Checkpoint& so
 std::vector<std::string> run_warnings(const Settings& settings, const Architecture& model,
                                       const Targets& targets, const Calibration& calibration);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

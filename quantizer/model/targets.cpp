@@ -4,7 +4,7 @@
 
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 Targets::Targets(const Architecture& model, const std::string& pattern) : model_(model) {
   std::regex regex;
@@ -42,4 +42,4 @@ std::vector<std::string> Targets::ignored() const {
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -8,7 +8,7 @@
 
 #include "quantizer/model/architecture.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 class Targets {
  public:
@@ -28,4 +28,4 @@ class Targets {
   std::set<std::string> modules_;
 };
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -14,7 +14,7 @@
 #include "quantizer/model/checksum.h"
 #include "quantizer/model/error.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -176,7 +176,7 @@ void Workspace::publish(const std::vector<std::string>& shards) const {
   std::partition(names.begin(), names.end(),
                  [](const fs::path& name) { return name != "config.json"; });
   for (const fs::path& name : names) move(files_ / name, name);
-  lab::sync_folder(out_);
+  formats::sync_folder(out_);
 }
 
 void Workspace::remove() {
@@ -190,8 +190,8 @@ void Workspace::load() {
   const std::string mend = "; remove " + folder_.string() + " to begin anew, or name another --out";
   json state;
   try {
-    state = lab::read_json(file);
-  } catch (const lab::FileError& error) {
+    state = formats::read_json(file);
+  } catch (const formats::FileError& error) {
     throw GptqError(error.what() + mend);
   }
   if (!state.is_object() || !state.contains("identity") || !state["identity"].is_object())
@@ -231,8 +231,8 @@ void Workspace::save() const {
                       {"crc32", done.crc32},
                       {"report", to_json(done.report)}});
   }
-  lab::write_file((folder_ / kState).string(),
-                  json{{"identity", identity_}, {"layers", layers}}.dump(1) + '\n');
+  formats::write_file((folder_ / kState).string(),
+                      json{{"identity", identity_}, {"layers", layers}}.dump(1) + '\n');
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -11,7 +11,7 @@
 
 #include "quantizer/model/layer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 /// The result of quantising one linear layer.
 struct LinearReport {
@@ -84,4 +84,4 @@ class Workspace {
   int lock_ = -1;
 };
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -65,7 +65,8 @@ struct Loaded {
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// Equal kernels and targets give equal bytes. `listings`, where given, gets the code's texts.
+  /// Equal kernels and targets give equal bytes; for a target without a processor's name, on one
+  /// machine. `listings`, where given, gets the code's texts.
   virtual Code compile(std::span<const ir::Kernel* const> kernels, const ir::Target& target,
                        std::vector<Listing>* listings) = 0;
   virtual Loaded load(const Code& code) = 0;

@@ -32,8 +32,8 @@ class Walk {
   }
 
  private:
-  /// Seven bits a byte, the usual small number in one; distinct sequences of numbers give distinct
-  /// texts.
+  /// Seven bits per byte, so that the usual small number takes one; distinct sequences of numbers
+  /// give distinct texts.
   void put(int64_t value) {
     auto bits = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
     for (; bits >= 128; bits >>= 7) binding_.structure.push_back(static_cast<char>(bits | 128));

@@ -9,7 +9,7 @@ namespace {
 
 class LoopTreeBuilder {
  public:
-  LoopTreeBuilder(const ir::Kernel& kernel, const Layout& layout, Plan& plan)
+  LoopTreeBuilder(const ir::Kernel& kernel, const Layout& layout, KernelPlan& plan)
       : kernel_(kernel), layout_(layout), plan_(plan) {}
 
   void run() {
@@ -136,12 +136,12 @@ class LoopTreeBuilder {
 
   const ir::Kernel& kernel_;
   const Layout& layout_;
-  Plan& plan_;
+  KernelPlan& plan_;
 };
 
 }  // namespace
 
-void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, Plan& plan) {
+void build_loop_tree(const ir::Kernel& kernel, const Layout& layout, KernelPlan& plan) {
   LoopTreeBuilder(kernel, layout, plan).run();
 }
 

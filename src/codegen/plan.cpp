@@ -27,7 +27,7 @@ class Planner {
  public:
   Planner(const ir::Kernel& kernel, const Layout& layout) : kernel_(kernel), layout_(layout) {}
 
-  Plan run() {
+  KernelPlan run() {
     build_loop_tree(kernel_, layout_, plan_);
     version_.assign(static_cast<size_t>(layout_.storages), 0);
     walk(0);
@@ -254,7 +254,7 @@ class Planner {
 
   const ir::Kernel& kernel_;
   const Layout& layout_;
-  Plan plan_;
+  KernelPlan plan_;
   std::vector<int> version_;  ///< per storage
   int versions_ = 0;
   std::unordered_map<size_t, std::vector<std::pair<PlanValue, int>>> numbers_;
@@ -262,22 +262,22 @@ class Planner {
 
 }  // namespace
 
-bool Plan::encloses(int outer, int inner) const {
+bool KernelPlan::encloses(int outer, int inner) const {
   while (inner >= 0 && inner != outer) inner = loops[static_cast<size_t>(inner)].parent;
   return inner == outer;
 }
 
-int Plan::vector_loop(int loop) const {
+int KernelPlan::vector_loop(int loop) const {
   while (loop >= 0 && !loops[static_cast<size_t>(loop)].vector)
     loop = loops[static_cast<size_t>(loop)].parent;
   return loop;
 }
 
-Plan make_plan(const ir::Kernel& kernel, const Layout& layout) {
+KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout) {
   return Planner(kernel, layout).run();
 }
 
-ScalarType accumulated(const Plan& plan, const ir::Reduction& reduction, int p) {
+ScalarType accumulated(const KernelPlan& plan, const ir::Reduction& reduction, int p) {
   if (!finds_place(reduction.op)) return ir::opmath(reduction.type);
   int input = plan.statements[static_cast<size_t>(p)].input;
   return ir::opmath(plan.values[static_cast<size_t>(input)].type);

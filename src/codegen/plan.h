@@ -1,5 +1,5 @@
-// What is computed where: a kernel's loops, and its expressions as values numbered over all
-// statements.
+// A kernel's plan: its loops, and its expressions as values numbered over all statements, each with
+// the place where it is computed. (The plan that a call runs is runtime/plan/plan.h's.)
 //
 // Equal expressions are one value, in however many statements they occur; a load of what an earlier
 // statement stored at the same place is the stored value. Each value has a home: the outermost loop
@@ -27,7 +27,7 @@ struct PlanValue {
   int access = -1;                               ///< Load: into Layout::accesses
   std::vector<std::pair<int, Stride>> indirect;  ///< Load: indices and their strides
   int version = 0;                               ///< Load: differs after each store to its storage
-  int home = 0;                                  ///< into Plan::loops
+  int home = 0;                                  ///< into KernelPlan::loops
   bool varying = false;  ///< has a value of its own in each lane of the vector loop around it
   bool same_key(const PlanValue& other) const {
     return op == other.op && type == other.type && in == other.in && payload == other.payload &&
@@ -90,7 +90,7 @@ struct StatementPlan {
   bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
 };
 
-struct Plan {
+struct KernelPlan {
   std::vector<LoopPlan> loops;
   std::vector<StatementPlan> statements;
   std::vector<PlanValue> values;
@@ -100,11 +100,11 @@ struct Plan {
   int vector_loop(int loop) const;            ///< the vector loop that is or encloses it; -1
 };
 
-Plan make_plan(const ir::Kernel& kernel, const Layout& layout);
+KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout);
 
 /// The type that the accumulators of statement `p` have: of what is compared, for places; Float for
 /// the narrow floating types, which is exact.
-ScalarType accumulated(const Plan& plan, const ir::Reduction& reduction, int p);
+ScalarType accumulated(const KernelPlan& plan, const ir::Reduction& reduction, int p);
 
 inline bool wants_largest(ir::ReduceOp op) {
   return op == ir::ReduceOp::Max || op == ir::ReduceOp::ArgMax;

@@ -11,7 +11,7 @@ constexpr int kCheap = 4;
 
 class StripPlanner {
  public:
-  StripPlanner(const Layout& layout, const Plan& plan, int loop)
+  StripPlanner(const Layout& layout, const KernelPlan& plan, int loop)
       : layout_(layout),
         plan_(plan),
         loop_(loop),
@@ -183,7 +183,7 @@ class StripPlanner {
   }
 
   const Layout& layout_;
-  const Plan& plan_;
+  const KernelPlan& plan_;
   int loop_;
   std::vector<int> depth_;   ///< per value
   std::vector<int> kept_;    ///< per value: 1 if it has a buffer
@@ -194,7 +194,7 @@ class StripPlanner {
 
 }  // namespace
 
-StripPlan plan_strips(const Layout& layout, const Plan& plan, int loop) {
+StripPlan plan_strips(const Layout& layout, const KernelPlan& plan, int loop) {
   return StripPlanner(layout, plan, loop).run();
 }
 

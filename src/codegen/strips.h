@@ -34,6 +34,6 @@ struct StripPlan {
 };
 
 /// Empty phases if the loop is better run otherwise: its routines are then called vector by vector.
-StripPlan plan_strips(const Layout& layout, const Plan& plan, int loop);
+StripPlan plan_strips(const Layout& layout, const KernelPlan& plan, int loop);
 
 }  // namespace graft::codegen

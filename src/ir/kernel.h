@@ -69,7 +69,7 @@ struct Kernel {
   std::vector<Placed> placed;
   std::vector<Scratch> scratch;
   int64_t scratch_bytes = 0;
-  std::string name;  ///< from its operators: "mul_neg_add"
+  std::string name;  ///< set by `tasks`: each statement's reduction or "map", in turn: "map_sum"
   /// The least number of range iterations (elements, if the range is a Vector loop) per task.
   int64_t grain = 1;
 };

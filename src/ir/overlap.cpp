@@ -19,8 +19,7 @@ struct Digit {
 using Digits = c10::SmallVector<Digit, 8>;
 using Numbers = c10::SmallVector<int64_t, 8>;
 
-/// The store's axes as digits, most significant first; empty optional-like flag when they do not
-/// nest.
+/// Gets the store's axes as digits, most significant first; false when they do not nest.
 bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& digits) {
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a] == 1) continue;

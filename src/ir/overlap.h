@@ -2,14 +2,15 @@
 // passes and checks ask here, and every answer errs to one side only, which its comment names.
 //
 // Addresses are read as mixed-radix numbers (docs/architecture.md, "the digit test"). A dense store
-// has nested strides, so each of its axes is a digit of the address. Writing another access in those
-// digits tells which point of the store made the element that it sees. This needs no solver and is
-// exact for what eager programs do; overlapping or irregular strides give Unknown, which every caller
-// treats as "may meet".
+// has nested strides, so each of its axes is a digit of the address. Writing another access in
+// those digits tells which point of the store made the element that it sees. This needs no solver
+// and is exact for what eager programs do; overlapping or irregular strides give Unknown, which
+// every caller treats as "may meet".
 #pragma once
 
 #include <c10/util/SmallVector.h>
 
+#include <utility>
 #include <vector>
 
 #include "ir/program.h"
@@ -64,11 +65,11 @@ bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access
                const std::vector<int64_t>& y_axes);
 bool may_touch(const Access& x, const Statement& s, const Access& y, const Statement& t);
 
-/// Of statements of one Repeat: may they meet within a step? Accesses that move differently count as
-/// meeting in one step if they do in any.
+/// Of statements of one Repeat: may they meet within a step? Accesses that move differently count
+/// as meeting in one step if they do in any.
 bool meet_in_step(const Access& x, const Statement& s, const Access& y, const Statement& t);
-/// Likewise same_digit: true when iteration t of axis `a` never meets another iteration of `b` within
-/// a step.
+/// Likewise same_digit: true when iteration t of axis `a` never meets another iteration of `b`
+/// within a step.
 bool apart_in_step(const Access& x, const Statement& s, size_t a, const Access& y,
                    const Statement& t, size_t b);
 
@@ -80,6 +81,13 @@ bool overwrites(const Statement& later, const Statement& s);
 bool may_read_own_stores(const Statement& s);
 /// Does it surely? False where it cannot tell.
 bool surely_reads_own_stores(const Statement& s);
+
+/// The bytes that a view reaches: the first, and one past the last; [offset, offset) where it is
+/// empty.
+std::pair<int64_t, int64_t> byte_span(const View& view);
+
+/// No two elements of the view share an address, provably: strides in order of size nest.
+bool is_non_overlapping(const View& view);
 
 /// May two views touch a common byte? False only when no byte belongs to both: exact where strides
 /// nest, as those of views of dense tensors do. The halves of x[:, :64] += x[:, 64:] have bounding

@@ -12,19 +12,9 @@ namespace {
 /// Do their bounding spans intersect?
 bool spans_meet(const View& a, const View& b) {
   if (a.storage != b.storage || a.storage < 0) return false;
-  auto bounds = [](const View& v) {
-    auto size = static_cast<int64_t>(c10::elementSize(v.dtype));
-    int64_t low = v.byte_offset, high = v.byte_offset + size;
-    for (size_t d = 0; d < v.sizes.size(); ++d) {
-      if (v.sizes[d] == 0) return std::pair<int64_t, int64_t>{0, 0};
-      int64_t reach = (v.sizes[d] - 1) * v.strides[d] * size;
-      (reach < 0 ? low : high) += reach;
-    }
-    return std::pair<int64_t, int64_t>{low, high};
-  };
-  auto [a0, a1] = bounds(a);
-  auto [b0, b1] = bounds(b);
-  return a0 < b1 && b0 < a1;
+  auto [a0, a1] = byte_span(a);
+  auto [b0, b1] = byte_span(b);
+  return a0 < a1 && b0 < b1 && a0 < b1 && b0 < a1;
 }
 
 /// A multiple of `stride` bytes, between low and high times.
@@ -54,6 +44,32 @@ bool reaches(const std::vector<Multiple>& multiples,
 }
 
 }  // namespace
+
+std::pair<int64_t, int64_t> byte_span(const View& view) {
+  const auto size = static_cast<int64_t>(c10::elementSize(view.dtype));
+  int64_t low = view.byte_offset, high = view.byte_offset + size;
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0) return {view.byte_offset, view.byte_offset};
+    const int64_t reach = (view.sizes[d] - 1) * view.strides[d] * size;
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high};
+}
+
+bool is_non_overlapping(const View& view) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0) return true;
+    if (view.sizes[d] > 1) axes.emplace_back(std::abs(view.strides[d]), view.sizes[d]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;  // of the axes below: the farthest element from the first
+  for (auto [stride, size] : axes) {
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
 
 bool overlap(const View& a, const View& b) {
   if (!spans_meet(a, b)) return false;

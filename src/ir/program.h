@@ -56,7 +56,10 @@ struct Access {
   bool operator==(const Access&) const = default;
 };
 
-enum class ReduceOp : uint8_t { Sum, Prod, Max, Min, And, Or, ArgMax, ArgMin };
+enum class ReduceOp : uint8_t {
+#define REDUCE(name, text) name,
+#include "ir/reductions.def"
+};
 inline bool finds_place(ReduceOp op) {
   return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
 }
@@ -103,6 +106,11 @@ struct Abort {
   int flag = -1;  ///< a storage
   int record = -1;
 };
+
+/// Is it the caller's memory?
+inline bool is_callers(Role role) {
+  return role == Role::Argument || role == Role::Captured;
+}
 
 using Item = std::variant<Statement, Extern, Abort, Repeat>;
 

@@ -19,7 +19,9 @@ struct Target {
   bool vml = true;
   /// MKL lets a thread say how many threads its calls use: MKL_Set_Num_Threads_Local.
   bool vml_threads = true;
-  int threads = 1;  ///< that share a kernel's range
+  /// That share a kernel's range. No pass decides from it: schedules, and so results, are the same
+  /// for any number of threads.
+  int threads = 1;
 
   // Bytes of the data caches that one core sees.
   int64_t first_cache_bytes = 32 << 10;

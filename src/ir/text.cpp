@@ -11,9 +11,12 @@ namespace graft::ir {
 
 namespace {
 
-constexpr std::array<const char*, 8> kReduceOps = {"sum", "prod", "max",    "min",
-                                                   "and", "or",   "argmax", "argmin"};
-constexpr std::array<const char*, 4> kRoles = {"argument", "captured", "output", "temporary"};
+constexpr std::array kReduceOps = {
+#define REDUCE(name, text) text,
+#include "ir/reductions.def"
+};
+constexpr std::array kRoles = {"argument", "captured", "output", "temporary"};
+static_assert(kRoles.size() == static_cast<size_t>(Role::Temporary) + 1);
 
 template <class Enum, size_t count>
 std::optional<Enum> named(const std::array<const char*, count>& names, std::string_view name) {

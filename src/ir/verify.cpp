@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/kernel.h"
+#include "ir/overlap.h"
 #include "ir/program.h"
 #include "ir/visit.h"
 
@@ -182,6 +182,16 @@ std::string check_tree(const Kernel& k, const std::vector<TreeNode>& body, std::
   return "";
 }
 
+/// Looks at the first two steps and the last one.
+std::string reads_of_own_stores(const Repeat& r) {
+  for (const Statement& s : r.body)
+    for (int64_t step : {int64_t{0}, std::min<int64_t>(1, r.count - 1), r.count - 1})
+      if (surely_reads_own_stores(at_step(s, step)))
+        return "a point reads what another stores at step " + std::to_string(step) + ": " +
+               print(s);
+  return "";
+}
+
 }  // namespace
 
 Span span(const Access& access, const std::vector<int64_t>& axes) {
@@ -242,10 +252,15 @@ std::string verify(const Program& program) {
         [&](const Statement& s) -> std::string {
           if (s.repeated()) return "a growing statement outside of a repeat";
           std::string of_it = check_statement(s, program.storages);
+          if (of_it.empty() && surely_reads_own_stores(s))
+            of_it = "a point reads what another stores";
           return of_it.empty() ? "" : of_it + "\n  " + print(s);
         },
         [&](const Abort& a) { return std::string(exists(a.flag) ? "" : "abort without a flag"); },
-        [&](const Repeat& r) { return check_repeat(r, program.storages); },
+        [&](const Repeat& r) {
+          std::string of_it = check_repeat(r, program.storages);
+          return of_it.empty() ? reads_of_own_stores(r) : of_it;
+        },
         [&](const Extern& e) -> std::string {
           for (const View& v : e.inputs)
             if (v.storage >= 0 && !exists(v.storage)) return "an extern's input has no storage";

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/overlap.h"
 #include "ir/touch.h"
 #include "ir/verify.h"
 #include "ir/visit.h"
@@ -65,19 +66,27 @@ class Check {
       if (!exists(storage) && wrong.empty()) wrong = "no such storage: " + name(storage);
     };
     each_storage(schedule_.steps[k], known);
-    if (const auto* kernel = std::get_if<Kernel>(&schedule_.steps[k]))
-      for (const Scratch& s : kernel->scratch) known(s.storage);
-    if (const auto* a = std::get_if<Abort>(&schedule_.steps[k])) known(a->flag);
-    const auto* e = std::get_if<Extern>(&schedule_.steps[k]);
-    if (e == nullptr || !wrong.empty()) return wrong;
-    for (const Extern::Slot& slot : e->slots)
+    match(
+        schedule_.steps[k],
+        [&](const Kernel& kernel) {
+          for (const Scratch& s : kernel.scratch) known(s.storage);
+        },
+        [&](const Abort& a) { known(a.flag); },
+        [&](const Extern& e) {
+          if (wrong.empty()) wrong = tensors_of(e);
+        });
+    return wrong;
+  }
+
+  std::string tensors_of(const Extern& e) const {
+    for (const Extern::Slot& slot : e.slots)
       for (int view : slot.views)
-        if (view < -1 || view >= static_cast<int>(e->inputs.size()))
+        if (view < -1 || view >= static_cast<int>(e.inputs.size()))
           return "no such input: " + std::to_string(view);
-    for (const auto* views : {&e->inputs, &e->outputs})
+    for (const auto* views : {&e.inputs, &e.outputs})
       for (const View& view : *views)
         if (view.storage >= 0)
-          if (wrong = outside(view); !wrong.empty()) return wrong;
+          if (std::string wrong = outside(view); !wrong.empty()) return wrong;
     return "";
   }
 
@@ -85,13 +94,7 @@ class Check {
   std::string outside(const View& view) const {
     if (!exists(view.storage)) return "no such storage: " + name(view.storage);
     if (view.sizes.size() != view.strides.size()) return "sizes and strides differ in number";
-    auto item = static_cast<int64_t>(c10::elementSize(view.dtype));
-    int64_t low = view.byte_offset, high = low + item;
-    for (size_t d = 0; d < view.sizes.size(); ++d) {
-      if (view.sizes[d] == 0) return "";
-      int64_t reach = (view.sizes[d] - 1) * view.strides[d] * item;
-      (reach < 0 ? low : high) += reach;
-    }
+    const auto [low, high] = byte_span(view);
     if (low >= 0 && high <= at(view.storage).bytes) return "";
     return "a tensor reaches bytes " + std::to_string(low) + " to " + std::to_string(high) +
            " of storage " + name(view.storage) + ", which has " +
@@ -236,9 +239,9 @@ class Check {
   }
 
   const Schedule& schedule_;
-  std::vector<int> scratch_of_;  ///< a storage: the step whose scratch it lies in, or -1
-  std::vector<Life> life_;       ///< a storage
-  std::vector<bool> written_;    ///< a storage, so far
+  std::vector<int> scratch_of_;  ///< per storage: the step whose scratch it lies in, or -1
+  std::vector<Life> life_;       ///< per storage
+  std::vector<bool> written_;    ///< per storage: by a step so far
 };
 
 }  // namespace

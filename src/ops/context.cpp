@@ -60,7 +60,7 @@ void Context::fill(const ir::View& to, const c10::Scalar& value) {
 
 bool Context::is_callers(int storage) const {
   ir::Role role = program.storages[static_cast<size_t>(storage)].role;
-  return role == ir::Role::Argument || role == ir::Role::Captured;
+  return ir::is_callers(role);
 }
 
 void Context::stored(int storage) {

@@ -32,7 +32,7 @@ class Context {
   const record::Trace& trace;
   ir::Program& program;
   const LowerSettings settings;
-  std::vector<c10::ScalarType> approximated;  ///< the dtypes that approximate() was called with
+  std::vector<Approximation> approximated;  ///< what approximate() was called with
   bool either_zero = false;  ///< some result is +0 or −0 by chance, in eager as in compiled code
   int record = -1;           ///< index of the operator being lowered
 
@@ -42,10 +42,7 @@ class Context {
 
   /// Called by a lowering whose bits may differ from eager's, by the rounding of `compute`, the
   /// dtype that it computes in.
-  void approximate(c10::ScalarType compute) {
-    if (std::find(approximated.begin(), approximated.end(), compute) == approximated.end())
-      approximated.push_back(compute);
-  }
+  void approximate(c10::ScalarType compute) { approximated.push_back({compute, record}); }
 
   /// A new temporary, contiguous.
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);
@@ -95,7 +92,7 @@ struct Row {
   std::string_view what;  ///< one line for the documentation
 };
 std::vector<Row> view_rows();       // views.cpp: recorded as views; emit nothing
-std::vector<Row> pointwise_rows();  // from pointwise.def's table
+std::vector<Row> pointwise_rows();  // pointwise.cpp: those of pointwise.h's table
 std::vector<Row> copy_rows();       // copy.cpp: copy_, clone, cat, stack, fills, arange, tril, …
 std::vector<Row> reduction_rows();  // reduction.cpp: sum, mean, amax, argmax, cumsum, var, norm, …
 std::vector<Row> norm_rows();       // norm.cpp: softmax, log_softmax, layer_norm, rms_norm

@@ -1,5 +1,5 @@
 // Operators that move elements without computing with them: copies, joins, pads, rolls, flips,
-// triangles. One statement a part. Fills and ranges are in fill.cpp.
+// triangles. One statement per part. Fills and ranges are in fill.cpp.
 #include <algorithm>
 
 #include "ir/overlap.h"
@@ -133,7 +133,7 @@ Fate lower_repeat(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// out[(i + shift) mod n] = in[i] along axes[next …]: two pieces an axis.
+/// out[(i + shift) mod n] = in[i] along axes[next …]: two pieces per axis.
 void roll(Context& context, const View& in, const View& out, const std::vector<int64_t>& shifts,
           const std::vector<size_t>& axes, size_t next) {
   if (next == axes.size()) return context.copy(in, out);
@@ -200,8 +200,8 @@ Fate lower_triangle(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Operand 0 with elements [start, end) of an axis, a step apart, from operand 1. The parts that are
-/// kept are copied apart where that is possible, so that a reader of one finds one producer.
+/// Operand 0 with elements [start, end) of an axis, a step apart, from operand 1. The parts that
+/// are kept are copied apart where that is possible, so that a reader of one finds one producer.
 Fate scatter_range(Context& context, const OperatorRecord& op, size_t axis, int64_t start,
                    int64_t end, int64_t step) {
   View in = context.tensor(op, 0), out = context.output(op);
@@ -282,7 +282,7 @@ std::vector<Row> copy_rows() {
       {"aten::stack", lower_stack, "tensors along a new axis: a copy each"},
       {"aten::constant_pad_nd", lower_pad, "a copy and a filled border"},
       {"aten::repeat", lower_repeat, "a copy with repeated axes"},
-      {"aten::roll", lower_roll, "two copies an axis"},
+      {"aten::roll", lower_roll, "two copies per axis"},
       {"aten::flip", lower_flip, "a copy with negative strides"},
       {"aten::slice_scatter", lower_slice_scatter, "copies of what is kept and what is put in"},
       {"aten::select_scatter", lower_select_scatter, "copies of what is kept and what is put in"},

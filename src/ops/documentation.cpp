@@ -76,7 +76,7 @@ Integers are exact everywhere.
     text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) +
             " | " + name(row.bits) + " |\n";
   table(text, "Views", "They cost nothing: later accesses carry their layout.", view_rows());
-  table(text, "Copies, fills and ranges", "One loop nest a part.", copy_rows());
+  table(text, "Copies, fills and ranges", "One loop nest per part.", copy_rows());
   table(text, "Reductions", "Bits never depend on the number of threads.", reduction_rows());
   table(text, "Softmax and norms", "", norm_rows());
   table(text, "Indexing", "Bounds are checked as eager checks them, before anything is written.",

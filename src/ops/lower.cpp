@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/overlap.h"
+#include "ops/choice.h"
 #include "ops/constant.h"
 #include "ops/context.h"
 #include "ops/replay.h"
-#include "ops/routine.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -162,7 +163,7 @@ class Lowering {
     each_tensor(op.outputs, look);
     if (!why.empty()) return why;
     each_tensor(op.outputs, [&](const TensorInfo& t) {
-      if (t.storage >= 0 && !is_non_overlapping(t)) why = "elements of the output share memory";
+      if (t.storage >= 0 && !ir::is_non_overlapping(t)) why = "elements of the output share memory";
     });
     return why;
   }
@@ -287,9 +288,7 @@ void take(Lowered& lowered, const Choice& choice, const std::string& why) {
   lowered.program.items.at(choice.item) = choice.other;
   lowered.exact = false;
   for (const View& view : choice.other.inputs)
-    if (std::find(lowered.approximated.begin(), lowered.approximated.end(), view.dtype) ==
-        lowered.approximated.end())
-      lowered.approximated.push_back(view.dtype);
+    lowered.approximated.push_back({view.dtype, choice.other.record});
   lowered.broken.reset();  // nothing was gained before
   OperatorReport row = choice.report;
   auto counted = find_row(lowered.operators, row);

@@ -9,8 +9,8 @@
 
 namespace graft::ops {
 
-/// An extern operator that another of ATen's routines computes as well, with sums rounded in another
-/// order. Which one is faster depends on the machine: whoever tunes a plan decides.
+/// An extern operator that another of ATen's routines computes as well, with sums rounded in
+/// another order. Which one is faster depends on the machine: whoever tunes a plan decides.
 struct Choice {
   size_t item;            ///< of Lowered::program: the operator's Extern
   ir::Extern other;       ///< with the same outputs
@@ -18,13 +18,19 @@ struct Choice {
   OperatorReport report;  ///< what Lowered::operators counts the operator as
 };
 
+/// An operator whose bits may differ from eager's, by the rounding of a dtype that it computes in.
+struct Approximation {
+  c10::ScalarType computed;
+  int record;  ///< into Trace::ops
+};
+
 struct Lowered {
   ir::Program program;
   std::vector<OperatorReport> operators;  ///< what became of each operator, counted
   bool exact = true;  ///< every fused operator has eager's bits: results must be bitwise equal
-  bool either_zero = false;                   ///< except that zeros may differ in sign
-  std::vector<c10::ScalarType> approximated;  ///< if not exact: dtypes of the inexact computations
-  std::vector<Choice> choices;                ///< none is taken
+  bool either_zero = false;                 ///< except that zeros may differ in sign
+  std::vector<Approximation> approximated;  ///< if not exact
+  std::vector<Choice> choices;              ///< none is taken
   /// Cannot be compiled: why, and the next step. Where there are choices, it is only that nothing
   /// is gained unless one of them is taken.
   std::optional<std::string> broken;

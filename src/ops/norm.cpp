@@ -1,5 +1,5 @@
 // Softmax and the normalisations: a few statements over the input's own axes, with one value per
-// row between them, so that fusion can run them as one tile a row. Sums accumulate in Double; the
+// row between them, so that fusion can run them as one tile per row. Sums accumulate in Double; the
 // elements are computed in Float (or Double).
 #include <limits>
 

@@ -25,7 +25,7 @@ struct Normalization {
   double eps = 0;
 };
 
-/// One mean and one 1 / sqrt(var + eps) a row, in Double.
+/// One mean and one 1 / sqrt(var + eps) per row, in Double.
 struct Statistics {
   View mean, rstd;
 };
@@ -182,7 +182,7 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
   read_outputs(ctx, op, n);
   if (overlaps_parameters(n)) return Fate::external(kOverlap);
   Statistics rows = statistics(ctx, n);
-  // One scale and shift a channel, as ATen's kernel has them, each rounded once.
+  // One scale and shift per channel, as ATen's kernel has them, each rounded once.
   ScalarType compute = ir::opmath(in.dtype), wide = ScalarType::Double;
   std::vector<int64_t> channels = n.rows.in.sizes;
   std::fill(channels.begin() + 3, channels.end(), 1);

@@ -97,15 +97,18 @@ Value Args::round(Value v) const {
   return v.to(common).to(compute);
 }
 
-Value Args::routine(Routine exact, Routine vector, Value x) const {
-  return ir::call(is_reduced() || context_.settings.fast ? vector : exact, x);
+Value Args::routine(Routine array, Routine vector, Value x) const {
+  return ir::call(is_reduced() || is_fast() || !has_vml() ? vector : array, x);
 }
 
 bool Args::is_fast() const {
   return context_.settings.fast;
 }
 bool Args::has_fma() const {
-  return context_.settings.target.avx2();
+  return context_.settings.target.fma;
+}
+bool Args::has_vml() const {
+  return context_.settings.target.vml;
 }
 bool Args::has_half_instructions() const {
   return context_.settings.target.half_instructions;
@@ -211,7 +214,7 @@ const PointwiseRow& row_of(const OperatorRecord& op) {
 }
 
 ScalarType common_dtype(const Context& context, const OperatorRecord& op, const PointwiseRow& row) {
-  DtypePromotion state;
+  DtypePromotion state(context.trace.default_dtype);
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k) {
     if ((row.promoted >> k & 1) == 0) continue;
     const Operand& operand = op.inputs[k];
@@ -225,7 +228,7 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   ScalarType common = state.result();
   bool to_float = row.promotion == Promotion::Float ||
                   (row.promotion == Promotion::Divide && text(op, "rounding_mode", {}).empty());
-  return to_float && !ir::is_float(common) ? c10::get_default_dtype_as_scalartype() : common;
+  return to_float && !ir::is_float(common) ? context.trace.default_dtype : common;
 }
 
 bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRow& row,

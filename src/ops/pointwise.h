@@ -88,13 +88,14 @@ class Args {
 
   /// v rounded to the common dtype and back: where ATen's kernel keeps an intermediate in bf16.
   ir::Value round(ir::Value v) const;
-  /// `exact` for Float and Double, `vector` for Half and BFloat16 (and always under
-  /// Numerics::Fast).
-  ir::Value routine(ir::Routine exact, ir::Routine vector, ir::Value x) const;
+  /// `array` for Float and Double, `vector` for Half and BFloat16, and wherever libtorch has no
+  /// MKL; always `vector` under Numerics::Fast.
+  ir::Value routine(ir::Routine array, ir::Routine vector, ir::Value x) const;
 
   bool is_fast() const;  ///< Numerics::Fast
   /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
   bool has_fma() const;
+  bool has_vml() const;                ///< ATen computes on whole arrays, with MKL
   bool has_half_instructions() const;  ///< ATen gives fp16 tensors to oneDNN
   bool is_float() const;               ///< of the common dtype
   bool is_reduced() const;             ///< Half or BFloat16

@@ -114,41 +114,22 @@ ScalarType combine_categories(ScalarType higher, ScalarType lower) {
   return higher != ScalarType::Undefined ? higher : lower;
 }
 
-ScalarType default_dtype() {
-  return c10::get_default_dtype_as_scalartype();
-}
-
 }  // namespace
 
 void DtypePromotion::add(const record::TensorInfo& tensor) {
   ScalarType current = tensor.dtype;
-  if (tensor.wrapped_number && c10::isFloatingType(current)) current = default_dtype();
+  if (tensor.wrapped_number && c10::isFloatingType(current)) current = default_;
   ScalarType& slot = !tensor.sizes.empty() ? dims_ : tensor.wrapped_number ? wrapped_ : zero_;
   slot = promote_skip_undefined(slot, current);
 }
 
 void DtypePromotion::add(const c10::Scalar& number) {
-  ScalarType current = number.isFloatingPoint() ? default_dtype() : number.type();
+  ScalarType current = number.isFloatingPoint() ? default_ : number.type();
   wrapped_ = promote_skip_undefined(wrapped_, current);
 }
 
 ScalarType DtypePromotion::result() const {
   return combine_categories(dims_, combine_categories(zero_, wrapped_));
-}
-
-bool is_non_overlapping(const ir::View& view) {
-  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
-  for (size_t d = 0; d < view.sizes.size(); ++d) {
-    if (view.sizes[d] == 0) return true;
-    if (view.sizes[d] > 1) axes.emplace_back(std::abs(view.strides[d]), view.sizes[d]);
-  }
-  std::sort(axes.begin(), axes.end());
-  int64_t reach = 0;  // of the axes below: the farthest element from the first
-  for (auto [stride, size] : axes) {
-    if (stride <= reach) return false;
-    reach += stride * (size - 1);
-  }
-  return true;
 }
 
 }  // namespace graft::ops

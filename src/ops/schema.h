@@ -40,17 +40,17 @@ c10::Scalar converted(const c10::Scalar& number, c10::ScalarType type);
 /// tensors with dimensions outrank 0-dim ones, which outrank numbers.
 class DtypePromotion {
  public:
+  /// `default_dtype`: that of the recorded run, which floating numbers take.
+  explicit DtypePromotion(c10::ScalarType default_dtype) : default_(default_dtype) {}
   void add(const record::TensorInfo& tensor);
   void add(const c10::Scalar& number);
   c10::ScalarType result() const;
 
  private:
+  c10::ScalarType default_;
   c10::ScalarType dims_ = c10::ScalarType::Undefined;
   c10::ScalarType zero_ = c10::ScalarType::Undefined;
   c10::ScalarType wrapped_ = c10::ScalarType::Undefined;
 };
-
-/// No two elements of the view share an address, provably (sorted strides nest).
-bool is_non_overlapping(const ir::View& view);
 
 }  // namespace graft::ops

@@ -31,13 +31,13 @@ class DeadStores {
     next_extern_ = count;
     gone_.assign(count, false);
     for (size_t i = count; i-- > 0;) {
-      Item& item = program_.items[i];
-      if (std::holds_alternative<Extern>(item)) next_extern_ = i;
-      if (const auto* s = std::get_if<Statement>(&item)) gone_[i] = !is_live(i, *s);
-      if (auto* r = std::get_if<Repeat>(&item)) {
-        keep_read(i, *r);
-        gone_[i] = r->body.empty();
-      }
+      ir::match(
+          program_.items[i], [&](const Statement& s) { gone_[i] = !is_live(i, s); },
+          [&](Repeat& r) {
+            keep_read(i, r);
+            gone_[i] = r.body.empty();
+          },
+          [&](const Extern&) { next_extern_ = i; }, [](const ir::Abort&) {});
     }
     std::vector<Item> kept;
     for (size_t i = 0; i < count; ++i)
@@ -79,7 +79,7 @@ class DeadStores {
     const auto& list = touching_[static_cast<size_t>(s.store.storage)];
     bool visible = role(s) != Role::Temporary;
     // An extern may throw: what is stored before it, the caller sees.
-    bool callers = role(s) == Role::Argument || role(s) == Role::Captured;
+    bool callers = ir::is_callers(role(s));
     size_t until = callers ? next_extern_ : program_.items.size(), looked = 0;
     for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at) {
       if (*at > until || (visible && ++looked > kLookAhead)) break;

@@ -2,12 +2,12 @@
 // how far two right programs may be apart that add the same terms in another order or precision.
 //
 // Such sums differ by a part of what was *added*, not of what was left. So each floating sum gets a
-// companion that adds the terms' magnitudes, and is moved by a part of these that ATen's kernels may
-// lose, plus a spacing of its own; the rest of the program carries that on to the results. With n
-// terms and the spacing u of the type that eager adds in, the part is
+// companion that adds the terms' magnitudes, and is moved by a part of these that ATen's kernels
+// may lose, plus a spacing of its own; the rest of the program carries that on to the results. With
+// n terms and the spacing u of the type that eager adds in, the part is
 //
 //     u * (4 + sqrt(n) / 16)   where it adds in a cascade (measured: 4 u at n = 10^7)
-//     u * (4 + n / 16)         one after another, in a vector's lanes: equal terms all round one way
+//     u * (4 + n / 16)         one after another, in lanes: equal terms all round one way
 //     u * sqrt(n)              of a product
 //
 //     %1[a:8] f32 = f32(reduced)  reduced = sum.f64{b} f64(%0[a*9+b])

@@ -59,7 +59,7 @@ class Grouper {
  private:
   bool visible(int storage) const {
     auto role = program_.storages[static_cast<size_t>(storage)].role;
-    return role == ir::Role::Argument || role == ir::Role::Captured;
+    return ir::is_callers(role);
   }
 
   /// Its addresses come from data, which an earlier check may have found out of range.

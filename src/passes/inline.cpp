@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/builder.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
 #include "passes/rewrite.h"
@@ -29,12 +28,13 @@ constexpr size_t kMaxPieces = 16;
 /// loop over its parts keeps one form from the first step on.
 constexpr size_t kUpdates = 8;
 
-/// Does the item touch `access` (over `axes`) by writing / reading?
+/// Does the call write the storage, or with `writes` false: read it?
 bool extern_touches(const Extern& e, int storage, bool writes) {
   if (writes) return std::count(e.written.begin(), e.written.end(), storage) > 0;
   return std::any_of(e.inputs.begin(), e.inputs.end(),
                      [&](const View& v) { return v.storage == storage; });
 }
+/// May the statement, or item, write what `access` touches over `axes`?
 bool writes(const Statement& s, const Access& access, const std::vector<int64_t>& axes) {
   return relate(s.store, s.axes, access, axes).relation != Relation::Disjoint;
 }

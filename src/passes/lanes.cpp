@@ -61,7 +61,7 @@ Access within_tile(const Kernel& kernel, const Use& use, int var) {
 /// Does some step before this kernel write the storage, or is it the caller's?
 bool holds_data(const ir::Schedule& schedule, const Kernel& kernel, int storage) {
   ir::Role role = schedule.storages[static_cast<size_t>(storage)].role;
-  if (role == ir::Role::Argument || role == ir::Role::Captured) return true;
+  if (ir::is_callers(role)) return true;
   bool written = false;
   for (const ir::Step& step : schedule.steps) {
     if (std::get_if<Kernel>(&step) == &kernel) break;
@@ -199,7 +199,7 @@ class Lanes {
 
   bool is_callers(int storage) const {
     ir::Role role = schedule_.storages[static_cast<size_t>(storage)].role;
-    return role == ir::Role::Argument || role == ir::Role::Captured;
+    return ir::is_callers(role);
   }
 
   /// Does one of the stores fill the whole part, over all its steps?

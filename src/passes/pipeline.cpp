@@ -10,12 +10,12 @@
 #include "passes/dead_stores.h"
 #include "passes/fuse.h"
 #include "passes/inline.h"
+#include "passes/keep_wide.h"
 #include "passes/lanes.h"
 #include "passes/memory.h"
 #include "passes/merge_loops.h"
 #include "passes/reroll.h"
 #include "passes/scratch.h"
-#include "passes/self_reads.h"
 #include "passes/simplify.h"
 #include "passes/split_reduce.h"
 #include "passes/stream.h"
@@ -70,15 +70,18 @@ constexpr PassName kFuse{"fuse", true, "statements that share tiles become one k
 constexpr SchedulePass kSchedulePasses[] = {
     {{"merge-loops", true, "loops that walk memory as one become one"}, plain<merge_loops>},
     {{"lanes", true, "neighbouring tiles become lanes where a tile is sequential"}, to_lanes},
-    {{"vectors", false, "chooses the vector loops of what has none"}, choose_vectors},
+    {{"vectors", false, "chooses the vector loops of what has none; code needs them"},
+     choose_vectors},
     {{"tiles", true, "orders the tile loops, and pairs tiles that share what they read"},
      order_tiles},
-    {{"scratch", false, "temporaries that live inside a tile move to thread-local memory"},
+    {{"scratch", false,
+      "temporaries of a tile move to its thread's memory; tiles would share them"},
      tile_scratch},
-    {{"tasks", false, "names kernels, and says how much work a task gets at least"},
+    {{"tasks", true, "names kernels, and says how much work a task gets at least"},
      plain<size_tasks>},
     {{"stream", true, "large results that nothing reads go past the cache"}, stream_results},
-    {{"memory", false, "packs temporaries into one arena by lifetime"}, plain<plan_memory>},
+    {{"memory", false, "packs temporaries into one arena by lifetime; a plan needs their places"},
+     plain<plan_memory>},
 };
 
 bool skipped(const Settings& settings, const PassName& pass) {
@@ -108,21 +111,16 @@ class Log {
   bool keep_;
 };
 
-std::string wrong_with(const Program& program) {
-  std::string wrong = ir::verify(program);
-  return wrong.empty() ? reads_of_own_stores(program) : wrong;
-}
-
 }  // namespace
 
 Schedule run(Program program, const Settings& settings, std::vector<PassRecord>* records) {
   Log log(records, settings.keep_text);
-  log.step({"lower", false, ""}, program, [&] { return wrong_with(program); });
+  log.step({"lower", false, ""}, program, [&] { return ir::verify(program); });
   for (const ProgramPass& pass : kProgramPasses) {
     if (skipped(settings, pass.name) || (pass.fast_only && !settings.fast)) continue;
     log.step(pass.name, program, [&] {
       program = pass.run(std::move(program), settings);
-      return wrong_with(program);
+      return ir::verify(program);
     });
   }
   Schedule schedule;

@@ -40,7 +40,7 @@ struct Label {
   bool operator==(const Label&) const = default;
 };
 
-/// A run of steps that looks like a loop: `period` items a step, from `start` on.
+/// A run of steps that looks like a loop: `period` items per step, from `start` on.
 struct Candidate {
   size_t start = 0, period = 0, steps = 0;
   size_t peeled = 0;   ///< steps before it that were looked at too
@@ -439,7 +439,8 @@ class Reroller {
   std::vector<ir::Storage> storages_;                  ///< those that carry grow
   std::vector<std::vector<size_t>> touched_, stored_;  ///< per storage: items, in order
   std::vector<uint64_t> structure_;                    ///< per item; 0: no statement
-  std::vector<std::vector<size_t>> alike_;  ///< a period, an item: how many from it on repeat
+  /// alike_[p - 1][i]: how many items from i on have the structure of the item p further on.
+  std::vector<std::vector<size_t>> alike_;
   std::vector<size_t> longest_;  ///< per item: length of the longest run that begins there
   const std::set<size_t>& refused_;
   int attempts_ = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/builder.h"
 #include "ir/facts.h"
 
 namespace graft::passes {

@@ -1,5 +1,5 @@
-// Scratch: temporaries that live inside one tile shrink to the tile's slice, in thread-local memory,
-// as far as half the L2 goes. Drops variables that no loop uses any more.
+// Scratch: temporaries that live inside one tile shrink to the tile's slice, in thread-local
+// memory, as far as half the L2 goes. Drops variables that no loop uses any more.
 //
 //     kernel v0:4096                                  kernel v0:4096
 //       vector v1:2048 %9[v0*2048+v1] = …               scratch %9: 8192 bytes at 0

@@ -1,9 +1,6 @@
 #include "passes/simplify.h"
 
-#include <optional>
-#include <span>
-
-#include "passes/rewrite.h"
+#include "passes/rules.h"
 
 namespace graft::passes {
 
@@ -20,9 +17,6 @@ bool is_constant(const Expr& e, NodeId id, double value) {
   return node.op == Op::Const && ir::constant_value(node) == value &&
          !(value == 0 && ir::is_float(node.type) && node.payload != 0);
 }
-const Node& at(const Expr& e, NodeId id) {
-  return e.nodes[static_cast<size_t>(id)];
-}
 
 /// Does every value of `narrow` survive a trip through `wide` and back?
 bool widens(ScalarType narrow, ScalarType wide) {
@@ -36,7 +30,7 @@ bool widens(ScalarType narrow, ScalarType wide) {
 /// Is a value, computed in Float, one of `narrow`'s already? Then rounding it to that changes
 /// nothing.
 bool fits(const Expr& e, NodeId id, ScalarType narrow) {
-  const Node& n = at(e, id);
+  const Node& n = node_at(e, id);
   if (n.op == Op::Cast) return e.type(n.in[0]) == narrow;
   if (n.op == Op::Neg || n.op == Op::Abs) return fits(e, n.in[0], narrow);
   if (n.op == Op::Max || n.op == Op::Min)
@@ -47,24 +41,7 @@ bool fits(const Expr& e, NodeId id, ScalarType narrow) {
   return ir::rounded_to(value, narrow) == value;
 }
 
-/// x of float(half(x)), x a Float.
-std::optional<NodeId> rounded_to_half(const Expr& e, const Node& n) {
-  if (n.op != Op::Cast || n.type != ScalarType::Float || at(e, n.in[0]).op != Op::Cast) return {};
-  ScalarType middle = e.type(n.in[0]);
-  NodeId inner = at(e, n.in[0]).in[0];
-  return ir::is_reduced(middle) && e.type(inner) == ScalarType::Float ? std::optional(inner)
-                                                                      : std::nullopt;
-}
-
-/// A rule sees a node whose operands are already simplified and gives the node that replaces it, or
-/// nothing.
-using Rule = std::optional<NodeId> (*)(Expr&, const Node&);
-struct Row {
-  const char* what;
-  Rule rule;
-};
-
-constexpr Row kExactRules[] = {
+constexpr Rule kExactRules[] = {
     {"x * 1 = x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op == Op::Mul && is_constant(e, n.in[1], 1)) return n.in[0];
@@ -85,14 +62,14 @@ constexpr Row kExactRules[] = {
      }},
     {"- - x = x, ~ ~ x = x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if ((n.op == Op::Neg || n.op == Op::Not) && at(e, n.in[0]).op == n.op)
-         return at(e, n.in[0]).in[0];
+       if ((n.op == Op::Neg || n.op == Op::Not) && node_at(e, n.in[0]).op == n.op)
+         return node_at(e, n.in[0]).in[0];
        return {};
      }},
     {"select(constant, a, b)",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Select || at(e, n.in[0]).op != Op::Const) return {};
-       return at(e, n.in[0]).payload ? n.in[1] : n.in[2];
+       if (n.op != Op::Select || node_at(e, n.in[0]).op != Op::Const) return {};
+       return node_at(e, n.in[0]).payload ? n.in[1] : n.in[2];
      }},
     {"select(c, a, a) = a",
      [](Expr&, const Node& n) -> std::optional<NodeId> {
@@ -101,8 +78,8 @@ constexpr Row kExactRules[] = {
      }},
     {"narrow(wide(x)) = x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Cast || at(e, n.in[0]).op != Op::Cast) return {};
-       NodeId inner = at(e, n.in[0]).in[0];
+       if (n.op != Op::Cast || node_at(e, n.in[0]).op != Op::Cast) return {};
+       NodeId inner = node_at(e, n.in[0]).in[0];
        if (e.type(inner) == n.type && widens(n.type, e.type(n.in[0]))) return inner;
        return {};
      }},
@@ -113,53 +90,25 @@ constexpr Row kExactRules[] = {
      }},
     {"double(float(x)) = double(x) for bf16 and f16 x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Cast || n.type != ScalarType::Double || at(e, n.in[0]).op != Op::Cast)
+       if (n.op != Op::Cast || n.type != ScalarType::Double || node_at(e, n.in[0]).op != Op::Cast)
          return {};
-       NodeId inner = at(e, n.in[0]).in[0];
+       NodeId inner = node_at(e, n.in[0]).in[0];
        if (ir::is_reduced(e.type(inner)) && e.type(n.in[0]) == ScalarType::Float)
          return e.cast(inner, ScalarType::Double);
        return {};
      }},
 };
 
-constexpr Row kFastRules[] = {
-    {"float(half(x)) = x", [](Expr& e, const Node& n) { return rounded_to_half(e, n); }},
-    {"exp is the inline polynomial",
-     [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (n.op != Op::Call || n.type != ScalarType::Float) return {};
-       auto routine = static_cast<ir::Routine>(n.payload);
-       if (routine != ir::Routine::ArrayExp && routine != ir::Routine::VectorExp) return {};
-       return e.call(ir::Routine::NearExp, n.in[0]);
-     }},
-};
-
-ir::Program rewrite(ir::Program program, std::span<const Row> rules) {
-  for (ir::Item& item : program.items) {
-    auto* s = std::get_if<ir::Statement>(&item);
-    if (!s) continue;
-    rebuild(*s, [&](Expr& out, const Node& node) {
-      for (const Row& row : rules)
-        if (std::optional<NodeId> better = row.rule(out, node)) return *better;
-      return out.add(node);
-    });
-    compact(*s);
-  }
-  return program;
-}
-
 }  // namespace
 
 std::vector<const char*> simplify_rules() {
   std::vector<const char*> names;
-  for (const Row& row : kExactRules) names.push_back(row.what);
+  for (const Rule& rule : kExactRules) names.push_back(rule.what);
   return names;
 }
 
 ir::Program simplify(ir::Program program) {
-  return rewrite(std::move(program), kExactRules);
-}
-ir::Program keep_wide(ir::Program program) {
-  return rewrite(std::move(program), kFastRules);
+  return rewrite_nodes(std::move(program), kExactRules);
 }
 
 }  // namespace graft::passes

@@ -1,4 +1,5 @@
 // What is known only after the run: its results, what it changed, and what it kept.
+#include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -6,17 +7,19 @@
 #include <set>
 #include <thread>
 
+#include <torch/csrc/autograd/variable.h>
+
 #include "record/recorder.h"
 
 namespace graft::record {
 namespace {
 
-/// Do others hold more of the tensor than `most`? Operators that run on other threads hold it for
-/// moments only.
-bool stays_held(const at::Tensor& tensor, size_t most) {
+/// Does it stay so? Operators that run on other threads hold tensors for moments only.
+template <class Fn>
+bool stays(Fn is_held) {
   constexpr int kLooks = 20;
   for (int i = 0; i < kLooks; ++i) {
-    if (tensor.use_count() <= most) return false;
+    if (!is_held()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(i * 50));
   }
   return true;
@@ -28,18 +31,21 @@ Survivors::Survivors(const std::vector<at::Tensor>& results) {
   for (const at::Tensor& tensor : results) {
     if (!tensor.defined()) continue;
     add(tensor);
-    // A view may hold its base once for backward and once for forward differentiation.
-    if (tensor.is_view()) add(tensor._base());
+    if (!tensor.is_view()) continue;
+    // A view holds its base once for backward and once for forward differentiation, or once for
+    // both.
+    const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);
+    add(tensor._base(), meta->shared_view_info() ? 1 : 2);
   }
 }
 
-void Survivors::add(const at::TensorBase& tensor) {
+void Survivors::add(const at::TensorBase& tensor, size_t references) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (size_t* count = references_.find(impl)) {
-    *count += 2;
+    *count += references;
     return;
   }
-  references_.insert(impl, 2);
+  references_.insert(impl, references);
   if (!tensor.has_storage()) return;
   const void* storage = tensor.storage().unsafeGetStorageImpl();
   size_t* count = objects_.find(storage);
@@ -91,8 +97,17 @@ void Recorder::add_results(const std::vector<at::Tensor>& results) {
     all.push_back(tensor);
   }
   add_bases(all);
-  for (size_t i = 0; i < all.size() && !trace_.broken; ++i)
-    trace_.results[i].lineage = lineage(i, all);
+  for (size_t i = 0; i < all.size() && !trace_.broken; ++i) {
+    const Lineage found = lineage(i, all);
+    if (found.view && c10::GradMode::is_enabled() &&
+        torch::autograd::impl::get_view_autograd_meta(all[i])->get_backward_view().has_view_fn())
+      return give_up(
+          c10::str("result ", i, ", a ", describe_tensor(all[i]),
+                   ", is a view of other numbers (view_as_real, view_as_complex, real, imag), of "
+                   "which autograd keeps the function that made it; return its base, and take the "
+                   "view after the call"));
+    trace_.results[i].lineage = found;
+  }
 }
 
 ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier) {
@@ -154,7 +169,8 @@ void Recorder::check_held(Survivors& survivors) {
           c10::str("the function changed the layout, memory or requires_grad of argument ", k,
                    " itself; change a view or a copy of it instead"));
     }
-    if (stays_held(args_[k], args_before_[k].references + survivors.references(args_[k]))) {
+    const size_t most = args_before_[k].references + survivors.references(args_[k]);
+    if (stays([&] { return args_[k].use_count() > most; })) {
       return give_up(
           c10::str("the function keeps argument ", k,
                    " (in a member, a global or a container): a side effect that a plan cannot "
@@ -162,6 +178,7 @@ void Recorder::check_held(Survivors& survivors) {
                    "function"));
     }
   }
+  if (!trace_.broken) check_aliases(survivors);
   for (size_t k = 0; k < trace_.captured.size(); ++k) {
     const at::Tensor& tensor = trace_.captured[k];
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
@@ -189,6 +206,39 @@ void Recorder::check_held(Survivors& survivors) {
   }
 }
 
+/// A detached alias or a view of an argument that stays holds the argument's memory, not the
+/// argument.
+void Recorder::check_aliases(Survivors& survivors) {
+  for (size_t k = 0; k < args_.size(); ++k) {
+    if (!args_[k].defined() || !args_[k].has_storage()) continue;
+    const c10::StorageImpl* storage = args_[k].storage().unsafeGetStorageImpl();
+    // What the result holds of it, less the arguments and captures that were there before.
+    size_t made = survivors.objects(storage);
+    std::set<const c10::TensorImpl*> before;  // each is counted once
+    auto leave_out = [&](const std::vector<at::Tensor>& tensors) {
+      for (const at::Tensor& tensor : tensors)
+        if (tensor.defined() && tensor.has_storage() &&
+            tensor.storage().unsafeGetStorageImpl() == storage &&
+            survivors.references(tensor) > 0 && before.insert(tensor.unsafeGetTensorImpl()).second)
+          --made;
+    };
+    leave_out(args_);
+    leave_out(trace_.captured);
+    // And what only the record holds; check_held looks at who else holds it.
+    for (const at::Tensor& alias : aliases_)
+      if (alias.storage().unsafeGetStorageImpl() == storage && survivors.references(alias) == 0 &&
+          before.insert(alias.unsafeGetTensorImpl()).second)
+        ++made;
+    const size_t most = args_before_[k].owners + made;
+    if (stays([&] { return args_[k].storage().use_count() > most; }))
+      return give_up(
+          c10::str("the function keeps a view or an alias of argument ", k,
+                   " (in a member, a global or a container): a side effect that a plan cannot "
+                   "repeat; copy_ it into a tensor made before, or keep it outside the compiled "
+                   "function"));
+  }
+}
+
 // A tensor that was there before the run is somebody's. One whose memory only the record still
 // holds was made in the run, out of the recorder's sight, and would be another at the next call.
 bool Recorder::held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const {
@@ -209,6 +259,9 @@ void Recorder::check_kept(const std::vector<at::Tensor>& results, Survivors& sur
     if (!tensor.defined()) continue;
     const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
     kept[storage] = kept[storage] || tensor.use_count() > survivors.references(tensor);
+    if (!tensor.is_view()) continue;
+    const at::Tensor base(tensor._base());
+    kept[storage] = kept[storage] || base.use_count() > 1 + survivors.references(base);
   }
   for (int s = 0; s < static_cast<int>(trace_.storages.size()); ++s) {
     const StorageInfo& memory = trace_.storages[s];

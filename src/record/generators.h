@@ -1,12 +1,13 @@
 // Is a random generator given a seed or a state during the run?
 //
-// Nothing of that passes the dispatcher, and a plan draws on from where its generator stands. So the
-// state of each CPU generator is compared between the operators that draw from it: what other
+// Nothing of that passes the dispatcher, and a plan draws on from where its generator stands. So
+// the state of each CPU generator is compared between the operators that draw from it: what other
 // threads drew meanwhile moves it forward, a seed or a state from elsewhere does not.
 //
-// A generator that was seeded just before the run and is seeded the same in it would look unchanged.
-// Until its first number is drawn, the place that ATen's engine counts in its block of numbers means
-// nothing; a watched generator has 1 there instead of 0, and whoever seeds it sets it back.
+// A generator that was seeded just before the run and is seeded the same in it would look
+// unchanged. Until its first number is drawn, the place that ATen's engine counts in its block of
+// numbers means nothing; a watched generator has 1 there instead of 0, and whoever seeds it sets it
+// back.
 #pragma once
 
 #include <ATen/core/Generator.h>

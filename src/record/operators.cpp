@@ -24,10 +24,10 @@ constexpr std::array<std::string_view, 18> kOverwriting = {
     "aten::_foreach_zero_", "aten::_index_put_impl_"};
 
 // Composite operators whose own kernel reads its tensors' data on the host, or writes past the
-// dispatcher, so that the operators it calls do not tell all. Complete for libtorch 2.11: all of its
-// CompositeImplicitAutograd kernels from which calls lead to data_ptr() or to a kernel without an
-// operator in between, less those that fill fresh memory so (max_pool1d, cdist: the recorder sees
-// that nothing filled it) and those of nested tensors.
+// dispatcher, so that the operators it calls do not tell all. Complete for libtorch 2.11: all of
+// its CompositeImplicitAutograd kernels from which calls lead to data_ptr() or to a kernel without
+// an operator in between, less those that fill fresh memory so (max_pool1d, cdist: the recorder
+// sees that nothing filled it) and those of nested tensors.
 constexpr std::array<std::string_view, 20> kReadOnHost = {
     "aten::tensor_split.tensor_indices_or_sections",
     "aten::lstm.data",
@@ -109,13 +109,6 @@ bool is_scalar(const c10::TypePtr& type) {
   return type->kind() == c10::TypeKind::NumberType;
 }
 
-// alpha, beta and value scale an operand and never widen the result (bool + bool stays bool with
-// alpha 1).
-bool scalar_promotes(const c10::Argument& argument) {
-  return is_scalar(argument.type()) && !argument.kwarg_only() && argument.name() != "alpha" &&
-         argument.name() != "beta" && argument.name() != "value";
-}
-
 }  // namespace
 
 OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
@@ -140,8 +133,9 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   shapes_by_data = (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes) ||
                    contains(kSizedByData, name);
   integer_indices_keep_shape = base == "index";
-  // Batch norm's schemas do not say that they write.
-  trains_statistics = name == "aten::native_batch_norm";
+  // These schemas do not say that they write running_mean and running_var.
+  if (name == "aten::native_batch_norm") running_statistics = 3, training_flag = 5;
+  if (name == "aten::batch_norm_update_stats") running_statistics = 1;
 
   const bool metadata_only = base.ends_with("_like") || starts_with(base, "new_") ||
                              base == "is_same_size" || base == "_fused_sdp_choice";
@@ -149,8 +143,6 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   for (const c10::Argument& argument : h.schema().arguments()) {
     ArgumentFacts facts;
     facts.kind = kind_of(argument.type());
-    facts.promotes =
-        facts.kind == Operand::Kind::Constant ? scalar_promotes(argument) : !argument.is_out();
     if (facts.kind != Operand::Kind::Constant) {
       const c10::AliasInfo* alias = argument.alias_info();
       if (alias != nullptr && alias->isWrite()) {

@@ -24,7 +24,6 @@ enum class Access : uint8_t {
 struct ArgumentFacts {
   Operand::Kind kind = Operand::Kind::Constant;
   Access access = Access::None;
-  bool promotes = false;  ///< takes part in type promotion
   bool writes() const { return access == Access::Write || access == Access::ReadWrite; }
 };
 
@@ -47,8 +46,9 @@ struct OperatorFacts {
   bool reads_data = false;                  ///< brings data to the host, itself or within
   bool shapes_by_data = false;              ///< the sizes of its result depend on data
   bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers
-  /// Writes running_mean and running_var (3, 4) when `training` (5) is set.
-  bool trains_statistics = false;
+  /// Of running_mean, which it writes, and running_var after it, though its schema does not say so;
+  /// 0: has none. It writes them when the argument `training_flag` is set; 0: always.
+  size_t running_statistics = 0, training_flag = 0;
   std::vector<ArgumentFacts> arguments;
   std::vector<Operand::Kind> returns;
 };

@@ -110,6 +110,7 @@ Recorder::Recorder(const std::vector<at::Tensor>& args, const Allocations& alloc
       allocations_(allocations),
       storages_(trace_.storages),
       parallel_(at::in_parallel_region()) {
+  trace_.default_dtype = c10::get_default_dtype_as_scalartype();
   for (size_t k = 0; k < args.size(); ++k) {
     if (args[k].defined() && !is_plain(*args[k].unsafeGetTensorImpl())) {
       give_up(c10::str("argument ", k, " is a ", describe_tensor(args[k]),
@@ -133,6 +134,7 @@ void Recorder::add_argument(int k) {
   trace_.arguments.push_back(describe(tensor, storages_.find(tensor)));
   args_before_.back() = Held(tensor);
   args_before_.back().references = args_[k].use_count();
+  if (tensor.has_storage()) args_before_.back().owners = tensor.unsafe_storage().use_count();
   if (known_.find(&tensor) == nullptr) known_.insert(&tensor, {Known::Kind::Argument, k});
 }
 
@@ -254,20 +256,20 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   if (facts.draws) draw(inputs);
   if (trace_.broken) return;
 
-  OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}, {}});
+  OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}});
   op.inputs.reserve(inputs.size());
   op.outputs.reserve(facts.returns.size());
-  dtypes_ = {};
   written_objects_.clear();
   for (size_t k = 0; k < inputs.size(); ++k) {
     op.inputs.push_back(input(inputs[k], facts.arguments[k]));
     if (trace_.broken) return;
   }
-  op.common_dtype = at::native::result_type(dtypes_);
 
-  const bool trains = facts.trains_statistics && inputs[5].toBool();
+  const size_t first = facts.running_statistics;
+  const bool trains =
+      first > 0 && (facts.training_flag == 0 || inputs[facts.training_flag].toBool());
   for (size_t k = 0; k < inputs.size(); ++k) {
-    if (!facts.arguments[k].writes() && !(trains && (k == 3 || k == 4))) continue;
+    if (!facts.arguments[k].writes() && !(trains && (k == first || k == first + 1))) continue;
     if (inputs[k].isTensor()) {
       write(inputs[k].toTensor(), op);
     } else if (inputs[k].isList()) {

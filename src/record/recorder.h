@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/native/TypeProperties.h>
 #include <ATen/record_function.h>
 
 #include <string>
@@ -40,6 +39,7 @@ struct Held {
   uint32_t version = 0;  ///< 0 for inference tensors, which have no counter
   bool requires_grad = false;
   size_t references = 0;  ///< to an argument, the record's own among them
+  size_t owners = 0;      ///< of its memory: tensors over its c10::Storage, and whoever else
 };
 
 /// What the function's result keeps alive, by itself and as the bases of its views.
@@ -49,11 +49,12 @@ class Survivors {
   /// How many references to this TensorImpl the result accounts for: at most its own and the copy
   /// flattened from it.
   size_t references(const at::Tensor& tensor);
-  /// How many TensorImpls over this memory the result accounts for.
+  /// How many TensorImpls over this memory the result accounts for, and the argument or capture
+  /// itself where it is returned.
   size_t objects(const c10::StorageImpl* storage);
 
  private:
-  void add(const at::TensorBase& tensor);
+  void add(const at::TensorBase& tensor, size_t references = 2);
   PointerMap<size_t> references_;
   PointerMap<size_t> objects_;
 };
@@ -103,6 +104,7 @@ class Recorder {
   void add_results(const std::vector<at::Tensor>& results);
   ResultInfo result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier);
   void check_held(Survivors& survivors);
+  void check_aliases(Survivors& survivors);
   bool held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const;
   void check_kept(const std::vector<at::Tensor>& results, Survivors& survivors);
   std::vector<int> bumped(const std::vector<at::Tensor>& tensors, const std::vector<int>& infos,
@@ -132,7 +134,6 @@ class Recorder {
   /// The operator now running; operators inside it are not recorded.
   const at::RecordFunction* leaf_ = nullptr;
   const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
-  at::native::ResultTypeState dtypes_;    ///< of `leaf_`'s inputs so far
   /// Arguments and captures `leaf_` writes.
   std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
   at::Generator drawn_;    ///< what `leaf_` draws from; undefined: ATen's default one

@@ -49,8 +49,6 @@ struct OperatorRecord {
   c10::OperatorHandle op;
   std::vector<Operand> inputs;   ///< one per argument of the schema
   std::vector<Operand> outputs;  ///< one per return value
-  /// ATen's result_type of its tensor and Scalar inputs.
-  c10::ScalarType common_dtype = c10::ScalarType::Undefined;
   std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
 };
 
@@ -76,6 +74,8 @@ struct Trace {
   /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
   std::vector<int> bumped_captured;  ///< likewise, captures
+  /// The process's default dtype while it ran, which type promotion depends on.
+  c10::ScalarType default_dtype = c10::ScalarType::Float;
   /// Why the function must stay eager: operator, cause, next step.
   std::optional<std::string> broken;
 };

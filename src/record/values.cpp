@@ -129,9 +129,6 @@ Operand Recorder::input(const c10::IValue& value, const ArgumentFacts& facts) {
     }
     return operand;
   }
-  if (facts.promotes && value.isScalar()) {
-    dtypes_ = at::native::update_result_type_state(value.toScalar(), dtypes_);
-  }
   return {Kind::Constant, constant(value), {}};
 }
 
@@ -144,7 +141,6 @@ int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts)
                      "the compiled function"));
     return -1;
   }
-  if (facts.promotes) dtypes_ = at::native::update_result_type_state(tensor, dtypes_);
   const int storage = storages_.find(impl);
   if (storage < 0) return unknown_tensor(tensor);
   if (trace_.storages[storage].origin == StorageInfo::Origin::Made) {

@@ -1,5 +1,5 @@
 // Where kernels load and store: strides of every kind, data as indices, guards, ranges, several
-// statements a loop.
+// statements per loop.
 #include <gtest/gtest.h>
 
 #include "codegen/kernels.h"

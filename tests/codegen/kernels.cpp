@@ -159,7 +159,7 @@ bool is_scratch(const ir::Kernel& kernel, size_t storage) {
   });
 }
 
-/// The nodes that no kept kernel has, one a line.
+/// The nodes that no kept kernel has, one per line.
 std::string unseen_nodes() {
   constexpr const char* kNames[] = {
 #define NODE(name, ...) #name,
@@ -183,7 +183,7 @@ void keep_kernels() {
 }
 
 std::string source_differences(size_t& count) {
-  constexpr size_t kBatch = 150;  // kernels a file: each start of a compiler is slow
+  constexpr size_t kBatch = 150;  // kernels per file: each start of a compiler is slow
   std::string wrong = unseen_nodes();
   count = kept->size();
   SystemCompiler backend;

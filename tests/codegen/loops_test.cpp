@@ -111,7 +111,7 @@ class RandomLoops {
     body.push_back(loop(n.column, std::move(inside)));
   }
 
-  /// One number an axis of the nest, in the statement's order.
+  /// One number per axis of the nest, in the statement's order.
   std::vector<int64_t> by_axis(const Nest& n, int64_t step, int64_t batch, int64_t row,
                                int64_t column) const {
     std::vector<int64_t> all;

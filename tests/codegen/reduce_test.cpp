@@ -20,12 +20,12 @@ struct Form {
 };
 // Of a statement with axes (rows, columns).
 const Form kForms[] = {
-    {"row a range iteration, columns as lanes", 1, 1, {0, 1}},
+    {"one row per range iteration, columns as lanes", 1, 1, {0, 1}},
     {"rows as lanes, columns serial", 0, 0, {0, 1}},
     {"columns serial, rows as lanes", 0, 0, {1, 0}},
     {"rows serial, columns as lanes", 0, 1, {0, 1}},
     {"all serial", 0, -1, {0, 1}},
-    {"columns a range, rows as lanes", 1, 0, {1, 0}},
+    {"one column per range iteration, rows as lanes", 1, 0, {1, 0}},
 };
 
 bool reduces_range(const Form& form, const std::vector<bool>& axes) {

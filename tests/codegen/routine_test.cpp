@@ -1,4 +1,4 @@
-// Every routine, in vector loops and out of them, with the bits of one call an element.
+// Every routine, in vector loops and out of them, with the bits of one call per element.
 #include <gtest/gtest.h>
 
 #include "codegen/kernels.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-namespace graft::lab {
+namespace graft::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,4 +64,4 @@ TEST_F(FilesTest, WritesAndReadsBack) {
 }
 
 }  // namespace
-}  // namespace graft::lab
+}  // namespace graft::formats

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-namespace graft::lab {
+namespace graft::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -285,4 +285,4 @@ TEST_F(SafetensorsTest, RefusesIndexesThatLie) {
 }
 
 }  // namespace
-}  // namespace graft::lab
+}  // namespace graft::formats

@@ -12,7 +12,7 @@
 #include <iterator>
 #include <string>
 
-namespace graft::lab {
+namespace graft::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -141,4 +141,4 @@ TEST_F(SafetensorsWriterTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace graft::lab
+}  // namespace graft::formats

@@ -100,7 +100,7 @@ void add_join(Generator& g);       // cat, stack, split, chunk, unbind
 void add_copy(Generator& g);       // steps_copy.cpp: copy_, fills, clones, conversions
 void add_reduction(Generator& g);  // steps_reduce.cpp
 void add_norm(Generator& g);
-void add_index(Generator& g);   // steps_index.cpp
+void add_index(Generator& g);   // steps_reduce.cpp: reads and stores by a tensor of indices
 void add_extern(Generator& g);  // matmul, sort, random numbers
 void add_loop(Generator& g);    // steps_loop.cpp: one body with indices that advance
 

@@ -142,8 +142,7 @@ TEST(Interpreter, NoticesPointsThatMeet) {
   View from{io.storage, at::kFloat, 0, {3}, {1}}, to{io.storage, at::kFloat, 4, {3}, {1}};
   StatementBuilder s({3});
   p.add(s.store(to, s.load(from)));
-  EXPECT_NE(p.error().find("a point reads what another point stores"), std::string::npos)
-      << p.error();
+  EXPECT_NE(p.error().find("a point reads what another"), std::string::npos) << p.error();
 
   Programs q;
   View index = q.argument(at::zeros({2}, at::kLong)),
@@ -166,7 +165,7 @@ TEST(Interpreter, NoticesAnEpilogueThatUsesAReducedAxis) {
       << p.error();
 }
 
-/// One tile a row: row sums in scratch, then the row divided by its sum.
+/// One tile per row: row sums in scratch, then the row divided by its sum.
 TEST(Interpreter, RunsAKernelWithScratch) {
   Programs p;
   View in = p.argument(at::rand({3, 4}) + 1), out = p.argument(at::zeros({3, 4}));

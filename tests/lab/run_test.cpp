@@ -95,18 +95,18 @@ TEST(Run, RefusesWhatIsNoRun) {
 }
 
 TEST(Run, AFileIsWrittenWholeOrNotAtAll) {
-  EXPECT_THROW(write_file("/nowhere/x.json", "{}"), std::runtime_error);
+  EXPECT_THROW(formats::write_file("/nowhere/x.json", "{}"), std::runtime_error);
   const auto folder = std::filesystem::temp_directory_path() / ("full" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const std::string path = folder / "run.json";
-  write_file(path, "old");
+  formats::write_file(path, "old");
   // As on a disk that is full: no file may grow beyond a page.
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{4096, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  EXPECT_THROW(write_file(path, std::string(1 << 20, 'x')), std::runtime_error);
+  EXPECT_THROW(formats::write_file(path, std::string(1 << 20, 'x')), std::runtime_error);
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   std::ifstream file(path);

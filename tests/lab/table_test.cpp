@@ -42,7 +42,7 @@ TEST(Table, DisplayWidth) {
   EXPECT_EQ(display_width("µ─×"), 3u);
   EXPECT_EQ(display_width("e\u0301"), 1u);  // a combining accent
   EXPECT_EQ(display_width("日本"), 4u);
-  EXPECT_EQ(display_width("\xff\xe6"), 2u);  // malformed: a character a byte
+  EXPECT_EQ(display_width("\xff\xe6"), 2u);  // malformed: one character per byte
 }
 
 TEST(Table, NumbersHaveThreeDigits) {

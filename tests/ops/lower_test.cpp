@@ -26,6 +26,32 @@ std::string why_broken(const Function& fn, const Tensors& args) {
   return lower_run(fn, args).lowered.broken.value_or("");
 }
 
+/// ATen gives fp16 tensors to oneDNN where the machine has instructions for them, whose gelu goes by
+/// another erf; without FMA its own kernels have one more rounding, and without MKL no arrays.
+TEST(Lower, RowsFollowTheTargetsKernels) {
+  at::NoGradGuard no_grad;
+  const Tensors args = {at::randn({64}, at::kHalf), at::randn({64}), at::randn({64})};
+  auto text = [&](auto&& fn, const ir::Target& target) {
+    Tensors copies = clone_all(args), results;
+    const record::Trace trace =
+        record::record(copies, [&] { results = {fn(copies)}; }, [&] { return results; });
+    return ir::print(ops::lower(trace, {.target = target}).program);
+  };
+  auto gelu = [](Tensors& t) { return at::gelu(t[0]); };
+  auto scaled = [](Tensors& t) { return at::add(t[1], t[2], 0.3); };
+  auto exp = [](Tensors& t) { return at::exp(t[1]); };
+  ir::Target with, without;
+  with.half_instructions = true;
+  without.fma = false, without.vml = false;
+  EXPECT_NE(text(gelu, with).find("VectorErf"), std::string::npos);
+  EXPECT_NE(text(scaled, with).find("fma("), std::string::npos);
+  EXPECT_EQ(text(scaled, without).find("fma("), std::string::npos);
+  EXPECT_NE(text(exp, with).find("ArrayExp"), std::string::npos);
+  EXPECT_NE(text(exp, without).find("VectorExp"), std::string::npos);
+  without.fma = true;
+  EXPECT_EQ(text(gelu, without).find("VectorErf"), std::string::npos);
+}
+
 }  // namespace
 
 // --- Roles, views and order

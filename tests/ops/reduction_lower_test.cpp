@@ -62,7 +62,7 @@ TEST(ReductionLower, CumulativeSumIsAScanInPlace) {
             "[a:4,b:6] %0[a*6+b] bf16 = bf16(reduced)  scan sum.f32{b} f32(%0.bf16[a*6+b])\n");
 }
 
-TEST(ReductionLower, SoftmaxKeepsOneValueARowBetweenItsStatements) {
+TEST(ReductionLower, SoftmaxKeepsOneValuePerRowBetweenItsStatements) {
   EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].softmax(-1)}; }, {halves({4, 6})}),
             "[a:4,b:6] %2[a] f32 = reduced  reduced = max.f32{b} f32(%0.bf16[a*6+b])\n"
             "[a:4,b:6] %3[a*6+b] f32 = NearExp((f32(%0.bf16[a*6+b]) - %2[a]))\n"

@@ -23,7 +23,7 @@ const std::vector<c10::OperatorHandle>& overloads_of(const std::string& name) {
     for (const c10::OperatorName& op_name : c10::Dispatcher::singleton().getAllOpNames()) {
       auto handle = c10::Dispatcher::singleton().findSchema(op_name);
       if (!handle) continue;
-      record::OperatorRecord record{*handle, {}, {}, {}, {}};
+      record::OperatorRecord record{*handle, {}, {}, {}};
       (*map)[ops::base_name(record)].push_back(*handle);
     }
     for (auto& [base, handles] : *map)
@@ -98,8 +98,8 @@ std::vector<IValue> argument_values(const c10::Argument& argument) {
       {"posinf", {IValue(), 2.5, kNan}},
       {"neginf", {IValue(), -2.5, kInfinity}},
       {"negative_slope", {0.01, 0.3, kNan, -0.}},
-      {"min_val", {int64_t{-1}, -0.3, kNan, int64_t{-1}, int64_t{2}}},
-      {"max_val", {int64_t{1}, 0.6, int64_t{1}, kNan, int64_t{1}}},
+      {"min_val", {int64_t{-1}, -0.3, kNan, int64_t{-1}, int64_t{2}, -kNan}},
+      {"max_val", {int64_t{1}, 0.6, int64_t{1}, kNan, int64_t{1}, kNan}},
       {"scale", {1., 0.1}},
       {"input_scale", {1., 0.3}},
       {"beta", {int64_t{1}, 0.5, 0.1}},

@@ -157,7 +157,13 @@ std::string run_call(const Check& check, const Compiled<Function>& compiled, Pro
   Attempt came = attempt([&] { return compiled(args); });
   if (eager.error != came.error)
     return "eager error \"" + eager.error + "\", compiled error \"" + came.error + "\"";
-  if (!eager.error.empty()) return {};
+  if (!eager.error.empty()) {
+    // What was written before the error is eager's too.
+    for (size_t i = 0; i < args.size(); ++i)
+      if (std::string d = value_difference(eager_args[i], args[i]); !d.empty())
+        return "after the error, argument " + std::to_string(i) + " " + d;
+    return {};
+  }
   // The caller of the first two calls gets eager's own results: those of the record and of the
   // shadow run.
   bool exact = promise.exact || call < 2;

@@ -79,8 +79,8 @@ INSTANTIATE_TEST_SUITE_P(Oracle, Fast,
                                          ScalarType::BFloat16),
                          dtype_name);
 
-/// Rows whose results a rounding of the operand moves by more than roundings: functions that repeat,
-/// of large operands, and acosh at the end of its domain. No chain of them can be judged.
+/// Rows whose results a rounding of the operand moves by more than roundings: functions that
+/// repeat, of large operands, and acosh at the end of its domain. No chain of them can be judged.
 bool magnifies_rounding(const PointwiseRow& row) {
   static const std::set<std::string_view> kRows = {"aten::remainder", "aten::fmod", "aten::frac",
                                                    "aten::sin",       "aten::cos",  "aten::tan",

@@ -75,13 +75,17 @@ inline ir::Value copy(ir::Value x) {
 }
 
 /// The schedule's text, without the grain, which is a tuning constant and no structure.
-inline std::string schedule_of(const ProgramBuilder& b, std::vector<std::string> skip = {},
+inline std::string schedule_of(const ir::Program& program, std::vector<std::string> skip = {},
                                Settings settings = {}) {
   settings.skip = std::move(skip);
-  std::string text = ir::print(run(b.program, settings));
+  std::string text = ir::print(run(program, settings));
   for (size_t at; (at = text.find(" grain ")) != std::string::npos;)
     text.erase(at, text.find('\n', at) - at);
   return text;
+}
+inline std::string schedule_of(const ProgramBuilder& b, std::vector<std::string> skip = {},
+                               Settings settings = {}) {
+  return schedule_of(b.program, std::move(skip), std::move(settings));
 }
 inline size_t count_of(const std::string& word, const std::string& text) {
   size_t count = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using ir::Value;
 
-/// A map of `in` to a dense result.
+/// The text of a map from an argument of that shape to a dense result.
 std::string map_of(const ir::View& shape, std::vector<std::string> skip = {}) {
   ProgramBuilder b;
   auto x = b.argument(shape.sizes);

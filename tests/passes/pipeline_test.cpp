@@ -19,7 +19,7 @@ TEST(Pipeline, RopeBecomesTwoHalvesInOneLoop) {
             "result 0 = %7 f32[2,16,512,128]:(1048576,65536,128,1)\n");
 }
 
-TEST(Pipeline, SkippedPassesLeaveOneKernelAStatement) {
+TEST(Pipeline, SkippedPassesLeaveOneKernelPerStatement) {
   std::string text = schedule_of(rope(), {"inline", "fuse", "dead-stores"});
   EXPECT_EQ(count_of("kernel ", text), 6u) << text;
 }

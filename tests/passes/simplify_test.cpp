@@ -48,7 +48,7 @@ at::Tensor special_values(ScalarType type) {
 
 /// The text of the value that simplify makes of formula(x, y); results on all pairs of special
 /// values must be as before (all NaNs count as one).
-std::string simplified(ScalarType type, const Formula& formula, bool fast = false) {
+std::string simplified(ScalarType type, const Formula& formula) {
   at::Tensor values = special_values(type);
   int64_t count = values.numel();
   ProgramBuilder b;
@@ -58,15 +58,13 @@ std::string simplified(ScalarType type, const Formula& formula, bool fast = fals
   auto out = b.output(x.sizes, made.type());
   b.program.items.emplace_back(s.store(out, made));
   EXPECT_EQ(ir::verify(b.program), "");
-  ir::Program after_rules = fast ? keep_wide(b.program) : simplify(b.program);
+  ir::Program after_rules = simplify(b.program);
   EXPECT_EQ(ir::verify(after_rules), "");
-  if (!fast) {
-    std::vector<at::Tensor> arguments = {values.unsqueeze(1).expand({count, count}).contiguous(),
-                                         values.unsqueeze(0).expand({count, count}).contiguous()};
-    std::string differs = test::difference(test::interpret(after_rules, arguments).front(),
-                                           test::interpret(b.program, arguments).front());
-    EXPECT_EQ(differs, "") << ir::print(b.program) << ir::print(after_rules);
-  }
+  std::vector<at::Tensor> arguments = {values.unsqueeze(1).expand({count, count}).contiguous(),
+                                       values.unsqueeze(0).expand({count, count}).contiguous()};
+  std::string differs = test::difference(test::interpret(after_rules, arguments).front(),
+                                         test::interpret(b.program, arguments).front());
+  EXPECT_EQ(differs, "") << ir::print(b.program) << ir::print(after_rules);
   std::string text = ir::print(std::get<ir::Statement>(after_rules.items.front()));
   return text.substr(text.find(" = ") + 3);
 }
@@ -201,26 +199,6 @@ TEST(Simplify, EveryRuleHasItsRow) {
 TEST(Simplify, RulesWorkOnWhatOtherRulesLeft) {
   EXPECT_EQ(simplified(kFloat, [](Value x, Value y) { return -(-(x * 1.0)) / 1.0 + y * 1.0; }),
             "(%0[a*18+b] + %1[a*18+b])");
-}
-
-TEST(KeepWide, RoundingsInsideAStatementGo) {
-  EXPECT_EQ(
-      simplified(
-          kBFloat16,
-          [](Value x, Value y) {
-            return ((x.to(kFloat) * y.to(kFloat)).to(kBFloat16).to(kFloat) + 1.0).to(kBFloat16);
-          },
-          true),
-      "bf16(((f32(%0.bf16[a*18+b]) * f32(%1.bf16[a*18+b])) + 1))");
-  EXPECT_EQ(simplified(
-                kDouble, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, true),
-            "f64(f32(%0.f64[a*18+b]))");
-}
-
-TEST(KeepWide, ExpOfFloatIsInline) {
-  auto exp = [](Value x, Value) { return ir::call(ir::Routine::VectorExp, x); };
-  EXPECT_EQ(simplified(kFloat, exp, true), "NearExp(%0[a*18+b])");
-  EXPECT_EQ(simplified(kDouble, exp, true), "VectorExp(%0[a*18+b])");
 }
 
 }  // namespace

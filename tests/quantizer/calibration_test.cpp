@@ -10,7 +10,7 @@
 #include "quantizer/model/error.h"
 #include "support/tiny_checkpoints.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -136,4 +136,4 @@ TEST_F(CalibrationTest, RandomIdsAreTheSameEachTimeAndWarnedOf) {
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -11,7 +11,7 @@
 #include "quantizer/gptq_naive.h"
 #include "quantizer/model/layer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -113,4 +113,4 @@ TEST_F(GptqErrors, WeightsThatOverflow) {
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

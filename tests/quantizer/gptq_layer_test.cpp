@@ -13,7 +13,7 @@
 #include "quantizer/model/layer.h"
 #include "support/compare.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -243,4 +243,4 @@ TEST(GptqHessian, IsTwiceTheMeanOuterProduct) {
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

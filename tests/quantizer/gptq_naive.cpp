@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 /// By Gauss and Jordan; the matrix is positive definite, so no pivots are needed.
@@ -142,4 +142,4 @@ NaiveLayer naive_layer(Matrix w, Matrix h, const Settings& s,
   return out;
 }
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

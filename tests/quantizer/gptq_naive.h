@@ -8,7 +8,7 @@
 
 #include "quantizer/model/layer.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 at::Tensor normal(at::IntArrayRef sizes, uint64_t seed);
 
@@ -32,4 +32,4 @@ struct NaiveLayer {
 NaiveLayer naive_layer(Matrix w, Matrix h, const Settings& s,
                        const std::vector<std::vector<bool>>& mask);
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -7,7 +7,7 @@
 
 #include "quantizer/model/checksum.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 using at::Tensor;
@@ -117,12 +117,12 @@ TEST(PackLinear, GroupsThatAreNotRunsKeepTheirIndex) {
 TEST(PackLinear, ReadsWhatItNames) {
   const LayerResult result = made_result(4, false, 5, 12, 3);
   const PackedLinear packed = pack_linear(result, 4, false);
-  lab::Safetensors file;
+  formats::Safetensors file;
   for (const auto& [name, tensor] : tensors_of(packed, "a.b")) file.tensors[name] = tensor;
   EXPECT_EQ(file.tensors.size(), 4u);
   EXPECT_TRUE(file.tensors.contains("a.b.weight_zero_point"));
   EXPECT_TRUE(at::equal(dequantize(read_packed(file, "a.b"), 4, "a.b"), dequantize(packed, 4, "")));
-  EXPECT_THROW(read_packed(file, "a"), lab::SafetensorsError);
+  EXPECT_THROW(read_packed(file, "a"), formats::SafetensorsError);
 }
 
 TEST(PackLinear, RefusesTensorsThatDoNotFitOneAnother) {
@@ -154,4 +154,4 @@ TEST(Checksum, IsZlibs) {
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -18,7 +18,7 @@
 #include "quantizer/model/quantize_model.h"
 #include "support/tiny_checkpoints.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 
 inline std::string content(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -37,7 +37,7 @@ inline std::map<std::string, std::string> contents(const std::filesystem::path& 
 }
 
 // Bit by bit, and with loops: shares nothing with the packer.
-inline at::Tensor unpacked_weight(const lab::Safetensors& file, const std::string& module,
+inline at::Tensor unpacked_weight(const formats::Safetensors& file, const std::string& module,
                                   int bits) {
   const at::Tensor packed = file.get(module + ".weight_packed"),
                    scale = file.get(module + ".weight_scale"),
@@ -128,7 +128,7 @@ class QuantizeModelTest : public ::testing::Test {
   // there, and no weight is far from the original's.
   void expect_whole(const QuantizeReport& report, const test::TinyCheckpoint& tiny,
                     const std::filesystem::path& folder, int bits) const {
-    const lab::Safetensors file = lab::read_checkpoint(folder);
+    const formats::Safetensors file = formats::read_checkpoint(folder);
     size_t replaced = 0;
     for (const LayerReport& layer : report.layers) {
       for (const LinearReport& linear : layer.linears) {
@@ -158,4 +158,4 @@ class QuantizeModelTest : public ::testing::Test {
   const int threads_ = at::get_num_threads();
 };
 
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -8,7 +8,7 @@
 #include "workloads/decoder/model.h"
 #include "workloads/decoder/names.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -101,11 +101,11 @@ TEST_F(QuantizeModelTest, TheQuantisedDecoderRunsAsTheReportSays) {
   QuantizeOptions o = options();
   o.settings.bits = 8;
   const QuantizeReport report = quantize_model(o);
-  const decoder::Decoder before = decoder::Decoder::read(model());
-  decoder::Decoder after = before;
-  const lab::Safetensors file = lab::read_checkpoint(out());
-  for (const decoder::LinearName& name : decoder::linears(before.config)) {
-    decoder::weight_of(after.layers[static_cast<size_t>(name.layer)], name.linear) =
+  const workloads::decoder::Decoder before = workloads::decoder::Decoder::read(model());
+  workloads::decoder::Decoder after = before;
+  const formats::Safetensors file = formats::read_checkpoint(out());
+  for (const workloads::decoder::LinearName& name : workloads::decoder::linears(before.config)) {
+    workloads::decoder::weight_of(after.layers[static_cast<size_t>(name.layer)], name.linear) =
         unpacked_weight(file, name.module(), 8);
   }
   const Tensor ids = at::arange(24).unsqueeze(0);
@@ -128,9 +128,9 @@ TEST_F(QuantizeModelTest, ASingularHessianIsDampenedAndDeadInputsAreCounted) {
   const LinearReport& query = report.layers[0].linears[0];
   EXPECT_EQ(query.dead_columns, 2);
   EXPECT_GT(query.dampening, 0);
-  const Tensor weight = unpacked_weight(lab::read_checkpoint(out()), query.module, 4);
+  const Tensor weight = unpacked_weight(formats::read_checkpoint(out()), query.module, 4);
   EXPECT_EQ(weight.slice(1, 0, 2).abs().max().item<float>(), 0);
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -11,7 +11,7 @@
 #include "formats/safetensors_writer.h"
 #include "quantizer/quantize_fixture.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -94,11 +94,11 @@ TEST_F(QuantizeModelTest, RefusesBadFiles) {
   fs::create_symlink("/no/such/blob", model() / "part-2.safetensors");
   expect_refused(options(), "is a symbolic link to /no/such/blob, which is not there");
   tiny.write(model(), 3);
-  auto twice = lab::read_safetensors(model() / "part-0.safetensors");
+  auto twice = formats::read_safetensors(model() / "part-0.safetensors");
   std::vector<std::pair<std::string, Tensor>> more(twice.tensors.begin(), twice.tensors.end());
-  const auto second = lab::read_safetensors(model() / "part-1.safetensors");
+  const auto second = formats::read_safetensors(model() / "part-1.safetensors");
   more.emplace_back(*second.tensors.begin());
-  lab::write_safetensors(model() / "part-0.safetensors", more);
+  formats::write_safetensors(model() / "part-0.safetensors", more);
   expect_refused(options(), "is twice in the checkpoint, in part-0.safetensors and in part-1");
   // From one type in the header to one that the reader does not know, in as many bytes.
   fs::remove_all(model());
@@ -152,4 +152,4 @@ TEST_F(QuantizeModelTest, RefusesSettingsThatFitNoLayer) {
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -9,7 +9,7 @@
 
 #include "quantizer/quantize_fixture.h"
 
-namespace graft::workloads::gptq {
+namespace graft::quantizer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ TEST_F(QuantizeModelTest, RefusesAnUnfinishedRunOfOtherSettings) {
 }
 
 }  // namespace
-}  // namespace graft::workloads::gptq
+}  // namespace graft::quantizer

@@ -97,31 +97,7 @@ TEST_F(Leaf, ANumberInATensorsClothesIsAConstant) {
   EXPECT_TRUE(info.wrapped_number);
   ASSERT_TRUE(info.constant);
   EXPECT_EQ(info.constant->toDouble(), 2.5);
-  EXPECT_EQ(trace.ops[0].common_dtype, at::kFloat);
   EXPECT_TRUE(trace.captured.empty());
-}
-
-TEST_F(Leaf, CommonDtypeIsResultTypes) {
-  const at::Tensor i = at::arange(4);
-  const at::Tensor half = at::ones({4}, at::kHalf);
-  const at::Tensor zero_dim = at::ones({}, at::kFloat);
-  const at::Tensor flag = i > 1;
-  const auto common = [&](const std::function<at::Tensor()>& fn) {
-    const Trace trace = trace_of({i, half, zero_dim, flag}, [&] { return Tensors{fn()}; });
-    return trace.ops.back().common_dtype;
-  };
-  EXPECT_EQ(common([&] { return i + half; }), at::kHalf);
-  EXPECT_EQ(common([&] { return half + zero_dim; }), at::kHalf);
-  EXPECT_EQ(common([&] { return i + zero_dim; }), at::kFloat);
-  EXPECT_EQ(common([&] { return i.add(1.5); }), at::kFloat);
-  EXPECT_EQ(common([&] { return half * 2; }), at::kHalf);
-  EXPECT_EQ(common([&] { return flag + flag; }), at::kBool);  // its alpha, 1, does not count
-  EXPECT_EQ(common([&] { return flag.add(true); }), at::kBool);
-  EXPECT_EQ(common([&] { return i.clamp(1, 2.5); }), at::kFloat);
-  EXPECT_EQ(common([&] { return at::add(i, half); }), at::kHalf);
-  // out= gives the result's type, not the operator's.
-  at::Tensor out = at::empty({4}, at::kDouble);
-  EXPECT_EQ(common([&] { return at::add_out(out, half, half); }), at::kHalf);
 }
 
 TEST_F(Leaf, AutocastCastsAreOperators) {
@@ -194,7 +170,7 @@ TEST_F(Leaf, CustomOperatorsFollowTheSameRule) {
             (Names{"graft_record_test::leaf"}));
 }
 
-TEST_F(Leaf, PrintsAnOperatorALine) {
+TEST_F(Leaf, PrintsOneOperatorPerLine) {
   const at::Tensor y = at::ones({2, 3});
   const at::Tensor c = at::ones({3});
   const Trace trace = trace_of({y}, [&] {

@@ -199,6 +199,46 @@ TEST(Handles, WhatTheFunctionKeepsIsABreak) {
   EXPECT_NE(keeps.report().reason.find("keeps argument 0"), std::string::npos) << keeps.report();
 }
 
+/// A view or an alias of an argument, and the base of a result that is a view.
+TEST(Handles, WhatTheFunctionKeepsInAnotherFormIsABreak) {
+  at::Tensor last;
+  const std::pair<const char*, std::function<at::Tensor(const at::Tensor&)>> programs[] = {
+      {"detach", [&](const at::Tensor& x) { return last = x.detach(), x * 2; }},
+      {"variable_data", [&](const at::Tensor& x) { return last = x.variable_data(), x * 2; }},
+      {"slice", [&](const at::Tensor& x) { return last = x.slice(0, 1), x * 2; }},
+      {"argument and its view", [&](const at::Tensor& x) { return last = x, x.t(); }},
+      {"alias and the argument's view",
+       [&](const at::Tensor& x) { return last = x.detach(), x.t(); }},
+      {"base of a view",
+       [&](const at::Tensor& x) {
+         at::Tensor y = x * 2;
+         last = y;
+         return y.t();
+       }},
+  };
+  for (const auto& [name, program] : programs) {
+    auto f = compile(program, at_once());
+    for (int i = 0; i < 5; ++i) {
+      at::Tensor x = numbers(i, {3, 3});
+      at::Tensor y = f(x);
+      const at::Tensor kept = last;
+      EXPECT_TRUE(same(y, program(x))) << name;
+      EXPECT_TRUE(same(kept, last)) << name << " " << i;
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Break) << name << " " << f.report();
+    last.reset();
+  }
+  // Nothing is kept: views of arguments and of what was made are results as any.
+  auto views = compile(
+      [](const at::Tensor& x) {
+        at::Tensor y = x * 2;
+        return std::vector<at::Tensor>{x.t(), y.t(), y, x.slice(0, 1), x.detach()};
+      },
+      at_once());
+  for (int i = 0; i < 5; ++i) views(numbers(i, {3, 3}));
+  EXPECT_NE(views.report().verdict, Verdict::Break) << views.report();
+}
+
 TEST(Handles, MetadataChangedInPlaceIsABreak) {
   auto check = [](const char* what, auto change) {
     auto f = compile(change, at_once());

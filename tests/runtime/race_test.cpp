@@ -42,7 +42,7 @@ TEST(Race, NoiseTakesLonger) {
 
 TEST(Race, LongCallsEndItEarly) {
   Race race;
-  EXPECT_LE(run(race, 4e6, 3e6), 2) << "seconds a call: one of each is enough";
+  EXPECT_LE(run(race, 4e6, 3e6), 2) << "seconds per call: one of each is enough";
   EXPECT_TRUE(race.compiled_wins());
 }
 

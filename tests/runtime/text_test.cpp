@@ -11,9 +11,8 @@ namespace {
 std::unique_ptr<Plan> plan_of(const char* text) {
   CompileSettings settings;
   settings.name = "text";
-  return generate(schedule(ir::parse(text), settings), codegen::host_target(settings.threads),
-                  settings.name)
-      .plan;
+  settings.target = codegen::host_target(1);
+  return generate(schedule(ir::parse(text), settings), settings.target, settings.name).plan;
 }
 
 std::vector<at::Tensor> run(const Plan& plan, const std::vector<at::Tensor>& arguments,

@@ -122,13 +122,13 @@ void TinyCheckpoint::write(const std::filesystem::path& folder, int shards) cons
   for (const auto& [name, tensor] : tensors)
     parts[i++ % static_cast<size_t>(shards)].emplace_back(name, tensor);
   if (shards == 1) {
-    lab::write_safetensors(folder / "model.safetensors", parts[0]);
+    formats::write_safetensors(folder / "model.safetensors", parts[0]);
     return;
   }
   nlohmann::json index;
   for (int part = 0; part < shards; ++part) {
     const std::string shard = "part-" + std::to_string(part) + ".safetensors";
-    lab::write_safetensors(folder / shard, parts[static_cast<size_t>(part)]);
+    formats::write_safetensors(folder / shard, parts[static_cast<size_t>(part)]);
     for (const auto& [name, tensor] : parts[static_cast<size_t>(part)])
       index["weight_map"][name] = shard;
   }

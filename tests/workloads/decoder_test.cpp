@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, DecoderTest,
 
 TEST(DecoderNamesTest, AreThoseOfTheFileInForwardOrder) {
   const Config c = Config::read(fixture("decoder_llama") / "config.json");
-  const lab::Safetensors file = lab::read_checkpoint(fixture("decoder_llama"));
+  const formats::Safetensors file = formats::read_checkpoint(fixture("decoder_llama"));
   const auto names = linears(c);
   ASSERT_EQ(names.size(), 14);
   EXPECT_EQ(names[0].tensor, "model.layers.0.self_attn.q_proj.weight");
@@ -316,7 +316,7 @@ using DecoderWeightsTest = TemporaryFolder;
 
 TEST_F(DecoderWeightsTest, NamesTheTensorThatDoesNotFit) {
   json config = read_json(fixture("decoder_llama") / "config.json");
-  const lab::Safetensors good = lab::read_checkpoint(fixture("decoder_llama"));
+  const formats::Safetensors good = formats::read_checkpoint(fixture("decoder_llama"));
   const std::string name = "model.layers.1.mlp.up_proj.weight";
   const auto read_with = [&](const at::Tensor& up) {
     std::ofstream(folder_ / "config.json") << config;
@@ -325,7 +325,7 @@ TEST_F(DecoderWeightsTest, NamesTheTensorThatDoesNotFit) {
       if (key != name) tensors.emplace_back(key, tensor);
     }
     if (up.defined()) tensors.emplace_back(name, up);
-    lab::write_safetensors(folder_ / "model.safetensors", tensors);
+    formats::write_safetensors(folder_ / "model.safetensors", tensors);
     return error_of([&] { Decoder::read(folder_); });
   };
   const at::Tensor up = good.get(name);

@@ -113,7 +113,7 @@ def run(peer, version, measure, description):
     """Says hello, then answers each request with measure(Request), a dictionary of docs/peers.md's fields."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--min-time", type=float, default=1.0, help="seconds of samples a case")
+    parser.add_argument("--min-time", type=float, default=1.0, help="seconds of samples per case")
     parser.add_argument("--config", nargs="*", default=[], metavar="AXIS=VALUE", help="sizes other than a case's own")
     parser.add_argument("case", nargs="+", help="names of cases, or - for requests from standard input")
     options = parser.parse_args()

@@ -139,7 +139,7 @@ void check_attention_is_full(const Reader& in, const Config& config) {
 }  // namespace
 
 Config Config::read(const std::filesystem::path& file) {
-  const json object = lab::read_json(file);
+  const json object = formats::read_json(file);
   const Reader in(file, object);
   if (!object.is_object()) in.fail("is not a JSON object");
 

@@ -39,7 +39,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return weight * (wide * (mean + eps).rsqrt()).to(x.scalar_type());
 }
 
-// Rotations a position, [head_dim / 2], in fp32 as Hugging Face computes them.
+// Rotations per position, [head_dim / 2], in fp32 as Hugging Face computes them.
 Tensor frequencies(const Config& c) {
   const auto fp32 = at::TensorOptions().dtype(at::kFloat);
   const Tensor exponents = at::arange(0, c.head_dim, 2, fp32) / c.head_dim;
@@ -103,13 +103,13 @@ void check_ids(const Config& config, const Tensor& ids) {
 
 // A tensor of any floating type and that shape, converted. A copy always: the file's tensors start
 // at any multiple of 8 bytes, and matmuls want whole cache lines.
-Tensor read(const lab::Safetensors& file, const std::string& name, at::IntArrayRef sizes,
+Tensor read(const formats::Safetensors& file, const std::string& name, at::IntArrayRef sizes,
             at::ScalarType dtype) {
   const Tensor& stored = file.get(name);
   const at::ScalarType type = stored.scalar_type();
   if (!at::isFloatingType(type)) {
-    throw lab::SafetensorsError(file.source.string() + ": tensor " + name + " is " +
-                                c10::toString(type) + "; expected F64, F32, F16 or BF16");
+    throw formats::SafetensorsError(file.source.string() + ": tensor " + name + " is " +
+                                    c10::toString(type) + "; expected F64, F32, F16 or BF16");
   }
   return file.get(name, type, sizes).to(dtype, /*non_blocking=*/false, /*copy=*/true);
 }
@@ -153,7 +153,7 @@ Tensor logits(const Config& config, const OuterWeights& weights, const Tensor& h
   return at::linear(rms_norm(hidden, weights.norm, config.eps), weights.head);
 }
 
-LayerWeights read_layer(const Config& c, const lab::Safetensors& file, int64_t layer,
+LayerWeights read_layer(const Config& c, const formats::Safetensors& file, int64_t layer,
                         at::ScalarType dtype) {
   const std::string at = "model.layers." + std::to_string(layer) + '.';
   LayerWeights out;
@@ -171,7 +171,7 @@ LayerWeights read_layer(const Config& c, const lab::Safetensors& file, int64_t l
   return out;
 }
 
-OuterWeights read_outer(const Config& c, const lab::Safetensors& file, at::ScalarType dtype) {
+OuterWeights read_outer(const Config& c, const formats::Safetensors& file, at::ScalarType dtype) {
   OuterWeights out;
   out.embedding = read(file, "model.embed_tokens.weight", {c.vocabulary, c.hidden}, dtype);
   out.norm = read(file, "model.norm.weight", {c.hidden}, dtype);
@@ -187,7 +187,7 @@ Decoder Decoder::read(const std::filesystem::path& folder, at::ScalarType dtype)
     throw std::runtime_error((folder / "config.json").string() +
                              ": has a quantization_config; expected a model of plain weights");
   }
-  const lab::Safetensors file = lab::read_checkpoint(folder);
+  const formats::Safetensors file = formats::read_checkpoint(folder);
   out.outer = read_outer(out.config, file, dtype);
   for (int64_t i = 0; i < out.config.layers; ++i) {
     out.layers.push_back(read_layer(out.config, file, i, dtype));

@@ -47,11 +47,11 @@ at::Tensor embed(const Config& config, const OuterWeights& weights, const at::Te
 at::Tensor logits(const Config& config, const OuterWeights& weights, const at::Tensor& hidden);
 
 /// A layer's weights from a checkpoint, converted to `dtype` and copied, so that they do not depend
-/// on the file. Throws lab::SafetensorsError naming the tensor that is missing, has another shape,
+/// on the file. Throws formats::SafetensorsError naming the tensor that is missing, has another shape,
 /// or is not F64, F32, F16 or BF16.
-LayerWeights read_layer(const Config& config, const lab::Safetensors& file, int64_t layer,
+LayerWeights read_layer(const Config& config, const formats::Safetensors& file, int64_t layer,
                         at::ScalarType dtype = at::kFloat);
-OuterWeights read_outer(const Config& config, const lab::Safetensors& file,
+OuterWeights read_outer(const Config& config, const formats::Safetensors& file,
                         at::ScalarType dtype = at::kFloat);
 
 /// A whole model in memory. Its members may be changed, for instance to replace weights by
@@ -62,7 +62,7 @@ struct Decoder {
   std::vector<LayerWeights> layers;  ///< config.layers of them
 
   /// Reads `config.json` and the safetensors in `folder`, to compute in `dtype`. Throws
-  /// std::runtime_error (lab::SafetensorsError for the weights).
+  /// std::runtime_error (formats::SafetensorsError for the weights).
   static Decoder read(const std::filesystem::path& folder, at::ScalarType dtype = at::kFloat);
 
   /// Token ids [B, S] (int64) → logits [B, S, vocabulary].

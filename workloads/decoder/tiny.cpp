@@ -195,7 +195,7 @@ void save(const fs::path& folder, const Decoder& decoder, const json& note) {
   } const remove{beside};
   fs::create_directory(beside);
   write_json(beside / "config.json", config_json(decoder.config));
-  lab::write_safetensors(beside / "model.safetensors", named(decoder), {{"format", "pt"}});
+  formats::write_safetensors(beside / "model.safetensors", named(decoder), {{"format", "pt"}});
   write_json(beside / "tiny.json", note);
   fs::remove_all(folder);
   fs::rename(beside, folder);

@@ -17,13 +17,13 @@ struct Block {
   int64_t rows, columns;
 };
 
-/// W rows at once, a lane each. Eager updates all later columns at each step; here a column fetches
-/// its updates when its turn comes, in the same order, so that it stays in a register: the same
-/// bits without storing it each time.
+/// W rows at once, one per lane. Eager updates all later columns at each step; here a column
+/// fetches its updates when its turn comes, in the same order, so that it stays in a register: the
+/// same bits without storing it each time.
 struct GptqKernel {
   static constexpr bool kContract = false;
 
-  /// Columns first to first + Count, their earlier errors known. Scratch holds W values a column.
+  /// Columns first to first + Count, their earlier errors known. Scratch holds W values per column.
   template <int W, int Count>
   GRAFT_HAND_INLINE void columns(const Block& b, const F<W>& scale, const F<W>& zero, int64_t first,
                                  float* w, float* e, float* l) {

@@ -10,7 +10,7 @@
 namespace graft::workloads::hand {
 namespace {
 
-// Elements a parallel task takes at once; keeps streamed stores aligned.
+// Elements that a parallel task takes at once; keeps streamed stores aligned.
 constexpr int64_t kChunk = 4096;
 
 template <int W>

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 // Weights by name, each of the shape that the configuration asks for.
 class Weights {
  public:
-  explicit Weights(const fs::path& folder) : file_(lab::read_checkpoint(folder)) {}
+  explicit Weights(const fs::path& folder) : file_(formats::read_checkpoint(folder)) {}
 
   Linear linear(const std::string& name, int64_t out, int64_t in) const {
     return {get(name + ".weight", {out, in}), get(name + ".bias", {out})};
@@ -49,7 +49,7 @@ class Weights {
   }
 
  private:
-  lab::Safetensors file_;
+  formats::Safetensors file_;
 };
 
 Layer read_layer(const Weights& weights, const std::string& at, const Config& c) {
@@ -80,7 +80,7 @@ void check_inputs(const Tensor& ids, const Tensor& mask, const Config& config) {
 }  // namespace
 
 Config Config::read(const fs::path& file) {
-  const nlohmann::json json = lab::read_json(file);
+  const nlohmann::json json = formats::read_json(file);
   if (!json.is_object()) fail(file, "is not a JSON object");
 
   const auto integer = [&](const char* key) {

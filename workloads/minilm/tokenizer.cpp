@@ -40,7 +40,8 @@ void append_utf8(char32_t c, std::string& out) {
 
 Tokenizer::Tokenizer(const std::filesystem::path& vocabulary) {
   std::ifstream in(vocabulary);
-  if (!in) bad_vocabulary(vocabulary, "cannot be opened; expected a vocabulary, a token a line");
+  if (!in)
+    bad_vocabulary(vocabulary, "cannot be opened; expected a vocabulary, one token per line");
   std::string line;
   while (std::getline(in, line)) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -63,6 +63,8 @@ struct Flatten<c10::Scalar> {
     } else if (x.isComplex()) {
       leaf.word(std::bit_cast<uint64_t>(x.toComplexDouble().real()));
       leaf.word(std::bit_cast<uint64_t>(x.toComplexDouble().imag()));
+    } else if (x.type() == c10::ScalarType::UInt64) {
+      leaf.word(x.toUInt64());
     } else {
       leaf.word(static_cast<uint64_t>(x.toLong()));
     }

@@ -98,7 +98,7 @@ llvm::Value* Emitter::lane_offsets(int access,
 
 namespace {
 
-bool any_varying(const Plan& plan, const std::vector<std::pair<int, Stride>>& indirect) {
+bool any_varying(const KernelPlan& plan, const std::vector<std::pair<int, Stride>>& indirect) {
   for (const auto& [index, s] : indirect)
     if (plan.values[static_cast<size_t>(index)].varying && s.kind != StrideKind::Zero) return true;
   return false;

@@ -104,7 +104,7 @@ class LlvmBackend : public Backend {
     idle_[emitting->machine.target.code_key()].push_back(std::move(emitting));
   }
 
-  /// Once a routine, for all libraries.
+  /// Defines each routine once, for all libraries.
   void define(const std::vector<std::string>& symbols) {
     SymbolMap added;
     std::lock_guard lock(mutex_);

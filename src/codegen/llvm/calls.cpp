@@ -28,8 +28,7 @@ llvm::AllocaInst* Calls::slot(llvm::Type* type) {
 }
 
 llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
-  if (routine == ir::Routine::VectorExp && inline_exp_is_sleef(machine_))
-    return inline_exp(b_, machine_, x);
+  if (inline_has_its_bits(routine, machine_.target)) return inline_exp(b_, machine_, x);
   const RoutineCall call = routine_call(routine, type, machine_.target);
   switch (call.source) {
     case RoutineSource::Vml:

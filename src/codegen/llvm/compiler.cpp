@@ -73,7 +73,7 @@ Code compile_object(std::span<const ir::Kernel* const> kernels, const Machine& m
   for (const ir::Kernel* kernel : kernels) {
     Binding binding;
     Layout layout = lay_out(*kernel, binding);
-    Plan plan = make_plan(*kernel, layout);
+    KernelPlan plan = make_plan(*kernel, layout);
     code.functions.push_back("graft_kernel_" + std::to_string(code.functions.size()));
     Emitter(module, machine, *kernel, layout, plan, symbols).emit(code.functions.back());
     std::string wrong;

@@ -7,7 +7,7 @@
 namespace graft::codegen {
 
 Emitter::Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel,
-                 const Layout& layout, const Plan& plan, std::set<std::string>& symbols)
+                 const Layout& layout, const KernelPlan& plan, std::set<std::string>& symbols)
     : module_(module),
       machine_(machine),
       kernel_(kernel),

@@ -20,7 +20,7 @@ namespace graft::codegen {
 class Emitter {
  public:
   Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel,
-          const Layout& layout, const Plan& plan, std::set<std::string>& symbols);
+          const Layout& layout, const KernelPlan& plan, std::set<std::string>& symbols);
 
   /// void name(const LaunchArgs*, char* scratch, int64_t begin, int64_t end)
   llvm::Function* emit(const std::string& name);
@@ -181,7 +181,7 @@ class Emitter {
   const Machine& machine_;
   const ir::Kernel& kernel_;
   const Layout& layout_;
-  const Plan& plan_;
+  const KernelPlan& plan_;
   Builder b_;
   Arithmetic arithmetic_;
   VectorMemory memory_;

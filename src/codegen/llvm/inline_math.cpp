@@ -119,8 +119,4 @@ llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x
   return Exp(builder, machine, x->getType()).run(x);
 }
 
-bool inline_exp_is_sleef(const Machine& machine) {
-  return machine.target.fma;
-}
-
 }  // namespace graft::codegen

@@ -8,8 +8,4 @@ namespace graft::codegen {
 /// e^x of Float or Double, scalar or vector: SLEEF's exp_u10, step by step; within 1 ulp, denormals
 /// kept.
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x);
-/// Does inline_exp give the bits of the exported SLEEF function? True where the machine has fused
-/// multiply-add: compared for all floats and for 2 x 10^8 doubles.
-bool inline_exp_is_sleef(const Machine& machine);
-
 }  // namespace graft::codegen

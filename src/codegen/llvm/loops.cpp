@@ -87,7 +87,7 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
   b_.SetInsertPoint(after);
 }
 
-/// Whole vectors, several an iteration; then what is left, one masked vector an iteration.
+/// Whole vectors, several per iteration; then what is left, one masked vector per iteration.
 void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body) {
   lanes_loop_ = l;
   int64_t lanes = machine_.lanes, unroll = loop(l).unroll, step = lanes * unroll;

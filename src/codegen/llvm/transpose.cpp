@@ -1,5 +1,5 @@
 // Copies between memory along a loop and scratch by lane: squares of a vector's length, transposed
-// in registers by one function a width of elements. Written out at each place, the shuffles would
+// in registers by one function per width of elements. Written out at each place, the shuffles would
 // be most of what LLVM compiles.
 #include <llvm/IR/Module.h>
 

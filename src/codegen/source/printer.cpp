@@ -223,8 +223,8 @@ bool SourcePrinter::counts_lanes(int l) const {
          });
 }
 
-/// Whole vectors, `unroll` of them a step, then what is left, as if one vector a step: an element's
-/// lane is its place in the step.
+/// Whole vectors, `unroll` of them per step, then what is left, as if one vector per step: an
+/// element's lane is its place in the step.
 void SourcePrinter::vector_loop(int l, const std::string& from, const std::string& to,
                                 const StripPhase* phase) {
   std::string v = variable(loop(l).var);

@@ -102,12 +102,12 @@ class SourcePrinter {
   std::map<std::string, std::string>& routines_;
   Binding binding_;
   Layout layout_;
-  Plan plan_;
+  KernelPlan plan_;
 
   std::vector<Frame> frames_;
-  std::vector<std::string> names_;  ///< a value
-  std::vector<int> uses_;           ///< a value: by values and statements
-  std::vector<int> user_depth_;     ///< a value: the depth of its one user
+  std::vector<std::string> names_;  ///< per value
+  std::vector<int> uses_;           ///< per value: by how many values and statements
+  std::vector<int> user_depth_;     ///< per value: the depth of its one user
   std::map<int, std::string> integers_, pointers_;
   const Strips* strips_ = nullptr;
 };

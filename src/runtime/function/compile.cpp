@@ -23,15 +23,54 @@ double since(Clock::time_point start) {
 
 }  // namespace
 
+namespace {
+
+/// The coarsest floating type of what a tensor was computed from, and with.
+c10::ScalarType coarsest_behind(const record::Trace& trace, const ops::Lowered& lowered,
+                                const record::TensorInfo& tensor) {
+  c10::ScalarType coarsest = coarser(c10::ScalarType::Double, tensor.dtype);
+  std::vector<bool> behind(trace.storages.size(), false);  // storages that it comes from
+  auto each = [&](const std::vector<record::Operand>& operands, auto fn) {
+    for (const record::Operand& operand : operands)
+      for (int t : operand.tensors)
+        if (t >= 0) fn(trace.tensors[static_cast<size_t>(t)]);
+  };
+  auto is_behind = [&](int storage) {
+    return storage >= 0 && behind[static_cast<size_t>(storage)];
+  };
+  if (tensor.storage >= 0) behind[static_cast<size_t>(tensor.storage)] = true;
+  for (size_t i = trace.ops.size(); i-- > 0;) {
+    const record::OperatorRecord& op = trace.ops[i];
+    bool makes = std::any_of(op.mutated.begin(), op.mutated.end(), is_behind);
+    each(op.outputs, [&](const record::TensorInfo& t) { makes = makes || is_behind(t.storage); });
+    if (!makes) continue;
+    each(op.outputs, [&](const record::TensorInfo& t) { coarsest = coarser(coarsest, t.dtype); });
+    each(op.inputs, [&](const record::TensorInfo& t) {
+      coarsest = coarser(coarsest, t.dtype);
+      if (t.storage >= 0) behind[static_cast<size_t>(t.storage)] = true;
+    });
+    for (const ops::Approximation& a : lowered.approximated)
+      if (a.record == static_cast<int>(i)) coarsest = coarser(coarsest, a.computed);
+  }
+  return coarsest;
+}
+
+}  // namespace
+
 Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered) {
   Tolerance tolerance;
   tolerance.exact = lowered.exact;
   tolerance.either_zero = lowered.either_zero;
-  for (const record::TensorInfo& tensor : trace.tensors)
-    tolerance.coarsest = coarser(tolerance.coarsest, tensor.dtype);
-  for (c10::ScalarType computed : lowered.approximated)
-    tolerance.coarsest = coarser(tolerance.coarsest, computed);
   tolerance.slack = Tolerance::slack_for(trace.ops.size());
+  if (tolerance.exact) return tolerance;
+  auto behind = [&](int tensor) {
+    return tensor < 0 ? c10::ScalarType::Double
+                      : coarsest_behind(trace, lowered, trace.tensors[static_cast<size_t>(tensor)]);
+  };
+  for (const record::ResultInfo& result : trace.results)
+    tolerance.results.push_back(behind(result.defined ? result.tensor : -1));
+  for (int tensor : trace.arguments) tolerance.arguments.push_back(behind(tensor));
+  for (int tensor : trace.captured_tensors) tolerance.captured.push_back(behind(tensor));
   return tolerance;
 }
 
@@ -57,22 +96,28 @@ std::string summary(const std::vector<OperatorReport>& operators) {
 }
 
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
-  return {.fast = settings.numerics == Numerics::Fast,
-          .target = codegen::host_target(settings.threads)};
+  return {.fast = settings.numerics == Numerics::Fast, .target = settings.target};
 }
 
 passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) {
   passes::Settings made;
-  made.target = codegen::host_target(settings.threads);
+  made.target = settings.target;
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
   made.keep_text = keep_text;
   return made;
 }
 
-Tuning tuning_of(const ops::Lowered& lowered, const CompileSettings& settings) {
-  if (settings.tuning) return *settings.tuning;
-  return settings.mode == Mode::MaxAutotune ? tune(lowered, settings.threads) : Tuning{};
+/// With the choices that `settings` asks for; `tuning` gets them.
+ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
+                            Tuning& tuning) {
+  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+  if (settings.tuning)
+    tuning = *settings.tuning;
+  else if (settings.mode == Mode::MaxAutotune)
+    tuning = tune(lowered, settings.target.threads);
+  apply_tuning(tuning, lowered);
+  return lowered;
 }
 
 ReadyKernel ready(const ir::Kernel& kernel, const ir::Target& target, const std::string& name,
@@ -118,17 +163,15 @@ void build(const record::Trace& trace, const CompileSettings& settings,
 }  // namespace
 
 Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, bool keep_text) {
-  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
   Scheduled out;
-  out.tuning = tuning_of(lowered, settings);
-  apply_tuning(out.tuning, lowered);
+  ops::Lowered lowered = lower_and_tune(trace, settings, out.tuning);
   out.operators = lowered.operators;
   out.tolerance = tolerance_of(trace, lowered);
   out.broken = lowered.broken;
   if (out.broken) return out;
-  const passes::Settings pass = pass_settings(settings, keep_text);
-  out.target = pass.target;
-  out.schedule = passes::run(std::move(lowered.program), pass, &out.records);
+  out.target = settings.target;
+  out.schedule =
+      passes::run(std::move(lowered.program), pass_settings(settings, keep_text), &out.records);
   return out;
 }
 
@@ -168,13 +211,12 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
     return name == "aten::norm" || name == "aten::linalg_vector_norm" || name == "aten::dist";
   };
   auto make = [&](ir::Program program) {
-    const ir::Target target = codegen::host_target(settings.threads);
-    return generate(schedule(std::move(program), settings), target, settings.name).plan;
+    return generate(schedule(std::move(program), settings), settings.target, settings.name).plan;
   };
   Scales made;
   try {
-    ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-    apply_tuning(tuning_of(lowered, settings), lowered);
+    Tuning tuning;
+    ops::Lowered lowered = lower_and_tune(trace, settings, tuning);
     for (int which = 0; which < passes::kDisturbances; ++which)
       made.disturbed.push_back(make(passes::disturb(lowered.program, which, in_a_row)));
     ops::Lowered called = ops::lower_as_called(trace);

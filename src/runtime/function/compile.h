@@ -22,7 +22,7 @@ struct CompileSettings {
   std::string name;
   Numerics numerics = Numerics::Exact;
   std::vector<std::string> skip_passes;
-  int threads = 1;  ///< of the thread that will run it
+  ir::Target target;  ///< the machine, and the threads of the thread that will run it
   Mode mode = Mode::Default;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
   std::optional<Tuning> tuning = std::nullopt;

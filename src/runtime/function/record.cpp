@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "codegen/backend.h"
 #include "record/trace.h"
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
@@ -147,7 +148,7 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
   return {.name = options.name,
           .numerics = options.numerics,
           .skip_passes = options.skip_passes,
-          .threads = at::get_num_threads(),
+          .target = codegen::host_target(at::get_num_threads()),
           .mode = options.mode};
 }
 

@@ -44,7 +44,7 @@ std::string headline(const Report& report) {
     case Verdict::Mismatch:
       return "eager: compiled gave another result";
     case Verdict::Failed:
-      return "eager: compilation failed";
+      return "eager: compiling or running the plan failed";
   }
   return {};
 }

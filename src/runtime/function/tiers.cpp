@@ -190,8 +190,7 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
   enqueue([entry, difference, settings](Impl& impl) {
     entry->scales = runtime::compile_scales(*entry->approximated, settings);
     if (!entry->scales.replay)
-      impl.settle(*entry, Tier::Eager, Verdict::Mismatch,
-                  difference + "; please report it with what GRAFT_TRACE=dir writes");
+      impl.settle(*entry, Tier::Eager, Verdict::Mismatch, difference + kValuesDiffer);
     else
       impl.settle(*entry, Tier::Proving, Verdict::Proving,
                   difference + "; the next call tells whether the rounding of sums explains that");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/overlap.h"
+#include "ir/visit.h"
 #include "ops/constant.h"
 #include "runtime/plan/plan.h"
 
@@ -11,17 +13,6 @@ namespace graft::runtime {
 namespace {
 
 using ir::Role;
-
-/// First and last byte (exclusive) that a tensor reaches, from its storage's base.
-std::pair<int64_t, int64_t> reach(const View& view) {
-  auto item = static_cast<int64_t>(c10::elementSize(view.dtype));
-  int64_t high = view.byte_offset + item;
-  for (size_t d = 0; d < view.sizes.size(); ++d) {
-    if (view.sizes[d] == 0) return {view.byte_offset, view.byte_offset};
-    high += (view.sizes[d] - 1) * view.strides[d] * item;
-  }
-  return {view.byte_offset, high};
-}
 
 bool is_contiguous(const View& view) {
   int64_t expected = 1;
@@ -58,18 +49,22 @@ class PlanBuilder {
     for (const ir::Step& step : schedule_.steps) {
       Step made;
       made.visible_before = visible_;
-      if (const auto* kernel = std::get_if<ir::Kernel>(&step)) {
-        if (next >= kernels.size()) fail("fewer kernels than steps");
-        made.kind = Step::Kind::Kernel;
-        made.index = add_kernel(*kernel, std::move(kernels[next++]));
-      } else if (const auto* call = std::get_if<ir::Extern>(&step)) {
-        made.kind = Step::Kind::Extern;
-        made.index = add_extern(*call);
-      } else {
-        made.kind = Step::Kind::Abort;
-        made.flag = place(std::get<ir::Abort>(step).flag, 0);
-        if (visible_) fail("a run is given up after something visible was written");
-      }
+      ir::match(
+          step,
+          [&](const ir::Kernel& kernel) {
+            if (next >= kernels.size()) fail("fewer kernels than steps");
+            made.kind = Step::Kind::Kernel;
+            made.index = add_kernel(kernel, std::move(kernels[next++]));
+          },
+          [&](const ir::Extern& call) {
+            made.kind = Step::Kind::Extern;
+            made.index = add_extern(call);
+          },
+          [&](const ir::Abort& check) {
+            made.kind = Step::Kind::Abort;
+            made.flag = place(check.flag, 0);
+            if (visible_) fail("a run is given up after something visible was written");
+          });
       made.visible_after = visible_;
       plan_.steps_.push_back(std::move(made));
     }
@@ -147,11 +142,11 @@ class PlanBuilder {
   /// The tensors whose c10::Storage holds the view. An argument or capture that is the view itself
   /// serves as it is.
   static void carry(const std::vector<View>& tensors, const View& view, int& exact, int& carrier) {
-    auto [low, high] = reach(view);
+    auto [low, high] = ir::byte_span(view);
     bool covered = false;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].storage != view.storage) continue;
-      auto [first, last] = reach(tensors[i]);
+      auto [first, last] = ir::byte_span(tensors[i]);
       bool covers = first <= low && high <= last;
       if (carrier < 0 || (covers && !covered)) carrier = static_cast<int>(i), covered = covers;
       if (exact < 0 && tensors[i] == view) exact = static_cast<int>(i);

@@ -36,7 +36,7 @@ class Frame {
   at::Tensor result(const ResultSpec& spec, const at::Tensor* others) const;
 
  private:
-  // plan_run.cpp
+  // run.cpp
   void bind(const Block& block, size_t b);
   static char* data_of(const at::Tensor& tensor, bool written);
 

@@ -133,7 +133,8 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
           raise_written_by(s);
           throw PlanError(error.what(), step.visible_after);
         } catch (...) {
-          if (step.visible_before) throw;
+          // It may have stored a part of what it writes before it threw.
+          if (step.visible_after) throw;
           return Outcome::GivenUp;
         }
         // An operator that throws does not raise what it would have written, as in eager.

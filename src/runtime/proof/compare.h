@@ -5,17 +5,17 @@
 //
 //     |a - b| <= slack * (R * eps * |a| + S * eps * max|tensor|)
 //
-// where eps is the spacing at 1 of the coarsest floating type of the program (a float result of a
-// bfloat16 chain has the chain's error), and
+// where eps is the spacing at 1 of the coarsest floating type that the result was computed from (a
+// float result of a bfloat16 chain has the chain's error), and
 //
 //     double, float   R = 84, S = 16   in float: 1e-5 of the value and 2e-6 of the tensor's largest
 //     half, bfloat16  R = 2,  S = 2    two units in the last place
 //
 // slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
 // walk. What is left of a sum whose terms cancel may be less than what they round: where results
-// differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and as far as
-// kReach times what that moves an element, eager's may be from it. NaN must meet NaN, infinity the same infinity. Integers and booleans are compared exactly,
-// always.
+// differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and an element
+// may differ from eager's by kReach times what the disturbance moves it. NaN must meet NaN,
+// infinity the same infinity. Integers and booleans are compared exactly, always.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,6 +30,13 @@ struct Tolerance {
   c10::ScalarType coarsest = c10::ScalarType::Double;
   double slack = 1;
   bool either_zero = false;  ///< +0 and −0 are the same
+  /// If not exact: what `coarsest` is for each result, and for each argument and captured tensor
+  /// that is written.
+  std::vector<c10::ScalarType> results = {}, arguments = {}, captured = {};
+  /// For one of them.
+  Tolerance of(const std::vector<c10::ScalarType>& types, size_t k) const {
+    return {exact, k < types.size() ? types[k] : coarsest, slack, either_zero};
+  }
   static constexpr double kReach = 2;
   static double slack_for(size_t operators);
 };

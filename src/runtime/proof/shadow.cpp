@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "record/recorder.h"
 #include "runtime/key/words.h"
 #include "runtime/plan/frame.h"
 #include "runtime/proof/arguments.h"
@@ -124,7 +125,12 @@ class Check {
                            " tensors, the record has " + std::to_string(plan_.returned_count()));
     for (size_t i = 0; i < eager.size(); ++i) {
       std::string who = "result " + std::to_string(i);
+      const Tolerance tolerance = tolerance_.of(tolerance_.results, i);
       const ResultSpec& spec = plan_.results()[i];
+      if (eager[i].defined() && !record::is_plain(*eager[i].unsafeGetTensorImpl())) {
+        unlike_record(who + ": eager gave a " + record::describe_tensor(eager[i]));
+        continue;
+      }
       switch (spec.kind) {
         case ResultSpec::Kind::Argument:
         case ResultSpec::Kind::Captured:
@@ -135,10 +141,11 @@ class Check {
             unlike_record(who + ": eager returned another tensor object than when it was recorded");
           break;
         case ResultSpec::Kind::Undefined:
-          compare_pair(who, eager[i], compiled[i], [](const Outputs&) { return at::Tensor(); });
+          compare_pair(who, tolerance, eager[i], compiled[i],
+                       [](const Outputs&) { return at::Tensor(); });
           break;
         case ResultSpec::Kind::View:
-          compare_pair(who, eager[i], compiled[i],
+          compare_pair(who, tolerance, eager[i], compiled[i],
                        [&](const Outputs& other) { return other.results[i]; });
           if (!block(spec.view).is_callers() && is_argument_memory(eager[i]))
             unlike_record(who + ": eager returned an argument's memory, the record has a new one");
@@ -151,11 +158,11 @@ class Check {
   /// Tensors whose memory the plan writes, against their stand-ins.
   void written(const Plan::StandIns& stand_ins) {
     for (size_t i = 0; i < args_.tensors.size(); ++i)
-      compare_written("argument " + std::to_string(i), *args_.tensors[i], plan_.argument_view(i),
-                      stand_ins);
+      compare_written("argument " + std::to_string(i), tolerance_.of(tolerance_.arguments, i),
+                      *args_.tensors[i], plan_.argument_view(i), stand_ins);
     for (size_t i = 0; i < plan_.captured_count(); ++i)
-      compare_written("captured tensor " + std::to_string(i), captured_[i], plan_.captured_view(i),
-                      stand_ins);
+      compare_written("captured tensor " + std::to_string(i), tolerance_.of(tolerance_.captured, i),
+                      captured_[i], plan_.captured_view(i), stand_ins);
   }
 
   /// What the plan leaves alone must be left alone by eager.
@@ -221,23 +228,23 @@ class Check {
 
   /// `same_of`: the tensor that a disturbed run has in place of `compiled`.
   template <class SameOf>
-  void compare_pair(const std::string& who, const at::Tensor& eager, const at::Tensor& compiled,
-                    SameOf same_of) {
+  void compare_pair(const std::string& who, const Tolerance& tolerance, const at::Tensor& eager,
+                    const at::Tensor& compiled, SameOf same_of) {
     std::vector<at::Tensor> disturbed;
     for (const Outputs& other : disturbed_) disturbed.push_back(same_of(other));
-    Comparison found = compare(eager, compiled, tolerance_, disturbed);
+    Comparison found = compare(eager, compiled, tolerance, disturbed);
     out_.bitwise = out_.bitwise && found.bitwise;
     out_.max_abs = std::max(out_.max_abs, found.max_abs);
     if (!found.equal) differ(who + " " + found.what, Shadow::Cause::Unknown, found.maybe_rounding);
   }
 
-  void compare_written(const std::string& who, const at::Tensor& tensor, const ViewSpec& view,
-                       const Plan::StandIns& stand_ins) {
+  void compare_written(const std::string& who, const Tolerance& tolerance, const at::Tensor& tensor,
+                       const ViewSpec& view, const Plan::StandIns& stand_ins) {
     if (view.place.block < 0 || !stand_ins[static_cast<size_t>(view.place.block)]) return;
     auto over = [&](const Plan::StandIns& memory) {
       return make_view(view, memory[static_cast<size_t>(view.place.block)], view.place.offset);
     };
-    compare_pair(who, tensor, over(stand_ins),
+    compare_pair(who, tolerance, tensor, over(stand_ins),
                  [&](const Outputs& other) { return over(other.stand_ins); });
   }
 
@@ -299,8 +306,8 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
   // Only where eager did what was recorded, bit for bit, can a difference be rounding.
-  if (!replayed || !repeats_eager(*scales.replay, *replayed, args, call, captured))
-    disturbed.clear();
+  const bool repeats = replayed && repeats_eager(*scales.replay, *replayed, args, call, captured);
+  if (!repeats) disturbed.clear();
   Check check(plan, tolerance, args, captured, disturbed, out);
   if (auto what = held.changed(call)) check.unlike_record(*what);
   check.results(call.result_tensors(), compiled);
@@ -310,6 +317,7 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
     check.unlike_record(
         "a number in the result differs from the recorded one; results that change from call to "
         "call must be tensors");
+  if (replayed && !repeats) out.cause = Shadow::Cause::Function;
   return out;
 }
 

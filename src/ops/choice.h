@@ -16,8 +16,8 @@ struct OtherRoutine {
   std::string name;  ///< for the report: "oneDNN's"
 };
 
-/// Empty where the operator is no fp32 matmul. Results differ from eager's by the rounding of sums in
-/// another order.
+/// Empty where the operator is no fp32 matmul. Results differ from eager's by the rounding of sums
+/// in another order.
 std::optional<OtherRoutine> other_routine(const record::Trace& trace,
                                           const record::OperatorRecord& op);
 

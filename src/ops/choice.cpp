@@ -1,7 +1,8 @@
-#include "ops/routine.h"
+#include "ops/choice.h"
 
 #include <utility>
 
+#include "ir/overlap.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -15,7 +16,7 @@ struct Matmul {
 
 /// Of fp32, and each element in a place of its own: oneDNN refuses rows that overlap.
 bool is_matrix(const View& v) {
-  return v.sizes.size() == 2 && is_non_overlapping(v) && v.dtype == c10::ScalarType::Float &&
+  return v.sizes.size() == 2 && ir::is_non_overlapping(v) && v.dtype == c10::ScalarType::Float &&
          v.sizes[0] > 0 && v.sizes[1] > 0;
 }
 

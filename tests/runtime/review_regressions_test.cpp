@@ -1,0 +1,134 @@
+// Wrong results that a review traced in the code, one program each.
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <limits>
+
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+/// An operator that stores a part of what it writes before it throws must not run twice.
+TEST(Review, AnInPlaceOperatorThatThrowsHalfWayRunsOnce) {
+  auto add_at = [](at::Tensor& x, const at::Tensor& i, const at::Tensor& s) {
+    x.index_add_(0, i, s);
+    return x * 2;
+  };
+  auto f = compile(add_at, at_once());
+  const at::Tensor s = at::ones({2});
+  for (int call = 0; call < 3; ++call) {
+    at::Tensor x = at::zeros({3});
+    f(x, at::tensor({int64_t{0}, int64_t{1}}), s);
+  }
+  ASSERT_TRUE(was_compiled(f.report())) << f.explain();
+  at::Tensor ours = at::zeros({3}), theirs = at::zeros({3});
+  const at::Tensor bad = at::tensor({int64_t{0}, int64_t{7}});
+  EXPECT_ANY_THROW(f(ours, bad, s));
+  EXPECT_ANY_THROW(add_at(theirs, bad, s));
+  EXPECT_TRUE(same(ours, theirs)) << ours;
+}
+
+/// Its schema does not say that it writes the running statistics.
+TEST(Review, BatchNormUpdateStatsWritesItsStatistics) {
+  at::NoGradGuard no_grad;
+  auto update = [](const at::Tensor& x, const at::Tensor& mean, const at::Tensor& var) {
+    at::batch_norm_update_stats(x, mean, var, 0.1);
+    return x * 2 + 1;
+  };
+  auto f = compile(update, at_once());
+  at::Tensor ours_mean = at::zeros({4}), ours_var = at::ones({4}), theirs_mean = at::zeros({4}),
+             theirs_var = at::ones({4});
+  for (int call = 0; call < 5; ++call) {
+    const at::Tensor x = at::randn({8, 4, 5});
+    EXPECT_TRUE(same(f(x, ours_mean, ours_var), update(x, theirs_mean, theirs_var)));
+    EXPECT_TRUE(same(ours_mean, theirs_mean)) << call;
+    EXPECT_TRUE(same(ours_var, theirs_var)) << call;
+  }
+}
+
+/// Lowering runs later, on a thread of its own: promotion is that of the recorded run.
+TEST(Review, TheDefaultDtypeIsThatOfTheRecordedRun) {
+  struct Restore {
+    caffe2::TypeMeta before = c10::get_default_dtype();
+    ~Restore() { c10::set_default_dtype(before); }
+  } restore;
+  Options options;
+  options.race = false;
+  auto third = [](const at::Tensor& i) { return i / 3 * 1.5; };
+  auto f = compile(third, options);
+  const at::Tensor threes = at::arange(0, 30, 3, at::kLong), ones = at::ones({10}, at::kLong);
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kDouble));
+  f(threes);
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kFloat));
+  f.wait();
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kDouble));
+  for (int call = 0; call < 3; ++call) f(threes);
+  EXPECT_TRUE(same(f(ones), third(ones)));
+}
+
+/// Eager may give in the proof what no plan can: a sparse tensor, one with a lazy conjugation.
+TEST(Review, EagersResultInTheProofIsNoDenseTensor) {
+  bool other = false;
+  auto sparse = compile(
+      [&](const at::Tensor& x) { return other ? (x * 2).to_sparse() : x * 2 + 0; }, at_once());
+  auto conjugated = compile(
+      [&](const at::Tensor& a, const at::Tensor& b) {
+        const at::Tensor z = at::complex(a * 2, b * 2);
+        return other ? z.conj() : z;
+      },
+      at_once());
+  const at::Tensor x = at::ones({2, 3});
+  sparse(x), conjugated(x, x);
+  other = true;
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_TRUE(sparse(x).is_sparse());
+    EXPECT_TRUE(conjugated(x, x).is_conj());
+  }
+  EXPECT_FALSE(was_compiled(sparse.report())) << sparse.report();
+  EXPECT_FALSE(was_compiled(conjugated.report())) << conjugated.report();
+}
+
+/// autograd repeats such a view by the function that made it, which a plan does not have.
+TEST(Review, AViewOfOtherNumbersKeepsItsHistory) {
+  auto parts = [](const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor z = at::complex(a * 2, b * 2);
+    return std::vector<at::Tensor>{z, at::view_as_real(z)};
+  };
+  auto f = compile(parts, at_once());
+  const at::Tensor a = at::randn({3}), b = at::randn({3});
+  auto gradient = [&](auto&& function) {
+    at::Tensor w = at::full({3, 2}, 2.0).requires_grad_();
+    auto r = function(a, b);
+    r[1].mul_(w);
+    r[0].abs().sum().backward();
+    return w.grad();
+  };
+  for (int call = 0; call < 4; ++call)
+    EXPECT_TRUE(same(gradient(f), gradient(parts))) << call << f.report();
+}
+
+/// How far a result may be from eager's follows what it was computed from, not what else there is.
+TEST(Review, ABFloat16NeighbourLoosensNoFloatResult) {
+  double scale = 1;
+  auto f =
+      compile([&](const at::Tensor& x,
+                  const at::Tensor& y) { return std::vector<at::Tensor>{x.sum() * scale, y * 2}; },
+              at_once());
+  const at::Tensor x = at::rand({100}), y = at::ones({100}, at::kBFloat16);
+  f(x, y);
+  scale = 1.01;
+  for (int call = 0; call < 3; ++call) EXPECT_TRUE(same(f(x, y)[0], x.sum() * scale));
+  EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
+}
+
+TEST(Review, AnUnsignedScalarBeyondInt64) {
+  auto f = compile([](const at::Tensor& x, const at::Scalar& s) { return x * s.to<double>(); },
+                   at_once());
+  const uint64_t large = std::numeric_limits<uint64_t>::max();
+  const at::Tensor x = at::ones({3}, at::kDouble);
+  for (int call = 0; call < 3; ++call)
+    EXPECT_TRUE(same(f(x, at::Scalar(large)), x * static_cast<double>(large)));
+}
+
+}  // namespace
+}  // namespace graft::test
