@@ -95,7 +95,7 @@ class Check {
     if (!exists(view.storage)) return "no such storage: " + name(view.storage);
     if (view.sizes.size() != view.strides.size()) return "sizes and strides differ in number";
     const auto [low, high] = byte_span(view);
-    if (low >= 0 && high <= at(view.storage).bytes) return "";
+    if (low == high || (low >= 0 && high <= at(view.storage).bytes)) return "";
     return "a tensor reaches bytes " + std::to_string(low) + " to " + std::to_string(high) +
            " of storage " + name(view.storage) + ", which has " +
            std::to_string(at(view.storage).bytes);

@@ -187,7 +187,8 @@ Check check_of(const Recipe& recipe, at::ScalarType type, Layout layout) {
     // Special values in the first input only: what a weight of infinity does depends on how a
     // formula is written.
     for (const Input& input : recipe.inputs)
-      made.push_back(make_input(input, type, layout, call == 3 && made.empty(), random));
+      made.push_back(make_input(input, type, layout,
+                                call == 3 && made.empty() && !recipe.is_product(), random));
     return made;
   };
   check.judge = [f = recipe.f](const Tensors& arguments, const Tensors& eager,

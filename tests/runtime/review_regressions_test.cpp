@@ -121,6 +121,18 @@ TEST(Review, ABFloat16NeighbourLoosensNoFloatResult) {
   EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
 }
 
+/// Without elements a view may begin behind its storage.
+TEST(Review, ASliceOfATensorWithoutElements) {
+  auto f = compile(
+      [](const at::Tensor& x) {
+        return std::vector<at::Tensor>{at::ones_like(x).slice(0, 25, 64), x * 2 + 1};
+      },
+      at_once());
+  for (int call = 0; call < 3; ++call)
+    EXPECT_EQ(f(at::ones({64, 0}))[0].sizes(), (std::vector<int64_t>{39, 0}));
+  EXPECT_NE(f.report().verdict, Verdict::Failed) << f.report();
+}
+
 TEST(Review, AnUnsignedScalarBeyondInt64) {
   auto f = compile([](const at::Tensor& x, const at::Scalar& s) { return x * s.to<double>(); },
                    at_once());
