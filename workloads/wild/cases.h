@@ -34,6 +34,8 @@ std::vector<Workload> vision_cases();
 
 /// How far sums of fp32 may be from eager's, which adds in another order; relative to the largest.
 constexpr double kSums = 1e-5;
+/// Of functions that eager's vector body and its tail compute with other bits (docs/numerics.md).
+constexpr double kTails = 1e-6;
 
 /// FLOPs of exp, log, tanh, erf, sin or atan2: a reduction of the range and a polynomial of degree
 /// 6, in multiply-adds. A division, a square root and a comparison count as one FLOP.

@@ -132,7 +132,7 @@ std::vector<Workload> image_cases() {
   boxed.push_back({"side", "1280", "31", "rows and columns of the result"});
   return {
       {"sobel_f32", "Sobel's gradient: magnitude and direction", image_axes("2048", "2048"),
-       sobel_case},
+       sobel_case, kTails},
       {"unsharp_f32", "an unsharp mask of three planes", image_axes("1080", "1920"), unsharp_case},
       {"letterbox_f32", "a byte image scaled into a grey square, as planes", boxed, letterbox_case},
       {"warp_f32", "an image moved along a flow, bilinear", image_axes("720", "1280"), warp_case},
