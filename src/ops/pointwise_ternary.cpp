@@ -77,6 +77,7 @@ Value clamp_max(Args& a) {
 /// start + w (end − start) near start, end − (1 − w)(end − start) near end, each by one fused
 /// multiply-add.
 Value lerp(Args& a) {
+  if (!a.is_float()) return a.refuse("lerp of integers or truth values");
   Value start = a[0], end = a[1], weight = a.is_tensor(2) ? a[2] : a.unrounded(2);
   Value near = ir::lt(weight.op(Op::Abs), weight.like(0.5));
   // At weight 1 the body and the tail may give a zero different signs.
