@@ -19,6 +19,7 @@
 #include "cli/inspect/list.h"
 #include "cli/inspect/memory.h"
 #include "cli/inspect/profile.h"
+#include "cli/inspect/tune.h"
 #include "cli/measure/bench.h"
 #include "cli/measure/study.h"
 #include "cli/results/compare.h"
@@ -70,6 +71,7 @@ int run_command(int argc, char** argv) {
   cli::add_profile(app);
   cli::add_quantize(app);
   cli::add_study(app);
+  cli::add_tune(app);
   cli::add_env(app);
   cli::add_report(app);
   try {

@@ -70,7 +70,7 @@ std::span<const DemoRun::Shape> DemoRun::batches(bool full) {
 }
 
 size_t DemoRun::steps(bool full) {
-  return std::size(kSingle) + batches(full).size() + kRegionSteps + 1;
+  return 1 + std::size(kSingle) + batches(full).size() + kRegionSteps + 1;
 }
 
 lab::MeasureOptions DemoRun::measuring(double seconds, int samples) const {
@@ -97,26 +97,36 @@ Tokenizer::Batch DemoRun::text_batch(int64_t batch, int64_t length) const {
   return tokenizer_.batch(views, length);
 }
 
-std::vector<RegionRow> DemoRun::measure_regions() {
+void DemoRun::compile_regions() {
   const auto [batch, length] = batches(options_.full).back();
-  progress_.begin("regions at " + shape_text(batch, length), kRegionSteps);
+  progress_.begin("compiling the regions at " + shape_text(batch, length));
   const auto [ids, mask] = text_batch(batch, length);
-  const auto samples = region_samples(model_, ids, mask, options_.cut, options_.attention);
-  std::vector<RegionRow> out;
-  for (const RegionSample& sample : samples) {
-    const double before = static_cast<double>(out.size()) / static_cast<double>(samples.size());
-    progress_.at(before, sample.name + ", compiling");
-    RegionRow row;
-    row.name = sample.name;
-    row.calls_per_encode = sample.calls_per_encode;
+  auto samples = region_samples(model_, ids, mask, options_.cut, options_.attention);
+  for (RegionSample& sample : samples) {
+    progress_.at(static_cast<double>(regions_.size()) / static_cast<double>(samples.size()),
+                 sample.name);
     graft::Options compile_options = options_.compile;
     compile_options.name = sample.name;
     const auto compiled = sample.instance.compile(compile_options);
-    row.first_call_ms = cli::settle(compiled);
+    const double first_call_ms = cli::settle(compiled);
+    regions_.push_back({std::move(sample), compiled, first_call_ms});
+  }
+}
+
+std::vector<RegionRow> DemoRun::measure_regions() {
+  const auto [batch, length] = batches(options_.full).back();
+  progress_.begin("regions at " + shape_text(batch, length), kRegionSteps);
+  std::vector<RegionRow> out;
+  for (const auto& [sample, compiled, first_call_ms] : regions_) {
+    const auto before = static_cast<double>(out.size()), all = static_cast<double>(regions_.size());
+    RegionRow row;
+    row.name = sample.name;
+    row.calls_per_encode = sample.calls_per_encode;
+    row.first_call_ms = first_call_ms;
 
     lab::MeasureOptions options = measuring(1.5, 20);
-    options.progress = [&](double done, const std::string& what) {
-      progress_.at(before + done / static_cast<double>(samples.size()), sample.name + ", " + what);
+    options.progress = [&, &region = sample](double done, const std::string& what) {
+      progress_.at((before + done) / all, region.name + ", " + what);
     };
     auto timed =
         lab::measure({{"eager", sample.instance.eager.run}, {"compiled", compiled.run}}, options);

@@ -16,7 +16,7 @@ namespace {
 
 struct Choice {
   std::string workload;
-  bool source = false;
+  bool source = false, decisions = false;
   Options options;
   bool small = false;
 };
@@ -39,6 +39,11 @@ void explain(const Choice& choice) {
   options.name = workload.name;
   const workloads::CompiledCall compiled = instance.compile(options);
   settle(compiled);
+  if (choice.decisions) {
+    const std::vector<Decision> all = compiled.decisions();
+    std::cout << decisions_text(all, all.size());
+    return;
+  }
   std::string text = compiled.explain();
   const std::string source = take_part(text, "source");
   if (choice.source)
@@ -54,6 +59,8 @@ void add_explain(CLI::App& app) {
   const auto choice = std::make_shared<Choice>();
   command->add_option("workload", choice->workload, "One of 'graft list'")->required();
   command->add_flag("--source", choice->source, "Print its kernels as C++ instead");
+  command->add_flag("--decisions", choice->decisions,
+                    "Print instead all that was decided by estimated cost");
   add_compile_flags(*command, choice->options);
   command->add_flag("--small", choice->small, "Tiny inputs: short texts to read");
   command->callback([choice] { explain(*choice); });

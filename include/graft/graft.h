@@ -32,6 +32,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "graft/detail/core.h"
 #include "graft/detail/flatten.h"
@@ -74,9 +75,11 @@ class Compiled {
   /// What happened so far: graphs, breaks, operators, compile time, verdict and why. A snapshot.
   Report report() const { return state_->core.report(); }
   /// As text: the report, the recorded operators and what became of each, the loop program as
-  /// lowered, the program or schedule after each pass, pass times, the kernels as C++, and the name
-  /// of the code generator.
+  /// lowered, the program or schedule after each pass, pass times, the closest decisions, the
+  /// kernels as C++, and the name of the code generator.
   std::string explain() const { return state_->core.explain(); }
+  /// What the passes chose by estimated cost, in order; empty before a record. Scheduled anew.
+  std::vector<Decision> decisions() const { return state_->core.decisions(); }
   /// Blocks until no compilation of this function is under way.
   void wait() const { state_->core.wait(); }
   /// Forgets every plan; the next call is recorded again.

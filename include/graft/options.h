@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ struct Options {
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
   /// Optional passes to leave out; throws graft::Error for other names.
   std::vector<std::string> skip_passes = {};
+  /// Ways to take in place of those that estimates prefer: Decision::id to the way's name. `graft
+  /// tune` tries them. Decisions and ways that the program does not have change nothing.
+  std::map<std::string, std::string> decisions = {};
 };
 
 /// A switch for the whole process, like torch.compiler.set_stance.

@@ -31,6 +31,29 @@ struct OperatorReport {
   int64_t count = 1;  ///< how often it was recorded with this fate
 };
 
+/// A choice that a pass made by what it estimated the ways to cost.
+struct GRAFT_API Decision {
+  struct Way {
+    std::string name;  ///< "together", "v1"
+    double ns = 0;     ///< estimated for a small machine: a measure to compare ways by
+  };
+  std::string pass = {};  ///< "fuse"
+  /// What its statements store to, as in the printed program: "%3 %5 + %7".
+  std::string about = {};
+  std::vector<Way> ways = {};
+  size_t taken = 0;  ///< into `ways`
+  /// Names the decision among those of one program: what is asked twice is answered alike.
+  std::string id() const { return pass + ": " + about; }
+  /// The cheapest of the ways that were not taken.
+  const Way& runner_up() const;
+  /// What the runner-up costs against the way taken.
+  double ratio() const { return runner_up().ns / ways[taken].ns; }
+};
+/// Those first whose runner-up costs most nearly the same.
+GRAFT_API std::vector<Decision> closest_first(std::vector<Decision> decisions);
+/// As a table for people, the closest ones first; those beyond `most` are counted.
+GRAFT_API std::string decisions_text(const std::vector<Decision>& decisions, size_t most);
+
 struct GRAFT_API Report {
   std::string name;
   Verdict verdict = Verdict::NotCalled;
@@ -51,6 +74,9 @@ struct GRAFT_API Report {
   bool compared = false;    ///< results were compared with eager's
   bool bitwise = false;     ///< and every output and changed input had eager's bits
   double max_abs_diff = 0;  ///< largest absolute difference seen in such comparisons
+  /// Some results were further from eager's than the tolerance, and a reference in fp64 showed that
+  /// eager's are the ones that are off.
+  bool fp64_decided = false;
   std::vector<OperatorReport> operators;
 
   /// A table for people, one fact per line.

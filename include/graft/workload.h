@@ -37,6 +37,7 @@ struct CompiledCall : Call {
   std::function<Report()> report;
   std::function<std::string()> explain;
   std::function<void()> wait;
+  std::function<std::vector<Decision>()> decisions;
 };
 
 struct Instance {
@@ -203,7 +204,8 @@ Instance instance_with(const F& f, const std::shared_ptr<Args>& args, const Call
   out.compile = [f, call_with](graft::Options options) {
     const auto compiled = graft::compile(f, std::move(options));
     return CompiledCall{call_with(compiled), [compiled] { return compiled.report(); },
-                        [compiled] { return compiled.explain(); }, [compiled] { compiled.wait(); }};
+                        [compiled] { return compiled.explain(); }, [compiled] { compiled.wait(); },
+                        [compiled] { return compiled.decisions(); }};
   };
   out.fp64 = [args, outputs_with] {
     const auto upcast = [](const auto&... input) { return Args(in_double(input)...); };

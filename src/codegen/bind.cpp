@@ -13,7 +13,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 2;
+constexpr uint8_t kStructureVersion = 3;
 
 class Walk {
  public:
@@ -26,6 +26,7 @@ class Walk {
     binding_.scratch_bytes = (kernel_.scratch_bytes + 63) / 64 * 64;
     tree(kernel_.body);
     for (size_t p = 0; p < kernel_.placed.size(); ++p) statement(p);
+    find_interleaved();
     binding_.grain = kernel_.grain;
     layout_.storages = static_cast<int>(storages_.size());
     return std::move(layout_);
@@ -159,6 +160,15 @@ class Walk {
     return {StrideKind::Argument, integer(value)};
   }
 
+  Stride stride_along(size_t var, int64_t value) {
+    if (kernel_.vars[var].kind == LoopKind::Vector) {
+      if (value == 2) return {StrideKind::Two, -1};
+      if (value == 3) return {StrideKind::Three, -1};
+      if (value == 4) return {StrideKind::Four, -1};
+    }
+    return stride(value);
+  }
+
   AccessUse use(const Placed& placed, const ir::Access& access) {
     AccessUse use;
     use.access = affine(placed, access);
@@ -215,6 +225,45 @@ class Walk {
     return static_cast<int>(layout_.accesses.size() - 1);
   }
 
+  /// The least number of elements between lanes of the shape that are loaded together; 0: none are.
+  int interleave_of(int shape) const {
+    int least = 0;
+    for (const Stride& s : layout_.shapes[static_cast<size_t>(shape)].strides)
+      if (int apart = interleave(s); apart > 0 && (least == 0 || apart < least)) least = apart;
+    return least;
+  }
+
+  /// In order of their places, each access joins those before it that have their lanes around its.
+  void find_interleaved() {
+    std::vector<int> order;
+    for (size_t k = 0; k < layout_.accesses.size(); ++k)
+      if (interleave_of(layout_.accesses[k].shape) > 0) order.push_back(static_cast<int>(k));
+    auto access = [&](int k) -> AffineAccess& { return layout_.accesses[static_cast<size_t>(k)]; };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return access(a).byte_offset < access(b).byte_offset; });
+    for (size_t k = 0; k < order.size(); ++k) {
+      AffineAccess& own = access(order[k]);
+      own.first = order[k];
+      for (size_t i = k; i-- > 0;) {
+        const AffineAccess& other = access(access(order[i]).first);
+        if (other.storage != own.storage || other.dtype != own.dtype || other.shape != own.shape)
+          continue;
+        int64_t apart = (own.byte_offset - other.byte_offset) /
+                        static_cast<int64_t>(c10::elementSize(own.dtype));
+        if (apart >= interleave_of(own.shape)) break;
+        own.first = access(order[i]).first;
+        own.part = static_cast<int>(apart);
+        break;
+      }
+      access(own.first).reach = own.part;
+    }
+    for (int k : order) {
+      access(k).reach = access(access(k).first).reach;
+      put(access(k).first);
+      put(access(k).part);
+    }
+  }
+
   int scalar(uint64_t value) {
     auto& known = binding_.scalars;
     auto found = std::find(known.begin(), known.end(), value);
@@ -233,7 +282,7 @@ class Walk {
       if (layout_.shapes[k].values == values) return static_cast<int>(k);
     Shape made;
     made.values = values;
-    for (int64_t value : values) made.strides.push_back(stride(value));
+    for (size_t v = 0; v < values.size(); ++v) made.strides.push_back(stride_along(v, values[v]));
     layout_.shapes.push_back(std::move(made));
     return static_cast<int>(layout_.shapes.size() - 1);
   }

@@ -23,6 +23,11 @@ inline constexpr ExpCoefficients<float, 6> kExpSingle{
     {0.000198527617612853646278381f, 0.00139304355252534151077271f, 0.00833336077630519866943359f,
      0.0416664853692054748535156f, 0.166666671633720397949219f, 0.5f}};
 
+/// From here on the result is a normal number. NearExp gives 0 below, as the exp of ATen's fp32
+/// softmax does: subnormal numbers cost a hundred cycles wherever they go. In fp64, where that exp
+/// keeps them and nobody meets them, they stay.
+inline constexpr float kLeastNormal = -87.33654f;
+
 /// Evaluated in pairs (Estrin's scheme).
 inline constexpr ExpCoefficients<double, 10> kExpTwice{
     1000.5,

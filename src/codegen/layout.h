@@ -3,8 +3,9 @@
 //
 // Structure is: the loop tree; every node with its type and constants; which accesses are equal,
 // share a storage or share their strides; for each access and variable whether the stride is 0, 1,
-// -1 or another number; and which variables have extent 1 (strides along those count as 0). All
-// other extents, strides and scratch offsets are launch arguments (Binding::integers).
+// -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; and which variables
+// have extent 1 (strides along those count as 0). All other extents, strides and scratch offsets are
+// launch arguments (Binding::integers).
 #pragma once
 
 #include <vector>
@@ -14,12 +15,31 @@
 
 namespace graft::codegen {
 
-enum class StrideKind : uint8_t { Zero, One, MinusOne, Argument };
+/// Two, Three and Four: of Vector variables alone, whose lanes are then loaded together and shuffled.
+enum class StrideKind : uint8_t { Zero, One, Two, Three, Four, MinusOne, Argument };
 struct Stride {
   StrideKind kind = StrideKind::Zero;
   int slot = -1;  ///< Argument: into Binding::integers
   bool operator==(const Stride&) const = default;
 };
+
+/// Elements from lane to lane where they are two to four; otherwise 0.
+inline int interleave(const Stride& s) {
+  switch (s.kind) {
+    case StrideKind::Two:
+      return 2;
+    case StrideKind::Three:
+      return 3;
+    case StrideKind::Four:
+      return 4;
+    case StrideKind::Zero:
+    case StrideKind::One:
+    case StrideKind::MinusOne:
+    case StrideKind::Argument:
+      break;
+  }
+  return 0;
+}
 
 /// Strides of one or more accesses, one per kernel variable, in elements.
 struct Shape {
@@ -30,12 +50,17 @@ struct Shape {
 /// The affine part of an access. Equal accesses share one entry.
 struct AffineAccess {
   int storage = -1;  ///< storages are numbered in the order in which the kernel names them
-  ir::ScalarType dtype = ir::ScalarType::Float;
+  ScalarType dtype = ScalarType::Float;
   int shape = -1;
   int pointer = -1;  ///< into Binding::pointers; -1: in scratch
   int scratch = -1;  ///< into Binding::integers: byte offset in the scratch block
   int64_t byte_offset = 0;
   int vectors = 0;  ///< ir::Scratch::vectors
+  /// Interleaved accesses, as those to r, g and b of r, g, b, r, g, b, …: the one of the lowest
+  /// place. -1: lanes lie side by side, or far apart.
+  int first = -1;
+  int part = 0;   ///< elements from that one's place
+  int reach = 0;  ///< the largest part of these accesses
 };
 
 struct IndirectPart {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "codegen/join_stores.h"
 #include "codegen/loop_tree.h"
 #include "ir/facts.h"
 
@@ -33,6 +34,7 @@ class Planner {
     walk(0);
     for (LoopPlan& loop : plan_.loops)
       if (loop.vector) choose_form(loop);
+    join_stores(layout_, plan_);
     return std::move(plan_);
   }
 
@@ -73,21 +75,12 @@ class Planner {
     Cache cache(s.expr.nodes.size(), -1);
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
-      plan.cascade = !s.reduction->scan && s.reduction->op == ir::ReduceOp::Sum &&
-                     ir::is_float(s.reduction->type) && plan.accumulate != Accumulate::Array &&
-                     needs_cascade(s);
+      plan.cascade =
+          !s.reduction->scan && plan.accumulate != Accumulate::Array && ir::needs_levels(s);
       if (plan.scan || plan.reduce_loop < 0) finish(p);
       return;
     }
     store(p, cache);
-  }
-
-  /// Sums of Float values in a Double accumulator stay far more exact than eager's; others need
-  /// levels.
-  static bool needs_cascade(const ir::Statement& s) {
-    if (s.reduction->type == ScalarType::Float) return true;
-    return std::any_of(s.loads.begin(), s.loads.end(),
-                       [](const ir::Access& a) { return a.dtype == ScalarType::Double; });
   }
 
   void finish(int p) {
@@ -232,6 +225,13 @@ class Planner {
     return number;
   }
 
+  /// Instructions that load or store a vector: shuffles for each vector of an interleaved one.
+  int shuffles(int access, int var) const {
+    const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
+    const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
+    return 1 + 3 * interleave(shape.strides[static_cast<size_t>(var)]);
+  }
+
   /// Unrolled so far that about four independent vectors are in flight and registers suffice.
   void choose_form(LoopPlan& l) {
     auto self = static_cast<int>(&l - plan_.loops.data());
@@ -245,7 +245,14 @@ class Planner {
       int cost = c10::elementSize(v.type) == 8 ? 2 : 1;
       bool array = l.strips && is_array_call(v);
       if (v.op == Op::Call && !array) cost *= ir::cost(static_cast<ir::Routine>(v.payload));
+      if (v.op == Op::Load) cost *= shuffles(v.access, l.var);
       weight += cost;
+    }
+    for (size_t p = 0; p < plan_.statements.size(); ++p) {
+      if (!plan_.encloses(self, plan_.statements[p].finish_loop)) continue;
+      int store = layout_.statements[p].store.access;
+      bool wide = c10::elementSize(layout_.accesses[static_cast<size_t>(store)].dtype) == 8;
+      weight += (shuffles(store, l.var) - 1) * (wide ? 2 : 1);
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
     for (const AffineAccess& access : layout_.accesses)
@@ -278,9 +285,9 @@ KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout) {
 }
 
 ScalarType accumulated(const KernelPlan& plan, const ir::Reduction& reduction, int p) {
-  if (!finds_place(reduction.op)) return ir::opmath(reduction.type);
+  if (!finds_place(reduction.op)) return opmath(reduction.type);
   int input = plan.statements[static_cast<size_t>(p)].input;
-  return ir::opmath(plan.values[static_cast<size_t>(input)].type);
+  return opmath(plan.values[static_cast<size_t>(input)].type);
 }
 
 }  // namespace graft::codegen

@@ -15,8 +15,6 @@
 
 namespace graft::codegen {
 
-using ir::ScalarType;
-
 /// A value number. `payload`: Const: bits as the node's; Scalar: slot in Binding::scalars; Axis: a
 /// kernel variable; Reduced: a placed statement; Call: the routine.
 struct PlanValue {
@@ -78,6 +76,10 @@ struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
   int value = -1;
   std::vector<std::pair<int, Stride>> store_indirect;
+  /// By part: the statements, this one among them, whose interleaved stores are made together, when
+  /// the last of them is due. Empty: it stores alone.
+  std::vector<int> joined;
+  bool last_joined = false;
   // Reductions:
   Accumulate accumulate = Accumulate::None;
   int input = -1;

@@ -7,7 +7,6 @@
 namespace graft::codegen {
 
 using ir::RoutineForm;
-using ir::ScalarType;
 
 namespace {
 

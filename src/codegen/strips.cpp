@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/facts.h"
+
 namespace graft::codegen {
 
 namespace {
@@ -109,10 +111,8 @@ class StripPlanner {
     if (!inside(v) || value(v).op == ir::Op::Const) return 0;
     if (calls_array(v)) return 1;
     if (overwritten(v)) return kCheap + 1;
-    if (value(v).op == ir::Op::Call || value(v).op == ir::Op::Div || value(v).op == ir::Op::Sqrt ||
-        !value(v).indirect.empty())
-      return kCheap + 1;
-    int sum = 1;
+    if (!value(v).indirect.empty()) return kCheap + 1;
+    int sum = std::max(1, ir::cost({value(v).op, value(v).type, {}, value(v).payload}));
     operands(v, [&](int in) { sum = std::min(sum + cost(in), kCheap + 1); });
     return sum;
   }

@@ -31,4 +31,17 @@ TypeClass types(Op op);
 int cost(const Node& node);
 int cost(Routine routine);
 
+/// Lanes up to so many elements apart are loaded and stored as whole vectors, and shuffled.
+constexpr int64_t kInterleaved = 4;
+
+/// Is the statement's reduction a sum that needs levels, since plain additions would lose digits?
+/// Those of Float values in a Double accumulator stay far more exact than eager's without.
+inline bool needs_levels(const Statement& s) {
+  if (s.reduction->op != ReduceOp::Sum || !is_float(s.reduction->type)) return false;
+  if (s.reduction->type == ScalarType::Float) return true;
+  for (const Access& load : s.loads)
+    if (load.dtype == ScalarType::Double) return true;
+  return false;
+}
+
 }  // namespace graft::ir

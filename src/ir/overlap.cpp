@@ -12,7 +12,7 @@ int64_t floor_div(int64_t a, int64_t b) {
 }
 
 struct Digit {
-  size_t axis;
+  int axis;  ///< of the store; -1: what lies between its elements
   int64_t stride, extent, capacity;
 };
 // Asked for millions of pairs: nothing here allocates.
@@ -24,10 +24,11 @@ bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& di
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a] == 1) continue;
     if (store.strides[a] <= 0) return false;
-    digits.push_back({a, store.strides[a], axes[a], 0});
+    digits.push_back({static_cast<int>(a), store.strides[a], axes[a], 0});
   }
   std::sort(digits.begin(), digits.end(),
             [](const Digit& x, const Digit& y) { return x.stride > y.stride; });
+  if (!digits.empty() && digits.back().stride > 1) digits.push_back({-1, 1, 1, 0});
   for (size_t p = 0; p < digits.size(); ++p) {
     digits[p].capacity =
         p == 0 ? std::numeric_limits<int64_t>::max() : digits[p - 1].stride / digits[p].stride;
@@ -41,7 +42,7 @@ bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& di
 template <class X, class Y>
 bool ranges_meet(const Access& x, const X& over_x, const Access& y, const Y& over_y) {
   if (x.storage != y.storage) return false;
-  if (!x.indirect.empty() || !y.indirect.empty()) return true;
+  if (!is_bounded(x) || !is_bounded(y)) return true;
   Span a = span(x, over_x), b = span(y, over_y);
   auto xs = static_cast<int64_t>(c10::elementSize(x.dtype)),
        ys = static_cast<int64_t>(c10::elementSize(y.dtype));
@@ -62,6 +63,9 @@ bool in_window(Access access, const Statement& s, size_t own, int64_t& place) {
   int64_t stride = access.strides[own], extent = s.axes[own];
   for (size_t k = 0; k < access.strides.size(); ++k)
     if (k == own || access.strides[k] % (stride * extent) == 0) access.strides[k] = 0;
+  std::erase_if(access.indirect,
+                [&](const Indirect& i) { return i.stride % (stride * extent) == 0; });
+  if (!is_bounded(access)) return false;
   Span reach = span(access, s);
   place = floor_div(reach.first, stride);
   return reach.last - place * stride < stride;
@@ -124,7 +128,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
       stride %= digits[p].stride;
       high[p] += coefficient(p, a) * (axes[a] - 1);
     }
-    if (stride != 0) return out;  // moves between the store's elements
+    if (stride != 0) return out;  // the store is of one element
   }
   if (rest != store_rest) {  // all strides are multiples of the lowest digit, the distance is not
     out.relation = Relation::Disjoint;
@@ -178,20 +182,22 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   out.map.constant.assign(store_axes.size(), 0);
   out.map.coefficients.assign(store_axes.size() * axes.size(), 0);
   for (size_t p = 0; p < count; ++p) {
+    if (digits[p].axis < 0) continue;
+    auto axis = static_cast<size_t>(digits[p].axis);
     int64_t constant = low[p];
     for (size_t a = 0; a < axes.size(); ++a) {
       int64_t k = coefficient(p, a);
       if (access.strides[a] < 0) constant += k * (axes[a] - 1), k = -k;
-      out.map.coefficients[digits[p].axis * axes.size() + a] = k;
+      out.map.coefficients[axis * axes.size() + a] = k;
     }
-    out.map.constant[digits[p].axis] = constant;
+    out.map.constant[axis] = constant;
   }
   return out;
 }
 
 bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, const Statement& t,
                 size_t b) {
-  if (x.dtype != y.dtype || !x.indirect.empty() || !y.indirect.empty()) return false;
+  if (x.dtype != y.dtype) return false;
   int64_t stride = x.strides[a], extent = s.axes[a];
   if (stride <= 0 || y.strides[b] != stride || t.axes[b] != extent) return false;
   int64_t px, py;
@@ -244,14 +250,34 @@ bool apart_in_step(const Access& x, const Statement& s, size_t a, const Access& 
 
 namespace {
 
-bool is_identity(const PointMap& map, const std::vector<int64_t>& axes) {
+/// Is each point from `first` on, over so many of them, mapped to itself?
+bool is_identity(const PointMap& map, const std::vector<int64_t>& first,
+                 const std::vector<int64_t>& axes) {
   for (size_t p = 0; p < axes.size(); ++p) {
+    if (map.constant[p] != first[p]) return false;
     if (axes[p] == 1) continue;
-    if (map.constant[p] != 0) return false;
     for (size_t a = 0; a < axes.size(); ++a)
-      if (map.coefficient(p, a) != (a == p)) return false;
+      if (axes[a] > 1 && map.coefficient(p, a) != (a == p)) return false;
   }
   return true;
+}
+
+/// Does the access, from the point `first` on and over `axes` points, surely touch what another point
+/// of the statement stores?
+bool surely_reads(const Statement& s, const Access& access, const std::vector<int64_t>& first,
+                  const std::vector<int64_t>& axes) {
+  Overlap met = relate(s.store, s.axes, access, axes);
+  if (met.relation == Relation::Covered) return !is_identity(met.map, first, axes);
+  if (met.relation != Relation::Partial) return false;
+  // A border within the axis: the parts on both sides of it may still miss the store.
+  auto a = static_cast<size_t>(met.axis);
+  std::vector<int64_t> before = axes, behind = axes, border = first;
+  before[a] = met.at;
+  behind[a] -= met.at;
+  border[a] += met.at;
+  Access moved = access;
+  moved.offset += met.at * access.strides[a];
+  return surely_reads(s, access, first, before) || surely_reads(s, moved, border, behind);
 }
 
 }  // namespace
@@ -273,9 +299,7 @@ bool may_read_own_stores(const Statement& s) {
 bool surely_reads_own_stores(const Statement& s) {
   return std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
     if (load.storage != s.store.storage || load == s.store) return false;
-    Overlap met = relate(s.store, s.axes, load, s.axes);
-    return met.relation == Relation::Partial ||
-           (met.relation == Relation::Covered && !is_identity(met.map, s.axes));
+    return surely_reads(s, load, std::vector<int64_t>(s.axes.size(), 0), s.axes);
   });
 }
 

@@ -59,8 +59,8 @@ bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, 
 /// they are repeated?
 bool meet(const Access& x, const Statement& s, const Access& access, const Statement& t);
 
-/// Do the bounding byte ranges of two accesses of one storage intersect? (Indirect accesses touch
-/// everything.)
+/// Do the bounding byte ranges of two accesses of one storage intersect? (An index of unknown extent
+/// touches everything.)
 bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y,
                const std::vector<int64_t>& y_axes);
 bool may_touch(const Access& x, const Statement& s, const Access& y, const Statement& t);
@@ -85,6 +85,14 @@ bool surely_reads_own_stores(const Statement& s);
 /// The bytes that a view reaches: the first, and one past the last; [offset, offset) where it is
 /// empty.
 std::pair<int64_t, int64_t> byte_span(const View& view);
+
+/// Digits of an address as (stride, extent), in any order.
+using Strides = c10::SmallVector<std::pair<int64_t, int64_t>, 8>;
+/// Elements spaced by `gap`, the last of them `reach` after the first. Moved by each value that the
+/// digits make, do they never meet where they were for another value? False where it cannot tell.
+bool apart(int64_t gap, int64_t reach, Strides digits);
+/// Do the digits' values hold 0, gap, 2 gap, ... gap (count - 1)? False where it cannot tell.
+bool fill(int64_t gap, int64_t count, Strides digits);
 
 /// No two elements of the view share an address, provably: strides in order of size nest.
 bool is_non_overlapping(const View& view);

@@ -56,19 +56,39 @@ std::pair<int64_t, int64_t> byte_span(const View& view) {
   return {low, high};
 }
 
-bool is_non_overlapping(const View& view) {
-  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
-  for (size_t d = 0; d < view.sizes.size(); ++d) {
-    if (view.sizes[d] == 0) return true;
-    if (view.sizes[d] > 1) axes.emplace_back(std::abs(view.strides[d]), view.sizes[d]);
-  }
-  std::sort(axes.begin(), axes.end());
-  int64_t reach = 0;  // of the axes below: the farthest element from the first
-  for (auto [stride, size] : axes) {
-    if (stride <= reach) return false;
-    reach += stride * (size - 1);
+bool apart(int64_t gap, int64_t reach, Strides digits) {
+  std::sort(digits.begin(), digits.end());
+  int64_t between = 0;  // how far the digits below a gap move; the others move beyond `reach`
+  for (auto [stride, extent] : digits) {
+    if (stride < gap) {
+      if (stride <= between) return false;
+      between += stride * (extent - 1);
+      if (between >= gap) return false;
+    } else {
+      if (stride <= reach + between) return false;
+      reach += stride * (extent - 1);
+    }
   }
   return true;
+}
+
+bool fill(int64_t gap, int64_t count, Strides digits) {
+  std::sort(digits.begin(), digits.end());
+  int64_t filled = 1;
+  for (auto [stride, extent] : digits) {
+    if (stride < 0 || stride > filled * gap) return false;
+    filled = std::max(filled, (extent - 1) * (stride / gap) + filled);
+  }
+  return filled >= count;
+}
+
+bool is_non_overlapping(const View& view) {
+  Strides digits;
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0) return true;
+    if (view.sizes[d] > 1) digits.emplace_back(std::abs(view.strides[d]), view.sizes[d]);
+  }
+  return apart(/*gap=*/1, /*reach=*/0, digits);
 }
 
 bool overlap(const View& a, const View& b) {

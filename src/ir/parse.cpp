@@ -220,8 +220,8 @@ class ProgramParser {
   void repeat() {
     int indentation = cursor_.indentation();
     Repeat made;
-    made.origin = program_.items.size();
     made.count = cursor_.integer("the number of steps");
+    if (!cursor_.eat("in order")) made.origin = program_.items.size();
     if (!cursor_.at_end_of_line()) cursor_.fail_expected("the end of the line");
     while (true) {
       size_t end = cursor_.place();

@@ -180,7 +180,7 @@ struct ItemText {
   std::string operator()(const Extern& e) const { return extern_text(e) + "\n"; }
   std::string operator()(const Abort& a) const { return "abort if " + storage_name(a.flag) + "\n"; }
   std::string operator()(const Repeat& r) const {
-    std::string text = "repeat " + std::to_string(r.count) + "\n";
+    std::string text = "repeat " + std::to_string(r.count) + (r.origin ? "\n" : " in order\n");
     for (const Statement& s : r.body) text += "  " + print(s) + "\n";
     return text;
   }

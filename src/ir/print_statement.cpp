@@ -195,7 +195,9 @@ class Printer {
     for (size_t k = 0; k < a.strides.size(); ++k)
       if (a.strides[k] != 0) term(a.strides[k], axis(k));
     for (const Indirect& i : a.indirect)
-      if (i.stride != 0) term(i.stride, "(" + expr(i.index, true) + ")");
+      if (i.stride != 0)
+        term(i.stride, "(" + expr(i.index, true) +
+                           (i.extent > 0 ? ":" + std::to_string(i.extent) : "") + ")");
     if (a.offset != 0 || place.empty())
       place += (place.empty() || a.offset < 0 ? "" : "+") + std::to_string(a.offset);
     return "%" + std::to_string(a.storage) + (known ? "" : std::string(".") + short_name(a.dtype)) +

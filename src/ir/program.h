@@ -40,8 +40,9 @@ struct Storage {
 
 /// Part of an address that comes from data: value(index) * stride.
 struct Indirect {
-  NodeId index;    ///< a Long node of the same statement
-  int64_t stride;  ///< elements
+  NodeId index;        ///< a Long node of the same statement
+  int64_t stride;      ///< elements
+  int64_t extent = 0;  ///< its values lie in [0, extent), which was checked; 0: unknown
   bool operator==(const Indirect&) const = default;
 };
 
@@ -92,12 +93,14 @@ struct Statement {
   bool repeated() const { return !growth.empty(); }
 };
 
-/// A loop that the recorded program had unrolled: runs its statements in order, once per step.
-/// Steps see what earlier steps stored. Axis 0 of every statement is the step, of extent `count`.
+/// Runs its statements in order, once per step: a loop that the recorded program had unrolled, or an
+/// operator whose points have an order. Steps see what earlier steps stored. Axis 0 of every
+/// statement is the step, of extent `count`.
 struct Repeat {
   int64_t count = 0;
   std::vector<Statement> body;
-  size_t origin = 0;  ///< the item that was its first statement
+  /// Of an unrolled loop: the item that was its first statement.
+  std::optional<size_t> origin = {};
 };
 
 /// If the Bool at element 0 of `flag` is set, the run ends here, before anything visible was
@@ -150,11 +153,13 @@ std::string verify(const Program& program);
 std::string verify(const Statement& statement, const Program& program);
 
 /// Elements from the lowest to the highest address an access can touch: [first, last], in elements,
-/// without indirects.
+/// with those indirects whose extent is known.
 struct Span {
   int64_t first, last;
 };
 Span span(const Access& access, const std::vector<int64_t>& axes);
+/// Are those all?
+bool is_bounded(const Access& access);
 /// The same over all steps of a statement in a Repeat. Offsets and extents advance linearly, so the
 /// first and the last step reach furthest.
 Span span(const Access& access, const Statement& statement);

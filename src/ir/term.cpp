@@ -54,7 +54,7 @@ size_t TermReader::axis() {
   return *axis;
 }
 
-/// axis*stride, (index)*stride or an offset.
+/// axis*stride, (index)*stride, (index:extent)*stride or an offset.
 void TermReader::addend(Term& load, int64_t sign) {
   if (cursor_.sees_digit()) {
     load.access.offset += sign * cursor_.integer();
@@ -62,9 +62,10 @@ void TermReader::addend(Term& load, int64_t sign) {
   }
   if (cursor_.eat("(")) {
     load.in.push_back(term());
+    int64_t extent = cursor_.eat(":") ? cursor_.integer() : 0;
     cursor_.expect(")");
     auto index = static_cast<NodeId>(load.in.size() - 1);
-    load.access.indirect.push_back({index, sign * stride()});
+    load.access.indirect.push_back({index, sign * stride(), extent});
     return;
   }
   size_t a = axis();

@@ -13,6 +13,7 @@
 //     abort if %6                                 a check
 //     repeat 4                                    its statements are indented; axis a is the step
 //       [a:4,b:6-a] %2[a+b] f32 = …               an extent that shrinks by one per step
+//     repeat 4 in order                           likewise: one operator, never unrolled
 //     result 0 = %2 f32[4,6]:(6,1)
 #pragma once
 

@@ -196,11 +196,16 @@ std::string reads_of_own_stores(const Repeat& r) {
 
 Span span(const Access& access, const std::vector<int64_t>& axes) {
   Span reach{access.offset, access.offset};
-  for (size_t a = 0; a < axes.size(); ++a) {
-    int64_t far = (axes[a] - 1) * access.strides[a];
-    (far < 0 ? reach.first : reach.last) += far;
-  }
+  auto add = [&](int64_t far) { (far < 0 ? reach.first : reach.last) += far; };
+  for (size_t a = 0; a < axes.size(); ++a) add((axes[a] - 1) * access.strides[a]);
+  for (const Indirect& i : access.indirect)
+    if (i.extent > 0) add((i.extent - 1) * i.stride);
   return reach;
+}
+
+bool is_bounded(const Access& access) {
+  return std::all_of(access.indirect.begin(), access.indirect.end(),
+                     [](const Indirect& i) { return i.extent > 0; });
 }
 
 Span span(const Access& access, const Statement& s) {
@@ -277,6 +282,7 @@ std::string verify(const Program& program) {
 }
 
 std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
+  if (kernel.placed.empty()) return "kernel " + kernel.name + ": it has no statement";
   std::vector<int> open = kernel.range, seen(kernel.placed.size(), 0);
   for (int v : kernel.range)
     if (kernel.vars[static_cast<size_t>(v)].kind != LoopKind::Range)

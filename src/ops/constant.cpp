@@ -19,7 +19,7 @@ Constant opaque(const c10::IValue& value) {
 }
 
 at::Tensor tensor_of(const ir::NumberTensor& number) {
-  c10::Scalar value = ir::is_float(number.dtype) ? c10::Scalar(std::bit_cast<double>(number.bits))
+  c10::Scalar value = is_float(number.dtype) ? c10::Scalar(std::bit_cast<double>(number.bits))
                       : number.dtype == c10::ScalarType::Bool ? c10::Scalar(number.bits != 0)
                                                               : c10::Scalar(number.bits);
   at::Tensor made = c10::scalar_to_tensor(value).to(number.dtype);
@@ -78,8 +78,8 @@ Constant constant_of(const c10::IValue& value) {
 
 Constant constant_of(const c10::Scalar& number, c10::ScalarType dtype, bool wrapped) {
   auto made = [&](int64_t bits) -> Constant { return {ir::NumberTensor{dtype, bits, wrapped}}; };
-  bool integral = ir::is_integer(dtype) || dtype == c10::ScalarType::Bool;
-  if (ir::is_float(dtype) && !number.isComplex())
+  bool integral = is_integer(dtype) || dtype == c10::ScalarType::Bool;
+  if (is_float(dtype) && !number.isComplex())
     return made(std::bit_cast<int64_t>(number.toDouble()));
   if (integral && number.isIntegral(/*includeBool=*/true)) return made(number.toLong());
   at::Tensor tensor = c10::scalar_to_tensor(number).to(dtype);

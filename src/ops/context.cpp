@@ -36,8 +36,21 @@ ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType d
 void Context::emit(ir::Statement statement) {
   if (std::find(statement.axes.begin(), statement.axes.end(), 0) != statement.axes.end()) return;
   statement.record = record;
+  std::optional<Held> held = held_after(statement);
   stored(statement.store.storage);
+  if (held) held_[statement.store.storage] = *held;
   program.items.emplace_back(std::move(statement));
+}
+
+void Context::emit_in_order(ir::Statement statement) {
+  if (std::find(statement.axes.begin(), statement.axes.end(), 0) != statement.axes.end()) return;
+  statement.record = record;
+  statement.growth.assign(statement.axes.size(), 0);
+  stored(statement.store.storage);
+  ir::Repeat steps;
+  steps.count = statement.axes[0];
+  steps.body.push_back(std::move(statement));
+  program.items.emplace_back(std::move(steps));
 }
 
 void Context::copy(const ir::View& from, const ir::View& to) {
@@ -54,7 +67,7 @@ void Context::copy(const ir::View& from, const ir::View& to) {
 
 void Context::fill(const ir::View& to, const c10::Scalar& value) {
   ir::StatementBuilder s(to.sizes);
-  c10::ScalarType held = ir::opmath(to.dtype);  // a scalar slot holds no reduced dtype
+  c10::ScalarType held = opmath(to.dtype);  // a scalar slot holds no reduced dtype
   emit(s.store(to, s.scalar(converted(value, held), held)));
 }
 
@@ -64,7 +77,7 @@ bool Context::is_callers(int storage) const {
 }
 
 void Context::stored(int storage) {
-  bounds_.erase(storage);
+  held_.erase(storage);
   stored_.insert(storage);
   visible_written_ = visible_written_ || is_callers(storage);
 }
@@ -102,15 +115,26 @@ bool Context::check(const std::vector<int64_t>& axes,
   return true;
 }
 
-void Context::bound(const ir::View& view, int64_t count) {
-  const record::StorageInfo& made = trace.storages.at(static_cast<size_t>(view.storage));
-  if (made.origin == record::StorageInfo::Origin::Made && made.maker == record)
-    bounds_[view.storage] = count;
+std::optional<Context::Held> Context::held_after(const ir::Statement& s) const {
+  if (is_float(s.store.dtype) || !s.store.indirect.empty()) return std::nullopt;
+  auto bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (!s.reduction || !s.reduction->axes[a] || s.reduction->scan) bytes *= s.axes[a];
+  // Each point stores a place of its own.
+  if (bytes != program.storages[static_cast<size_t>(s.store.storage)].bytes) return std::nullopt;
+  return Held{s.store.dtype,
+              ir::range_of(s, s.value, [&](const ir::Access& load) { return range_of(load); })};
 }
 
-bool Context::is_bounded(const ir::View& view, int64_t count) const {
-  auto known = bounds_.find(view.storage);
-  return known != bounds_.end() && known->second <= count && view.dtype == c10::ScalarType::Long;
+ir::Range Context::range_of(const ir::Access& load) const {
+  auto known = held_.find(load.storage);
+  bool same = known != held_.end() && known->second.dtype == load.dtype;
+  return same ? known->second.range : ir::range_of(load.dtype);
+}
+
+bool Context::is_within(const ir::View& view, int64_t low, int64_t high) const {
+  ir::Range range = range_of({view.storage, view.dtype, 0, {}, {}});
+  return range.low >= low && range.high <= high;
 }
 
 }  // namespace graft::ops

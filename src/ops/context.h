@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "ir/range.h"
 #include "ops/lower.h"
 
 namespace graft::ops {
@@ -49,6 +50,8 @@ class Context {
   /// Appends a statement. One without points is dropped; the caller handles a reduction over no
   /// elements itself.
   void emit(ir::Statement statement);
+  /// Appends a statement whose axis 0 runs in order, one step after the other.
+  void emit_in_order(ir::Statement statement);
   /// to[...] = cast(from[...]), `from` broadcast to `to`.
   void copy(const ir::View& from, const ir::View& to);
   void fill(const ir::View& to, const c10::Scalar& value);
@@ -59,11 +62,8 @@ class Context {
   /// after something visible was written: the operator must then stay extern.
   bool check(const std::vector<int64_t>& axes,
              const std::function<ir::Value(ir::StatementBuilder&)>& bad);
-  /// Notes that all elements of `view`, a tensor that this operator makes, lie in [0, count), until
-  /// something else is stored there.
-  void bound(const ir::View& view, int64_t count);
-  /// Are its elements known to lie in [0, count)?
-  bool is_bounded(const ir::View& view, int64_t count) const;
+  /// Are the view's elements known to lie in [low, high]?
+  bool is_within(const ir::View& view, int64_t low, int64_t high) const;
   /// Notes that the storage is written.
   void stored(int storage);
   /// Notes that random numbers are drawn: the generator's state is as visible as memory.
@@ -75,9 +75,18 @@ class Context {
   bool is_callers(int storage) const;
   bool was_checked(const ir::Statement& check) const;
 
-  std::map<int, int64_t> bounds_;  ///< storages whose elements lie in [0, count)
-  std::set<int> stored_;           ///< storages that operators so far wrote
-  bool visible_written_ = false;   ///< or an argument's or captured tensor's memory was
+  /// What is known of all of a storage's elements, of one dtype.
+  struct Held {
+    c10::ScalarType dtype;
+    ir::Range range;
+  };
+  ir::Range range_of(const ir::Access& load) const;
+  /// Of the storage that the statement stores to, if it fills it.
+  std::optional<Held> held_after(const ir::Statement& statement) const;
+
+  std::map<int, Held> held_;      ///< by storage, until something else is stored there
+  std::set<int> stored_;          ///< storages that operators so far wrote
+  bool visible_written_ = false;  ///< or an argument's or captured tensor's memory was
 };
 
 /// Lowers one recorded operator, or says why not (then nothing was emitted).

@@ -194,7 +194,7 @@ Fate lower_triangle(Context& context, const OperatorRecord& op) {
   Value offset = s.axis(rank - 1) - s.axis(rank - 2);
   Value diagonal = s.scalar(integer(op, "diagonal", 0), c10::ScalarType::Long);
   Value kept = lower ? ir::le(offset, diagonal) : ir::ge(offset, diagonal);
-  Value value = s.load(in), zero = convert(s.integer(0, ir::opmath(in.dtype)), in.dtype);
+  Value value = s.load(in), zero = convert(s.integer(0, opmath(in.dtype)), in.dtype);
   context.emit(s.store(target, ir::select(kept, value, zero)));
   if (target != out) context.copy(target, out);
   return Fate::fused();

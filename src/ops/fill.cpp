@@ -37,7 +37,7 @@ Fate lower_fill(Context& context, const OperatorRecord& op) {
     } else {
       if (tensor.storage < 0) break;
       // Eager reads the value on the host, and throws where no integer is near it.
-      if (ir::is_float(tensor.dtype) && !ir::is_float(out.dtype))
+      if (is_float(tensor.dtype) && !is_float(out.dtype))
         return Fate::external("a floating tensor fills integers");
       context.copy(tensor, out);
     }
@@ -49,7 +49,7 @@ Fate lower_fill(Context& context, const OperatorRecord& op) {
 /// Every value of the range fits `type` without rounding, so that it does not matter in which steps
 /// it is computed (ATen's vector loop rounds each vector's first value).
 bool is_exact_range(double start, double step, int64_t count, ScalarType type) {
-  double limit = std::ldexp(1, ir::find_dtype(type)->digits);
+  double limit = std::ldexp(1, find_dtype(type)->digits);
   double last = start + step * static_cast<double>(count);
   return start == std::trunc(start) && step == std::trunc(step) && std::abs(start) <= limit &&
          std::abs(last) <= limit;
@@ -59,7 +59,7 @@ Fate lower_arange(Context& context, const OperatorRecord& op) {
   View out = context.output(op);
   if (out.sizes.size() != 1) return Fate::external("out= tensor of more than one dimension");
   c10::Scalar start = number(op, "start").value_or(0), step = number(op, "step").value_or(1);
-  ScalarType held = ir::is_float(out.dtype) ? ScalarType::Double : ScalarType::Long;
+  ScalarType held = is_float(out.dtype) ? ScalarType::Double : ScalarType::Long;
   start = converted(start, held), step = converted(step, held);
   if (held == ScalarType::Double &&
       !is_exact_range(start.toDouble(), step.toDouble(), out.sizes[0], out.dtype))
@@ -74,7 +74,7 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
   View out = context.output(op);
   StatementBuilder s(out.sizes);
   Value diagonal = ir::eq(s.axis(0), s.axis(1));
-  context.emit(s.store(out, convert(diagonal.to(ir::opmath(out.dtype)), out.dtype)));
+  context.emit(s.store(out, convert(diagonal.to(opmath(out.dtype)), out.dtype)));
   return Fate::fused();
 }
 

@@ -52,13 +52,13 @@ Fate embedding(Context& ctx, const OperatorRecord& op) {
   index.sizes.push_back(1);
   index.strides.push_back(0);
   indexing.coordinates = {{-1, index}, {static_cast<int>(index.sizes.size()) - 1}};
-  return read(ctx, std::move(indexing), ctx.output(op));
+  return read(ctx, indexing, ctx.output(op));
 }
 
 Fate subscript(Context& ctx, const OperatorRecord& op) {
   auto subscript = read_subscript(ctx, op);
   if (!subscript) return Fate::external("a mask, or an index without memory");
-  return read(ctx, std::move(subscript->indexing), ctx.output(op));
+  return read(ctx, subscript->indexing, ctx.output(op));
 }
 
 /// 1 where the new last axis is the index, else 0.

@@ -30,6 +30,8 @@ View with_ones(View index, size_t ones) {
   return index;
 }
 
+}  // namespace
+
 std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   std::vector<int64_t> sizes = a.size() < b.size() ? b : a;
   const std::vector<int64_t>& other = a.size() < b.size() ? a : b;
@@ -39,8 +41,6 @@ std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<
   }
   return sizes;
 }
-
-}  // namespace
 
 bool Indexing::touches_nothing() const {
   return ir::numel(axes) == 0 &&
@@ -54,7 +54,7 @@ bool Indexing::check(Context& ctx) const {
     if (coordinates[d].axis >= 0) continue;
     View index = without_ones(coordinates[d].index);
     int64_t size = self.sizes[d];
-    if (ctx.is_bounded(index, size)) continue;
+    if (ctx.is_within(index, wrap ? -size : 0, size - 1)) continue;
     bool possible = ctx.check(index.sizes, [&](StatementBuilder& s) {
       Value i = s.load(index).to(ScalarType::Long);
       Value lowest = wrap ? s.scalar(-size, ScalarType::Long) : s.integer(0, ScalarType::Long);
@@ -78,7 +78,7 @@ ir::Access Indexing::access(StatementBuilder& s) const {
     if (wrap)
       i = select(lt(i, s.integer(0, ScalarType::Long)),
                  i + s.scalar(self.sizes[d], ScalarType::Long), i);
-    access.indirect.push_back({i.id, self.strides[d]});
+    access.indirect.push_back({i.id, self.strides[d], self.sizes[d]});
   }
   return access;
 }
@@ -86,6 +86,55 @@ ir::Access Indexing::access(StatementBuilder& s) const {
 bool Indexing::reads(const View& out) const {
   return std::any_of(coordinates.begin(), coordinates.end(),
                      [&](const Coordinate& c) { return c.axis < 0 && overlaps(c.index, {out}); });
+}
+
+namespace {
+
+/// The view broadcast to `axes`, with those from `first` on as one in front; empty where it cannot.
+std::optional<View> turned(const View& view, const std::vector<int64_t>& axes, size_t first,
+                           size_t count) {
+  View whole = view;
+  ir::Access access = ir::access_of({0, view.dtype, 0, view.sizes, view.strides}, axes);
+  whole.sizes = {1};
+  whole.strides = {0};
+  for (size_t a = first + count; a-- > first;) {
+    if (axes[a] == 1) continue;
+    if (whole.sizes[0] == 1) whole.strides[0] = access.strides[a];
+    if (access.strides[a] != whole.strides[0] * whole.sizes[0]) return std::nullopt;
+    whole.sizes[0] *= axes[a];
+  }
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (a >= first && a < first + count) continue;
+    whole.sizes.push_back(axes[a]);
+    whole.strides.push_back(access.strides[a]);
+  }
+  return whole;
+}
+
+}  // namespace
+
+bool Indexing::to_front(size_t first, size_t count, std::vector<View*> also) {
+  for (Coordinate& coordinate : coordinates)
+    if (coordinate.axis < 0) also.push_back(&coordinate.index);
+  std::vector<View> views;
+  for (const View* view : also) {
+    std::optional<View> made = turned(*view, axes, first, count);
+    if (!made) return false;
+    views.push_back(std::move(*made));
+  }
+  for (size_t k = 0; k < also.size(); ++k) *also[k] = std::move(views[k]);
+  std::vector<int64_t> now{1};
+  for (size_t a = 0; a < axes.size(); ++a)
+    if (a >= first && a < first + count)
+      now[0] *= axes[a];
+    else
+      now.push_back(axes[a]);
+  axes = std::move(now);
+  for (Coordinate& coordinate : coordinates)
+    if (coordinate.axis >= 0)
+      coordinate.axis +=
+          static_cast<size_t>(coordinate.axis) < first ? 1 : 1 - static_cast<int>(count);
+  return true;
 }
 
 std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorRecord& op) {

@@ -18,6 +18,9 @@ struct Coordinate {
   ir::View index = {};
 };
 
+/// What two shapes broadcast to.
+std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
+
 /// Why an operator that touches_nothing() is extern.
 inline constexpr const char* kNothing = "indices into an empty part, which eager may check";
 
@@ -36,6 +39,10 @@ struct Indexing {
   ir::Access access(ir::StatementBuilder& s) const;
   /// Could storing to `out` change an index that is still to be read?
   bool reads(const ir::View& out) const;
+  /// Makes one axis of `count` of them from `first` on, which no coordinate names, and puts it in
+  /// front; likewise in `also`, views over the axes. False, with nothing changed: the memory of some
+  /// index or view does not run through these axes evenly.
+  bool to_front(size_t first, size_t count, std::vector<ir::View*> also);
 };
 
 /// The axes of self[indices] and how they are addressed, by NumPy's rule: where all indexed

@@ -25,7 +25,7 @@ std::optional<Reduced> rows_along_dim(Context& ctx, const OperatorRecord& op) {
   Reduced rows;
   rows.in = at_least_1d(ctx.tensor(op, 0));
   rows.outs = {at_least_1d(ctx.output(op))};
-  if (rows.in.storage < 0 || !ir::is_float(rows.outs[0].dtype)) return std::nullopt;
+  if (rows.in.storage < 0 || !is_float(rows.outs[0].dtype)) return std::nullopt;
   if (overlaps(rows.in, rows.outs, /*in_step=*/true)) return std::nullopt;
   rows.axes.assign(rows.in.sizes.size(), false);
   rows.axes[wrapped(integer(op, "dim", -1), rows.axes.size())] = true;
@@ -36,11 +36,11 @@ constexpr const char* kUnusual = "integers, no memory, or a result that overlaps
 
 /// An element as ATen's kernel sees it: of the result's type, computed with in its compute type.
 Value element(Value x, ScalarType type) {
-  return x.to(type).to(ir::opmath(type));
+  return x.to(type).to(opmath(type));
 }
 
 View largest_of(Context& ctx, const Reduced& rows, ScalarType type) {
-  View most = rows.per_row(ctx, ir::opmath(type));
+  View most = rows.per_row(ctx, opmath(type));
   rows.emit(ctx, ReduceOp::Max, most.dtype, most,
             [&](StatementBuilder&, Value x) { return element(x, type); });
   return most;
@@ -52,7 +52,7 @@ Fate softmax_with(Context& ctx, const OperatorRecord& op, bool safe) {
   auto rows = rows_along_dim(ctx, op);
   if (!rows) return Fate::external(kUnusual);
   if (rows->empty) return Fate::fused();
-  ScalarType type = rows->outs[0].dtype, compute = ir::opmath(type);
+  ScalarType type = rows->outs[0].dtype, compute = opmath(type);
   ctx.approximate(type);
   View most = largest_of(ctx, *rows, type);
   View powers = ctx.temporary(rows->in.sizes, compute);

@@ -33,7 +33,7 @@ struct Statistics {
 Statistics statistics(Context& ctx, const Normalization& n) {
   const Reduced& rows = n.rows;
   ctx.approximate(rows.in.dtype);
-  ScalarType compute = ir::opmath(rows.in.dtype);
+  ScalarType compute = opmath(rows.in.dtype);
   Statistics result{rows.per_row(ctx, ScalarType::Double), rows.per_row(ctx, ScalarType::Double)};
   rows.emit(
       ctx, ReduceOp::Sum, ScalarType::Double, result.mean,
@@ -66,7 +66,7 @@ Statistics statistics(Context& ctx, const Normalization& n) {
 /// x minus the row's mean as the compute type holds it: what is subtracted first does not cancel
 /// later, and a row of equal elements gives zeros, whatever their size.
 Value distance(StatementBuilder& s, const Normalization& n, const Statistics& rows) {
-  ScalarType compute = ir::opmath(n.rows.in.dtype);
+  ScalarType compute = opmath(n.rows.in.dtype);
   return s.load(n.rows.in).to(compute) - s.load(rows.mean).to(compute);
 }
 
@@ -105,7 +105,7 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   Normalization n;
   n.rows.in = ctx.tensor(op, 0);
   n.rows.outs = {ctx.output(op)};
-  if (n.rows.in.storage < 0 || !ir::is_float(n.rows.in.dtype)) return Fate::external("integers");
+  if (n.rows.in.storage < 0 || !is_float(n.rows.in.dtype)) return Fate::external("integers");
   if (ir::numel(n.rows.in.sizes) == 0)
     return ir::numel(ctx.output(op, 1).sizes) == 0 ? Fate::fused()
                                                    : Fate::external("rows without elements");
@@ -123,7 +123,7 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   if (overlaps_parameters(n)) return Fate::external(kOverlap);
   Statistics rows = statistics(ctx, n);
   StatementBuilder s(n.rows.in.sizes);
-  ScalarType compute = ir::opmath(n.rows.in.dtype);
+  ScalarType compute = opmath(n.rows.in.dtype);
   Value rstd = s.load(rows.rstd), left = left_of_mean(s, rows, compute);
   Value y = fma(distance(s, n, rows), rstd.to(compute), (left * rstd).to(compute));
   bool weight = n.weight.storage >= 0, bias = n.bias.storage >= 0;
@@ -163,7 +163,7 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
     return Fate::external("a weight without memory");
   View in = ctx.tensor(op, 0), out = ctx.output(op);
   int64_t group = integer(op, "group", 1);
-  if (in.storage < 0 || !ir::is_float(in.dtype)) return Fate::external("integers");
+  if (in.storage < 0 || !is_float(in.dtype)) return Fate::external("integers");
   if (in.sizes.size() < 2 || group < 1 || in.sizes[1] % group != 0)
     return Fate::external("an unusual shape");
   if (ir::numel(in.sizes) == 0)
@@ -183,7 +183,7 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
   if (overlaps_parameters(n)) return Fate::external(kOverlap);
   Statistics rows = statistics(ctx, n);
   // One scale and shift per channel, as ATen's kernel has them, each rounded once.
-  ScalarType compute = ir::opmath(in.dtype), wide = ScalarType::Double;
+  ScalarType compute = opmath(in.dtype), wide = ScalarType::Double;
   std::vector<int64_t> channels = n.rows.in.sizes;
   std::fill(channels.begin() + 3, channels.end(), 1);
   auto scale_of = [&](StatementBuilder& s) {

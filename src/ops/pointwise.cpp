@@ -21,7 +21,7 @@ using record::TensorInfo;
 
 Args::Args(Context& context, const OperatorRecord& op, ir::StatementBuilder& builder,
            ScalarType common)
-    : builder(builder), common(common), compute(ir::opmath(common)), context_(context), op_(op) {}
+    : builder(builder), common(common), compute(opmath(common)), context_(context), op_(op) {}
 
 const Operand* Args::operand(int k) const {
   return static_cast<size_t>(k) < op_.inputs.size() ? &op_.inputs[static_cast<size_t>(k)] : nullptr;
@@ -114,17 +114,17 @@ bool Args::has_half_instructions() const {
   return context_.settings.target.half_instructions;
 }
 bool Args::is_float() const {
-  return ir::is_float(common);
+  return graft::is_float(common);
 }
 bool Args::is_reduced() const {
-  return ir::is_reduced(common);
+  return graft::is_reduced(common);
 }
 bool Args::is_bool() const {
   return common == ScalarType::Bool;
 }
 
 bool Args::is_float_tensor(int k) const {
-  return is_tensor(k) && ir::is_float(context_.tensor(op_, static_cast<size_t>(k)).dtype);
+  return is_tensor(k) && graft::is_float(context_.tensor(op_, static_cast<size_t>(k)).dtype);
 }
 
 bool Args::is_in_place() const {
@@ -228,7 +228,7 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   ScalarType common = state.result();
   bool to_float = row.promotion == Promotion::Float ||
                   (row.promotion == Promotion::Divide && text(op, "rounding_mode", {}).empty());
-  return to_float && !ir::is_float(common) ? context.trace.default_dtype : common;
+  return to_float && !is_float(common) ? context.trace.default_dtype : common;
 }
 
 bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRow& row,
@@ -243,14 +243,14 @@ bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRo
 Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   const PointwiseRow& row = row_of(op);
   ScalarType common = common_dtype(context, op, row);
-  if (!ir::has_loops(common))
+  if (!has_loops(common))
     return Fate::external(std::string("common dtype ") + c10::toString(common));
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 
   std::vector<Formula> formulas = {row.formula};
   if (row.second != nullptr) formulas.push_back(row.second);
   std::vector<ir::Statement> statements;
-  bool exact = row.bits.exactness == Exactness::Bits || !ir::is_float(common);
+  bool exact = row.bits.exactness == Exactness::Bits || !is_float(common);
   for (size_t k = 0; k < formulas.size(); ++k) {
     ir::View out = context.output(op, k);
     // Eager's result then depends on the order in which its loop runs.

@@ -32,11 +32,11 @@ Value reciprocal_of_root(Args& a, Value x) {
 }
 
 Value maximum(Value a, Value b) {
-  if (!ir::is_float(a.type())) return ir::max(a, b);
+  if (!is_float(a.type())) return ir::max(a, b);
   return ir::select(ir::gt(a, b) | ir::isnan(a), a, b);
 }
 Value minimum(Value a, Value b) {
-  if (!ir::is_float(a.type())) return ir::min(a, b);
+  if (!is_float(a.type())) return ir::min(a, b);
   return ir::select(ir::lt(a, b) | ir::isnan(a), a, b);
 }
 Value at_least(Value a, Value low) {

@@ -77,7 +77,7 @@ Value nan_to_num(Args& a) {
     return a.constant(name) ? a.rounded(name) : a.scalar(otherwise);
   };
   double inf = std::numeric_limits<double>::infinity();
-  double largest = ir::find_dtype(a.common)->largest;
+  double largest = find_dtype(a.common)->largest;
   Value low = ir::select(ir::eq(x, x.like(-inf)), replacement("neginf", -largest), x);
   Value high = ir::select(ir::eq(x, x.like(inf)), replacement("posinf", largest), low);
   return ir::select(ir::isnan(x), replacement("nan", 0), high);

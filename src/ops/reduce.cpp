@@ -31,7 +31,7 @@ bool matches(const std::vector<int64_t>& sizes, const std::vector<int64_t>& in,
 }  // namespace
 
 c10::ScalarType accumulate_type(c10::ScalarType type) {
-  return ir::is_float(type) ? c10::ScalarType::Double : c10::ScalarType::Long;
+  return is_float(type) ? c10::ScalarType::Double : c10::ScalarType::Long;
 }
 
 ir::View at_least_1d(ir::View view) {

@@ -62,6 +62,7 @@ std::optional<Reduced> read_reduction(Context& ctx, const record::OperatorRecord
 std::vector<Row> sum_rows();     // reduction.cpp
 std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, all
 std::vector<Row> moment_rows();  // reduction_moments.cpp: var, std, norms
+std::vector<Row> loss_rows();    // loss.cpp
 // And of norm_rows():
 std::vector<Row> layer_rows();  // norm_layers.cpp: layer, group, batch norm
 

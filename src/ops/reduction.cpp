@@ -24,11 +24,11 @@ Fate sum_or_product(Context& ctx, const OperatorRecord& op, ReduceOp reduce, boo
     ctx.fill(r->outs[0], reduce == ReduceOp::Sum ? 0 : 1);
     return Fate::fused();
   }
-  if (ir::is_float(type)) ctx.approximate(type);
+  if (is_float(type)) ctx.approximate(type);
   // ATen casts each element to the result's type, and then adds.
   r->emit(ctx, reduce, accumulate_type(type), r->outs[0], [&](StatementBuilder& s, Value x) {
     x = x.to(type).to(accumulate_type(type));
-    return skip_nan && ir::is_float(type) ? select(isnan(x), s.constant(0, x.type()), x) : x;
+    return skip_nan && is_float(type) ? select(isnan(x), s.constant(0, x.type()), x) : x;
   });
   return Fate::fused();
 }
@@ -47,7 +47,7 @@ Fate mean(Context& ctx, const OperatorRecord& op) {
   auto r = read_reduction(ctx, op);
   if (!r) return Fate::external(kReducedShape);
   ScalarType type = r->outs[0].dtype;
-  if (!ir::is_float(type)) return Fate::external("a mean of integers");
+  if (!is_float(type)) return Fate::external("a mean of integers");
   if (r->empty) {
     ctx.fill(r->outs[0], std::numeric_limits<double>::quiet_NaN());
     return Fate::fused();
@@ -86,7 +86,7 @@ Fate cumulative(Context& ctx, const OperatorRecord& op, ReduceOp reduce) {
   if (overlaps(in, {out}, /*in_step=*/true)) return Fate::external(kOverlap);
   std::vector<bool> axes(in.sizes.size(), false);
   axes[wrapped(integer(op, "dim", 0), axes.size())] = true;
-  ScalarType accumulate = ir::is_reduced(type) ? ir::opmath(type) : accumulate_type(type);
+  ScalarType accumulate = is_reduced(type) ? opmath(type) : accumulate_type(type);
   StatementBuilder s(in.sizes);
   Value x = s.load(in).to(type);
   ctx.emit(s.store(out, s.reduce(reduce, x, axes, accumulate, /*scan=*/true)));
@@ -116,7 +116,7 @@ std::vector<Row> sum_rows() {
 
 std::vector<Row> reduction_rows() {
   std::vector<Row> rows = sum_rows();
-  for (const auto& family : {select_rows(), moment_rows()})
+  for (const auto& family : {select_rows(), moment_rows(), loss_rows()})
     rows.insert(rows.end(), family.begin(), family.end());
   return rows;
 }

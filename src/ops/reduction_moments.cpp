@@ -22,7 +22,7 @@ using record::OperatorRecord;
 Fate variance(Context& ctx, const OperatorRecord& op, bool root) {
   auto r = read_reduction(ctx, op);
   if (!r) return Fate::external(kReducedShape);
-  if (!ir::is_float(r->in.dtype)) return Fate::external("a variance of integers");
+  if (!is_float(r->in.dtype)) return Fate::external("a variance of integers");
   if (r->empty) {
     for (const ir::View& out : r->outs) ctx.fill(out, std::numeric_limits<double>::quiet_NaN());
     return Fate::fused();
@@ -71,7 +71,7 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
   double p = number(op, name).value_or(2).toDouble();
   bool infinite = std::isinf(p);
   if (p != 0 && p != 1 && p != 2 && !infinite) return Fate::external("a norm of an unusual order");
-  if (!ir::is_float(r->in.dtype)) return Fate::external("a norm of integers");
+  if (!is_float(r->in.dtype)) return Fate::external("a norm of integers");
   if (r->empty) {
     if (infinite && ir::numel(r->outs[0].sizes) != 0)
       return Fate::external("there is nothing to choose from");
@@ -79,7 +79,7 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
     return Fate::fused();
   }
   ScalarType type = r->outs[0].dtype;
-  ScalarType compute = infinite ? ir::opmath(type) : ScalarType::Double;
+  ScalarType compute = infinite ? opmath(type) : ScalarType::Double;
   if (!infinite && p != 0) ctx.approximate(type);
   ReduceOp reduce = !infinite ? ReduceOp::Sum : p > 0 ? ReduceOp::Max : ReduceOp::Min;
   r->emit(
@@ -97,8 +97,8 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
 Fate logsumexp(Context& ctx, const OperatorRecord& op) {
   auto r = read_reduction(ctx, op);
   if (!r) return Fate::external(kReducedShape);
-  ScalarType compute = ir::opmath(r->outs[0].dtype);
-  if (!ir::is_float(r->in.dtype)) return Fate::external("integers");
+  ScalarType compute = opmath(r->outs[0].dtype);
+  if (!is_float(r->in.dtype)) return Fate::external("integers");
   if (r->empty) {
     ctx.fill(r->outs[0], -std::numeric_limits<double>::infinity());
     return Fate::fused();

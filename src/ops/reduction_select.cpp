@@ -24,18 +24,17 @@ void choose_value(Context& ctx, const Reduced& r, bool most, const ir::View& out
            [](StatementBuilder&, Value x) { return x; });
     return;
   }
-  ScalarType compute = ir::opmath(type);
-  ctx.either_zero |= ir::is_float(type);  // eager takes the first or the last
+  ScalarType compute = opmath(type);
+  ctx.either_zero |= is_float(type);  // eager takes the first or the last
   r.emit(ctx, most ? ReduceOp::Max : ReduceOp::Min, compute, out,
          [&](StatementBuilder&, Value x) { return x.to(compute); });
 }
 
 /// out = the first place where it stands.
 void choose_place(Context& ctx, const Reduced& r, bool most, const ir::View& out) {
-  ScalarType compute = r.in.dtype == ScalarType::Bool ? ScalarType::Byte : ir::opmath(r.in.dtype);
+  ScalarType compute = r.in.dtype == ScalarType::Bool ? ScalarType::Byte : opmath(r.in.dtype);
   r.emit(ctx, most ? ReduceOp::ArgMax : ReduceOp::ArgMin, ScalarType::Long, out,
          [&](StatementBuilder&, Value x) { return x.to(compute); });
-  ctx.bound(out, ir::numel(r.in.sizes) / ir::numel(out.sizes));
 }
 
 Fate extreme(Context& ctx, const OperatorRecord& op, bool most) {

@@ -68,14 +68,14 @@ std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view
 }
 
 ir::Value convert(ir::Value value, ScalarType to) {
-  if (ir::is_reduced(to) && value.type() != to) value = value.to(ScalarType::Float);
+  if (is_reduced(to) && value.type() != to) value = value.to(ScalarType::Float);
   return value.to(to);
 }
 
 c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
   bool floating = number.isFloatingPoint();
   if (type == ScalarType::Bool) return floating ? number.toDouble() != 0 : number.toLong() != 0;
-  if (!ir::is_float(type)) {
+  if (!is_float(type)) {
     int64_t value = floating ? static_cast<int64_t>(number.toDouble()) : number.toLong();
     switch (type) {
       case ScalarType::Byte:
@@ -90,10 +90,10 @@ c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
         return value;
     }
   }
-  if (floating) return ir::rounded_to(number.toDouble(), type);
+  if (floating) return rounded_to(number.toDouble(), type);
   if (type == ScalarType::Double) return static_cast<double>(number.toLong());
   // An integer becomes a float in one rounding.
-  return ir::rounded_to(static_cast<float>(number.toLong()), type);
+  return rounded_to(static_cast<float>(number.toLong()), type);
 }
 
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "ir/builder.h"
-#include "ir/dtype.h"
 #include "passes/rewrite.h"
+#include "tensor/dtype.h"
 
 namespace graft::passes {
 
@@ -17,31 +17,23 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 using ir::ReduceOp;
-using ir::ScalarType;
 using ir::Statement;
 using ir::StatementBuilder;
 using ir::Value;
 
 bool is_rounded(const Statement& s) {
-  return s.reduction && !s.reduction->scan && ir::is_float(s.reduction->type) &&
+  return s.reduction && !s.reduction->scan && is_float(s.reduction->type) &&
          (s.reduction->op == ReduceOp::Sum || s.reduction->op == ReduceOp::Prod);
-}
-
-int64_t terms(const Statement& s) {
-  int64_t n = 1;
-  for (size_t a = 0; a < s.axes.size(); ++a)
-    if (s.reduction->axes[a]) n *= s.axes[a];
-  return n;
 }
 
 /// What eager rounds each partial sum to: float, unless all that is added is double. Products it
 /// keeps in the result's own type.
 double rounding(const Statement& s) {
-  if (s.reduction->op == ReduceOp::Prod) return ir::epsilon(s.store.dtype);
+  if (s.reduction->op == ReduceOp::Prod) return epsilon(s.store.dtype);
   const bool wide = std::all_of(s.loads.begin(), s.loads.end(), [](const ir::Access& load) {
     return load.dtype == ScalarType::Double;
   });
-  return ir::epsilon(wide ? ScalarType::Double : ScalarType::Float);
+  return epsilon(wide ? ScalarType::Double : ScalarType::Float);
 }
 
 /// One element for each of the statement's results.
@@ -84,10 +76,10 @@ std::optional<Value> odd_place(StatementBuilder& s, const ir::Reduction& reducti
 }
 
 /// The part of what is added, or multiplied, that eager may lose.
-double lost(const Statement& s, bool in_a_row) {
-  const auto n = static_cast<double>(terms(s));
+double lost(const Statement& s) {
+  const auto n = static_cast<double>(reduced_points(s));
   if (s.reduction->op == ReduceOp::Prod) return rounding(s) * std::sqrt(n);
-  return rounding(s) * (4 + (in_a_row ? n : std::sqrt(n)) / 16);
+  return rounding(s) * (4 + std::sqrt(n) / 16);
 }
 
 /// Moves the reduction of `s` by the part `steps` of `added`, the magnitudes of its terms, or of
@@ -96,7 +88,7 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, doub
           double odd) {
   const ir::Reduction& reduction = *s.reduction;
   const ScalarType type = reduction.type;
-  const double last = std::max(rounding(s), ir::epsilon(s.store.dtype));
+  const double last = std::max(rounding(s), epsilon(s.store.dtype));
   StatementBuilder builder(s.axes);
   builder.statement.loads = s.loads;
   builder.statement.scalars = s.scalars;
@@ -119,7 +111,7 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, doub
 
 }  // namespace
 
-ir::Program disturb(ir::Program program, int which, const std::function<bool(int)>& in_a_row) {
+ir::Program disturb(ir::Program program, int which) {
   std::vector<ir::Item> items;
   int sums = 0;
   for (ir::Item& item : program.items) {
@@ -130,9 +122,9 @@ ir::Program disturb(ir::Program program, int which, const std::function<bool(int
         added = per_result(program, *statement);
         items.emplace_back(magnitudes(*statement, *added));
       }
-      const double even = which == 1 && sums++ % 2 == 1 ? -1 : 1;
-      const double steps = lost(*statement, in_a_row(statement->record));
-      move(*statement, added, steps, even, which == 2 ? -even : even);
+      const double even = which == 0 ? 0 : which == 2 && sums++ % 2 == 1 ? -1 : 1;
+      const double steps = lost(*statement);
+      move(*statement, added, steps, even, which == 3 ? -even : even);
     }
     items.push_back(std::move(item));
   }

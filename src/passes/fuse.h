@@ -13,10 +13,12 @@
 
 #include "ir/kernel.h"
 #include "ir/program.h"
+#include "ir/target.h"
+#include "passes/decider.h"
 
 namespace graft::passes {
 
 /// `share`: false makes each statement a kernel of its own.
-ir::Schedule fuse(ir::Program program, bool share);
+ir::Schedule fuse(ir::Program program, bool share, const ir::Target& target, Decider& decider);
 
 }  // namespace graft::passes

@@ -179,6 +179,11 @@ int64_t all_points(const Group& group) {
   return total;
 }
 
+bool jumps(const Group& group) {
+  return std::any_of(group.members.begin(), group.members.end(),
+                     [](const Statement& s) { return s.repeated() && !s.store.indirect.empty(); });
+}
+
 Shared shared_axes(const Group& group, const Group& unit) {
   struct Pair {
     size_t m, n;
@@ -252,7 +257,8 @@ std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_pr
   if (tiles(*unit) < kEnough)
     if (auto other = with_copies(statements, is_private); other && tiles(*other) > tiles(*unit))
       unit = std::move(other);
-  if (!small && (tiles(*unit) < kEnough || independent(statements))) return std::nullopt;
+  if (r.origin && !small && (tiles(*unit) < kEnough || independent(statements)))
+    return std::nullopt;
   return unit;
 }
 

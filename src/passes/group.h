@@ -39,6 +39,8 @@ void conflicts(const ir::Statement& s, const ir::Statement& t, std::vector<Confl
 /// A group of one statement, over all its parallel axes.
 Group alone(ir::Statement s);
 int64_t all_points(const Group& group);
+/// Do steps of a loop store where data says?
+bool jumps(const Group& group);
 
 /// The outer axes that two groups can share, by position in each.
 struct Shared {
@@ -54,7 +56,7 @@ void append(Group& group, Group unit, const Shared& shared);
 /// A repeat's statements as a group, over the axes along which no step of any of them reads or
 /// writes what another iteration writes. A statement that lacks these axes but only makes a
 /// temporary for its own step is run by every tile; `is_private` says which storages no other item
-/// touches. Empty when the repeat is better unrolled again.
+/// touches. Empty when an unrolled loop is better unrolled again.
 std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private);
 
 /// With fewer points one thread runs everything, and parallel axes do not matter.

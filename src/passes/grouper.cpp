@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
+#include "passes/cost.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -17,34 +18,19 @@ using ir::Statement;
 
 namespace {
 
-int64_t footprint(const Access& access, const Statement& s) {
-  int64_t n = static_cast<int64_t>(c10::elementSize(access.dtype));
-  for (size_t a = 0; a < s.axes.size(); ++a)
-    if (access.strides[a] != 0) n *= s.axes[a];
-  return n;
-}
-
-/// The slowest-moving axis of the statement's largest access: a tile loop that leaves it inside
-/// would stride memory.
-std::optional<size_t> slowest_axis(const Statement& s) {
-  const Access* largest = &s.store;
-  for (const Access& load : s.loads)
-    if (footprint(load, s) > footprint(*largest, s)) largest = &load;
-  std::optional<size_t> slowest;
-  for (size_t a = s.repeated() ? 1 : 0; a < s.axes.size(); ++a)
-    if (largest->strides[a] != 0 &&
-        (!slowest || std::abs(largest->strides[a]) > std::abs(largest->strides[*slowest])))
-      slowest = a;
-  return slowest;
-}
-
 /// Groups that a statement may join: long programs take long enough.
-constexpr size_t kLookBack = 128;
+constexpr size_t kLookBack = 128, kLookDown = 32;
+constexpr double kWorthSharing = 0.94, kWorthNarrowing = 0.9, kNoWorse = 1.02, kLittle = 1.05;
 
 class Grouper {
  public:
-  Grouper(Program program, bool share)
-      : program_(std::move(program)), share_(share), private_(private_storages(program_)) {}
+  Grouper(Program program, bool share, const ir::Target& target, Decider& decider)
+      : program_(std::move(program)),
+        share_(share),
+        target_(target),
+        decider_(decider),
+        private_(private_storages(program_)),
+        touching_(count_touching(program_)) {}
 
   std::vector<GroupOrItem> run() {
     for (ir::Item& item : program_.items)
@@ -53,6 +39,7 @@ class Grouper {
           [&](ir::Repeat&& r) { place(std::move(r)); },
           [&](ir::Extern&& e) { groups_.emplace_back(std::move(e)); },
           [&](ir::Abort&& a) { groups_.emplace_back(a); });
+    if (share_) sink();
     return std::move(groups_);
   }
 
@@ -108,9 +95,10 @@ class Grouper {
     place(alone(std::move(s)));
   }
 
-  /// As one unit when its steps can run tile by tile; otherwise step by step.
+  /// As one unit when its steps can run tile by tile, or are one operator's; otherwise step by step.
   void place(ir::Repeat r) {
-    if (auto unit = share_ ? unit_of(r, private_) : std::nullopt) return place(std::move(*unit));
+    if (auto unit = share_ || !r.origin ? unit_of(r, private_) : std::nullopt)
+      return place(std::move(*unit));
     for (int64_t step = 0; step < r.count; ++step)
       for (const Statement& s : r.body) place(ir::at_step(s, step));
   }
@@ -128,6 +116,25 @@ class Grouper {
     groups_.emplace_back(std::move(unit));
   }
 
+  /// Groups that nothing in between needs move down to a later one that gains by it: what makes all
+  /// of a list before any of it is used.
+  void sink() {
+    for (size_t i = groups_.size(); i-- > 0;) {
+      if (!std::holds_alternative<Group>(groups_[i])) continue;
+      for (size_t j = i + 1; j < std::min(groups_.size(), i + 1 + kLookDown); ++j) {
+        Group& group = std::get<Group>(groups_[i]);
+        const auto* later = std::get_if<Group>(&groups_[j]);
+        if (later && group.members.size() + later->members.size() <= kMaxMembers &&
+            join(group, *later)) {
+          groups_[j] = std::move(groups_[i]);
+          groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(i));
+          break;
+        }
+        if (depends(groups_[j], group)) break;
+      }
+    }
+  }
+
   bool try_join(size_t g, const Group& unit) {
     auto* group = std::get_if<Group>(&groups_[g]);
     return group && group->members.size() + unit.members.size() <= kMaxMembers &&
@@ -135,17 +142,12 @@ class Grouper {
   }
 
   /// Adds `unit` to the group if they can share tiles and gain by it.
-  static bool join(Group& group, const Group& unit) {
+  bool join(Group& group, const Group& unit) const {
     std::vector<Conflict> any;
     for (const Statement& s : group.members)
       for (const Statement& t : unit.members)
         if (any.empty()) conflicts(s, t, any);
     if (any.empty() && !same_tiles(group, unit)) return false;
-    int64_t total = all_points(group) + all_points(unit);
-    if (any.empty() &&
-        std::none_of(unit.members.begin(), unit.members.end(),
-                     [&](const Statement& t) { return shares_reads(group, t, total); }))
-      return false;
     Group trial = group, candidate = unit;
     if (candidate.members.size() == 1 && !candidate.members.front().repeated()) {
       Statement t = std::move(candidate.members.front());
@@ -153,22 +155,43 @@ class Grouper {
       candidate = alone(std::move(t));
     }
     Shared shared = shared_axes(trial, candidate);
-    int64_t before = ir::numel(trial.outer), after = 1;
-    for (size_t o : shared.group) after *= trial.outer[o];
-    if (shared.vertical) {
-      if (total > kSmall && after < std::min(before, kEnough)) return false;
-      if (total > kSmall && after < before && !keeps_slowest(trial, shared.group)) return false;
-      if (total > kSmall && after < before && !keeps_slowest(candidate, shared.unit)) return false;
-      // What has many tiles alone does not wait for what has few.
-      if (total > kSmall && unit.repeats > 0 && after < std::min(ir::numel(unit.outer), kEnough))
+    if (!shared.vertical) {
+      int64_t tiles = ir::numel(trial.outer);
+      if (shared.group.size() != trial.outer.size() ||
+          most_inner_points(candidate, tiles) != most_inner_points(trial, tiles))
         return false;
-    } else if (shared.group.size() != trial.outer.size() ||
-               most_inner_points(candidate, after) != most_inner_points(trial, before)) {
-      return false;
     }
+    double first = cost_of(trial), second = cost_of(candidate);
+    bool all_tiles = shared.group.size() == trial.outer.size(),
+         narrower = first < second ? shared.unit.size() < candidate.outer.size() : !all_tiles;
+    // Steps that jump run in chunks of tiles if nothing else is in theirs.
+    if (jumps(trial) || jumps(candidate))
+      narrower = !all_tiles || shared.unit.size() < candidate.outer.size();
     append(trial, std::move(candidate), shared);
+    double together = cost_of(trial);
+    // Where the larger one gives up parallel axes it loses later company, too. Without a dependence
+    // they compete for registers and write streams.
+    double most = !shared.vertical ? kWorthSharing : narrower ? kWorthNarrowing : kNoWorse;
+    bool gains = together <= (first + second) * most;
+    // A little work for each tile, as one row's factor, leaves the group open to what needs it.
+    if (shared.vertical && all_tiles) gains = gains || together <= first * kLittle;
+    const size_t way = decider_.choose(gains ? 0 : 1, [&] {
+      return Decision{.about = stored_by(group) + " + " + stored_by(unit),
+                      .ways = {{"together", together}, {"apart", first + second}}};
+    });
+    if (way != 0) return false;
     group = std::move(trial);
     return true;
+  }
+
+  static std::string stored_by(const Group& group) {
+    std::vector<const Statement*> members;
+    for (const Statement& s : group.members) members.push_back(&s);
+    return passes::stored_by(members);
+  }
+
+  double cost_of(const Group& group) const {
+    return cost(group, touching_, program_.storages, target_);
   }
 
   /// Has the unit all extents of the group's tiles? Only those without a dependence need them all.
@@ -187,36 +210,6 @@ class Grouper {
     for (const Statement& s : group.members)
       most = std::max(most, points(s) / std::max<int64_t>(tiles, 1));
     return most;
-  }
-
-  /// Statements without a dependence share a loop when they read much of the same memory, or are
-  /// too small to matter.
-  static bool shares_reads(const Group& group, const Statement& t, int64_t total) {
-    if (total <= kSmall) return true;
-    int64_t shared = 0, all = footprint(t.store, t);
-    for (const Access& load : t.loads) {
-      int64_t bytes = footprint(load, t);
-      all += bytes;
-      bool common =
-          std::any_of(group.members.begin(), group.members.end(), [&](const Statement& s) {
-            return std::any_of(s.loads.begin(), s.loads.end(),
-                               [&](const Access& other) { return may_touch(other, s, load, t); });
-          });
-      if (common) shared += bytes;
-    }
-    return shared * 8 >= all;
-  }
-
-  static bool keeps_slowest(const Group& group, const std::vector<size_t>& kept) {
-    for (size_t m = 0; m < group.members.size(); ++m) {
-      auto slow = slowest_axis(group.members[m]);
-      const auto& axes = group.outer_axis[m];
-      if (!slow || std::find(axes.begin(), axes.end(), kNoAxis) != axes.end()) continue;
-      bool stays = std::any_of(kept.begin(), kept.end(),
-                               [&](size_t o) { return group.outer_axis[m][o] == *slow; });
-      if (!stays) return false;
-    }
-    return true;
   }
 
   /// Splits axes where one side walks in one axis what the other walks in several ([B*S, D] beside
@@ -244,6 +237,9 @@ class Grouper {
               split_axis(t, b, stride / own);
               return true;
             }
+            if (own > stride && own % stride == 0 && extent > own / stride &&
+                extent % (own / stride) == 0 && split_outer(group, o, own / stride))
+              return true;
             if (own == stride && t.axes[b] > extent && t.axes[b] % extent == 0 && extent > 1) {
               split_axis(t, b, extent);
               return true;
@@ -277,14 +273,18 @@ class Grouper {
 
   Program program_;
   bool share_;
+  const ir::Target& target_;
+  Decider& decider_;
   std::vector<bool> private_;  ///< temporaries that one item alone touches
+  std::vector<int> touching_;  ///< per storage: how many statements and other items do
   std::vector<GroupOrItem> groups_;
 };
 
 }  // namespace
 
-std::vector<GroupOrItem> group(Program program, bool share) {
-  return Grouper(std::move(program), share).run();
+std::vector<GroupOrItem> group(Program program, bool share, const ir::Target& target,
+                               Decider& decider) {
+  return Grouper(std::move(program), share, target, decider).run();
 }
 
 }  // namespace graft::passes

@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "ir/target.h"
+#include "passes/decider.h"
 #include "passes/group.h"
 
 namespace graft::passes {
@@ -12,6 +14,7 @@ namespace graft::passes {
 using GroupOrItem = std::variant<Group, ir::Extern, ir::Abort>;
 
 /// Groups in an order that respects every dependence. `share`: false keeps each statement alone.
-std::vector<GroupOrItem> group(ir::Program program, bool share);
+std::vector<GroupOrItem> group(ir::Program program, bool share, const ir::Target& target,
+                               Decider& decider);
 
 }  // namespace graft::passes

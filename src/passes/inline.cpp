@@ -1,7 +1,10 @@
 #include "passes/inline.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
+#include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
 #include "passes/rewrite.h"
@@ -66,6 +69,7 @@ class Inliner {
     for (size_t i = 0; i < old_.items.size(); ++i) {
       auto* s = std::get_if<Statement>(&old_.items[i]);
       if (!s) {
+        if (auto* r = std::get_if<ir::Repeat>(&old_.items[i])) resolve_steps(*r);
         append(std::move(old_.items[i]), -1);
         continue;
       }
@@ -73,7 +77,7 @@ class Inliner {
                         ? count_readers(i, *s)
                         : 0;
       // Items further on ask for what comes after them only.
-      for (Statement& piece : resolve(std::move(*s))) append(std::move(piece), readers);
+      for (Statement& piece : resolve(std::move(*s), readers)) append(std::move(piece), readers);
     }
     return std::move(out_);
   }
@@ -98,8 +102,10 @@ class Inliner {
     return readers;
   }
 
-  /// The statement with its loads of temporaries resolved, in pieces.
-  std::vector<Statement> resolve(Statement original) {
+  /// The statement, which is read so often, with its loads of temporaries resolved, in pieces.
+  std::vector<Statement> resolve(Statement original, int readers) {
+    // Readers that compute it themselves need it whole.
+    const bool passed_on = readers > 1 && !original.reduction && is_cheap(original);
     std::vector<Statement> done, todo;  // the next one last
     todo.push_back(std::move(original));
     while (!todo.empty()) {
@@ -110,7 +116,7 @@ class Inliner {
         changed = false;
         for (size_t l = 0; l < s.loads.size() && !changed; ++l) {
           Overlap split;
-          if (try_inline(s, l, done, split)) {
+          if (try_inline(s, l, done, passed_on, split)) {
             changed = true;
           } else if (split.relation == Relation::NeedSplit && !(s.reduction && s.reduction->scan)) {
             split_axis(s, static_cast<size_t>(split.axis), split.at);
@@ -131,27 +137,56 @@ class Inliner {
     return done;
   }
 
+  /// Of an operator that runs in order, as a whole.
+  void resolve_steps(ir::Repeat& r) {
+    if (r.body.size() != 1) return;
+    Statement& s = r.body.front();
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t l = 0; l < s.loads.size() && !changed; ++l) {
+        Overlap split;
+        changed = try_inline(s, l, {}, false, split);
+        if (!changed && split.relation == Relation::NeedSplit && split.axis > 0) {
+          split_axis(s, static_cast<size_t>(split.axis), split.at);
+          changed = true;
+        }
+      }
+    }
+  }
+
+  /// Do the statement's steps store to what it, or the value that it takes, reads?
+  static bool steps_store_to(const Statement& s, const Access& load, const Statement& producer) {
+    return load.storage == s.store.storage ||
+           std::any_of(producer.loads.begin(), producer.loads.end(),
+                       [&](const Access& input) { return input.storage == s.store.storage; });
+  }
+
   static bool can_take_range(const Statement& s, const Overlap& split) {
     return !s.reduction || !s.reduction->axes[static_cast<size_t>(split.axis)];
   }
 
   /// Inlines the producer of load `l`. `before`: pieces of the same statement that run earlier.
-  /// Where only a split stands in the way, says which in `split`.
-  bool try_inline(Statement& s, size_t l, const std::vector<Statement>& before, Overlap& split) {
+  /// Where only a split stands in the way, says which in `split`; not at interleaved parts where it
+  /// shall stay `whole`.
+  bool try_inline(Statement& s, size_t l, const std::vector<Statement>& before, bool whole,
+                  Overlap& split) {
     const Access& load = s.loads[l];
     const ir::Storage& storage = out_.storages[static_cast<size_t>(load.storage)];
-    if (storage.role != Role::Temporary || storage.made_by_extern || !load.indirect.empty())
-      return false;
+    if (storage.role != Role::Temporary || storage.made_by_extern) return false;
     const std::vector<size_t>& writers = touched_[static_cast<size_t>(load.storage)];
     for (size_t k = writers.size(); k-- > 0;) {
       size_t at = writers[k];
       const auto* producer = std::get_if<Statement>(&out_.items[at]);
       if (!producer) return false;
-      Overlap overlap = relate(producer->store, producer->axes, load, s.axes);
+      Overlap overlap = relate_to(*producer, load, s.axes);
       if (overlap.relation == Relation::Disjoint) continue;
       bool updated = updates_[static_cast<size_t>(load.storage)] >= kUpdates && is_copy(*producer);
       if (overlap.relation == Relation::Unknown || updated ||
-          !worth_it(s, *producer, readers_[at]) || !inputs_unchanged(*producer, at))
+          (overlap.axis >= 0 &&
+           between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved)) ||
+          !worth_it(points_of_part(s, l, *producer, overlap), *producer, readers_[at],
+                    !load.indirect.empty()) ||
+          !inputs_unchanged(*producer, at))
         return false;
       if (overlap.relation != Relation::Covered) {
         split = overlap;
@@ -159,8 +194,9 @@ class Inliner {
       }
       Statement merged = s;
       substitute(merged, l, *producer, overlap.map);
-      if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads ||
-          may_read_own_stores(merged) || !keeps_clear(merged, before))
+      if (merged.expr.nodes.size() > kMaxNodes || merged.loads.size() > kMaxLoads) return false;
+      if (s.repeated() ? steps_store_to(s, load, *producer)
+                       : may_read_own_stores(merged) || !keeps_clear(merged, before))
         return false;
       s = std::move(merged);
       return true;
@@ -168,13 +204,75 @@ class Inliner {
     return false;
   }
 
-  static bool worth_it(const Statement& reader, const Statement& producer, int readers) {
+  /// As relate(). Indices that come from data count as axes of their own behind the others.
+  static Overlap relate_to(const Statement& producer, const Access& load,
+                           const std::vector<int64_t>& axes) {
+    if (load.indirect.empty()) return relate(producer.store, producer.axes, load, axes);
+    Access direct = load;
+    std::vector<int64_t> all = axes;
+    for (const ir::Indirect& i : load.indirect) {
+      if (i.extent == 0) return {};
+      direct.strides.push_back(i.stride);
+      all.push_back(i.extent);
+    }
+    direct.indirect.clear();
+    Overlap overlap = relate(producer.store, producer.axes, direct, all);
+    // Only an axis of the reader's own can be split.
+    bool known = overlap.relation == Relation::Covered || overlap.relation == Relation::Disjoint ||
+                 (overlap.axis >= 0 && static_cast<size_t>(overlap.axis) < axes.size());
+    return known ? overlap : Overlap{};
+  }
+
+  /// Where the split is at parts that lie between one another, from one stored element to the next;
+  /// otherwise 1. Far apart, the pieces would have no vectors.
+  static int64_t between_elements(const Statement& producer, const Access& load,
+                                  const Overlap& split) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (size_t a = 0; a < producer.axes.size(); ++a)
+      if (producer.axes[a] > 1) least = std::min(least, std::abs(producer.store.strides[a]));
+    return load.strides[static_cast<size_t>(split.axis)] % least == 0 ? 1 : least;
+  }
+
+  /// Points of the reader whose load `l` reads what the producer stores, if it were split at the
+  /// borders of that.
+  static int64_t points_of_part(const Statement& reader, size_t l, const Statement& producer,
+                                Overlap overlap) {
+    if (overlap.relation == Relation::Covered || !reader.loads[l].indirect.empty())
+      return points(reader);
+    for (Statement s = reader;;) {
+      auto related = [&](const Statement& part) {
+        return relate(producer.store, producer.axes, part.loads[l], part.axes);
+      };
+      auto axis = static_cast<size_t>(overlap.axis);
+      if (overlap.relation == Relation::NeedSplit) {
+        split_axis(s, axis, overlap.at);
+      } else if (overlap.relation == Relation::Partial) {
+        Statement before = s;
+        take_range(before, axis, 0, overlap.at);
+        if (related(before).relation == Relation::Disjoint)
+          take_range(s, axis, overlap.at, s.axes[axis]);
+        else
+          s = std::move(before);
+      } else {
+        return points(s);
+      }
+      overlap = related(s);
+    }
+  }
+
+  /// May each of several readers compute it?
+  static bool is_cheap(const Statement& s) { return work(s) <= 1 && s.loads.size() <= 1; }
+
+  /// `read`: points that read what the producer stores. `picks`: data says which few of the values
+  /// these are.
+  static bool worth_it(int64_t read, const Statement& producer, int readers, bool picks) {
     if (producer.reduction) return false;
     if (producer.loads.empty() && work(producer) <= 2) return true;
-    bool expands = points(reader) > points(producer) * 2;
+    bool expands = read > points(producer) * 2;
     if (expands) return work(producer) <= 2 && producer.loads.size() <= 1;
+    if (picks && read <= points(producer) / 8) return true;
     if (readers <= 1) return true;
-    return work(producer) <= 1 && producer.loads.size() <= 1;
+    return is_cheap(producer);
   }
 
   /// Neither the producer (in place) nor a later statement wrote what the producer reads.

@@ -8,7 +8,6 @@ using ir::Expr;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-using ir::ScalarType;
 
 namespace {
 

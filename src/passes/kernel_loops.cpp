@@ -25,10 +25,8 @@ void split_wrapped(Kernel& kernel, int var) {
   int64_t tiles = 1, extent = kernel.vars[static_cast<size_t>(var)].extent;
   for (int v : kernel.range) tiles *= kernel.vars[static_cast<size_t>(v)].extent;
   if (kernel.range.empty() || tiles >= kFewTiles) return;
-  int64_t inner = 0;
-  for (int64_t d = std::min<int64_t>(1024, extent / 2); d >= 64 && !inner; --d)
-    if (extent % d == 0) inner = d;
-  if (!inner) return;
+  int64_t inner = largest_divisor(extent, std::min<int64_t>(1024, extent / 2), 64);
+  if (inner == 0) return;
   kernel.range.push_back(split_variable(kernel, var, inner));
 }
 
@@ -42,6 +40,10 @@ int axis_of(const Placed& p, int var) {
 
 bool is_range(const Kernel& kernel, int var) {
   return kernel.vars[static_cast<size_t>(var)].kind == LoopKind::Range;
+}
+
+bool is_step(const Kernel& kernel, const Loop& loop) {
+  return kernel.vars[static_cast<size_t>(loop.var)].kind == LoopKind::Step;
 }
 
 bool has_vector(const Kernel& kernel) {

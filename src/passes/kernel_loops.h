@@ -25,6 +25,7 @@ void each_kernel(ir::Schedule& schedule, Fn fn) {
 int axis_of(const ir::Placed& p, int var);
 
 bool is_range(const ir::Kernel& kernel, int var);
+bool is_step(const ir::Kernel& kernel, const ir::Loop& loop);
 bool has_vector(const ir::Kernel& kernel);
 
 /// An access's stride along each Range variable: what moves its address from tile to tile.

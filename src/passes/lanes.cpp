@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "passes/chunks.h"
+#include "passes/cost.h"
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
@@ -74,19 +76,27 @@ bool holds_data(const ir::Schedule& schedule, const Kernel& kernel, int storage)
 
 class Lanes {
  public:
-  Lanes(Kernel& kernel, ir::Schedule& schedule, std::vector<bool> local, const Settings& settings)
-      : kernel_(kernel), schedule_(schedule), local_(std::move(local)), settings_(settings) {}
+  Lanes(Kernel& kernel, ir::Schedule& schedule, std::vector<bool> local, const Settings& settings,
+        Decider& decider)
+      : kernel_(kernel),
+        schedule_(schedule),
+        local_(std::move(local)),
+        settings_(settings),
+        decider_(decider) {}
 
   /// Leaves the kernel as it is where that is cheaper.
   void run() {
     bool steps = std::any_of(kernel_.vars.begin(), kernel_.vars.end(),
                              [](const ir::Variable& v) { return v.kind == LoopKind::Step; });
-    if (!steps) return;
-    double best = inner_cost();
-    int chosen = -1;
+    if (!steps || to_chunks(kernel_, settings_)) return;
+    // Either the loops inside (-1), or a variable of the tiles.
+    std::vector<int> vars{-1};
+    std::vector<double> costs{inner_cost()};
     for (int v : kernel_.range)
-      if (double cost = lane_cost(v); extent(v) >= settings_.target.lanes / 2 && cost < best)
-        best = cost, chosen = v;
+      if (extent(v) >= settings_.target.lanes / 2) vars.push_back(v), costs.push_back(lane_cost(v));
+    auto best = std::min_element(costs.begin(), costs.end()) - costs.begin();
+    const int chosen =
+        vars[decider_.choose(static_cast<size_t>(best), [&] { return decision_of(vars, costs); })];
     if (chosen < 0) return;
     wrap(kernel_, chosen);
     std::vector<Part> parts = parts_of(chosen);
@@ -101,6 +111,17 @@ class Lanes {
   }
 
  private:
+  Decision decision_of(const std::vector<int>& vars, const std::vector<double>& costs) const {
+    Decision decision;
+    std::vector<const Statement*> statements;
+    for (const Placed& p : kernel_.placed) statements.push_back(&p.statement);
+    decision.about = stored_by(statements);
+    for (size_t k = 0; k < vars.size(); ++k)
+      decision.ways.push_back(
+          {vars[k] < 0 ? "inside" : "v" + std::to_string(vars[k]), costs[k] * kInstruction});
+    return decision;
+  }
+
   int64_t extent(int var) const { return kernel_.vars[static_cast<size_t>(var)].extent; }
 
   std::vector<Use> uses_of(int storage) const {
@@ -178,23 +199,11 @@ class Lanes {
   /// alone, and nothing is copied in twice.
   bool lies_apart(const Part& part, int64_t last, const std::vector<int64_t>& tiles,
                   int var) const {
-    std::vector<std::pair<int64_t, int64_t>> digits{{part.lane_stride, extent(var)}};
+    ir::Strides digits{{part.lane_stride, extent(var)}};
     for (int v : kernel_.range)
       if (int64_t stride = std::abs(tiles[static_cast<size_t>(v)]); stride != 0 && v != var)
         digits.emplace_back(stride, extent(v));
-    std::sort(digits.begin(), digits.end());
-    int64_t between = 0, reach = last - part.first;  // within a gap; beyond it
-    for (auto [stride, count] : digits) {
-      if (stride < part.gap) {
-        if (stride <= between) return false;
-        between += stride * (count - 1);
-        if (between >= part.gap) return false;
-      } else {
-        if (stride <= reach + between) return false;
-        reach += stride * (count - 1);
-      }
-    }
-    return true;
+    return ir::apart(part.gap, last - part.first, digits);
   }
 
   bool is_callers(int storage) const {
@@ -208,19 +217,13 @@ class Lanes {
       if (!use.store) return false;
       const Statement& s = use.placed->statement;
       Access x = within_tile(kernel_, use, var);
-      std::vector<std::pair<int64_t, int64_t>> digits;
+      ir::Strides digits;
       for (size_t a = 0; a < x.strides.size(); ++a) {
         int64_t fewest = s.axes[a];
         if (s.repeated()) fewest = std::min(fewest, fewest + s.growth[a] * (s.axes[0] - 1));
         if (x.strides[a] != 0) digits.emplace_back(x.strides[a], fewest);
       }
-      std::sort(digits.begin(), digits.end());
-      int64_t filled = 1;
-      for (auto [stride, extent] : digits) {
-        if (stride < 0 || stride > filled * part.gap) return false;
-        filled = std::max(filled, (extent - 1) * (stride / part.gap) + filled);
-      }
-      return x.offset == part.first && filled >= part.count;
+      return x.offset == part.first && ir::fill(part.gap, part.count, digits);
     });
   }
 
@@ -379,15 +382,16 @@ class Lanes {
   ir::Schedule& schedule_;
   const std::vector<bool> local_;
   const Settings& settings_;
+  Decider& decider_;
   int vectors_ = 1;  ///< side by side
 };
 
 }  // namespace
 
-void to_lanes(ir::Schedule& schedule, const Settings& settings) {
+void to_lanes(ir::Schedule& schedule, const Settings& settings, Decider& decider) {
   std::vector<int> owner = local_temporaries(schedule);
   each_kernel(schedule, [&](Kernel& kernel, int step) {
-    Lanes(kernel, schedule, owned_by(owner, step), settings).run();
+    Lanes(kernel, schedule, owned_by(owner, step), settings, decider).run();
   });
 }
 

@@ -11,11 +11,12 @@
 #pragma once
 
 #include "ir/kernel.h"
+#include "passes/decider.h"
 #include "passes/settings.h"
 
 namespace graft::passes {
 
 /// Adds storages to the schedule: the scratch.
-void to_lanes(ir::Schedule& schedule, const Settings& settings);
+void to_lanes(ir::Schedule& schedule, const Settings& settings, Decider& decider);
 
 }  // namespace graft::passes

@@ -37,17 +37,21 @@ struct ProgramPass {
 };
 struct SchedulePass {
   PassName name;
-  void (*run)(Schedule&, const Settings&);
+  void (*run)(Schedule&, const Settings&, Decider&);
 };
 
-/// For passes that no setting changes.
+/// For passes that no setting changes, and for those that decide nothing by cost.
 template <Program (*pass)(Program)>
 Program plain(Program program, const Settings&) {
   return pass(std::move(program));
 }
 template <void (*pass)(Schedule&)>
-void plain(Schedule& schedule, const Settings&) {
+void plain(Schedule& schedule, const Settings&, Decider&) {
   pass(schedule);
+}
+template <void (*pass)(Schedule&, const Settings&)>
+void plain(Schedule& schedule, const Settings& settings, Decider&) {
+  pass(schedule, settings);
 }
 
 constexpr ProgramPass kProgramPasses[] = {
@@ -62,8 +66,8 @@ constexpr ProgramPass kProgramPasses[] = {
      plain<copies_early>},
     {{"reroll", true, "finds the loop that statements were unrolled from"}, plain<reroll>},
     {{"dead-stores", true, "removes statements nobody reads"}, plain<remove_dead_stores>},
-    {{"split-reduce", true, "cuts long reductions with few results into parts"},
-     plain<split_reductions>},
+    {{"split-reduce", true, "cuts long reductions, and those over slow axes, into parts"},
+     split_reductions},
 };
 /// Between the tables: it makes a schedule of the program. Left out, each statement is a kernel.
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
@@ -73,13 +77,13 @@ constexpr SchedulePass kSchedulePasses[] = {
     {{"vectors", false, "chooses the vector loops of what has none; code needs them"},
      choose_vectors},
     {{"tiles", true, "orders the tile loops, and pairs tiles that share what they read"},
-     order_tiles},
+     plain<order_tiles>},
     {{"scratch", false,
       "temporaries of a tile move to its thread's memory; tiles would share them"},
-     tile_scratch},
+     plain<tile_scratch>},
     {{"tasks", true, "names kernels, and says how much work a task gets at least"},
      plain<size_tasks>},
-    {{"stream", true, "large results that nothing reads go past the cache"}, stream_results},
+    {{"stream", true, "large results that nothing reads go past the cache"}, plain<stream_results>},
     {{"memory", false, "packs temporaries into one arena by lifetime; a plan needs their places"},
      plain<plan_memory>},
 };
@@ -89,49 +93,54 @@ bool skipped(const Settings& settings, const PassName& pass) {
          std::find(settings.skip.begin(), settings.skip.end(), pass.name) != settings.skip.end();
 }
 
-/// Times and checks the steps, and keeps their text when asked to.
+/// Times and checks the steps, and keeps their text and decisions when asked to.
 class Log {
  public:
-  Log(std::vector<PassRecord>* records, bool keep) : records_(records), keep_(keep) {}
-  /// `fn` runs a pass and says what is wrong with what it made.
+  Log(std::vector<PassRecord>* records, const Settings& settings)
+      : records_(records), settings_(settings) {}
+  /// `fn(decider)` runs a pass and says what is wrong with what it made.
   template <class Fn, class Made>
   void step(const PassName& pass, const Made& made, Fn fn) {
+    const bool keep = records_ != nullptr && settings_.keep_text;
+    std::vector<Decision> decisions;
+    Decider decider(pass.name, settings_.decisions, keep ? &decisions : nullptr);
     auto start = std::chrono::steady_clock::now();
-    std::string wrong = fn();
+    std::string wrong = fn(decider);
     double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!wrong.empty())
       throw std::logic_error("pass " + std::string(pass.name) + " left a malformed " +
                              (std::is_same_v<Made, Program> ? "program: " : "schedule: ") + wrong);
-    if (records_) records_->push_back({pass.name, ms, keep_ ? ir::print(made) : ""});
+    if (records_)
+      records_->push_back({pass.name, ms, keep ? ir::print(made) : "", std::move(decisions)});
   }
 
  private:
   std::vector<PassRecord>* records_;
-  bool keep_;
+  const Settings& settings_;
 };
 
 }  // namespace
 
 Schedule run(Program program, const Settings& settings, std::vector<PassRecord>* records) {
-  Log log(records, settings.keep_text);
-  log.step({"lower", false, ""}, program, [&] { return ir::verify(program); });
+  Log log(records, settings);
+  log.step({"lower", false, ""}, program, [&](Decider&) { return ir::verify(program); });
   for (const ProgramPass& pass : kProgramPasses) {
     if (skipped(settings, pass.name) || (pass.fast_only && !settings.fast)) continue;
-    log.step(pass.name, program, [&] {
+    log.step(pass.name, program, [&](Decider&) {
       program = pass.run(std::move(program), settings);
       return ir::verify(program);
     });
   }
   Schedule schedule;
-  log.step(kFuse, schedule, [&] {
-    schedule = fuse(std::move(program), !skipped(settings, kFuse));
+  log.step(kFuse, schedule, [&](Decider& decider) {
+    schedule = fuse(std::move(program), !skipped(settings, kFuse), settings.target, decider);
     return ir::verify(schedule);
   });
   for (const SchedulePass& pass : kSchedulePasses) {
     if (skipped(settings, pass.name)) continue;
-    log.step(pass.name, schedule, [&] {
-      pass.run(schedule, settings);
+    log.step(pass.name, schedule, [&](Decider& decider) {
+      pass.run(schedule, settings, decider);
       return ir::verify(schedule);
     });
   }

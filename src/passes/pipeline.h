@@ -8,6 +8,7 @@
 
 #include "ir/kernel.h"
 #include "ir/program.h"
+#include "passes/decider.h"
 #include "passes/settings.h"
 
 namespace graft::passes {
@@ -15,7 +16,9 @@ namespace graft::passes {
 struct PassRecord {
   std::string name;
   double milliseconds = 0;
-  std::string after;  ///< the printed program or schedule, if Settings::keep_text
+  // If Settings::keep_text:
+  std::string after;  ///< the printed program or schedule
+  std::vector<Decision> decisions = {};
 };
 
 /// Throws std::logic_error naming the pass after which the program or schedule is malformed.

@@ -22,7 +22,6 @@ using ir::Op;
 using ir::Program;
 using ir::Repeat;
 using ir::Role;
-using ir::ScalarType;
 using ir::Statement;
 
 namespace {
@@ -458,8 +457,8 @@ Rerolled rerolled(const Program& original, std::set<size_t>& refused) {
   done.items = read.items.size();
   std::vector<bool> is_private = private_storages(read);
   for (const Item& item : read.items)
-    if (const auto* r = std::get_if<Repeat>(&item); r && !unit_of(*r, is_private))
-      refused.insert(r->origin);
+    if (const auto* r = std::get_if<Repeat>(&item); r && r->origin && !unit_of(*r, is_private))
+      refused.insert(*r->origin);
   return done;
 }
 

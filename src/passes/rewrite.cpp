@@ -11,7 +11,6 @@ using ir::Expr;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-using ir::ScalarType;
 using ir::Statement;
 
 void remap_ids(Statement& s, const std::vector<NodeId>& to) {
@@ -23,6 +22,12 @@ void remap_ids(Statement& s, const std::vector<NodeId>& to) {
   each_access(s, [&](Access& a) {
     for (ir::Indirect& i : a.indirect) map(i.index);
   });
+}
+
+int64_t largest_divisor(int64_t n, int64_t most, int64_t least) {
+  for (int64_t d = most; d >= least; --d)
+    if (n % d == 0) return d;
+  return 0;
 }
 
 void split_axis(Statement& s, size_t axis, int64_t inner) {
@@ -179,17 +184,37 @@ void substitute(Statement& reader, size_t load, const Statement& producer,
   size_t first_load = reader.loads.size(), first_scalar = reader.scalars.size();
   reader.scalars.insert(reader.scalars.end(), producer.scalars.begin(), producer.scalars.end());
 
+  // What the load's address takes from data stands before the producer's nodes. Expr::add() gives
+  // the same nodes again when the reader's own are copied, so that its other loads find them.
+  std::vector<NodeId> early(reader.expr.nodes.size(), -1);
+  auto copy_early = [&](auto self, NodeId id) -> NodeId {
+    NodeId& made = early[static_cast<size_t>(id)];
+    if (made >= 0) return made;
+    Node node = reader.expr.nodes[static_cast<size_t>(id)];
+    if (node.op == Op::Load)
+      for (const ir::Indirect& i : reader.loads[static_cast<size_t>(node.payload)].indirect)
+        self(self, i.index);
+    for (NodeId& in : node.in)
+      if (in >= 0) in = self(self, in);
+    return made = out.add(node);
+  };
+  std::vector<NodeId> data;
+  for (const ir::Indirect& i : reader.loads[load].indirect)
+    data.push_back(copy_early(copy_early, i.index));
+
   auto index = [&](int64_t axis) {  // the producer's axis in the reader's axes
     auto p = static_cast<size_t>(axis);
     NodeId sum = -1;
-    for (size_t a = 0; a < reader.axes.size(); ++a) {
-      int64_t k = map.coefficient(p, a);
-      if (k == 0) continue;
-      NodeId term = out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(a)});
-      if (k != 1)
-        term = out.node(Op::Mul, ScalarType::Long, term, out.integer(k, ScalarType::Long));
+    auto add = [&](NodeId term, int64_t by) {
+      if (by != 1)
+        term = out.node(Op::Mul, ScalarType::Long, term, out.integer(by, ScalarType::Long));
       sum = sum < 0 ? term : out.node(Op::Add, ScalarType::Long, sum, term);
-    }
+    };
+    for (size_t a = 0; a < reader.axes.size(); ++a)
+      if (int64_t by = map.coefficient(p, a))
+        add(out.add({Op::Axis, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(a)}), by);
+    for (size_t k = 0; k < data.size(); ++k)
+      if (int64_t by = map.coefficient(p, reader.axes.size() + k)) add(data[k], by);
     if (sum < 0) return out.integer(map.constant[p], ScalarType::Long);
     if (map.constant[p] == 0) return sum;
     return out.node(Op::Add, ScalarType::Long, sum, out.integer(map.constant[p], ScalarType::Long));
@@ -217,6 +242,13 @@ void substitute(Statement& reader, size_t load, const Statement& producer,
     for (size_t a = 0; a < reader.axes.size(); ++a)
       if (reader.axes[a] == 1) access.strides[a] = 0;
     for (ir::Indirect& i : access.indirect) i.index = from_producer[static_cast<size_t>(i.index)];
+    for (size_t k = 0; k < data.size(); ++k) {
+      int64_t stride = 0;
+      for (size_t p = 0; p < producer.axes.size(); ++p)
+        stride += old.strides[p] * map.coefficient(p, reader.axes.size() + k);
+      if (stride != 0)
+        access.indirect.push_back({data[k], stride, reader.loads[load].indirect[k].extent});
+    }
     reader.loads.push_back(std::move(access));
   }
   NodeId value = from_producer[static_cast<size_t>(producer.value)];
@@ -244,10 +276,28 @@ bool is_copy(const Statement& s) {
          s.expr.nodes[static_cast<size_t>(s.value)].op == Op::Load;
 }
 
+bool is_scattered(const Statement& s, const Access& access, size_t axis) {
+  if (access.indirect.empty()) return false;
+  std::vector<bool> varies;  // per node: does its value differ along the axis?
+  for (const Node& node : s.expr.nodes) {
+    bool here = node.op == Op::Axis && static_cast<size_t>(node.payload) == axis;
+    if (node.op == Op::Load) {
+      const Access& load = s.loads[static_cast<size_t>(node.payload)];
+      here = load.strides[axis] != 0;
+      for (const ir::Indirect& i : load.indirect)
+        here = here || varies[static_cast<size_t>(i.index)];
+    }
+    for (NodeId in : node.in)
+      if (in >= 0) here = here || varies[static_cast<size_t>(in)];
+    varies.push_back(here);
+  }
+  return std::any_of(access.indirect.begin(), access.indirect.end(),
+                     [&](const ir::Indirect& i) { return varies[static_cast<size_t>(i.index)]; });
+}
+
 int work(const Statement& s) {
-  constexpr int kCall = 8;  // a call is dear enough by that for whatever is decided here
   int total = 0;
-  for (const Node& node : s.expr.nodes) total += std::min(ir::cost(node), kCall);
+  for (const Node& node : s.expr.nodes) total += ir::cost(node);
   return total;
 }
 
@@ -259,6 +309,13 @@ int64_t points(const Statement& s) {
     total *= extent;
   }
   return static_cast<int64_t>(total);
+}
+
+int64_t reduced_points(const Statement& s) {
+  int64_t n = 1;
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (s.reduction->axes[a]) n *= s.axes[a];
+  return n;
 }
 
 }  // namespace graft::passes

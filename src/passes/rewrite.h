@@ -32,6 +32,9 @@ void rebuild(ir::Statement& s, Make make) {
   remap_ids(s, to);
 }
 
+/// The largest divisor of n in [least, most]; 0: there is none.
+int64_t largest_divisor(int64_t n, int64_t most, int64_t least = 1);
+
 /// Splits axis `axis` (extent n) into two: (n / inner, inner). n must be a multiple of inner, and
 /// the axis must not grow.
 void split_axis(ir::Statement& s, size_t axis, int64_t inner);
@@ -41,16 +44,20 @@ void take_range(ir::Statement& s, size_t axis, int64_t first, int64_t last);
 void drop_unit_axes(ir::Statement& s);
 /// Removes nodes, loads and scalars that nothing uses.
 void compact(ir::Statement& s);
-/// Replaces load `load` of `reader` by the value that `producer` stores at the mapped point.
+/// Replaces load `load` of `reader` by the value that `producer` stores at the mapped point. Behind
+/// the reader's axes the map has a coefficient for each of the load's indices that come from data.
 void substitute(ir::Statement& reader, size_t load, const ir::Statement& producer,
                 const ir::PointMap& map);
 /// Does it store one load as it is, everywhere?
 bool is_copy(const ir::Statement& s);
-/// The cost of one point's arithmetic: loads, casts and constants 0, an addition 1, a division 4, a
-/// routine 8.
+/// Do indices from data move the access along the axis?
+bool is_scattered(const ir::Statement& s, const ir::Access& access, size_t axis);
+/// The cost of one point's arithmetic: the sum of ir::cost over its nodes.
 int work(const ir::Statement& s);
 /// Number of points of the statement's domain, over all steps in a Repeat; an axis that grows
 /// counts with its mean extent.
 int64_t points(const ir::Statement& s);
+/// Number of points that the statement's reduction makes one of.
+int64_t reduced_points(const ir::Statement& s);
 
 }  // namespace graft::passes

@@ -9,7 +9,6 @@ using ir::Expr;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-using ir::ScalarType;
 
 namespace {
 
@@ -28,7 +27,9 @@ ir::Program rewrite_nodes(ir::Program program, std::span<const Rule> rules) {
   for (ir::Item& item : program.items)
     ir::match(
         item, [&](ir::Statement& s) { rewrite_statement(s, rules); },
-        [](ir::Repeat&) {},  // made of statements that were rewritten before
+        [&](ir::Repeat& r) {
+          for (ir::Statement& s : r.body) rewrite_statement(s, rules);
+        },
         [](ir::Extern&) {}, [](ir::Abort&) {});
   return program;
 }
@@ -38,8 +39,8 @@ std::optional<NodeId> rounded_to_half(const Expr& e, const Node& n) {
     return {};
   ScalarType middle = e.type(n.in[0]);
   NodeId inner = node_at(e, n.in[0]).in[0];
-  return ir::is_reduced(middle) && e.type(inner) == ScalarType::Float ? std::optional(inner)
-                                                                      : std::nullopt;
+  return is_reduced(middle) && e.type(inner) == ScalarType::Float ? std::optional(inner)
+                                                                  : std::nullopt;
 }
 
 }  // namespace graft::passes

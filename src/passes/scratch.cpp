@@ -87,8 +87,7 @@ void to_scratch(Kernel& kernel, const std::vector<bool>& local, int64_t budget) 
         if (is_range(kernel, p->axis_var[a])) within.strides[a] = 0;
       auto [low, high] = span(within, p->statement);
       if (common.empty()) common = strides;
-      fits =
-          fits && strides == common && x->indirect.empty() && x->dtype == accesses[0].first->dtype;
+      fits = fits && strides == common && is_bounded(*x) && x->dtype == accesses[0].first->dtype;
       first = std::min(first, low);
       last = std::max(last, high);
     }

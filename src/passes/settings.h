@@ -1,6 +1,7 @@
 // What the passes decide from, beside the program.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@ struct Settings {
   ir::Target target;
   bool fast = false;              ///< Numerics::Fast: run `keep-wide`
   std::vector<std::string> skip;  ///< optional passes left out
-  bool keep_text = false;
+  bool keep_text = false;         ///< in PassRecord: texts and decisions
+  /// Ways to take in place of the cheapest, by Decision::id.
+  std::map<std::string, std::string> decisions = {};
 };
 
 }  // namespace graft::passes

@@ -8,21 +8,20 @@ using ir::Expr;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-using ir::ScalarType;
 
 namespace {
 
 bool is_constant(const Expr& e, NodeId id, double value) {
   const Node& node = e.nodes[static_cast<size_t>(id)];
   return node.op == Op::Const && ir::constant_value(node) == value &&
-         !(value == 0 && ir::is_float(node.type) && node.payload != 0);
+         !(value == 0 && is_float(node.type) && node.payload != 0);
 }
 
 /// Does every value of `narrow` survive a trip through `wide` and back?
 bool widens(ScalarType narrow, ScalarType wide) {
-  if (ir::is_reduced(narrow)) return wide == ScalarType::Float || wide == ScalarType::Double;
+  if (is_reduced(narrow)) return wide == ScalarType::Float || wide == ScalarType::Double;
   if (narrow == ScalarType::Float) return wide == ScalarType::Double;
-  if (ir::is_integer(narrow) && ir::is_integer(wide))
+  if (is_integer(narrow) && is_integer(wide))
     return c10::elementSize(wide) > c10::elementSize(narrow);
   return false;
 }
@@ -37,8 +36,8 @@ bool fits(const Expr& e, NodeId id, ScalarType narrow) {
     return fits(e, n.in[0], narrow) && fits(e, n.in[1], narrow);
   if (n.op == Op::Select) return fits(e, n.in[1], narrow) && fits(e, n.in[2], narrow);
   if (n.op != Op::Const) return false;
-  double value = ir::rounded_to(ir::constant_value(n), ScalarType::Float);
-  return ir::rounded_to(value, narrow) == value;
+  double value = rounded_to(ir::constant_value(n), ScalarType::Float);
+  return rounded_to(value, narrow) == value;
 }
 
 constexpr Rule kExactRules[] = {
@@ -55,7 +54,7 @@ constexpr Rule kExactRules[] = {
      }},
     {"integer x + 0 = x, x - 0 = x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
-       if (!ir::is_integer(n.type) || (n.op != Op::Add && n.op != Op::Sub)) return {};
+       if (!is_integer(n.type) || (n.op != Op::Add && n.op != Op::Sub)) return {};
        if (is_constant(e, n.in[1], 0)) return n.in[0];
        if (n.op == Op::Add && is_constant(e, n.in[0], 0)) return n.in[1];
        return {};
@@ -93,7 +92,7 @@ constexpr Rule kExactRules[] = {
        if (n.op != Op::Cast || n.type != ScalarType::Double || node_at(e, n.in[0]).op != Op::Cast)
          return {};
        NodeId inner = node_at(e, n.in[0]).in[0];
-       if (ir::is_reduced(e.type(inner)) && e.type(n.in[0]) == ScalarType::Float)
+       if (is_reduced(e.type(inner)) && e.type(n.in[0]) == ScalarType::Float)
          return e.cast(inner, ScalarType::Double);
        return {};
      }},

@@ -1,6 +1,10 @@
 #include "passes/split_reduce.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "ir/builder.h"
+#include "passes/cost.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -16,104 +20,150 @@ namespace {
 constexpr int64_t kLong = 1 << 16;   ///< reduced points from which splitting pays
 constexpr int64_t kFewResults = 32;  ///< parallel points below which it is needed
 constexpr int64_t kPart = 8192;      ///< wanted points of a part
+constexpr int64_t kRows = 64;        ///< wanted rows of a part: their pages are in reach
 
-/// The largest divisor of n that is at most kPart, if it is a useful part length.
-int64_t part_length(int64_t n) {
-  for (int64_t d = kPart; d >= kPart / 16; --d)
-    if (n % d == 0) return d;
-  return 0;
+/// How to cut a reduction: axis `axis` into parts of this length. `rows`: every other reduced axis
+/// goes to the partial results whole, which lie part by part.
+struct Cut {
+  size_t axis;
+  int64_t length;
+  bool rows;
+};
+
+bool can_split(const Statement& s) {
+  return s.reduction && !s.reduction->scan && !ir::finds_place(s.reduction->op);
 }
 
-/// Emits partial reductions of `s` along its outermost reduced axis, and the reduction of those.
-void split(const Statement& original, Program& out) {
-  Statement s = original;
-  std::vector<Statement> tails;
+/// A long reduction with few results has few tiles: cut it along its outermost reduced axis.
+std::optional<Cut> cut_long(const Statement& s) {
+  if (!splittable(s)) return std::nullopt;
   size_t outer = 0;
-  while (!s.reduction->axes[outer]) ++outer;
-  int64_t rest = 1;
-  for (size_t a = outer + 1; a < s.axes.size(); ++a)
-    if (s.reduction->axes[a]) rest *= s.axes[a];
-  int64_t tail = 0;
-  if (rest < kPart / 8) {  // the outermost axis alone is the long one: cut it into parts
-    int64_t n = s.axes[outer], part = part_length(n);
-    if (part == 0) {
-      part = std::max<int64_t>(1, kPart / rest);
-      tail = n % part;
-      if (n < 2 * part) {
-        out.items.emplace_back(original);
-        return;
-      }
-      if (tail) {
-        Statement last = original;
-        take_range(last, outer, n - tail, n);
-        tails.push_back(std::move(last));
-        take_range(s, outer, 0, n - tail);
-      }
-    }
-    if (part > 1 && s.axes[outer] > part) split_axis(s, outer, part);
-  }
-  int64_t parts = s.axes[outer];
+  while (!s.reduction->axes[outer] || s.axes[outer] == 1) ++outer;
+  int64_t n = s.axes[outer], rest = reduced_points(s) / n;
+  if (rest >= kPart / 8) return Cut{outer, 1, false};
+  // The outermost axis alone is the long one: cut it into parts.
+  int64_t length = largest_divisor(n, kPart, kPart / 16);
+  if (length == 0) length = std::max<int64_t>(1, kPart / rest);
+  if (n % length != 0 && n < 2 * length) return std::nullopt;
+  return Cut{outer, length < n ? length : 1, false};
+}
 
-  // Partial results: [kept axes..., part], of the accumulator's type.
+/// A reduction over the slow axes of memory walks down one vector of columns at a time, a page a
+/// step: cut it into blocks of rows.
+std::optional<Cut> cut_rows(const Statement& s, const Settings& settings) {
+  if (!can_split(s) || s.repeated()) return std::nullopt;
+  const Access* widest = nullptr;
+  int64_t most = 0;
+  for (const Access& load : s.loads) {
+    int64_t bytes = static_cast<int64_t>(c10::elementSize(load.dtype));
+    for (size_t a = 0; a < s.axes.size(); ++a)
+      if (load.strides[a] != 0) bytes *= s.axes[a];
+    if (load.indirect.empty() && bytes > most) widest = &load, most = bytes;
+  }
+  if (most <= settings.target.second_cache_bytes) return std::nullopt;
+  int fastest = -1;  // of the reduced axes
+  bool along = false;
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    int64_t stride = std::abs(widest->strides[a]);
+    if (stride == 1 && s.axes[a] >= settings.target.lanes) along = !s.reduction->axes[a];
+    if (s.reduction->axes[a] && s.axes[a] > 1 &&
+        (fastest < 0 || stride < std::abs(widest->strides[static_cast<size_t>(fastest)])))
+      fastest = static_cast<int>(a);
+  }
+  if (!along || fastest < 0 || reduced_points(s) < 2 * kRows) return std::nullopt;
+  auto axis = static_cast<size_t>(fastest);
+  int64_t n = s.axes[axis], bytes = std::abs(widest->strides[axis]) *
+                                    static_cast<int64_t>(c10::elementSize(widest->dtype));
+  if (bytes < kApartBytes) return std::nullopt;
+  int64_t length = n <= kRows ? n : largest_divisor(n, kRows, kRows / 2);
+  if (length == 0) length = n < 2 * kRows ? n : kRows;
+  // Else the partial results would be much of the input.
+  if (length < kRows / 2) return std::nullopt;
+  return Cut{axis, length, true};
+}
+
+/// Emits partial reductions of the original, and the reduction of those.
+void split(const Statement& original, const Cut& cut, Program& out) {
+  const ir::Reduction& reduction = *original.reduction;
+  const int64_t n = original.axes[cut.axis], tail = n % cut.length;
+  auto is_kept = [&](size_t axis) { return !reduction.axes[axis]; };
+  auto is_part = [&](size_t axis) {
+    return !is_kept(axis) && (axis == cut.axis ? n > cut.length : cut.rows);
+  };
+
+  // The partial results, of the accumulator's type: the parts behind what is kept, or before.
+  std::vector<size_t> dims;
+  auto add = [&](auto which) {
+    for (size_t a = 0; a < original.axes.size(); ++a)
+      if (which(a)) dims.push_back(a);
+  };
+  if (cut.rows) add(is_part);
+  add(is_kept);
+  if (!cut.rows) add(is_part);
   std::vector<int64_t> sizes;
-  for (size_t a = 0; a < original.axes.size(); ++a)
-    if (!original.reduction->axes[a]) sizes.push_back(original.axes[a]);
-  std::vector<int64_t> kept = sizes;
-  sizes.push_back(parts + (tail ? 1 : 0));
-  std::vector<int64_t> strides = ir::contiguous_strides(sizes);
-  int storage = static_cast<int>(out.storages.size());
-  c10::ScalarType type = s.reduction->type;
+  for (size_t a : dims)
+    sizes.push_back(a == cut.axis ? n / cut.length + (tail ? 1 : 0) : original.axes[a]);
+  const std::vector<int64_t> strides = ir::contiguous_strides(sizes);
+  auto stride_of = [&](size_t axis) {
+    auto at = std::find(dims.begin(), dims.end(), axis);
+    return at == dims.end() ? 0 : strides[static_cast<size_t>(at - dims.begin())];
+  };
+  const int storage = static_cast<int>(out.storages.size());
+  const c10::ScalarType type = reduction.type;
   out.storages.push_back({ir::Role::Temporary,
                           ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(type)), -1,
                           false});
 
-  auto partial = [&](Statement p, bool is_tail) {
+  /// `whole`: the piece has the cut axis in two, the parts and the points of one.
+  auto partial = [&](Statement p, bool whole) {
     Access store;
     store.storage = storage;
     store.dtype = type;
-    store.offset = is_tail ? parts : 0;
-    store.strides.assign(p.axes.size(), 0);
-    if (!is_tail) p.reduction->axes[outer] = false;
-    size_t next = 0;
+    if (!whole) store.offset = n / cut.length * stride_of(cut.axis);
     for (size_t a = 0; a < p.axes.size(); ++a) {
-      if (!is_tail && a == outer)
-        store.strides[a] = strides.back();
-      else if (!p.reduction->axes[a])
-        store.strides[a] = strides[next++];
+      bool inner = whole && a == cut.axis + 1 && p.axes.size() > original.axes.size();
+      size_t axis = whole && p.axes.size() > original.axes.size() && a > cut.axis ? a - 1 : a;
+      bool stored = !inner && (is_kept(axis) || (is_part(axis) && (axis != cut.axis || whole)));
+      if (stored) p.reduction->axes[a] = false;
+      store.strides.push_back(stored ? stride_of(axis) : 0);
     }
     p.store = std::move(store);
     p.value = p.expr.add({Op::Reduced, type, {-1, -1, -1}, 0});
     compact(p);
     out.items.emplace_back(std::move(p));
   };
-  partial(s, false);
-  for (Statement& t : tails) partial(std::move(t), true);
+  Statement body = original;
+  if (tail) take_range(body, cut.axis, 0, n - tail);
+  if (cut.length > 1 && body.axes[cut.axis] > cut.length) split_axis(body, cut.axis, cut.length);
+  partial(std::move(body), true);
+  if (tail) {
+    Statement last = original;
+    take_range(last, cut.axis, n - tail, n);
+    partial(std::move(last), false);
+  }
 
   // The last step keeps the epilogue: the nodes after Reduced, over the kept axes.
   Statement last = original;
-  last.axes = kept;
-  last.axes.push_back(sizes.back());
-  auto shrink = [&](Access& access) {
+  last.axes = sizes;
+  auto reshape = [&](Access& access) {
     std::vector<int64_t> now;
-    for (size_t a = 0; a < original.axes.size(); ++a)
-      if (!original.reduction->axes[a]) now.push_back(access.strides[a]);
-    now.push_back(0);
+    for (size_t a : dims) now.push_back(is_kept(a) ? access.strides[a] : 0);
     access.strides = std::move(now);
   };
-  shrink(last.store);
-  for (Access& load : last.loads) shrink(load);
-  std::vector<int64_t> place(original.axes.size(), 0);
-  for (size_t a = 0, next = 0; a < original.axes.size(); ++a)
-    if (!original.reduction->axes[a]) place[a] = static_cast<int64_t>(next++);
+  reshape(last.store);
+  for (Access& load : last.loads) reshape(load);
   for (Node& node : last.expr.nodes)
-    if (node.op == Op::Axis) node.payload = place[static_cast<size_t>(node.payload)];
+    if (node.op == Op::Axis)
+      if (auto at = std::find(dims.begin(), dims.end(), static_cast<size_t>(node.payload));
+          at != dims.end())
+        node.payload = at - dims.begin();
   Access load;
   load.storage = storage;
   load.dtype = type;
   load.strides = strides;
   last.loads.push_back(load);
-  last.reduction->axes.assign(last.axes.size(), false);
-  last.reduction->axes.back() = true;
+  last.reduction->axes.clear();
+  for (size_t a : dims) last.reduction->axes.push_back(!is_kept(a));
   last.reduction->input =
       last.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(last.loads.size() - 1)});
   compact(last);
@@ -123,20 +173,21 @@ void split(const Statement& original, Program& out) {
 }  // namespace
 
 bool splittable(const Statement& s) {
-  if (!s.reduction || s.reduction->scan || ir::finds_place(s.reduction->op)) return false;
-  int64_t reduced = 1, kept = 1;
-  for (size_t a = 0; a < s.axes.size(); ++a) (s.reduction->axes[a] ? reduced : kept) *= s.axes[a];
-  return reduced >= kLong && kept < kFewResults;
+  return can_split(s) && reduced_points(s) >= kLong &&
+         ir::numel(s.axes) / reduced_points(s) < kFewResults;
 }
 
-Program split_reductions(Program program) {
+Program split_reductions(Program program, const Settings& settings) {
   Program out;
   out.storages = program.storages;
   out.signature = std::move(program.signature);
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<Statement>(&item);
-    if (s && splittable(*s))
-      split(*s, out);
+    std::optional<Cut> cut;
+    if (s) cut = cut_long(*s);
+    if (s && !cut) cut = cut_rows(*s, settings);
+    if (cut)
+      split(*s, *cut, out);
     else
       out.items.push_back(std::move(item));
   }

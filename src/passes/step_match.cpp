@@ -9,7 +9,6 @@ using ir::Access;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-using ir::ScalarType;
 using ir::Statement;
 
 namespace {

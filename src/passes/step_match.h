@@ -30,7 +30,7 @@ struct Relaid {
     int64_t first, now, first_extent, extent;  ///< strides and extents
   };
   struct Use {
-    ir::ScalarType dtype;
+    ScalarType dtype;
     int64_t offset;
     c10::SmallVector<Axis, 4> axes;
   };

@@ -1,5 +1,9 @@
 #include "passes/touch.h"
 
+#include <algorithm>
+
+#include "ir/visit.h"
+
 namespace graft::passes {
 
 std::vector<std::vector<size_t>> touching_items(const ir::Program& program) {
@@ -10,6 +14,26 @@ std::vector<std::vector<size_t>> touching_items(const ir::Program& program) {
       if (list.empty() || list.back() != i) list.push_back(i);
     });
   return touching;
+}
+
+std::vector<int> count_touching(const ir::Program& program) {
+  std::vector<int> count(program.storages.size(), 0);
+  auto once = [&](const auto& item) {
+    std::vector<int> seen;
+    ir::each_touch(item, [&](int storage, bool) {
+      if (std::find(seen.begin(), seen.end(), storage) != seen.end()) return;
+      seen.push_back(storage);
+      ++count[static_cast<size_t>(storage)];
+    });
+  };
+  for (const ir::Item& item : program.items)
+    ir::match(
+        item, [&](const ir::Statement& s) { once(s); },
+        [&](const ir::Repeat& r) {
+          for (const ir::Statement& s : r.body) once(s);
+        },
+        [&](const auto& other) { once(other); });
+  return count;
 }
 
 std::vector<bool> private_storages(const ir::Program& program) {

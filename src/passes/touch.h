@@ -12,6 +12,9 @@ using ir::each_storage;
 /// For each storage the items that read or write it, in order. A Repeat is one item.
 std::vector<std::vector<size_t>> touching_items(const ir::Program& program);
 
+/// In how many statements and other items each storage occurs.
+std::vector<int> count_touching(const ir::Program& program);
+
 /// For each storage the one of `steps` (items, groups or steps) that alone touches it, if it is a
 /// temporary of the plan; otherwise -1.
 template <class Steps>

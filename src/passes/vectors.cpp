@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "ir/facts.h"
+#include "passes/cost.h"
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
 
-using ir::Access;
 using ir::Kernel;
 using ir::Loop;
 using ir::LoopKind;
@@ -17,36 +18,49 @@ using ir::TreeNode;
 
 namespace {
 
-/// How well the variable suits as the vector loop: unit strides count for it, larger ones (gathers)
-/// against it.
-double vector_score(const Kernel& kernel, int var, int lanes) {
-  double score = 0;
-  for (const Placed& p : kernel.placed) {
-    int a = axis_of(p, var);
-    if (a < 0) continue;
-    auto weight = static_cast<double>(points(p.statement));
-    auto count = [&](const Access& x, double factor) {
-      int64_t stride = x.strides[static_cast<size_t>(a)];
-      score += weight * factor * (stride == 1 ? 1.0 : stride == 0 ? 0.1 : -0.5);
-    };
-    count(p.statement.store, 1.5);
-    for (const Access& x : p.statement.loads) count(x, 1.0);
+constexpr int64_t kPlainSum = 1024;  ///< terms that may be added one by one
+
+/// What the statements cost with the variable as their vector loop.
+double cost_with(const Kernel& kernel, const std::vector<size_t>& placed, int var,
+                 const ir::Target& target) {
+  double sum = 0;
+  for (size_t k : placed) {
+    const Placed& p = kernel.placed[k];
+    sum += vector_cost(p.statement, axis_of(p, var), target) / target.lanes *
+           static_cast<double>(points(p.statement));
   }
-  // A vector loop shorter than a vector wastes lanes.
-  const ir::Variable& v = kernel.vars[static_cast<size_t>(var)];
-  auto extent = static_cast<double>(v.extent);
-  if (v.step >= 0)
-    extent += 0.5 * static_cast<double>(v.growth * kernel.vars[static_cast<size_t>(v.step)].extent);
-  return score > 0 ? score * std::min(1.0, extent / lanes) : score;
+  return sum;
 }
 
-int best_of(const Kernel& kernel, const std::vector<int>& vars, int lanes, double& best) {
-  int chosen = -1;
-  for (int v : vars) {
-    double score = vector_score(kernel, v, lanes);
-    if (chosen < 0 || score > best) chosen = v, best = score;
+struct Choice {
+  int at = -1;  ///< into the variables
+  double cost = 0;
+};
+Choice best_of(const Kernel& kernel, const std::vector<size_t>& placed,
+               const std::vector<int>& vars, const ir::Target& target) {
+  Choice best;
+  for (size_t k = 0; k < vars.size(); ++k) {
+    double cost = cost_with(kernel, placed, vars[k], target);
+    if (best.at < 0 || cost < best.cost) best = {static_cast<int>(k), cost};
   }
-  return chosen;
+  return best;
+}
+
+/// The choice as others see it: `ways`, and behind them each variable as the vector loop.
+Decision decision_of(const Kernel& kernel, const std::vector<size_t>& placed,
+                     const std::vector<int>& vars, const ir::Target& target,
+                     std::vector<Decision::Way> ways = {}) {
+  std::vector<const ir::Statement*> statements;
+  for (size_t k : placed) statements.push_back(&kernel.placed[k].statement);
+  for (int v : vars)
+    ways.push_back({"v" + std::to_string(v), cost_with(kernel, placed, v, target) * kInstruction});
+  return {.about = stored_by(statements), .ways = std::move(ways)};
+}
+
+std::vector<size_t> placed_in(const std::vector<TreeNode>& body) {
+  std::vector<size_t> placed;
+  ir::each_placed(body, [&](size_t k) { placed.push_back(k); });
+  return placed;
 }
 
 /// The nest of single loops that starts at `loop`: its variables, outermost first.
@@ -75,23 +89,32 @@ void reorder(Loop& loop, const std::vector<int>& order) {
   }
 }
 
-bool is_step(const Kernel& kernel, const Loop& loop) {
-  return kernel.vars[static_cast<size_t>(loop.var)].kind == LoopKind::Step;
+/// The variables of the nest at `loop` that can be its vector loop: a scan runs in order.
+std::vector<int> candidates_of(const Kernel& kernel, const Loop& loop) {
+  std::vector<int> out;
+  for (int v : nest_of(loop))
+    if (!is_reduced(kernel, v, true)) out.push_back(v);
+  return out;
 }
 
-void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, int lanes) {
+void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Target& target,
+                     Decider& decider) {
   for (TreeNode& node : body) {
     if (!node.loop) continue;
     if (is_step(kernel, *node.loop)) {
-      vectorize_nests(kernel, node.loop->body, lanes);
+      vectorize_nests(kernel, node.loop->body, target, decider);
       continue;
     }
-    std::vector<int> vars = nest_of(*node.loop), candidates, order;
-    for (int v : vars)
-      if (!is_reduced(kernel, v, true)) candidates.push_back(v);  // a scan runs in order
-    if (candidates.empty()) continue;
-    double score = 0;
-    int chosen = best_of(kernel, candidates, lanes, score);
+    std::vector<int> vars = nest_of(*node.loop), order,
+                     candidates = candidates_of(kernel, *node.loop);
+    std::vector<size_t> placed = placed_in(node.loop->body);
+    Choice best = best_of(kernel, placed, candidates, target);
+    if (best.at < 0) continue;
+    const int chosen = candidates[decider.choose(static_cast<size_t>(best.at), [&] {
+      Decision decision = decision_of(kernel, placed, candidates, target);
+      decision.about += " inside";
+      return decision;
+    })];
     kernel.vars[static_cast<size_t>(chosen)].kind = LoopKind::Vector;
     bool reduced = is_reduced(kernel, chosen);
     for (int v : vars)
@@ -104,41 +127,96 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, int lanes) {
   }
 }
 
-/// Whether there are loops inside, and how well their best variables suit as vector loops.
-bool inner_scores(const Kernel& kernel, const std::vector<TreeNode>& body, int lanes,
-                  double& inner_score) {
-  bool loops = false;
+/// What the statements inside cost with the best vector loop of each nest.
+double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
+                  const ir::Target& target) {
+  double sum = 0;
   for (const TreeNode& node : body) {
-    if (!node.loop) continue;
-    if (is_step(kernel, *node.loop)) {
-      loops = inner_scores(kernel, node.loop->body, lanes, inner_score) || loops;
-      continue;
+    if (!node.loop) {
+      sum += cost_with(kernel, {static_cast<size_t>(node.placed)}, -1, target);
+    } else if (is_step(kernel, *node.loop)) {
+      sum += inner_cost(kernel, node.loop->body, target);
+    } else {
+      std::vector<size_t> placed = placed_in(node.loop->body);
+      Choice best = best_of(kernel, placed, candidates_of(kernel, *node.loop), target);
+      sum += best.at >= 0 ? best.cost : cost_with(kernel, placed, -1, target);
     }
-    loops = true;
-    std::vector<int> candidates;
-    for (int v : nest_of(*node.loop))
-      if (!is_reduced(kernel, v, true)) candidates.push_back(v);
-    double score = 0;
-    if (best_of(kernel, candidates, lanes, score) >= 0) inner_score += score;
   }
-  return loops;
+  return sum;
 }
 
-void choose_vector(Kernel& kernel, int lanes) {
-  double outer_score = 0, inner_score = 0;
-  int outer = best_of(kernel, kernel.range, lanes, outer_score);
-  bool loops = inner_scores(kernel, kernel.body, lanes, inner_score);
-  if (outer >= 0 && (!loops || outer_score > inner_score))
-    wrap(kernel, outer);
-  else
-    vectorize_nests(kernel, kernel.body, lanes);
+bool calls_arrays(const ir::Statement& s) {
+  return std::any_of(s.expr.nodes.begin(), s.expr.nodes.end(), [](const ir::Node& node) {
+    return node.op == ir::Op::Call &&
+           info(static_cast<ir::Routine>(node.payload)).form == ir::RoutineForm::Array;
+  });
+}
+
+int64_t points_of(const Kernel& kernel, const std::vector<int>& vars) {
+  int64_t points = 1;
+  for (int v : vars) points *= kernel.vars[static_cast<size_t>(v)].extent;
+  return points;
+}
+
+/// Of tiles that are one nest of reduced loops inside the vector loop: puts the vector loop inside,
+/// so that it walks along memory rather than down, and calls routines on whole rows. Each column
+/// has an accumulator in memory then, which has to stay in the first cache.
+void rows_outside(Kernel& kernel, const ir::Target& target) {
+  Loop& outer = *kernel.body.front().loop;
+  // Without other tiles the vector loop itself is what threads share.
+  if (kernel.range.empty() || outer.body.size() != 1 || !outer.body.front().loop) return;
+  std::vector<int> rows = nest_of(*outer.body.front().loop);
+  const int columns = outer.var;
+  int64_t accumulators = 0;
+  bool worth_it = false;
+  for (size_t k : placed_in(kernel.body)) {
+    const Placed& p = kernel.placed[k];
+    const ir::Statement& s = p.statement;
+    if (s.repeated() || axis_of(p, columns) < 0) return;
+    if (s.reduction && (s.reduction->scan || ir::finds_place(s.reduction->op))) return;
+    if (s.reduction && ir::needs_levels(s) && points_of(kernel, rows) > kPlainSum) return;
+    if (s.reduction) accumulators += static_cast<int64_t>(c10::elementSize(s.reduction->type));
+    worth_it = worth_it || calls_arrays(s);
+    for (int row : rows) {
+      int a = axis_of(p, row);
+      if (a < 0 || (s.reduction && !s.reduction->axes[static_cast<size_t>(a)])) return;
+      for (const ir::Access& load : s.loads)
+        worth_it = worth_it || std::abs(load.strides[static_cast<size_t>(a)]) *
+                                       static_cast<int64_t>(c10::elementSize(load.dtype)) >=
+                                   kApartBytes;
+    }
+  }
+  if (accumulators == 0 || !worth_it) return;
+  int64_t most = target.first_cache_bytes / 2 / accumulators,
+          extent = kernel.vars[static_cast<size_t>(columns)].extent,
+          chunk = largest_divisor(extent, std::min(most, extent));
+  if (chunk < 4 * target.lanes) return;
+  if (chunk < extent) kernel.range.push_back(split_variable(kernel, columns, chunk));
+  rows.push_back(columns);
+  reorder(*kernel.body.front().loop, rows);
+}
+
+void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
+  const std::vector<size_t> placed = placed_in(kernel.body);
+  Choice outer = best_of(kernel, placed, kernel.range, target);
+  const double inner = inner_cost(kernel, kernel.body, target);
+  bool tiles = outer.at >= 0 && outer.cost < inner;
+  const size_t way = decider.choose(tiles ? static_cast<size_t>(outer.at) + 1 : 0, [&] {
+    return decision_of(kernel, placed, kernel.range, target, {{"inside", inner * kInstruction}});
+  });
+  if (way > 0) {
+    wrap(kernel, kernel.range[way - 1]);
+    rows_outside(kernel, target);
+  } else {
+    vectorize_nests(kernel, kernel.body, target, decider);
+  }
 }
 
 }  // namespace
 
-void choose_vectors(Schedule& schedule, const Settings& settings) {
+void choose_vectors(Schedule& schedule, const Settings& settings, Decider& decider) {
   each_kernel(schedule, [&](Kernel& kernel) {
-    if (!has_vector(kernel)) choose_vector(kernel, settings.target.lanes);
+    if (!has_vector(kernel)) choose_vector(kernel, settings.target, decider);
   });
 }
 

@@ -8,10 +8,11 @@
 #pragma once
 
 #include "ir/kernel.h"
+#include "passes/decider.h"
 #include "passes/settings.h"
 
 namespace graft::passes {
 
-void choose_vectors(ir::Schedule& schedule, const Settings& settings);
+void choose_vectors(ir::Schedule& schedule, const Settings& settings, Decider& decider);
 
 }  // namespace graft::passes

@@ -16,12 +16,11 @@ namespace {
 // In-place operators that do not look at what they overwrite. Those that store to a part
 // (index_copy_) count as well: as with slices, filling a fresh buffer part by part is what they are
 // for.
-constexpr std::array<std::string_view, 18> kOverwriting = {
-    "aten::copy_",          "aten::fill_",           "aten::zero_",       "aten::normal_",
-    "aten::uniform_",       "aten::random_",         "aten::bernoulli_",  "aten::exponential_",
-    "aten::geometric_",     "aten::cauchy_",         "aten::log_normal_", "aten::index_copy_",
-    "aten::index_put_",     "aten::scatter_",        "aten::eye_",        "aten::_foreach_copy_",
-    "aten::_foreach_zero_", "aten::_index_put_impl_"};
+constexpr std::array<std::string_view, 16> kOverwriting = {
+    "aten::copy_",      "aten::fill_",    "aten::zero_",       "aten::normal_",
+    "aten::uniform_",   "aten::random_",  "aten::bernoulli_",  "aten::exponential_",
+    "aten::geometric_", "aten::cauchy_",  "aten::log_normal_", "aten::index_copy_",
+    "aten::index_put_", "aten::scatter_", "aten::eye_",        "aten::_index_put_impl_"};
 
 // Composite operators whose own kernel reads its tensors' data on the host, or writes past the
 // dispatcher, so that the operators it calls do not tell all. Complete for libtorch 2.11: all of
@@ -49,6 +48,19 @@ constexpr std::array<std::string_view, 20> kReadOnHost = {
     "aten::_validate_sparse_coo_tensor_args",
     "aten::_wrapped_linear_prepack",
     "aten::_wrapped_quantized_linear_prepacked"};
+
+// Operators that are no CompositeImplicitAutograd ones, but whose CPU kernels call operators and do
+// nothing else: those are recorded in their place.
+constexpr std::array<std::string_view, 2> kMadeOfOperators = {
+    "aten::binary_cross_entropy_with_logits", "aten::soft_margin_loss"};
+
+/// Likewise a loop over lists, except where a tensor of numbers is read on the host first.
+bool is_loop_over_lists(std::string_view name, std::string_view overload) {
+  bool reads_numbers =
+      overload.starts_with("Tensor") &&
+      (name.starts_with("aten::_foreach_addcmul") || name.starts_with("aten::_foreach_addcdiv"));
+  return name.starts_with("aten::_foreach_") && !reads_numbers;
+}
 
 // Leaves without the tag that says so: the sizes of their results come from data (`lengths`,
 // offsets, how many values differ) ...
@@ -102,13 +114,6 @@ Operand::Kind kind_of(const c10::TypePtr& type) {
   }
 }
 
-bool is_scalar(const c10::TypePtr& type) {
-  if (type->kind() == c10::TypeKind::OptionalType) {
-    return is_scalar(type->castRaw<c10::OptionalType>()->getElementType());
-  }
-  return type->kind() == c10::TypeKind::NumberType;
-}
-
 }  // namespace
 
 OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
@@ -121,7 +126,8 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   const bool reads_on_host = contains(kReadOnHost, full_name) ||
                              starts_with(base, "fbgemm_linear_") ||
                              starts_with(base, "fbgemm_pack_");
-  composite = h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+  composite = (h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+               contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
               !counts_classes && !reads_on_host;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =

@@ -5,40 +5,10 @@
 
 #include "record/recorder.h"
 #include "record/trace.h"
+#include "tensor/dtype.h"
 
 namespace graft::record {
 namespace {
-
-std::string dtype_name(c10::ScalarType type) {
-  switch (type) {
-    case c10::kFloat:
-      return "f32";
-    case c10::kDouble:
-      return "f64";
-    case c10::kHalf:
-      return "f16";
-    case c10::kBFloat16:
-      return "bf16";
-    case c10::kLong:
-      return "i64";
-    case c10::kInt:
-      return "i32";
-    case c10::kShort:
-      return "i16";
-    case c10::kChar:
-      return "i8";
-    case c10::kByte:
-      return "u8";
-    case c10::kBool:
-      return "bool";
-    case c10::kComplexFloat:
-      return "c64";
-    case c10::kComplexDouble:
-      return "c128";
-    default:
-      return c10::toString(type);
-  }
-}
 
 void print_list(std::ostream& out, c10::IntArrayRef values) {
   for (size_t i = 0; i < values.size(); ++i) out << (i ? "," : "") << values[i];
@@ -56,7 +26,7 @@ bool is_contiguous(const TensorInfo& tensor) {
 
 /// f32[2,3], with strides when they are not the contiguous ones: f32[2,3:1,2]
 void print_type(std::ostream& out, const TensorInfo& tensor) {
-  out << dtype_name(tensor.dtype) << '[';
+  out << short_name(tensor.dtype) << '[';
   print_list(out, tensor.sizes);
   if (!is_contiguous(tensor)) {
     out << ':';
@@ -96,7 +66,7 @@ void print_constant(std::ostream& out, const c10::IValue& value, const c10::Argu
     type = type->castRaw<c10::OptionalType>()->getElementType();
   }
   if (value.isInt() && type->kind() == c10::TypeKind::ScalarTypeType) {
-    out << dtype_name(static_cast<c10::ScalarType>(value.toInt()));
+    out << short_name(static_cast<c10::ScalarType>(value.toInt()));
   } else if (value.isString()) {
     out << '"' << value.toStringRef() << '"';
   } else {
@@ -203,7 +173,7 @@ std::string describe_tensor(const at::Tensor& tensor) {
     if (tensor.is_nested()) out << "nested ";
     if (out.str().empty()) out << "subclassed " << tensor.key_set() << ' ';
   }
-  out << dtype_name(tensor.scalar_type()) << '[';
+  out << short_name(tensor.scalar_type()) << '[';
   if (!tensor.is_nested()) print_list(out, tensor.sizes());
   out << ']';
   return out.str();

@@ -34,7 +34,7 @@ TEST(Cli, VersionAndHelp) {
   EXPECT_EQ(graft("--version").code, 0);
   const Ran help = graft("--help");
   EXPECT_EQ(help.code, 0);
-  for (const char* name : {"bench", "list", "explain", "env", "demo"})
+  for (const char* name : {"bench", "list", "explain", "env", "demo", "tune"})
     EXPECT_NE(help.out.find(name), std::string::npos);
 }
 
@@ -74,6 +74,9 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
   expect_usage_error("explain softmax",
                      "there is no workload 'softmax'; did you mean 'softmax_f32'?");
   expect_usage_error("explain", "workload is required");
+  expect_usage_error("tune softmax", "there is no workload 'softmax'; did you mean 'softmax_f32'?");
+  expect_usage_error("tune rope_f32 --json /", "--json: came '/', which is a folder");
+  expect_usage_error("tune rope_f32 --most 0", "--most: Value 0 not in range 1 to 100000");
 }
 
 TEST(Cli, BenchWritesItsSchema) {
@@ -175,6 +178,46 @@ TEST(Cli, ExplainShowsTheReport) {
   EXPECT_NE(ran.out.find("rope_f32: "), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("argument 0 -> f32[2,3,37,44]"), std::string::npos) << ran.out;
   EXPECT_EQ(ran.out.find("graft_kernel_0"), std::string::npos) << "the source has its own flag";
+}
+
+TEST(Cli, ExplainShowsWhatWasDecidedByCost) {
+  const std::string part = "== decisions ==", steps = graft("explain rmsnorm_bf16 --small").out;
+  ASSERT_NE(steps.find(part), std::string::npos) << steps;
+  const Ran ran = graft("explain --decisions rmsnorm_bf16 --small");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("pass     about"), 0u) << ran.out;
+  EXPECT_NE(ran.out.find("fuse     %3 + %6"), std::string::npos) << ran.out;
+  EXPECT_EQ(steps.substr(steps.find(part) + part.size() + 1, ran.out.size()), ran.out)
+      << "few decisions: the part shows all of them";
+}
+
+TEST(Cli, TuneTriesTheOtherWays) {
+  const Folder folder;
+  const std::string file = folder.file("tune.json");
+  const Ran ran = graft("tune rmsnorm_bf16 --small --quick --json " + file);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("the other way is"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("Of 4 decisions, 4 were tried"), std::string::npos) << ran.out;
+  const auto json = nlohmann::json::parse(std::ifstream(file));
+  EXPECT_EQ(json["workload"], "rmsnorm_bf16");
+  EXPECT_TRUE(json["decisions"].is_object());
+  ASSERT_EQ(json["tried"].size(), 4u);
+  int timed = 0;
+  for (const auto& tried : json["tried"]) {
+    EXPECT_NE(tried["taken"], tried["way"]);
+    EXPECT_GT(tried["estimated"], 0.0);
+    if (tried["outcome"] != "") continue;  // as for the same schedule: not timed
+    ++timed;
+    EXPECT_GT(tried["measured"]["ratio"], 0.0);
+  }
+  EXPECT_GT(timed, 0) << ran.out;
+}
+
+TEST(Cli, TuneTriesAsManyAsAsked) {
+  const Ran ran = graft("tune rmsnorm_bf16 --small --quick --quiet --most 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("Of 4 decisions, 1 were tried"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("--all tries the others, too."), std::string::npos) << ran.out;
 }
 
 TEST(Cli, ExplainPrintsTheKernelsAsSource) {

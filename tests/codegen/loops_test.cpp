@@ -177,7 +177,7 @@ class RandomLoops {
   Value formula(StatementBuilder& s, const Nest& n, const std::vector<size_t>& stored) {
     Value a = leaf(s, n, stored), b = leaf(s, n, stored), c = leaf(s, n, stored);
     if (type_ == at::kBool) return below(2) ? a ^ (b & ~c) : ir::select(a, b, ~c);
-    if (ir::is_integer(type_)) return below(2) ? a + b * c : ir::select(ir::lt(a, b), b - a, c);
+    if (is_integer(type_)) return below(2) ? a + b * c : ir::select(ir::lt(a, b), b - a, c);
     ScalarType wide = type_ == at::kDouble ? at::kDouble : at::kFloat;
     a = a.to(wide), b = b.to(wide), c = c.to(wide);
     Value v = below(2) ? a * 0.5 - b * c.op(ir::Op::RoundEven) * 0.25

@@ -64,18 +64,29 @@ std::vector<int64_t> random_strides(const std::vector<int64_t>& sizes, Random& r
 }
 
 /// Runs one step; does Graft promise eager's bits for it?
-bool runs_exactly(const Step& step, const Tensors& values, Tensors& made) {
+bool runs_exactly(const Step& step, const Tensors& values, Tensors& made, bool& either_zero) {
   auto lowered = [&] {
     auto run = [&] { made = execute(step, values); };
     return ops::lower(record::record(values, run, [&] { return made; }),
                       {.target = codegen::host_target(1)});
   };
   ops::Lowered first = lowered();
+  either_zero = first.either_zero;
   if (!first.broken) return first.exact;
   // An out= argument of another size breaks the first call alone.
   if (first.broken->find("resized") == std::string::npos) return true;
   ops::Lowered second = lowered();
   return second.broken || second.exact;
+}
+
+/// Has it other results for -0 than for +0, beside zeros?
+bool tells_zeros_apart(const Step& step) {
+  static constexpr std::string_view kOperators[] = {"rsqrt",     "reciprocal", "div",         "pow",
+                                                    "copysign",  "signbit",    "atan2",       "log",
+                                                    "remainder", "fmod",       "floor_divide"};
+  return std::any_of(std::begin(kOperators), std::end(kOperators), [&](std::string_view name) {
+    return step.op.schema().name().find(name) != std::string::npos;
+  });
 }
 
 /// The bytes of all memory behind some tensors, and how these lie in it, to be put back.
@@ -261,7 +272,10 @@ bool Generator::keep(Step step) {
   Tensors made;
   bool wanted = false;
   try {
-    step.inexact = !runs_exactly(step, values_, made);
+    bool either_zero = false;
+    step.inexact = !runs_exactly(step, values_, made, either_zero) ||
+                   (zeros_by_chance_ && tells_zeros_apart(step));
+    zeros_by_chance_ = zeros_by_chance_ || either_zero;
     wanted = defined && fits_budget(made) && (allows_inexact_ || !step.inexact);
   } catch (const std::exception&) {
     wanted = ended_ = !program.steps.empty() && random.chance(0.03);

@@ -71,6 +71,7 @@ class Generator {
   std::vector<std::pair<int64_t, at::ScalarType>> bases_;
   bool ended_ = false;
   bool allows_inexact_ = false;
+  bool zeros_by_chance_ = false;  ///< some step left it open whether a zero is +0 or -0
   bool alias_arguments_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "fuzz/check.h"
+#include "tensor/dtype.h"
 
 namespace graft::fuzz {
 
@@ -13,26 +14,13 @@ namespace {
 
 constexpr int kRuns = 24;
 
-double eps_of(at::ScalarType type) {
-  switch (type) {
-    case at::kHalf:
-      return 0x1p-10;
-    case at::kBFloat16:
-      return 0x1p-7;
-    case at::kFloat:
-      return 0x1p-23;
-    default:
-      return 0x1p-52;
-  }
-}
-
 /// Moves each value by up to four units in its last place, and by a unit of the largest one for
 /// what cancels in a sum.
 void disturb(at::Tensor& t, Random& random) {
   if (!t.defined() || !at::isFloatingType(t.scalar_type()) || t.numel() == 0) return;
   at::Tensor wide = t.to(at::kDouble).contiguous().clone();
   double largest = wide.nan_to_num(0, 0, 0).abs().max().item<double>(),
-         eps = eps_of(t.scalar_type());
+         eps = epsilon(t.scalar_type());
   double* data = wide.mutable_data_ptr<double>();
   // What is left of a sum that is zero may be zero: whoever divides by it gets an infinity.
   const bool snap = random.chance(0.3);
@@ -43,6 +31,20 @@ void disturb(at::Tensor& t, Random& random) {
       data[i] +=
           random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + (t.numel() > 1 ? 1 : 0) * largest);
   t.copy_(wide);
+}
+
+/// Between subnormal numbers.
+double least_step_of(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return 0x1p-24;
+    case at::kBFloat16:
+      return 0x1p-133;
+    case at::kFloat:
+      return 0x1p-149;
+    default:
+      return 0x1p-1074;
+  }
 }
 
 struct Spread {
@@ -124,8 +126,9 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
     if (!spreads[i].low.defined()) continue;
     if (overflows) continue;  // comparisons of what is lost there included
     at::Tensor a = as_double(eager[i]), b = as_double(came[i]);
-    at::Tensor width =
-        (spreads[i].high - spreads[i].low) * 4 + a.abs() * (8 * eps_of(eager[i].scalar_type()));
+    at::Tensor width = (spreads[i].high - spreads[i].low) * 4 +
+                       a.abs() * (8 * epsilon(eager[i].scalar_type())) +
+                       4 * least_step_of(eager[i].scalar_type());
     at::Tensor bad = ((b - a).abs() > width) & spreads[i].unsteady.logical_not();
     bad |= b.isfinite().logical_not() & a.isfinite() & spreads[i].unsteady.logical_not();
     if (!bad.any().item<bool>()) continue;

@@ -1,5 +1,5 @@
 // The table of dtypes against c10's own types.
-#include "ir/dtype.h"
+#include "tensor/dtype.h"
 
 #include <ATen/OpMathType.h>
 #include <c10/util/BFloat16.h>

@@ -145,12 +145,64 @@ TEST(Digits, SameDigitNeverMeetsAnotherIteration) {
   EXPECT_GT(yes, 5000);
 }
 
+/// The shape's access with what axis k adds in an index from data.
+Access with_index(const Shape& shape, size_t k) {
+  Access access = shape.access;
+  access.indirect.push_back({0, access.strides[k], shape.axes[k]});
+  access.strides[k] = 0;
+  return access;
+}
+
+TEST(Digits, AnIndexOfKnownExtentReachesAsFarAsAnAxis) {
+  std::mt19937 random(3);
+  int yes = 0, apart = 0;
+  for (int round = 0; round < 100000; ++round) {
+    Shape x = random_view(random, false), y = random_view(random, false);
+    if (x.axes.size() < 2) continue;
+    size_t k = random() % x.axes.size();
+    Access picked = with_index(x, k);
+    std::map<int64_t, std::set<std::vector<int64_t>>> at;
+    each_point(x, [&](const auto& point, int64_t address) { at[address].insert(point); });
+    bool meets = false;
+    each_point(y, [&](const auto&, int64_t address) { meets = meets || at.count(address) != 0; });
+    if (!meet(picked, statement_of(x), y.access, statement_of(y))) {
+      ++apart;
+      ASSERT_FALSE(meets) << "round " << round;
+    }
+    for (size_t a = 0; a < x.axes.size(); ++a) {
+      if (a == k) continue;
+      for (size_t b = 0; b < y.axes.size(); ++b) {
+        if (!same_digit(picked, statement_of(x), a, y.access, statement_of(y), b)) continue;
+        ++yes;
+        each_point(y, [&](const auto& point, int64_t address) {
+          for (const auto& other : at[address]) ASSERT_EQ(other[a], point[b]) << "round " << round;
+        });
+      }
+    }
+  }
+  EXPECT_GT(yes, 1000);
+  EXPECT_GT(apart, 1000);
+}
+
 TEST(Digits, HalfOfARowStoredByCat) {
   Shape half = shape({4, 64}, {128, 1}, 64), row = shape({4, 128}, {128, 1}, 0);
   Overlap overlap = relate(half.access, half.axes, row.access, row.axes);
   EXPECT_EQ(overlap.relation, Relation::Partial);
   EXPECT_EQ(overlap.axis, 1);
   EXPECT_EQ(overlap.at, 64);
+}
+
+/// What lies between the elements of a store is a digit, too.
+TEST(Digits, OneOfThreePartsOfPixels) {
+  Shape green = shape({64}, {3}, 1), pixels = shape({64, 3}, {3, 1}, 0),
+        flat = shape({192}, {1}, 0);
+  Overlap overlap = relate(green.access, green.axes, pixels.access, pixels.axes);
+  EXPECT_EQ(overlap.relation, Relation::Partial);
+  EXPECT_EQ(overlap.axis, 1);
+  EXPECT_EQ(overlap.at, 1);
+  overlap = relate(green.access, green.axes, flat.access, flat.axes);
+  EXPECT_EQ(overlap.relation, Relation::NeedSplit);
+  EXPECT_EQ(overlap.at, 3);
 }
 
 TEST(Digits, FlatReaderOfRowsNeedsASplit) {
@@ -206,6 +258,9 @@ TEST(Statements, ReadsOfOwnStores) {
   EXPECT_FALSE(may_read_own_stores(statement(8, 0, 0, 1)));
   EXPECT_FALSE(surely_reads_own_stores(statement(8, 0, 0, 1)));
   EXPECT_FALSE(may_read_own_stores(statement(4, 0, 4, 1)));
+  EXPECT_FALSE(
+      surely_reads_own_stores(statement(3, 192, 128, 130)));         // 128, 258, 388: passes it by
+  EXPECT_TRUE(surely_reads_own_stores(statement(3, 192, 128, 64)));  // 128, 192, 256
   Statement indirect = statement(4, 0, 4, 1);
   indirect.loads[0].indirect = {{0, 1}};
   EXPECT_TRUE(may_read_own_stores(indirect));

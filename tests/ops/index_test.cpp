@@ -174,11 +174,10 @@ TEST(Index, ScatterFromATensor) {
                   {x, column, source});
   Function many = [](Tensors& a) { return Tensors{(a[0] + 1).scatter(0, a[1], a[2])}; };
   LoweredRun run = lower_run(many, {x, column, source});
-  EXPECT_EQ(fate(run.lowered, "aten::scatter.src"),
-            "extern: equal indices store one place in order");
-  expect_as_eager(many, {x, column, source}, Fates::AnyExtern);
+  EXPECT_EQ(fate(run.lowered, "aten::scatter.src"), "fused");
+  expect_as_eager(many, {x, column, source});
   expect_as_eager([](Tensors& a) { return Tensors{a[0].scatter(1, a[1], a[2], "add")}; },
-                  {x, column, source}, Fates::AnyExtern);
+                  {x, column, source});
 }
 
 TEST(Index, CopyAndFill) {
@@ -188,7 +187,7 @@ TEST(Index, CopyAndFill) {
   expect_as_eager([](Tensors& a) { return Tensors{a[0].index_copy_(0, a[1], a[2])}; },
                   {x, integers({3}, {1}), sample({1, 5}, at::kFloat)});
   expect_as_eager([](Tensors& a) { return Tensors{a[0].index_copy_(0, a[1], a[2])}; },
-                  {x, integers({3, 0}, {2}), sample({2, 5}, at::kFloat)}, Fates::AnyExtern);
+                  {x, integers({3, 0}, {2}), sample({2, 5}, at::kFloat)});
   expect_as_eager(
       [](Tensors& a) {
         return Tensors{a[0].index_fill(1, a[1], 0.5), a[0].index_fill_(0, a[1], a[2])};
@@ -208,9 +207,9 @@ TEST(Index, Put) {
   }
   expect_as_eager(put, {x, single, sample({1, 5, 6}, at::kFloat)});
   expect_as_eager(put_in_place, {x, single, sample({4, 1, 6}, at::kFloat)});
-  expect_as_eager(put, {x, one, sample({3, 5, 6}, at::kFloat)}, Fates::AnyExtern);
+  expect_as_eager(put, {x, one, sample({3, 5, 6}, at::kFloat)});
   expect_as_eager([](Tensors& a) { return Tensors{a[0].index_put({a[1]}, a[2], true)}; },
-                  {x, one, sample({}, at::kFloat)}, Fates::AnyExtern);
+                  {x, one, sample({}, at::kFloat)});
 }
 
 TEST(Index, ACheckOfWhatWasMadeCannotComeAfterAVisibleStore) {

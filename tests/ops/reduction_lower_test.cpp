@@ -88,7 +88,7 @@ TEST(ReductionLower, ReadsByIndexAreCheckedFirst) {
             "[a:3,b:2] %3[0] bool = reduced  reduced = or.bool{a,b} ((%1.i64[a*2+b] < 0) | "
             "(%1.i64[a*2+b] >= $10))\n"
             "abort\n"
-            "[a:3,b:2,c:6] %2[a*12+b*6+c] f32 = %0[c+(%1[a*2+b])*6]\n");
+            "[a:3,b:2,c:6] %2[a*12+b*6+c] f32 = %0[c+(%1[a*2+b]:10)*6]\n");
 }
 
 TEST(ReductionLower, SubscriptsWrapAndBroadcast) {
@@ -100,8 +100,8 @@ TEST(ReductionLower, SubscriptsWrapAndBroadcast) {
       "[a:2] %5[0] bool = reduced  reduced = or.bool{a} ((%2.i64[a] < $-6) | (%2.i64[a] >= $6))\n"
       "abort\n"
       "[a:4,b:2,c:3,d:7] %3[a*42+b*21+c*7+d] f32 = %0[a*210+d+(select((%1.i64[c] < 0), (%1[c] + "
-      "$5), %1[c]))*42"
-      "+(select((%2.i64[b] < 0), (%2[b] + $6), %2[b]))*7]\n");
+      "$5), %1[c]):5)*42"
+      "+(select((%2.i64[b] < 0), (%2[b] + $6), %2[b]):6)*7]\n");
 }
 
 TEST(ReductionLower, WritesByIndex) {
@@ -111,13 +111,13 @@ TEST(ReductionLower, WritesByIndex) {
       "[a:3] %4[0] bool = reduced  reduced = or.bool{a} ((%1.i64[a] < $-4) | (%1.i64[a] >= $4))\n"
       "abort\n"
       "[a:4,b:5] %3[a*5+b] f32 = %0[a*5+b]\n"
-      "[a:3,b:5] %3[b+(select((%1.i64[a] < 0), (%1[a] + $4), %1[a]))*5] f32 = %2[0]\n");
+      "[a:3,b:5] %3[b+(select((%1.i64[a] < 0), (%1[a] + $4), %1[a]):4)*5] f32 = %2[0]\n");
   EXPECT_EQ(
       items([](Tensors& a) { return Tensors{a[0].scatter_(1, a[1], 1)}; },
             {floats({4, 5}), longs({4, 1})}),
       "[a:4] %2[0] bool = reduced  reduced = or.bool{a} ((%1.i64[a] < 0) | (%1.i64[a] >= $5))\n"
       "abort\n"
-      "[a:4,b:1] %0[a*5+(%1[a])] f32 = $1\n");
+      "[a:4,b:1] %0[a*5+(%1[a]:5)] f32 = $1\n");
 }
 
 }  // namespace

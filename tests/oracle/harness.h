@@ -51,6 +51,8 @@ struct Check {
   double ulps = 2;                        ///< between plain eager and a call that is not exact
   at::ScalarType computed = at::kDouble;  ///< these are of this dtype, where a result is wider
   Numerics numerics = Numerics::Exact;
+  /// Eager gives NaN or an infinity for some numbers where the answer is a number.
+  bool eager_may_lose_numbers = false;
 };
 
 /// Compiled on the caller's thread, and used even where it is slower.

@@ -1,5 +1,5 @@
-// Gathers and scatters. Indices into a dimension of 33 or 7 elements; those that store are all
-// different, since equal ones have no order that ATen promises.
+// Gathers and scatters. Indices into a dimension of 33 or 7 elements. Those that store one of
+// several sources are all different, since equal ones have no order that ATen promises.
 #include "oracle/recipes.h"
 
 namespace graft::test {
@@ -81,7 +81,7 @@ std::vector<Recipe> index_recipes() {
        {"mask", "no lowering", "truth"},
        false});
 
-  const std::vector<std::string_view> order = {"order"};
+  const std::vector<std::string_view> wider = {"wider"};
   r.push_back({"aten::scatter value",
                {values({7, 33}), indices({7, 20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 1, t[1], 3)}; }});
@@ -90,10 +90,75 @@ std::vector<Recipe> index_recipes() {
                in_place([](at::Tensor& self, const Tensors& t) { self.scatter_(0, t[1], 2); })});
   r.push_back({"aten::scatter source",
                {values({33}), distinct(20, 33), values({20})},
-               [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 0, t[1], t[2])}; },
-               Recipe::Types::All,
-               {"order"},
-               false});
+               [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 0, t[1], t[2])}; }});
+  r.push_back(
+      {"aten::scatter adding",
+       {values({7, 33}), indices({5, 20}, 33), values({6, 21})},
+       [](const Tensors& t) -> Tensors { return {at::scatter(t[0], 1, t[1], t[2], "add")}; },
+       Recipe::Types::Numbers,
+       wider});
+  r.push_back({"aten::scatter_add",
+               {values({7, 33}), indices({7, 50}, 33), values({7, 50})},
+               [](const Tensors& t) -> Tensors { return {at::scatter_add(t[0], 1, t[1], t[2])}; },
+               Recipe::Types::Numbers,
+               wider});
+  r.push_back(
+      {"aten::scatter_add slow axis",
+       {values({7, 33}), indices({50, 20}, 7), values({60, 20})},
+       in_place([](at::Tensor& self, const Tensors& t) { self.scatter_add_(0, t[1], t[2]); }),
+       Recipe::Types::Numbers,
+       wider});
+  r.push_back({"aten::scatter_add middle",
+               {values({3, 7, 5}), indices({3, 40, 4}, 7), values({3, 40, 5})},
+               [](const Tensors& t) -> Tensors { return {at::scatter_add(t[0], 1, t[1], t[2])}; },
+               Recipe::Types::Numbers,
+               wider});
+  r.push_back({"aten::scatter_add flat",
+               {values({33}), indices({300}, 33), values({300})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.scatter_add_(0, t[1], t[2] * t[2]);
+               }),
+               Recipe::Types::Numbers,
+               wider});
+  for (const char* reduce : {"sum", "prod", "amax", "amin"})
+    r.push_back({std::string("aten::scatter_reduce ") + reduce,
+                 {values({7, 33}), indices({7, 50}, 33), values({7, 50})},
+                 [reduce](const Tensors& t) -> Tensors {
+                   return {at::scatter_reduce(t[0], 1, t[1], t[2], reduce)};
+                 },
+                 Recipe::Types::Numbers,
+                 wider});
+  r.push_back({"aten::index_add",
+               {values({33, 7}), indices({50}, 33), values({50, 7})},
+               [](const Tensors& t) -> Tensors { return {at::index_add(t[0], 0, t[1], t[2])}; },
+               Recipe::Types::Numbers,
+               wider});
+  r.push_back(
+      {"aten::index_add inner axis",
+       {values({3, 7, 5}), indices({20}, 7), values({3, 20, 5})},
+       in_place([](at::Tensor& self, const Tensors& t) { self.index_add_(1, t[1], t[2], 2); }),
+       Recipe::Types::Numbers,
+       wider});
+  r.push_back(
+      {"aten::index_add flat",
+       {values({33}), indices({50}, 33), values({50})},
+       in_place([](at::Tensor& self, const Tensors& t) { self.index_add_(0, t[1], t[2], -1); }),
+       Recipe::Types::Numbers,
+       wider});
+  r.push_back({"aten::embedding_dense_backward",
+               {values({5, 4, 17}), indices({5, 4}, 33)},
+               [](const Tensors& t) -> Tensors {
+                 return {at::embedding_dense_backward(t[0], t[1], 33, -1, false)};
+               },
+               Recipe::Types::Floating,
+               {"wider", "even"}});
+  r.push_back({"aten::embedding_dense_backward padding",
+               {values({50, 17}), indices({50}, 33)},
+               [](const Tensors& t) -> Tensors {
+                 return {at::embedding_dense_backward(t[0], t[1], 33, 3, false)};
+               },
+               Recipe::Types::Floating,
+               wider});
   r.push_back({"aten::scatter one",
                {values({7, 33}), indices({7, 1}, 33), values({7, 1})},
                in_place([](at::Tensor& self, const Tensors& t) { self.scatter_(1, t[1], t[2]); })});
@@ -106,10 +171,7 @@ std::vector<Recipe> index_recipes() {
        in_place([](at::Tensor& self, const Tensors& t) { self.index_copy_(1, t[1], t[2]); })});
   r.push_back({"aten::index_copy several",
                {values({33, 7}), distinct(20, 33), values({20, 7})},
-               [](const Tensors& t) -> Tensors { return {at::index_copy(t[0], 0, t[1], t[2])}; },
-               Recipe::Types::All,
-               {"order"},
-               false});
+               [](const Tensors& t) -> Tensors { return {at::index_copy(t[0], 0, t[1], t[2])}; }});
   r.push_back({"aten::index_fill",
                {values({33, 7}), indices({5}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index_fill(t[0], 0, t[1], 1)}; }});
@@ -129,18 +191,21 @@ std::vector<Recipe> index_recipes() {
                {values({33, 7}), distinct(20, 33), values({20, 7})},
                in_place([](at::Tensor& self, const Tensors& t) {
                  self.index_put_(at_places({t[1]}), t[2]);
-               }),
-               Recipe::Types::All,
-               {"order"},
-               false});
+               })});
   r.push_back({"aten::index_put adding",
                {values({33, 7}), indices({20}, 33), values({20, 7})},
                in_place([](at::Tensor& self, const Tensors& t) {
                  self.index_put_(at_places({t[1]}), t[2], true);
                }),
                Recipe::Types::Numbers,
-               {"order", "add up"},
-               false});
+               wider});
+  r.push_back({"aten::index_put adding over two axes",
+               {values({33, 7, 5}), indices({4, 6}, 33), values({4, 6, 7, 5})},
+               [](const Tensors& t) -> Tensors {
+                 return {at::index_put(t[0], at_places({t[1]}), t[2], true)};
+               },
+               Recipe::Types::Numbers,
+               {"wider", "even"}});
   r.push_back({"aten::_unsafe_index_put",
                {values({33, 7}), indices({20}, 33), values({})},
                [](const Tensors& t) -> Tensors {

@@ -240,6 +240,10 @@ Check check_of(const ops::PointwiseRow& row, const Form& form, const PointwiseCa
   else if (type != at::kDouble)
     check.computed = at::kFloat;
   check.may_refuse = kRefusals;
+  // A NaN of the vector body's, and alpha b rounded to fp16 in the tail: docs/numerics.md.
+  check.eager_may_lose_numbers =
+      row.name == "aten::fmod" || row.name == "aten::remainder" ||
+      ((row.name == "aten::add" || row.name == "aten::sub") && type == at::kHalf);
   // Eager gives the buffer other strides, and a plan cannot.
   if (row.name == "aten::log_sigmoid_forward" && form.out && c.out_layout != Contiguous)
     check.must_fuse = false;

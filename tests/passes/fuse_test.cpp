@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "build.h"
+#include "ir/parse.h"
 #include "support/text.h"
 
 namespace graft::passes {
@@ -81,11 +82,96 @@ TEST(Fuse, ShiftedInPlaceReadsStayApart) {
 TEST(Fuse, UnrelatedUpdatesStaySeparateKernels) {
   ProgramBuilder b;
   for (int k = 0; k < 3; ++k) {
-    auto p = b.argument({1 << 18}), g = b.argument({1 << 18});
+    auto p = b.argument({1 << 20}), g = b.argument({1 << 20});
     b.map(p, [](Value a, Value c) { return a - c * 0.1; }, p, g);
   }
   std::string text = schedule_of(b);
   EXPECT_EQ(count_of("kernel ", text), 3u) << text;
+}
+
+/// What is made for all of a list, before any of it is used, moves down to its use.
+TEST(Fuse, ListsThatAreWalkedTwiceAreWalkedOnce) {
+  ProgramBuilder b;
+  std::vector<ir::View> made, used;
+  for (int k = 0; k < 3; ++k) {
+    auto g = b.argument({1 << 20});
+    made.push_back(b.temporary({1 << 20}));
+    b.map(made.back(), [](Value a) { return a * 0.5; }, g);
+  }
+  for (int k = 0; k < 3; ++k) {
+    auto p = b.argument({1 << 20});
+    b.map(p, [](Value a) { return a * 0.9; }, p);
+    used.push_back(p);
+  }
+  for (int k = 0; k < 3; ++k)
+    b.map(used[k], [](Value a, Value c) { return a - c; }, used[k], made[k]);
+  std::string text = schedule_of(b);
+  EXPECT_EQ(count_of("kernel ", text), 3u) << text;
+}
+
+/// A number that is computed makes one tile, which a large map does not wait in.
+TEST(Fuse, ALargeMapKeepsItsTilesBehindAComputedScalar) {
+  std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 f32[1]:(1)
+argument 1 = %1 f32[67108864]:(1)
+%0: argument 0, 4 bytes
+%1: argument 1, 268435456 bytes
+%2: temporary, 4 bytes
+[] %2[0] f32 = sqrt(%0.f32[0])
+[a:67108864] %1[a] f32 = (%1[a] * %2.f32[0])
+)"));
+  EXPECT_EQ(count_of("kernel ", text), 2u) << text;
+}
+
+/// What each row needs of itself is computed with the row.
+TEST(Fuse, AFactorOfEachRowJoinsItsRow) {
+  std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 f32[2048,4096]:(4096,1)
+%0: argument 0, 33554432 bytes
+%1: temporary, 8192 bytes
+%2: temporary, 8192 bytes
+%3: output, 33554432 bytes
+[a:2048,b:4096] %1[a] f32 = reduced  reduced = max.f32{b} abs(%0.f32[a*4096+b])
+[a:2048] %2[a] f32 = (%1.f32[a] / $0.5)
+[a:2048,b:4096] %3[a*4096+b] f32 = (%0.f32[a*4096+b] / %2.f32[a])
+result 0 = %3 f32[2048,4096]:(4096,1)
+)"));
+  EXPECT_EQ(count_of("kernel ", text), 1u) << text;
+}
+
+/// Equal extents are no reason to walk one of two along its columns.
+TEST(Fuse, AxesOfOtherStridesAreNotShared) {
+  std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 f32[1536,1536]:(1536,1)
+%0: argument 0, 9437184 bytes
+%1: output, 9431040 bytes
+%2: output, 9431040 bytes
+[a:1536,b:1535] %1[a*1535+b] f32 = (%0.f32[a*1536+b+1] - %0.f32[a*1536+b])
+[a:1535,b:1536] %2[a*1536+b] f32 = (%0.f32[a*1536+b+1536] - %0.f32[a*1536+b])
+result 0 = %1 f32[1536,1535]:(1535,1)
+result 1 = %2 f32[1535,1536]:(1536,1)
+)"));
+  EXPECT_EQ(count_of("kernel ", text), 2u) << text;
+}
+
+/// A producer that lacks an axis of its reader does not take that axis from it: the softmax that
+/// follows needs it.
+TEST(Fuse, ABiasThatIsBroadcastLeavesItsReaderItsRows) {
+  std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 f32[12,1024,1024]:(1048576,1024,1)
+%0: argument 0, 50331648 bytes
+%1: temporary, 4194304 bytes
+%2: temporary, 50331648 bytes
+%3: temporary, 49152 bytes
+%4: output, 50331648 bytes
+[a:1024,b:1024] %1[a*1024+b] f32 = sqrt(f32(abs((b - a))))
+[a:12,b:1024,c:1024] %2[a*1048576+b*1024+c] f32 = (%0.f32[a*1048576+b*1024+c] + %1.f32[b*1024+c])
+[a:12,b:1024,c:1024] %3[a*1024+b] f32 = reduced  reduced = max.f32{c} %2.f32[a*1048576+b*1024+c]
+[a:12,b:1024,c:1024] %4[a*1048576+b*1024+c] f32 = (%2.f32[a*1048576+b*1024+c] - %3.f32[a*1024+b])
+result 0 = %4 f32[12,1024,1024]:(1048576,1024,1)
+)"));
+  EXPECT_EQ(count_of("kernel ", text), 2u) << text;
+  EXPECT_NE(text.find("scratch %2: 4096 bytes"), std::string::npos) << text;
 }
 
 TEST(Fuse, VisibleStoresStayBehindTheCheck) {
@@ -118,6 +204,25 @@ TEST(Fuse, ReadsByIndexStayBehindTheCheck) {
   b.program.items.emplace_back(read.store(out, value));
   std::string text = schedule_of(b);
   EXPECT_TRUE(test::comes_before(text, "abort if", "%1[v0] f32 = "));
+}
+
+/// What each row stores where its data says is done in the row's tile, between its other steps.
+TEST(Fuse, ARowsScatterJoinsWhatTheRowIsMadeOfAndReadBy) {
+  std::string text = schedule_of(ir::parse(R"(
+    argument 0 = %0 f32[512,4096]:(4096,1)
+    argument 1 = %1 i64[512]:(1)
+    %0: argument 0, 8388608 bytes
+    %1: argument 1, 4096 bytes
+    %2: temporary, 8388608 bytes
+    %3: output, 2048 bytes
+    [a:512,b:4096] %2[a*4096+b] f32 = (%0[a*4096+b] * 2)
+    repeat 1 in order
+      [a:1,b:512] %2[b*4096+(%1[b]:4096)] f32 = (%2[b*4096+(%1[b]:4096)] - 1)
+    [a:512,b:4096] %3[a] f32 = reduced  reduced = max.f32{b} %2[a*4096+b]
+    result 0 = %3 f32[512]:(1)
+  )"));
+  EXPECT_EQ(count_of("kernel ", text), 1u) << text;
+  EXPECT_NE(text.find("scratch %2: 16384 bytes"), std::string::npos) << text;
 }
 
 }  // namespace

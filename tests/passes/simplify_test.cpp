@@ -26,7 +26,7 @@ using Formula = std::function<Value(Value, Value)>;
 /// NaN, infinities, zeros of both signs, the edges of the type and what lies next to 1.
 at::Tensor special_values(ScalarType type) {
   if (type == kBool) return at::tensor({0, 1}).to(type);
-  if (!ir::is_float(type)) {
+  if (!is_float(type)) {
     std::vector<int64_t> values = {0, 1, 2, 3, 7, 100, 127};
     if (type != kByte) values.insert(values.end(), {-1, -2, -7, -127, -128});
     if (type == kByte) values.insert(values.end(), {128, 254, 255});

@@ -5,6 +5,7 @@
 
 #include "build.h"
 #include "ir/parse.h"
+#include "support/text.h"
 
 namespace graft::passes {
 namespace {
@@ -28,6 +29,37 @@ TEST(SplitReduce, PrimeLengthKeepsItsTail) {
   EXPECT_NE(text.find("vector v1:123\n"), std::string::npos)
       << text;  // 122 parts of 8192, and one of 579
   EXPECT_NE(text.find(":579\n"), std::string::npos) << text;
+}
+
+/// The schedule of f(x) summed over the rows of a matrix, and kept as well.
+std::string schedule_of_rows(int64_t rows, int64_t columns) {
+  const std::string r = std::to_string(rows), c = std::to_string(columns),
+                    size = std::to_string(4 * rows * columns), at = "[a*" + c + "+b]";
+  return schedule_of(ir::parse(
+      "argument 0 = %0 f32[" + r + "," + c + "]:(" + c + ",1)\n%0: argument 0, " + size +
+      " bytes\n%1: output, " + size + " bytes\n%2: output, " + std::to_string(4 * columns) +
+      " bytes\n[a:" + r + ",b:" + c + "] %1" + at + " f32 = (%0.f32" + at + " * %0.f32" + at +
+      ")\n[a:" + r + ",b:" + c + "] %2[b] f32 = f32(reduced)  reduced = sum.f64{a} f64(%1.f32" +
+      at + ")\nresult 0 = %1 f32[" + r + "," + c + "]:(" + c + ",1)\nresult 1 = %2 f32[" + c +
+      "]:(1)\n"));
+}
+
+/// Blocks of rows, each walked along memory, in one kernel with what makes the rows.
+TEST(SplitReduce, ASumOverRowsRunsInBlocksWithItsProducer) {
+  std::string text = schedule_of_rows(4096, 1024);
+  EXPECT_EQ(count_of("kernel ", text), 2u) << text;
+  EXPECT_NE(text.find("kernel map_sum v0:64\n"), std::string::npos) << text;
+  EXPECT_TRUE(test::comes_before(text, "  serial v2:64\n    vector v1:1024\n", "reduced = sum"));
+}
+
+TEST(SplitReduce, APrimeNumberOfRowsKeepsItsTail) {
+  std::string text = schedule_of_rows(4099, 1024);
+  EXPECT_NE(text.find("serial v1:3\n"), std::string::npos) << text;  // 64 blocks of 64, and 3 rows
+}
+
+TEST(SplitReduce, ASumOverRowsInTheCacheStaysWhole) {
+  std::string text = schedule_of_rows(128, 256);
+  EXPECT_EQ(count_of("reduced = sum", text), 1u) << text;
 }
 
 TEST(SplitReduce, AShortSumStaysWhole) {

@@ -281,7 +281,7 @@ TEST_F(Breaks, TensorsOfOtherKinds) {
                 {"argument 0", "sparse", "dense CPU"});
   expect_broken(trace_of({x}, [&] { return Tensors{x + sparse}; }), {"aten::add.Tensor", "sparse"});
   expect_broken(trace_of({x}, [&] { return Tensors{at::complex(x, x).conj()}; }),
-                {"lazily conjugated c64[4,8]"});
+                {"lazily conjugated ComplexFloat[4,8]"});
   const at::Tensor negated = at::imag(at::complex(x, x).conj());
   ASSERT_TRUE(negated.is_neg());
   expect_broken(trace_of({negated}, [&] { return Tensors{negated + 1}; }),

@@ -65,15 +65,29 @@ TEST_F(Memory, OutVariantsWriteTheirBuffer) {
 }
 
 TEST_F(Memory, ListsOfTensorsAreWrittenToo) {
-  const at::Tensor y = at::zeros({3});
-  const Trace trace = trace_of({x, y}, [&] {
-    at::_foreach_add_({x, y}, 1);
+  const at::Tensor first = at::zeros({3}), second = at::zeros({3}), both = at::ones({2, 3});
+  const Trace trace = trace_of({first, second, both}, [&] {
+    Tensors out{first, second};
+    at::unbind_copy_out(out, both);
     return Tensors{};
   });
   expect_whole(trace);
   ASSERT_EQ(trace.ops.size(), 1U);
   EXPECT_EQ(trace.ops[0].mutated, (std::vector<int>{0, 1}));
   EXPECT_TRUE(trace.ops[0].outputs.empty());
+  EXPECT_EQ(trace.bumped, (std::vector<int>{0, 1}));
+}
+
+TEST_F(Memory, ForeachOperatorsAreTheirLoops) {
+  const at::Tensor y = at::zeros({3});
+  const Trace trace = trace_of({x, y}, [&] {
+    at::_foreach_add_({x, y}, 1);
+    return Tensors{};
+  });
+  expect_whole(trace);
+  ASSERT_EQ(trace.ops.size(), 2U);
+  EXPECT_EQ(trace.ops[0].mutated, std::vector<int>{0});
+  EXPECT_EQ(trace.ops[1].mutated, std::vector<int>{1});
   EXPECT_EQ(trace.bumped, (std::vector<int>{0, 1}));
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -55,9 +56,16 @@ double ulps_between(T a, T b) {
 /// As `ulps`: the same bits but for the sign of a zero.
 inline constexpr double kZeroSigns = 0.5;
 
+/// Is the value about to leave the finite numbers, or has left them?
+template <class T>
+bool overflowing(T value) {
+  return !(std::abs(static_cast<double>(value)) <
+           static_cast<double>(std::numeric_limits<T>::max()) / 4);
+}
+
 /// Are two values the same? `ulps` 0 asks for the same bits, except that a NaN is a NaN. With
-/// `ulps` of 1 or more, nothing is asked of where eager left the finite numbers: another rounding
-/// overflows elsewhere.
+/// `ulps` of 1 or more, eager may have left the finite numbers where the other is about to: another
+/// rounding overflows elsewhere.
 template <class T>
 bool agree(T a, T b, double ulps) {
   if (std::memcmp(&a, &b, sizeof(T)) == 0) return true;
@@ -65,7 +73,7 @@ bool agree(T a, T b, double ulps) {
     return false;
   } else {
     if (std::isnan(static_cast<double>(a)) && std::isnan(static_cast<double>(b))) return true;
-    bool left = ulps >= 1 && !std::isfinite(static_cast<double>(a));
+    bool left = ulps >= 1 && !std::isfinite(static_cast<double>(a)) && overflowing(b);
     return ulps > 0 && (left || ulps_between(a, b) <= ulps);
   }
 }

@@ -165,7 +165,7 @@ bool logical(const ir::Node& node, bool a, bool b) {
 }  // namespace
 
 Bits literal(int64_t payload, c10::ScalarType type) {
-  if (ir::is_float(type)) return convert(static_cast<Bits>(payload), c10::ScalarType::Double, type);
+  if (is_float(type)) return convert(static_cast<Bits>(payload), c10::ScalarType::Double, type);
   return convert(static_cast<Bits>(payload), c10::ScalarType::Long, type);
 }
 

@@ -16,7 +16,7 @@ at::Tensor linear_bias(const at::Tensor& scores, const at::Tensor& slopes) {
   const at::Tensor position = at::arange(scores.size(-1), scores.options());
   const at::Tensor distance = position.unsqueeze(0) - position.unsqueeze(1);
   const at::Tensor biased = scores + slopes.view({-1, 1, 1}) * distance;
-  const double kNever = -std::numeric_limits<double>::infinity();
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
   return at::softmax(biased.masked_fill(distance > 0, kNever), -1);
 }
 

@@ -21,7 +21,7 @@ at::Tensor batch_norm_relu(const at::Tensor& x, const at::Tensor& shortcut, cons
 at::Tensor batch_norm_train(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             const at::Tensor& running_mean, const at::Tensor& running_variance) {
   const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*unbiased=*/false);
-  const double count = static_cast<double>(x.numel() / x.size(1));
+  const double count = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
   running_mean.mul_(0.9).add_(mean, 0.1);
   running_variance.mul_(0.9).add_(variance, 0.1 * count / (count - 1));
   const at::Tensor scale = weight * at::rsqrt(variance + 1e-5), shift = bias - mean * scale;

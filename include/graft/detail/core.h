@@ -60,6 +60,7 @@ class GRAFT_API Core {
   void call(CallBase& call);
   Report report() const;
   std::string explain() const;
+  std::vector<Decision> decisions() const;
   void wait() const;
   void reset();
 

@@ -8,6 +8,10 @@ llvm::Value* Emitter::stride(const Stride& s) {
       return i64(0);
     case StrideKind::One:
       return i64(1);
+    case StrideKind::Two:
+    case StrideKind::Three:
+    case StrideKind::Four:
+      return i64(interleave(s));
     case StrideKind::MinusOne:
       return i64(-1);
     case StrideKind::Argument:
@@ -115,6 +119,7 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   if (!v.varying) {
     return to_register(b_.CreateAlignedLoad(element, base, align), affine.dtype);
   }
+  if (is_interleaved(v)) return to_register(load_interleaved(v), affine.dtype);
   Stride s = lane_stride(v.access);
   llvm::Value* x;
   if (any_varying(plan_, v.indirect)) {
@@ -131,6 +136,13 @@ llvm::Value* Emitter::load(const PlanValue& v) {
 }
 
 void Emitter::store(int p) {
+  if (is_joined(p))
+    store_joined(p);
+  else
+    store_alone(p);
+}
+
+void Emitter::store_alone(int p) {
   const StatementPlan& plan = planned(p);
   const int v = plan.value;
   llvm::Value* on = mask();
@@ -150,7 +162,7 @@ void Emitter::store(int p) {
   }
   llvm::Value* x = to_memory(wide(v), affine.dtype);
   llvm::Value* base = uniform_pointer(access, plan.store_indirect);
-  if (scattered || s.kind == StrideKind::Argument)
+  if (scattered || interleave(s) > 0 || s.kind == StrideKind::Argument)
     memory_.scatter(x, base, lane_offsets(access, plan.store_indirect), on);
   else if (s.kind == StrideKind::One && laid_out(p).streamed && !on)
     memory_.stream(x, b_.CreateGEP(element, base, lanes_[copy_].index));

@@ -8,7 +8,6 @@
 namespace graft::codegen {
 
 using ir::Op;
-using ir::ScalarType;
 using llvm::Intrinsic::ID;
 
 llvm::Type* register_type(llvm::LLVMContext& c, ScalarType type) {
@@ -68,7 +67,7 @@ llvm::Value* Arithmetic::scalar(llvm::Value* bits, ScalarType type) {
     llvm::Value* x = b_.CreateFPTrunc(b_.CreateBitCast(bits, b_.getDoubleTy()), b_.getFloatTy());
     return mark_short_nan(b_.CreateSelect(is_nan(x), llvm::ConstantFP::getNaN(x->getType()), x));
   }
-  if (ir::is_float(type))
+  if (is_float(type))
     return cast(b_.CreateBitCast(bits, b_.getDoubleTy()), ScalarType::Double, type);
   if (type == ScalarType::Bool) return b_.CreateICmpNE(bits, b_.getInt64(0));
   return b_.CreateTrunc(bits, register_type(c, type));
@@ -107,7 +106,7 @@ llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::V
       return real ? b_.CreateFNeg(x) : b_.CreateNeg(x);
     case Op::Abs:
       if (real) return unary(llvm::Intrinsic::fabs);
-      if (ir::is_unsigned(type)) return x;
+      if (is_unsigned(type)) return x;
       return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
     case Op::Max:
     case Op::Min:
@@ -133,9 +132,9 @@ llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::V
     case Op::IRem:
       return divide(true, type, x, y);
     case Op::Shl:
-      return shift(true, !ir::is_unsigned(type), x, y);
+      return shift(true, !is_unsigned(type), x, y);
     case Op::Shr:
-      return shift(false, !ir::is_unsigned(type), x, y);
+      return shift(false, !is_unsigned(type), x, y);
     case Op::And:
       return b_.CreateAnd(x, y);
     case Op::Or:
@@ -169,7 +168,7 @@ llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::V
 llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x, llvm::Value* y) {
   llvm::Type* t = x->getType();
   unsigned bits = t->getScalarSizeInBits();
-  bool is_signed = !ir::is_unsigned(type);
+  bool is_signed = !is_unsigned(type);
   auto* zero = llvm::Constant::getNullValue(t);
   auto* one = llvm::ConstantInt::get(t, 1);
   llvm::Value* by_zero = b_.CreateICmpEQ(y, zero);
@@ -226,12 +225,12 @@ llvm::Value* Arithmetic::compare(Op op, ScalarType type, llvm::Value* x, llvm::V
       {Op::Gt, P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT},
       {Op::Ge, P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
   };
-  if (ir::is_reduced(type)) x = to_float(x, type), y = to_float(y, type);
+  if (is_reduced(type)) x = to_float(x, type), y = to_float(y, type);
   for (const Comparison& c : kComparisons)
     if (c.op == op)
-      return b_.CreateCmp(ir::is_float(type)      ? c.real
-                          : ir::is_unsigned(type) ? c.is_unsigned
-                                                  : c.is_signed,
+      return b_.CreateCmp(is_float(type)      ? c.real
+                          : is_unsigned(type) ? c.is_unsigned
+                                              : c.is_signed,
                           x, y);
   throw std::runtime_error("graft: " + std::string(info(op).name) + " is no comparison");
 }
@@ -244,7 +243,7 @@ llvm::Value* Arithmetic::extreme(bool largest, ScalarType type, llvm::Value* a, 
   llvm::Value* wins = largest ? greater(type, a, b) : less(type, a, b);
   llvm::Value* chosen = b_.CreateSelect(wins, a, b);
   // If b is NaN the comparison is false and b is chosen already.
-  return ir::is_float(type) ? b_.CreateSelect(is_nan(a), a, chosen) : chosen;
+  return is_float(type) ? b_.CreateSelect(is_nan(a), a, chosen) : chosen;
 }
 
 }  // namespace graft::codegen

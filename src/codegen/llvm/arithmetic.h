@@ -15,9 +15,9 @@ using Builder = llvm::IRBuilder<>;
 
 /// The type a value has in registers: i1 for Bool, the bits (i16) for BFloat16 and Half. Throws for
 /// dtypes without loops.
-llvm::Type* register_type(llvm::LLVMContext& context, ir::ScalarType type);
+llvm::Type* register_type(llvm::LLVMContext& context, ScalarType type);
 /// The type in memory: a byte for Bool, otherwise the same.
-llvm::Type* memory_type(llvm::LLVMContext& context, ir::ScalarType type);
+llvm::Type* memory_type(llvm::LLVMContext& context, ScalarType type);
 /// `scalar`, or a vector of it with as many lanes as `like` has.
 llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like);
 
@@ -27,13 +27,13 @@ class Arithmetic {
 
   /// A node with operands, except Call. `operand`: the type of the first one (for Select: of the
   /// second).
-  llvm::Value* node(ir::Op op, ir::ScalarType type, ir::ScalarType operand, llvm::Value* x,
-                    llvm::Value* y, llvm::Value* z);
-  llvm::Value* cast(llvm::Value* x, ir::ScalarType from, ir::ScalarType to);
+  llvm::Value* node(ir::Op op, ScalarType type, ScalarType operand, llvm::Value* x, llvm::Value* y,
+                    llvm::Value* z);
+  llvm::Value* cast(llvm::Value* x, ScalarType from, ScalarType to);
   /// Bits as a Const's payload, as a scalar of the type.
-  llvm::Constant* constant(int64_t payload, ir::ScalarType type);
+  llvm::Constant* constant(int64_t payload, ScalarType type);
   /// The scalar of that type whose bits a kernel argument (an i64) holds.
-  llvm::Value* scalar(llvm::Value* bits, ir::ScalarType type);
+  llvm::Value* scalar(llvm::Value* bits, ScalarType type);
 
   /// Tells that `copy` holds in each lane what `x` holds; returns `copy`.
   llvm::Value* mark_like(llvm::Value* x, llvm::Value* copy) {
@@ -41,22 +41,19 @@ class Arithmetic {
   }
 
   /// a > b (or a < b) as the type compares.
-  llvm::Value* greater(ir::ScalarType type, llvm::Value* a, llvm::Value* b);
-  llvm::Value* less(ir::ScalarType type, llvm::Value* a, llvm::Value* b) {
-    return greater(type, b, a);
-  }
+  llvm::Value* greater(ScalarType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* less(ScalarType type, llvm::Value* a, llvm::Value* b) { return greater(type, b, a); }
   llvm::Value* is_nan(llvm::Value* x) { return b_.CreateFCmpUNO(x, x); }
   /// Largest or smallest with NaN winning; of equal values b.
-  llvm::Value* extreme(bool largest, ir::ScalarType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* extreme(bool largest, ScalarType type, llvm::Value* a, llvm::Value* b);
 
  private:
-  llvm::Value* compute(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y,
-                       llvm::Value* z);
-  llvm::Value* divide(bool remainder, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* compute(ir::Op op, ScalarType type, llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  llvm::Value* divide(bool remainder, ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* shift(bool left, bool is_signed, llvm::Value* x, llvm::Value* count);
-  llvm::Value* compare(ir::Op op, ir::ScalarType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* compare(ir::Op op, ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* float_to_bfloat16(llvm::Value* x);
-  llvm::Value* to_float(llvm::Value* x, ir::ScalarType from);
+  llvm::Value* to_float(llvm::Value* x, ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
   llvm::Value* mark_short_nan(llvm::Value* x);  ///< adds x to short_nan_; returns x
   bool has_short_nan(llvm::Value* x) const;

@@ -5,7 +5,6 @@
 
 namespace graft::codegen {
 
-using ir::ScalarType;
 using llvm::FixedVectorType;
 
 namespace {
@@ -28,7 +27,8 @@ llvm::AllocaInst* Calls::slot(llvm::Type* type) {
 }
 
 llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
-  if (inline_has_its_bits(routine, machine_.target)) return inline_exp(b_, machine_, x);
+  if (inline_has_its_bits(routine, machine_.target))
+    return inline_exp(b_, machine_, x, /*flushes=*/false);
   const RoutineCall call = routine_call(routine, type, machine_.target);
   switch (call.source) {
     case RoutineSource::Vml:
@@ -40,7 +40,7 @@ llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, l
     case RoutineSource::Inline:
       break;
   }
-  return inline_exp(b_, machine_, x);
+  return inline_exp(b_, machine_, x, /*flushes=*/true);
 }
 
 void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from,

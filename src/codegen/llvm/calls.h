@@ -20,16 +20,15 @@ class Calls {
   void set_prologue(llvm::BasicBlock* prologue) { prologue_ = prologue; }
 
   /// A call on scalars, or on each lane of vectors; `second` is null for routines of one argument.
-  llvm::Value* call(ir::Routine routine, ir::ScalarType type, llvm::Value* first,
-                    llvm::Value* second);
+  llvm::Value* call(ir::Routine routine, ScalarType type, llvm::Value* first, llvm::Value* second);
   /// A Vml routine over `count` (i32) elements in memory.
-  void call_array(ir::Routine routine, ir::ScalarType type, llvm::Value* count, llvm::Value* from,
+  void call_array(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from,
                   llvm::Value* to);
   /// Gives MKL its number of threads back. Emitted at the function's one exit.
   void restore_threads();
 
  private:
-  llvm::Value* vml(ir::Routine routine, ir::ScalarType type, llvm::Value* x);
+  llvm::Value* vml(ir::Routine routine, ScalarType type, llvm::Value* x);
   llvm::Value* sleef(const RoutineCall& call, llvm::Value* x, llvm::Value* y);
   llvm::Value* libm(const std::string& symbol, llvm::Value* x, llvm::Value* y);
   llvm::FunctionCallee pure(const std::string& symbol, llvm::Type* type, int arity);

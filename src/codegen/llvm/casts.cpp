@@ -2,8 +2,6 @@
 
 namespace graft::codegen {
 
-using ir::ScalarType;
-
 llvm::Value* Arithmetic::to_float(llvm::Value* x, ScalarType from) {
   llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
   if (from == ScalarType::Half)
@@ -57,12 +55,12 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
   if (from == to) return x;
   llvm::Type* t = shaped(register_type(b_.getContext(), to), x->getType());
   if (to == ScalarType::Bool) {
-    if (ir::is_reduced(from)) x = to_float(x, from);
-    if (ir::is_float(from)) return b_.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType()));
+    if (is_reduced(from)) x = to_float(x, from);
+    if (is_float(from)) return b_.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType()));
     return b_.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
   }
-  if (ir::is_float(from)) {
-    if (ir::is_reduced(from)) x = to_float(x, from);
+  if (is_float(from)) {
+    if (is_reduced(from)) x = to_float(x, from);
     bool is_double = from == ScalarType::Double;
     switch (to) {
       case ScalarType::Double:
@@ -88,13 +86,13 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
         return b_.CreateTrunc(float_to_int(x, 32), t);
     }
   }
-  bool is_signed = !ir::is_unsigned(from);
-  if (ir::is_reduced(to)) {
+  bool is_signed = !is_unsigned(from);
+  if (is_reduced(to)) {
     llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
     return cast(is_signed ? b_.CreateSIToFP(x, real) : b_.CreateUIToFP(x, real), ScalarType::Float,
                 to);
   }
-  if (ir::is_float(to)) return is_signed ? b_.CreateSIToFP(x, t) : b_.CreateUIToFP(x, t);
+  if (is_float(to)) return is_signed ? b_.CreateSIToFP(x, t) : b_.CreateUIToFP(x, t);
   return b_.CreateIntCast(x, t, is_signed);
 }
 

@@ -26,12 +26,19 @@ class Emitter {
   llvm::Function* emit(const std::string& name);
 
  private:
+  /// Read by all interleaved loads of the same version and copy.
+  struct LoadedRun {
+    int first, version;
+    size_t copy;
+    VectorMemory::Run run;
+  };
   struct Frame {
     int loop = 0;
     llvm::BasicBlock* before = nullptr;  ///< ends with the branch into the loop
     llvm::Value* index = nullptr;        ///< of a loop that is not of lanes
     std::vector<int> defined;            ///< values emitted here; forgotten when the frame closes
     std::vector<std::pair<int, llvm::Value*>> pointers;  ///< of accesses, as far as known here
+    std::vector<LoadedRun> runs;                         ///< of interleaved accesses, likewise
     int depth = 0;
   };
   /// One vector of an iteration of the vector loop.
@@ -146,12 +153,20 @@ class Emitter {
   llvm::Value* stride(const Stride& s);
   llvm::Value* load(const PlanValue& v);
   void store(int p);
+  void store_alone(int p);
   Stride lane_stride(int access) const;
   llvm::Value* lane_pointer(int access, llvm::Value* base);
   llvm::Value* lane_offsets(int access, const std::vector<std::pair<int, Stride>>& indirect);
   llvm::Value* uniform_pointer(int access, const std::vector<std::pair<int, Stride>>& indirect);
   llvm::Value* to_register(llvm::Value* x, ScalarType type);
   llvm::Value* to_memory(llvm::Value* x, ScalarType type);
+
+  // Interleaved accesses: interleaved.cpp
+  bool is_interleaved(const PlanValue& v) const;
+  llvm::Value* load_interleaved(const PlanValue& v);
+  llvm::Value* run_pointer(int access, int apart);
+  bool is_joined(int p) const;
+  void store_joined(int p);
 
   // Reductions: reduce.cpp
   /// A value and, for ArgMax and ArgMin, its place.

@@ -14,11 +14,13 @@ namespace {
 
 class Exp {
  public:
-  Exp(Builder& builder, const Machine& machine, llvm::Type* type)
-      : b_(builder), machine_(machine), t_(type) {}
+  Exp(Builder& builder, const Machine& machine, llvm::Type* type, bool flushes)
+      : b_(builder), machine_(machine), t_(type), flushes_(flushes) {}
 
   llvm::Value* run(llvm::Value* x) {
-    return t_->getScalarType()->isFloatTy() ? single(x) : twice(x);
+    if (!t_->getScalarType()->isFloatTy()) return twice(x);
+    llvm::Value* y = single(x);
+    return flushes_ ? b_.CreateSelect(b_.CreateFCmpOLT(x, k(kLeastNormal)), k(0), y) : y;
   }
 
  private:
@@ -35,15 +37,16 @@ class Exp {
 
   /// x = q * ln 2 + s; gives q and s.
   template <class Coefficients>
-  std::pair<llvm::Value*, llvm::Value*> reduced(llvm::Value* x, const Coefficients& c) {
-    llvm::Value* d = clamp(x, -c.limit, c.limit);
+  std::pair<llvm::Value*, llvm::Value*> reduced(llvm::Value* x, const Coefficients& c,
+                                                double lowest) {
+    llvm::Value* d = clamp(x, lowest, c.limit);
     llvm::Value* q =
         b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, b_.CreateFMul(d, k(c.inverse_ln2)));
     return {q, mla(q, k(-c.ln2_low), mla(q, k(-c.ln2_high), d))};
   }
 
   llvm::Value* single(llvm::Value* x) {
-    auto [q, s] = reduced(x, kExpSingle);
+    auto [q, s] = reduced(x, kExpSingle, flushes_ ? kLeastNormal : -kExpSingle.limit);
     llvm::Value* u = k(kExpSingle.terms[0]);
     for (size_t t = 1; t < std::size(kExpSingle.terms); ++t) u = mla(u, s, k(kExpSingle.terms[t]));
     u = b_.CreateFAdd(k(1.0), mla(b_.CreateFMul(s, s), u, s));
@@ -51,7 +54,7 @@ class Exp {
   }
 
   llvm::Value* twice(llvm::Value* x) {
-    auto [q, s] = reduced(x, kExpTwice);
+    auto [q, s] = reduced(x, kExpTwice, -kExpTwice.limit);
     llvm::Value *s2 = b_.CreateFMul(s, s), *s4 = b_.CreateFMul(s2, s2), *s8 = b_.CreateFMul(s4, s4);
     llvm::Value* of = s;
     auto pair = [&](size_t t) { return mla(of, k(kExpTwice.terms[t]), k(kExpTwice.terms[t + 1])); };
@@ -111,12 +114,13 @@ class Exp {
   Builder& b_;
   const Machine& machine_;
   llvm::Type* t_;
+  bool flushes_;
 };
 
 }  // namespace
 
-llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x) {
-  return Exp(builder, machine, x->getType()).run(x);
+llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x, bool flushes) {
+  return Exp(builder, machine, x->getType(), flushes).run(x);
 }
 
 }  // namespace graft::codegen

@@ -111,4 +111,80 @@ void VectorMemory::scatter(llvm::Value* value, llvm::Value* base, llvm::Value* o
   }
 }
 
+/// Two vectors as one.
+llvm::Value* VectorMemory::join(llvm::Value* low, llvm::Value* high) {
+  std::vector<int> order;
+  for (int k = 0; k < 2 * lanes_; ++k) order.push_back(k);
+  return b_.CreateShuffleVector(low, high ? high : llvm::PoisonValue::get(low->getType()), order);
+}
+
+/// Of vector `piece` of a run: on where a part up to `reach` of a lane lies that is on.
+llvm::Value* VectorMemory::piece_mask(llvm::Value* mask, int apart, int reach, int piece) {
+  std::vector<int> order;
+  for (int k = piece * lanes_; k < (piece + 1) * lanes_; ++k)
+    order.push_back(k % apart <= reach ? k / apart : lanes_);
+  return b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), order);
+}
+
+VectorMemory::Run VectorMemory::load_run(llvm::Value* base, llvm::Type* element, int apart,
+                                         int reach, llvm::Value* mask) {
+  Run run;
+  run.apart = apart;
+  if (!mask && reach == apart - 1) {
+    auto count = static_cast<unsigned>(apart * lanes_);
+    run.low =
+        b_.CreateAlignedLoad(llvm::FixedVectorType::get(element, count), base, alignment(element));
+    return run;
+  }
+  if (!mask) run.repeated = apart - 1 - reach;
+  std::vector<llvm::Value*> pieces;
+  for (int k = 0; k < apart; ++k) {
+    int at = k * lanes_ - (k == apart - 1 ? run.repeated : 0);
+    llvm::Value* place = b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(at));
+    pieces.push_back(load(place, element, mask ? piece_mask(mask, apart, reach, k) : nullptr));
+  }
+  if (apart == 2) {
+    run.low = pieces[0], run.high = pieces[1];
+  } else {
+    run.low = join(pieces[0], pieces[1]);
+    run.high = join(pieces[2], apart == 4 ? pieces[3] : nullptr);
+  }
+  return run;
+}
+
+llvm::Value* VectorMemory::part(const Run& run, int part) {
+  std::vector<int> order;
+  for (int k = 0; k < lanes_; ++k) {
+    int place = k * run.apart + part;
+    order.push_back(place < (run.apart - 1) * lanes_ ? place : place + run.repeated);
+  }
+  llvm::Value* high = run.high ? run.high : llvm::PoisonValue::get(run.low->getType());
+  return b_.CreateShuffleVector(run.low, high, order);
+}
+
+void VectorMemory::store_run(const std::vector<llvm::Value*>& parts, llvm::Value* base,
+                             llvm::Value* mask) {
+  llvm::Type* element = parts[0]->getType()->getScalarType();
+  const auto count = static_cast<int>(parts.size());
+  llvm::Value *low = parts[0], *high = parts[1];
+  if (count > 2) {
+    low = join(parts[0], parts[1]);
+    high = join(parts[2], count == 4 ? parts[3] : nullptr);
+  }
+  std::vector<int> order;
+  for (int k = 0; k < count * lanes_; ++k) order.push_back(k % count * lanes_ + k / count);
+  llvm::Value* run = b_.CreateShuffleVector(low, high, order);
+  if (!mask) {
+    b_.CreateAlignedStore(run, base, alignment(element));
+    return;
+  }
+  for (int k = 0; k < count; ++k) {
+    std::vector<int> piece;
+    for (int i = 0; i < lanes_; ++i) piece.push_back(k * lanes_ + i);
+    llvm::Value* place =
+        b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(k * lanes_));
+    store(b_.CreateShuffleVector(run, piece), place, piece_mask(mask, count, count - 1, k));
+  }
+}
+
 }  // namespace graft::codegen

@@ -1,4 +1,4 @@
-// Loads and stores of whole vectors: contiguous, reversed, strided, or lane by lane, with or
+// Loads and stores of whole vectors: contiguous, reversed, interleaved, or lane by lane, with or
 // without a mask.
 #pragma once
 
@@ -31,12 +31,31 @@ class VectorMemory {
                       llvm::Value* mask);
   void scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets, llvm::Value* mask);
 
+  /// Is there a masked instruction for elements of the type?
+  bool masks(llvm::Type* element) const;
+
+  /// What the lanes of interleaved loads lie in, loaded once: lane k of part p, p <= `reach`, is
+  /// element k * apart + p.
+  struct Run {
+    llvm::Value* low = nullptr;
+    llvm::Value* high = nullptr;  ///< the elements behind those in `low`; null: none
+    int apart = 0;
+    int repeated = 0;  ///< elements of the last vector that the one before it has too
+  };
+  /// Touches nothing behind the last lane's part `reach`. `mask` only where there are such
+  /// instructions.
+  Run load_run(llvm::Value* base, llvm::Type* element, int apart, int reach, llvm::Value* mask);
+  llvm::Value* part(const Run& run, int part);
+  /// Element k * parts + p from `base` on is lane k of part p. `mask` as for load_run.
+  void store_run(const std::vector<llvm::Value*>& parts, llvm::Value* base, llvm::Value* mask);
+
   /// 0, 1, 2 … as a vector of that integer type.
   llvm::Constant* iota(llvm::Type* integer) const;
   llvm::Value* reverse(llvm::Value* vector);
 
  private:
-  bool masks(llvm::Type* element) const;
+  llvm::Value* join(llvm::Value* low, llvm::Value* high);
+  llvm::Value* piece_mask(llvm::Value* mask, int apart, int reach, int piece);
   bool gathers(llvm::Type* element) const;
   /// The address of lane k, or the spare where it is off.
   llvm::Value* lane_pointer(llvm::Value* pointer, llvm::Value* mask, int k);

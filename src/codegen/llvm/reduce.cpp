@@ -30,7 +30,7 @@ llvm::Constant* Emitter::identity(int p) {
     case ReduceOp::Or:
       return llvm::Constant::getNullValue(t);
     case ReduceOp::Prod:
-      return arithmetic_.constant(ir::is_float(type) ? std::bit_cast<int64_t>(1.0) : 1, type);
+      return arithmetic_.constant(is_float(type) ? std::bit_cast<int64_t>(1.0) : 1, type);
     case ReduceOp::And:
       return type == ScalarType::Bool ? b_.getInt8(1) : llvm::Constant::getAllOnesValue(t);
     case ReduceOp::Max:
@@ -40,13 +40,13 @@ llvm::Constant* Emitter::identity(int p) {
       break;
   }
   bool lowest = wants_largest(op);
-  if (ir::is_float(type)) {
+  if (is_float(type)) {
     double infinity = std::numeric_limits<double>::infinity();
     return arithmetic_.constant(std::bit_cast<int64_t>(lowest ? -infinity : infinity), type);
   }
   if (type == ScalarType::Bool) return b_.getInt8(lowest ? 0 : 1);
   llvm::APInt edge =
-      ir::is_unsigned(type)
+      is_unsigned(type)
           ? (lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits))
           : (lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
   return llvm::ConstantInt::get(b_.getContext(), edge);
@@ -98,7 +98,7 @@ void Emitter::start_reduction(int p) {
 /// Then each step of the chain is one instruction of the machine.
 bool Emitter::keeps_nan_apart(int p) const {
   ReduceOp op = reduction(p).op;
-  return (op == ReduceOp::Max || op == ReduceOp::Min) && ir::is_float(accumulated(p)) &&
+  return (op == ReduceOp::Max || op == ReduceOp::Min) && is_float(accumulated(p)) &&
          planned(p).accumulate != Accumulate::Array;
 }
 
@@ -136,7 +136,7 @@ llvm::Value* Emitter::better(int p, llvm::Value* x, llvm::Value* best) {
   ScalarType type = accumulated(p);
   llvm::Value* wins = wants_largest(reduction(p).op) ? arithmetic_.greater(type, x, best)
                                                      : arithmetic_.less(type, x, best);
-  if (!ir::is_float(type)) return wins;
+  if (!is_float(type)) return wins;
   return b_.CreateOr(wins,
                      b_.CreateAnd(arithmetic_.is_nan(x), b_.CreateNot(arithmetic_.is_nan(best))));
 }

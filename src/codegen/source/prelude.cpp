@@ -242,6 +242,8 @@ double inline_exp(double x) {
   for (const double one : {0.5, 1.0, 1.0}) u = multiply_add(u, s, one);
   return times_power<double, int64_t>(u, q, 52, 1023);
 }
+float near_exp(float x) { return x < kLeastNormal ? 0 : inline_exp(x); }
+double near_exp(double x) { return inline_exp(x); }
 
 )";
 
@@ -279,6 +281,7 @@ std::string source_prelude(const ir::Target& target) {
   text += std::string("constexpr bool kFma = ") + (target.fma ? "true" : "false") + ";\n";
   text += coefficients("float", "kSingle", kExpSingle);
   text += coefficients("double", "kTwice", kExpTwice);
+  text += "constexpr float kLeastNormal = " + hex(kLeastNormal) + ";\n";
   return text + std::string(kExp) + "}  // namespace\n";
 }
 

@@ -90,6 +90,10 @@ std::string SourcePrinter::stride(const Stride& s) {
       return "0";
     case StrideKind::One:
       return "1";
+    case StrideKind::Two:
+    case StrideKind::Three:
+    case StrideKind::Four:
+      return std::to_string(interleave(s));
     case StrideKind::MinusOne:
       return "-1";
     case StrideKind::Argument:

@@ -22,7 +22,7 @@ std::string SourcePrinter::identity(int p) const {
   ScalarType type = accumulated(p);
   std::string limits = "std::numeric_limits<" + cpp_memory_type(type) + ">::";
   auto edge = [&](bool lowest) -> std::string {
-    if (ir::is_float(type)) return (lowest ? "-" : "") + limits + "infinity()";
+    if (is_float(type)) return (lowest ? "-" : "") + limits + "infinity()";
     if (type == ScalarType::Bool) return lowest ? "0" : "1";
     return limits + (lowest ? "min()" : "max()");
   };

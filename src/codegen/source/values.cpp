@@ -113,11 +113,11 @@ std::string SourcePrinter::compute(int v) {
   bool truth = plan.type == ScalarType::Bool;
   // C++ computes narrow integers as int.
   auto wrapped = [&](const std::string& text) {
-    return !ir::is_float(plan.type) && c10::elementSize(plan.type) < 4 ? type + text : text;
+    return !is_float(plan.type) && c10::elementSize(plan.type) < 4 ? type + text : text;
   };
   auto arithmetic = [&](const char* op) { return wrapped(infix(x[0], op, x[1])); };
   auto comparison = [&](const char* op) {
-    if (!ir::is_reduced(value(plan.in[0]).type)) return infix(x[0], op, x[1]);
+    if (!is_reduced(value(plan.in[0]).type)) return infix(x[0], op, x[1]);
     return infix(applied("widen", x[0]), op, applied("widen", x[1]));
   };
   switch (plan.op) {
@@ -131,7 +131,7 @@ std::string SourcePrinter::compute(int v) {
       throw std::runtime_error("graft: a reduction's result is used before it is complete");
     case Op::Scalar: {
       std::string bits = "args->scalars[" + std::to_string(plan.payload) + "]";
-      if (!ir::is_float(plan.type)) return applied("static_cast<" + type + ">", bits);
+      if (!is_float(plan.type)) return applied("static_cast<" + type + ">", bits);
       return applied("cast<" + type + ">", applied("std::bit_cast<double>", bits));
     }
     case Op::Add:
@@ -236,7 +236,8 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
       routines_[call.symbol] = "";  // <cmath> has it
       return call.symbol;
     case RoutineSource::Inline:
-      return "inline_exp";
+      return static_cast<ir::Routine>(v.payload) == ir::Routine::NearExp ? "near_exp"
+                                                                         : "inline_exp";
   }
   throw std::runtime_error("graft: a routine of no source");
 }
@@ -259,18 +260,18 @@ std::string SourcePrinter::kept(int v) const {
 std::string SourcePrinter::constant(const PlanValue& v) const {
   std::string type = cpp_type(v.type);
   if (v.type == ScalarType::Bool) return v.payload != 0 ? "true" : "false";
-  if (!ir::is_float(v.type)) {
+  if (!is_float(v.type)) {
     if (v.payload == std::numeric_limits<int64_t>::min())
       return "std::numeric_limits<int64_t>::min()";
     return applied("static_cast<" + type + ">", std::to_string(v.payload));
   }
-  double x = ir::rounded_to(std::bit_cast<double>(v.payload), v.type);
-  const std::string computed = cpp_type(ir::opmath(v.type));
+  double x = rounded_to(std::bit_cast<double>(v.payload), v.type);
+  const std::string computed = cpp_type(opmath(v.type));
   std::string text = (std::signbit(x) ? "-std::numeric_limits<" : "std::numeric_limits<") +
                      computed + (std::isnan(x) ? ">::quiet_NaN()" : ">::infinity()");
   if (std::isfinite(x))
-    text = ir::opmath(v.type) == ScalarType::Float ? decimal(x, "%.9g") + "f" : decimal(x, "%.17g");
-  if (ir::is_reduced(v.type)) return applied("cast<" + type + ">", text);
+    text = opmath(v.type) == ScalarType::Float ? decimal(x, "%.9g") + "f" : decimal(x, "%.17g");
+  if (is_reduced(v.type)) return applied("cast<" + type + ">", text);
   return std::signbit(x) ? "(" + text + ")" : text;
 }
 

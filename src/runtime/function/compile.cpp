@@ -21,36 +21,36 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-}  // namespace
-
-namespace {
-
-/// The coarsest floating type of what a tensor was computed from, and with.
-c10::ScalarType coarsest_behind(const record::Trace& trace, const ops::Lowered& lowered,
-                                const record::TensorInfo& tensor) {
-  c10::ScalarType coarsest = coarser(c10::ScalarType::Double, tensor.dtype);
-  std::vector<bool> behind(trace.storages.size(), false);  // storages that it comes from
+/// For each storage the coarsest floating type of what lies in it in the end was computed from, and
+/// with.
+std::vector<c10::ScalarType> coarsest_by_storage(const record::Trace& trace,
+                                                 const ops::Lowered& lowered) {
+  std::vector<c10::ScalarType> computed(trace.ops.size(), c10::ScalarType::Double),
+      coarsest(trace.storages.size(), c10::ScalarType::Double);
+  for (const ops::Approximation& a : lowered.approximated) {
+    c10::ScalarType& type = computed[static_cast<size_t>(a.record)];
+    type = coarser(type, a.computed);
+  }
   auto each = [&](const std::vector<record::Operand>& operands, auto fn) {
     for (const record::Operand& operand : operands)
       for (int t : operand.tensors)
         if (t >= 0) fn(trace.tensors[static_cast<size_t>(t)]);
   };
-  auto is_behind = [&](int storage) {
-    return storage >= 0 && behind[static_cast<size_t>(storage)];
-  };
-  if (tensor.storage >= 0) behind[static_cast<size_t>(tensor.storage)] = true;
-  for (size_t i = trace.ops.size(); i-- > 0;) {
+  for (size_t i = 0; i < trace.ops.size(); ++i) {
     const record::OperatorRecord& op = trace.ops[i];
-    bool makes = std::any_of(op.mutated.begin(), op.mutated.end(), is_behind);
-    each(op.outputs, [&](const record::TensorInfo& t) { makes = makes || is_behind(t.storage); });
-    if (!makes) continue;
-    each(op.outputs, [&](const record::TensorInfo& t) { coarsest = coarser(coarsest, t.dtype); });
+    c10::ScalarType type = computed[i];
     each(op.inputs, [&](const record::TensorInfo& t) {
-      coarsest = coarser(coarsest, t.dtype);
-      if (t.storage >= 0) behind[static_cast<size_t>(t.storage)] = true;
+      type = coarser(type, t.dtype);
+      if (t.storage >= 0) type = coarser(type, coarsest[static_cast<size_t>(t.storage)]);
     });
-    for (const ops::Approximation& a : lowered.approximated)
-      if (a.record == static_cast<int>(i)) coarsest = coarser(coarsest, a.computed);
+    each(op.outputs, [&](const record::TensorInfo& t) { type = coarser(type, t.dtype); });
+    auto makes = [&](int storage) {
+      if (storage < 0) return;
+      c10::ScalarType& made = coarsest[static_cast<size_t>(storage)];
+      made = coarser(made, type);
+    };
+    for (int storage : op.mutated) makes(storage);
+    each(op.outputs, [&](const record::TensorInfo& t) { makes(t.storage); });
   }
   return coarsest;
 }
@@ -63,9 +63,12 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered) 
   tolerance.either_zero = lowered.either_zero;
   tolerance.slack = Tolerance::slack_for(trace.ops.size());
   if (tolerance.exact) return tolerance;
+  const std::vector<c10::ScalarType> coarsest = coarsest_by_storage(trace, lowered);
   auto behind = [&](int tensor) {
-    return tensor < 0 ? c10::ScalarType::Double
-                      : coarsest_behind(trace, lowered, trace.tensors[static_cast<size_t>(tensor)]);
+    if (tensor < 0) return c10::ScalarType::Double;
+    const record::TensorInfo& info = trace.tensors[static_cast<size_t>(tensor)];
+    c10::ScalarType own = coarser(c10::ScalarType::Double, info.dtype);
+    return info.storage < 0 ? own : coarser(own, coarsest[static_cast<size_t>(info.storage)]);
   };
   for (const record::ResultInfo& result : trace.results)
     tolerance.results.push_back(behind(result.defined ? result.tensor : -1));
@@ -104,6 +107,7 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   made.target = settings.target;
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
+  made.decisions = settings.decisions;
   made.keep_text = keep_text;
   return made;
 }
@@ -175,6 +179,13 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
   return out;
 }
 
+std::vector<Decision> Scheduled::decisions() const {
+  std::vector<Decision> all;
+  for (const passes::PassRecord& record : records)
+    all.insert(all.end(), record.decisions.begin(), record.decisions.end());
+  return all;
+}
+
 ir::Schedule schedule(ir::Program program, const CompileSettings& settings) {
   return passes::run(std::move(program), pass_settings(settings, false));
 }
@@ -205,11 +216,6 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
 }
 
 Scales compile_scales(const record::Trace& trace, const CompileSettings& settings) noexcept {
-  // ATen's norms add one after another; its other sums add in a cascade.
-  auto in_a_row = [&](int record) {
-    const std::string& name = trace.ops[static_cast<size_t>(record)].op.schema().name();
-    return name == "aten::norm" || name == "aten::linalg_vector_norm" || name == "aten::dist";
-  };
   auto make = [&](ir::Program program) {
     return generate(schedule(std::move(program), settings), settings.target, settings.name).plan;
   };
@@ -218,10 +224,16 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
     Tuning tuning;
     ops::Lowered lowered = lower_and_tune(trace, settings, tuning);
     for (int which = 0; which < passes::kDisturbances; ++which)
-      made.disturbed.push_back(make(passes::disturb(lowered.program, which, in_a_row)));
+      made.disturbed.push_back(make(passes::disturb(lowered.program, which)));
     ops::Lowered called = ops::lower_as_called(trace);
     if (called.broken) throw std::runtime_error(*called.broken);
-    made.replay = make(std::move(called.program));
+    made.replay = make(called.program);
+    if (lowered.approximated.empty()) return made;
+    try {
+      made.reference = make(ops::in_double(std::move(called.program), trace, lowered.approximated));
+    } catch (const std::exception& error) {
+      log(Topic::Codegen, settings.name + ": no reference in fp64: " + error.what());
+    }
     return made;
   } catch (const std::exception& error) {
     log(Topic::Codegen, settings.name + ": no scales for its rounding: " + error.what());

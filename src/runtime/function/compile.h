@@ -1,6 +1,7 @@
 // From a trace to an executable plan: lower, passes, code.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct CompileSettings {
   std::string name;
   Numerics numerics = Numerics::Exact;
   std::vector<std::string> skip_passes;
+  std::map<std::string, std::string> decisions;  ///< Options::decisions
   ir::Target target;  ///< the machine, and the threads of the thread that will run it
   Mode mode = Mode::Default;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
@@ -34,9 +36,12 @@ struct Scheduled {
   std::optional<std::string> broken;  ///< the function cannot be compiled: why, and the next step
   Tolerance tolerance;
   Tuning tuning;
-  ir::Target target;                        ///< what it is scheduled for
-  ir::Schedule schedule;                    ///< empty when broken
-  std::vector<passes::PassRecord> records;  ///< with each pass's text, when asked for
+  ir::Target target;      ///< what it is scheduled for
+  ir::Schedule schedule;  ///< empty when broken
+  /// With each pass's text and decisions, when asked for.
+  std::vector<passes::PassRecord> records;
+  /// Of all passes, in order.
+  std::vector<Decision> decisions() const;
 };
 
 /// The one way from a trace to a schedule: lowering, tuning, passes. A function of its arguments

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graft/detail/core.h"
@@ -43,6 +44,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void run_eager(CallBase& call);
   Report report() const;
   std::string explain() const;
+  std::vector<Decision> decisions() const;
   void wait();
   void reset();
 
@@ -53,6 +55,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::atomic<int64_t> bypassed{0};     ///< of these, calls that did not look for a plan
 
  private:
+  /// The newest record, and what it is scheduled with; null before one.
+  std::pair<std::shared_ptr<const record::Trace>, runtime::CompileSettings> newest_record() const;
+
   // record.cpp: from a first call to a plan
   void miss(CallBase& call, const runtime::Key& key);
   void record(CallBase& call, const std::shared_ptr<Entry>& entry);

@@ -18,6 +18,8 @@ namespace graft::runtime {
 
 namespace {
 
+constexpr size_t kDecisions = 12;  ///< that a description shows
+
 /// A part of a description: a heading or file name, and its text.
 struct Part {
   std::string name, text;
@@ -44,6 +46,7 @@ std::vector<Part> parts(const record::Trace& trace, const Scheduled& scheduled) 
     all.push_back({index + "-" + record.name, record.after});
   }
   all.push_back({"pass-times", times.str()});
+  all.push_back({"decisions", decisions_text(scheduled.decisions(), kDecisions)});
   return all;
 }
 

@@ -73,6 +73,7 @@ struct Entry {
   double plan_ms = 0, compile_ms = 0;
   double eager_us = 0, compiled_us = 0;
   bool compared = false, bitwise = true;
+  bool fp64_decided = false;  ///< for the plan, where it is beyond the tolerance of eager's
   double max_abs = 0;
 };
 

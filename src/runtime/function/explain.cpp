@@ -42,17 +42,31 @@ Report Core::Impl::report() const {
   out.compared = entry.compared;
   out.bitwise = entry.compared && entry.bitwise;
   out.max_abs_diff = entry.max_abs;
+  out.fp64_decided = entry.fp64_decided;
   out.operators = entry.operators;
   return out;
 }
 
-std::string Core::Impl::explain() const {
-  std::shared_ptr<const record::Trace> trace;
-  runtime::CompileSettings settings;
-  {
-    std::lock_guard lock(runtime_mutex());
-    if (newest_ != nullptr) trace = newest_->trace, settings = newest_->settings;
+std::pair<std::shared_ptr<const record::Trace>, runtime::CompileSettings>
+Core::Impl::newest_record() const {
+  std::lock_guard lock(runtime_mutex());
+  if (newest_ == nullptr) return {};
+  return {newest_->trace, newest_->settings};
+}
+
+std::vector<Decision> Core::Impl::decisions() const {
+  const auto [trace, settings] = newest_record();
+  if (trace == nullptr) return {};
+  std::shared_lock no_fork(runtime::compile_mutex());
+  try {
+    return runtime::schedule(*trace, settings, true).decisions();
+  } catch (const std::exception&) {
+    return {};  // the report says why it stays eager
   }
+}
+
+std::string Core::Impl::explain() const {
+  const auto [trace, settings] = newest_record();
   std::string text = report().text();
   if (trace == nullptr)
     return text +

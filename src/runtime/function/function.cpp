@@ -98,6 +98,9 @@ Report Core::report() const {
 std::string Core::explain() const {
   return impl_->explain();
 }
+std::vector<Decision> Core::decisions() const {
+  return impl_->decisions();
+}
 void Core::wait() const {
   impl_->wait();
 }

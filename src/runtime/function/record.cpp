@@ -148,6 +148,7 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
   return {.name = options.name,
           .numerics = options.numerics,
           .skip_passes = options.skip_passes,
+          .decisions = options.decisions,
           .target = codegen::host_target(at::get_num_threads()),
           .mode = options.mode};
 }

@@ -4,24 +4,13 @@
 #include <ostream>
 #include <sstream>
 
+#include "runtime/proof/race.h"
+
 namespace graft {
 
 namespace {
 
-/// Three significant digits and a unit: 812 ns, 4.13 us, 27.6 ms.
-std::string duration(double microseconds) {
-  std::ostringstream out;
-  out.precision(3);
-  if (microseconds < 1)
-    out << microseconds * 1e3 << " ns";
-  else if (microseconds < 1e3)
-    out << microseconds << " us";
-  else if (microseconds < 1e6)
-    out << microseconds / 1e3 << " ms";
-  else
-    out << microseconds / 1e6 << " s";
-  return out.str();
-}
+using runtime::duration;
 
 std::string plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
@@ -75,7 +64,8 @@ void print_times(const Report& report, Page& page) {
     equal.precision(3);
     equal << (report.verdict == Verdict::Mismatch ? "differ from eager's"
               : report.bitwise                    ? "bitwise eager's"
-                                                  : "within tolerance of eager's");
+              : report.fp64_decided ? "beyond tolerance of eager's; fp64 decided for them"
+                                    : "within tolerance of eager's");
     if (!report.bitwise) equal << "; largest difference " << report.max_abs_diff;
     page.line("results", equal.str());
   }

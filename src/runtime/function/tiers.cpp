@@ -163,6 +163,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     entry->compared = true;
     entry->bitwise = entry->bitwise && shadow.bitwise;
     entry->max_abs = std::max(entry->max_abs, shadow.max_abs);
+    entry->fp64_decided = entry->fp64_decided || shadow.by_reference;
   }
   if (shadow.outcome == Shadow::Outcome::Different && shadow.maybe_rounding &&
       entry->approximated && !entry->scales.replay)
@@ -173,12 +174,13 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
         shadow.what + (shadow.cause == Shadow::Cause::Function ? kFunctionDiffers : kValuesDiffer));
   if (audit) return;
   if (options.audit_every == 0) entry->approximated.reset();
+  const std::string proven = shadow.by_reference ? "proven by fp64" : "proven equal";
   if (options.race)
-    return settle(*entry, Tier::Racing, Verdict::Proving, "proven equal; now raced against eager");
-  settle(*entry, Tier::Compiled, Verdict::Faster, "proven equal; not raced (Options::race is off)");
+    return settle(*entry, Tier::Racing, Verdict::Proving, proven + "; now raced against eager");
+  settle(*entry, Tier::Compiled, Verdict::Faster, proven + "; not raced (Options::race is off)");
 }
 
-/// Results differ, perhaps by what their sums round: scales will tell.
+/// Results differ, perhaps by what their sums round: scales and fp64 will tell.
 void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& difference) {
   settle(*entry, Tier::Compiling, Verdict::Proving,
          difference + "; compiling what tells whether the rounding of sums explains that");

@@ -56,9 +56,9 @@ Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
 }
 
 /// Does this thread's arithmetic take subnormal numbers for zero (at::Context::setFlushDenormal)?
-/// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the same
-/// on every machine.
-bool flushes_subnormals() {
+/// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the
+/// same on every machine.
+bool flushes_denormals() {
   volatile float smallest = std::numeric_limits<float>::min();  // volatile: not known beforehand
   return smallest * 0.5f == 0;
 }
@@ -70,7 +70,7 @@ uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
       autograd.get_fw_grad_mode() << 2 | context.deterministicAlgorithms() << 3 |
       context.deterministicFillUninitializedMemory() << 4 | context.userEnabledFlashSDP() << 5 |
       context.userEnabledMathSDP() << 6 | context.userEnabledMemEfficientSDP() << 7 |
-      context.userEnabledMkldnn() << 8 | flushes_subnormals() << 9;
+      context.userEnabledMkldnn() << 8 | flushes_denormals() << 9;
   flags |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 16;
   if (autocast)
     flags |= (static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) + 1) << 24 |

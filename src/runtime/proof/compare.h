@@ -16,6 +16,11 @@
 // differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and an element
 // may differ from eager's by kReach times what the disturbance moves it. NaN must meet NaN,
 // infinity the same infinity. Integers and booleans are compared exactly, always.
+//
+// An element that still differs may be eager's mistake. Where there is a reference, in which the
+// approximated operators were computed in double, the element is right all the same if
+//   - it agrees with the reference by these rules, or
+//   - all three are finite floating numbers, and it is no further from the reference than eager's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,15 +49,25 @@ struct Tolerance {
 struct Comparison {
   bool equal = true;  ///< under the tolerance
   bool bitwise = true;
-  /// Unequal: only finite floating numbers that were approximated are.
+  /// Unequal: only values are, of results that were approximated.
   bool maybe_rounding = true;
-  double max_abs = 0;  ///< over finite pairs
-  std::string what;    ///< unequal: "at [3, 17]: eager 0.5, compiled 0.25", or the differing layout
+  bool by_reference = false;  ///< some element was accepted for the reference's sake
+  double max_abs = 0;         ///< over finite pairs
+  /// Unequal: "at [3, 17]: eager 0.5, compiled 0.25" with the reference's value where there is one,
+  /// or the differing layout.
+  std::string what;
 };
 
-/// `expected`: eager's. `disturbed`: `came` with disturbed sums, of its layout.
+/// What explains a difference; all of the compared tensors' layout.
+struct Witnesses {
+  /// The compiled result with its sums disturbed in several ways, the first time not at all.
+  std::vector<at::Tensor> disturbed;
+  at::Tensor reference;  ///< undefined: there is none
+};
+
+/// `expected`: eager's.
 Comparison compare(const at::Tensor& expected, const at::Tensor& came, const Tolerance& tolerance,
-                   const std::vector<at::Tensor>& disturbed = {});
+                   const Witnesses& witnesses = {});
 
 /// The one with the larger eps; types that are not floating are ignored.
 c10::ScalarType coarser(c10::ScalarType a, c10::ScalarType b);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 
 namespace graft::runtime {
 
@@ -28,17 +29,21 @@ double chance(size_t heads, size_t tosses) {
   return sum / all;
 }
 
-std::string duration(double microseconds) {
-  char text[32];
-  std::snprintf(text, sizeof text,
-                microseconds < 100   ? "%.2f us"
-                : microseconds < 1e5 ? "%.0f us"
-                                     : "%.0f ms",
-                microseconds < 1e5 ? microseconds : microseconds / 1000);
-  return text;
-}
-
 }  // namespace
+
+std::string duration(double microseconds) {
+  std::ostringstream out;
+  out.precision(3);
+  if (microseconds < 0.9995)
+    out << microseconds * 1e3 << " ns";
+  else if (microseconds < 999.5)
+    out << microseconds << " us";
+  else if (microseconds < 999.5e3)
+    out << microseconds / 1e3 << " ms";
+  else
+    out << microseconds / 1e6 << " s";
+  return out.str();
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;

@@ -77,6 +77,7 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
 
 /// What one run of a plan left: its results, and what it wrote in place of the caller's memory.
 struct Outputs {
+  const Plan* plan;
   std::vector<at::Tensor> results;
   Plan::StandIns stand_ins;
 };
@@ -84,7 +85,8 @@ struct Outputs {
 /// A run that leaves no trace; nothing where the plan gives up or throws, and so tells nothing.
 std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
                                  const at::Tensor* captured, SavedGenerators& generators) {
-  Outputs made{std::vector<at::Tensor>(plan.result_count()), clone_written(plan, args, captured)};
+  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()),
+               clone_written(plan, args, captured)};
   bool done = false;
   try {
     done = plan.run(args, captured, made.results.data(), &made.stand_ins) == Plan::Outcome::Done;
@@ -93,6 +95,12 @@ std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
   generators.rewind();
   return done ? std::make_optional(std::move(made)) : std::nullopt;
 }
+
+/// Runs whose results explain a difference.
+struct Aside {
+  std::vector<Outputs> disturbed;
+  std::optional<Outputs> reference;
+};
 
 /// Version counters of the tensors a call can change, to see what eager changed.
 std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* captured,
@@ -111,12 +119,12 @@ std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* c
 class Check {
  public:
   Check(const Plan& plan, const Tolerance& tolerance, const detail::FlatArgs& args,
-        const at::Tensor* captured, const std::vector<Outputs>& disturbed, Shadow& out)
+        const at::Tensor* captured, const Aside& aside, Shadow& out)
       : plan_(plan),
         tolerance_(tolerance),
         args_(args),
         captured_(captured),
-        disturbed_(disturbed),
+        aside_(aside),
         out_(out) {}
 
   void results(const std::vector<at::Tensor>& eager, const std::vector<at::Tensor>& compiled) {
@@ -159,10 +167,12 @@ class Check {
   void written(const Plan::StandIns& stand_ins) {
     for (size_t i = 0; i < args_.tensors.size(); ++i)
       compare_written("argument " + std::to_string(i), tolerance_.of(tolerance_.arguments, i),
-                      *args_.tensors[i], plan_.argument_view(i), stand_ins);
+                      *args_.tensors[i], stand_ins,
+                      [i](const Plan& plan) -> const ViewSpec& { return plan.argument_view(i); });
     for (size_t i = 0; i < plan_.captured_count(); ++i)
       compare_written("captured tensor " + std::to_string(i), tolerance_.of(tolerance_.captured, i),
-                      captured_[i], plan_.captured_view(i), stand_ins);
+                      captured_[i], stand_ins,
+                      [i](const Plan& plan) -> const ViewSpec& { return plan.captured_view(i); });
   }
 
   /// What the plan leaves alone must be left alone by eager.
@@ -226,26 +236,36 @@ class Check {
                     " grad, unlike the recorded one");
   }
 
-  /// `same_of`: the tensor that a disturbed run has in place of `compiled`.
+  /// `same_of`: the tensor that another run has in place of `compiled`.
   template <class SameOf>
   void compare_pair(const std::string& who, const Tolerance& tolerance, const at::Tensor& eager,
                     const at::Tensor& compiled, SameOf same_of) {
-    std::vector<at::Tensor> disturbed;
-    for (const Outputs& other : disturbed_) disturbed.push_back(same_of(other));
-    Comparison found = compare(eager, compiled, tolerance, disturbed);
+    Witnesses witnesses;
+    for (const Outputs& other : aside_.disturbed)
+      if (at::Tensor same = same_of(other); same.defined())
+        witnesses.disturbed.push_back(std::move(same));
+    if (aside_.reference) witnesses.reference = same_of(*aside_.reference);
+    Comparison found = compare(eager, compiled, tolerance, witnesses);
     out_.bitwise = out_.bitwise && found.bitwise;
+    out_.by_reference = out_.by_reference || found.by_reference;
     out_.max_abs = std::max(out_.max_abs, found.max_abs);
     if (!found.equal) differ(who + " " + found.what, Shadow::Cause::Unknown, found.maybe_rounding);
   }
 
+  /// `view_of`: where a plan has the tensor; each plan numbers its blocks by itself.
+  template <class ViewOf>
   void compare_written(const std::string& who, const Tolerance& tolerance, const at::Tensor& tensor,
-                       const ViewSpec& view, const Plan::StandIns& stand_ins) {
-    if (view.place.block < 0 || !stand_ins[static_cast<size_t>(view.place.block)]) return;
-    auto over = [&](const Plan::StandIns& memory) {
-      return make_view(view, memory[static_cast<size_t>(view.place.block)], view.place.offset);
+                       const Plan::StandIns& stand_ins, ViewOf view_of) {
+    auto over = [&](const Plan& plan, const Plan::StandIns& memory) {
+      const ViewSpec& view = view_of(plan);
+      const bool has = view.place.block >= 0 && memory[static_cast<size_t>(view.place.block)];
+      return has ? make_view(view, memory[static_cast<size_t>(view.place.block)], view.place.offset)
+                 : at::Tensor();
     };
-    compare_pair(who, tolerance, tensor, over(stand_ins),
-                 [&](const Outputs& other) { return over(other.stand_ins); });
+    const at::Tensor came = over(plan_, stand_ins);
+    if (!came.defined()) return;
+    compare_pair(who, tolerance, tensor, came,
+                 [&](const Outputs& other) { return over(*other.plan, other.stand_ins); });
   }
 
   bool is_argument_memory(const at::Tensor& tensor) const {
@@ -260,7 +280,7 @@ class Check {
   const Tolerance& tolerance_;
   const detail::FlatArgs& args_;
   const at::Tensor* captured_;
-  const std::vector<Outputs>& disturbed_;
+  const Aside& aside_;
   Shadow& out_;
 };
 
@@ -269,7 +289,7 @@ bool repeats_eager(const Plan& replay, const Outputs& replayed, const detail::Fl
                    detail::CallBase& call, const at::Tensor* captured) {
   Shadow found;
   const Tolerance bits;
-  const std::vector<Outputs> none;
+  const Aside none;
   Check check(replay, bits, args, captured, none, found);
   check.results(call.result_tensors(), replayed.results);
   check.written(replayed.stand_ins);
@@ -289,10 +309,11 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   SavedGenerators generators(plan.generators());
   std::optional<Outputs> replayed;
   if (scales.replay) replayed = run_aside(*scales.replay, args, captured, generators);
-  std::vector<Outputs> disturbed;
+  Aside aside;
   for (const auto& other : scales.disturbed)
     if (auto made = run_aside(*other, args, captured, generators))
-      disturbed.push_back(std::move(*made));
+      aside.disturbed.push_back(std::move(*made));
+  if (scales.reference) aside.reference = run_aside(*scales.reference, args, captured, generators);
   try {
     if (plan.run(args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
       out.outcome = Shadow::Outcome::GivenUp;
@@ -307,8 +328,8 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
   // Only where eager did what was recorded, bit for bit, can a difference be rounding.
   const bool repeats = replayed && repeats_eager(*scales.replay, *replayed, args, call, captured);
-  if (!repeats) disturbed.clear();
-  Check check(plan, tolerance, args, captured, disturbed, out);
+  if (!repeats) aside = {};
+  Check check(plan, tolerance, args, captured, aside, out);
   if (auto what = held.changed(call)) check.unlike_record(*what);
   check.results(call.result_tensors(), compiled);
   check.written(stand_ins);
@@ -318,6 +339,7 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
         "a number in the result differs from the recorded one; results that change from call to "
         "call must be tensors");
   if (replayed && !repeats) out.cause = Shadow::Cause::Function;
+  out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
   return out;
 }
 

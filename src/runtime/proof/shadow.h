@@ -23,6 +23,8 @@ struct Shadow {
     GivenUp,    ///< the plan gave up though eager raised no error: nothing is proven
   } outcome = Outcome::Equal;
   bool bitwise = true;
+  /// Equal: eager's is beyond the tolerance somewhere, where the reference in fp64 decided.
+  bool by_reference = false;
   /// Different: only by what may be the rounding of sums.
   bool maybe_rounding = true;
   double max_abs = 0;
@@ -39,8 +41,11 @@ struct Shadow {
 struct Scales {
   /// Calls each operator as it was recorded: eager's bits, if eager did again what was recorded.
   std::unique_ptr<Plan> replay;
-  /// The plan with its sums disturbed in several ways (passes/disturb.h).
+  /// The plan with its sums disturbed in several ways, first not at all (passes/disturb.h).
   std::vector<std::unique_ptr<Plan>> disturbed;
+  /// As `replay`, with the approximated operators called on doubles (ops/replay.h): who is right
+  /// where the disturbance does not explain a difference. Null where it cannot be made.
+  std::unique_ptr<Plan> reference;
 };
 
 /// Runs both; `call` holds eager's result afterwards. What eager throws passes through; nothing is

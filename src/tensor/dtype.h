@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace graft::ir {
+namespace graft {
 
 using c10::ScalarType;
 
@@ -91,4 +91,4 @@ const char* short_name(ScalarType type);
 /// `value` as c10 converts it to a floating dtype: to the narrow ones through float.
 double rounded_to(double value, ScalarType type);
 
-}  // namespace graft::ir
+}  // namespace graft

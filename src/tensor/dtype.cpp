@@ -1,9 +1,9 @@
-#include "ir/dtype.h"
+#include "tensor/dtype.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-namespace graft::ir {
+namespace graft {
 
 const char* short_name(ScalarType type) {
   const DtypeInfo* row = find_dtype(type);
@@ -18,4 +18,4 @@ double rounded_to(double value, ScalarType type) {
   return value;
 }
 
-}  // namespace graft::ir
+}  // namespace graft

@@ -1,0 +1,185 @@
+#include "ir/range.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace graft::ir {
+
+namespace {
+
+constexpr int64_t kLowest = std::numeric_limits<int64_t>::min(),
+                  kHighest = std::numeric_limits<int64_t>::max();
+
+class Ranges {
+ public:
+  Ranges(const Statement& s, const std::function<Range(const Access&)>& loaded)
+      : s_(s), loaded_(loaded) {}
+
+  /// Nodes stand behind their operands.
+  Range of(NodeId id) {
+    for (auto next = static_cast<NodeId>(known_.size()); next <= id; ++next) {
+      const Node& n = s_.expr.nodes[static_cast<size_t>(next)];
+      const Range all = range_of(n.type);
+      const Range made = is_float(n.type) ? all : compute(n, all);
+      // What leaves the type wraps.
+      known_.push_back(made.low < all.low || made.high > all.high ? all : made);
+    }
+    return known_[static_cast<size_t>(id)];
+  }
+
+ private:
+  Range in(const Node& n, size_t k) const { return known_[static_cast<size_t>(n.in[k])]; }
+
+  Range compute(const Node& n, Range all) const {
+    switch (n.op) {
+      case Op::Const:
+        return {n.payload, n.payload};
+      case Op::Scalar: {
+        auto value = static_cast<int64_t>(s_.scalars[static_cast<size_t>(n.payload)]);
+        return {value, value};
+      }
+      case Op::Axis:
+        return {0, s_.axes[static_cast<size_t>(n.payload)] - 1};
+      case Op::Load:
+        return loaded_(s_.loads[static_cast<size_t>(n.payload)]);
+      case Op::Reduced:
+        return reduced(all);
+      case Op::Cast:
+        return cast(n, all);
+      case Op::Add: {
+        Range a = in(n, 0), b = in(n, 1), sum{};
+        bool wraps = __builtin_add_overflow(a.low, b.low, &sum.low) ||
+                     __builtin_add_overflow(a.high, b.high, &sum.high);
+        return wraps ? all : sum;
+      }
+      case Op::Sub: {
+        Range a = in(n, 0), b = in(n, 1), difference{};
+        bool wraps = __builtin_sub_overflow(a.low, b.high, &difference.low) ||
+                     __builtin_sub_overflow(a.high, b.low, &difference.high);
+        return wraps ? all : difference;
+      }
+      case Op::Mul:
+        return product(in(n, 0), in(n, 1), all);
+      case Op::Max: {
+        Range a = in(n, 0), b = in(n, 1);
+        return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      }
+      case Op::Min: {
+        Range a = in(n, 0), b = in(n, 1);
+        return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      }
+      case Op::IDiv: {
+        Range a = in(n, 0), b = in(n, 1);
+        return a.low >= 0 && b.low > 0 ? Range{a.low / b.high, a.high / b.low} : all;
+      }
+      case Op::IRem:
+        return remainder(in(n, 0), in(n, 1), all);
+      case Op::And: {
+        Range a = in(n, 0), b = in(n, 1);
+        if (a.low < 0 && b.low < 0) return all;
+        return {0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
+      }
+      case Op::Xor: {
+        Range a = in(n, 0), b = in(n, 1);
+        bool known = n.type == ScalarType::Bool && a.low == a.high && b.low == b.high;
+        return known ? Range{a.low ^ b.low, a.low ^ b.low} : all;
+      }
+      case Op::Lt:
+        return less(in(n, 0), in(n, 1), all);
+      case Op::Gt:
+        return less(in(n, 1), in(n, 0), all);
+      case Op::Select: {
+        Range which = in(n, 0), a = in(n, 1), b = in(n, 2);
+        if (which.low == 1) return a;
+        if (which.high == 0) return b;
+        return {std::min(a.low, b.low), std::max(a.high, b.high)};
+      }
+      case Op::Neg:
+      case Op::Abs:
+      case Op::Div:
+      case Op::Fma:
+      case Op::Sqrt:
+      case Op::Floor:
+      case Op::Ceil:
+      case Op::Trunc:
+      case Op::RoundEven:
+      case Op::CopySign:
+      case Op::Shl:
+      case Op::Shr:
+      case Op::Or:
+      case Op::Not:
+      case Op::Eq:
+      case Op::Ne:
+      case Op::Le:
+      case Op::Ge:
+      case Op::Bitcast:
+      case Op::Call:
+        return all;
+    }
+    return all;
+  }
+
+  Range reduced(Range all) const {
+    if (!finds_place(s_.reduction->op)) return all;
+    int64_t places = 1;
+    for (size_t a = 0; a < s_.axes.size(); ++a)
+      if (s_.reduction->axes[a]) places *= s_.axes[a];
+    return {0, places - 1};
+  }
+
+  Range cast(const Node& n, Range all) const {
+    return is_float(s_.expr.type(n.in[0])) ? all : in(n, 0);
+  }
+
+  static Range product(Range a, Range b, Range all) {
+    Range out{kHighest, kLowest};
+    for (int64_t x : {a.low, a.high})
+      for (int64_t y : {b.low, b.high}) {
+        int64_t z = 0;
+        if (__builtin_mul_overflow(x, y, &z)) return all;
+        out = {std::min(out.low, z), std::max(out.high, z)};
+      }
+    return out;
+  }
+
+  /// The sign is the dividend's.
+  static Range remainder(Range a, Range b, Range all) {
+    if (b.low <= 0) return all;
+    return {a.low >= 0 ? 0 : 1 - b.high, a.high < 0 ? 0 : std::min(a.high, b.high - 1)};
+  }
+
+  static Range less(Range a, Range b, Range all) {
+    if (a.low == kLowest && a.high == kHighest) return all;  // of floats nothing is known
+    if (a.high < b.low) return {1, 1};
+    return a.low >= b.high ? Range{0, 0} : all;
+  }
+
+  const Statement& s_;
+  const std::function<Range(const Access&)>& loaded_;
+  std::vector<Range> known_;  ///< per node, as far as it was asked for
+};
+
+}  // namespace
+
+Range range_of(ScalarType type) {
+  switch (type) {
+    case ScalarType::Bool:
+      return {0, 1};
+    case ScalarType::Byte:
+      return {0, 255};
+    case ScalarType::Char:
+      return {-128, 127};
+    case ScalarType::Short:
+      return {-32768, 32767};
+    case ScalarType::Int:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    default:
+      return {kLowest, kHighest};
+  }
+}
+
+Range range_of(const Statement& s, NodeId id, const std::function<Range(const Access&)>& loaded) {
+  return Ranges(s, loaded).of(id);
+}
+
+}  // namespace graft::ir

@@ -1,0 +1,31 @@
+// What work costs on the target: the one place by which fusing and the choice of vector loops decide.
+//
+// A model, not a measurement: it has to put alternatives in order, so only ratios matter. It does not
+// ask how many threads there are: schedules, and so results, are the same for any number of them.
+#pragma once
+
+#include <vector>
+
+#include "ir/kernel.h"
+#include "ir/target.h"
+#include "passes/group.h"
+
+namespace graft::passes {
+
+/// Lines so many bytes apart are not prefetched one with the other.
+constexpr int64_t kApartBytes = 1024;
+
+/// Nanoseconds of a vector's instruction, with all threads of a small machine at work.
+constexpr double kInstruction = 0.15;
+
+/// Instructions for a vector of the statement's points along `axis`, a share of the loop's start and
+/// of its last, unfilled vector among them; -1: for as many points, one by one.
+double vector_cost(const ir::Statement& s, int axis, const ir::Target& target);
+
+/// Of running the group as a kernel: the instructions of its best vector loop, what it moves between
+/// memory and the caches, and its start. A temporary that nothing outside touches (`touching` counts
+/// all who do) is moved only where a tile's part of it leaves the cache.
+double cost(const Group& group, const std::vector<int>& touching,
+            const std::vector<ir::Storage>& storages, const ir::Target& target);
+
+}  // namespace graft::passes
