@@ -19,9 +19,9 @@ namespace graft::fuzz {
 
 namespace {
 
-/// How long a worker's watchdog may need to write down what its threads do, and, before that, a
-/// process to start.
-constexpr int kSecondsMore = 60;
+/// How long a worker may be silent, its watchdog too: it may need this to start, or to write down
+/// what its threads do.
+constexpr int kMostSilence = 120;
 constexpr int kReducedAnyway = 3;
 
 using Clock = std::chrono::steady_clock;
@@ -56,6 +56,16 @@ Child start(const std::vector<std::string>& arguments, const Config& config) {
   }
   close(ends[1]);
   return child;
+}
+
+/// Does nothing come for kMostSilence seconds, in each of which this process was awake?
+bool is_silent(pollfd& waiting) {
+  for (int seconds = 0; seconds < kMostSilence;) {
+    const Clock::time_point before = Clock::now();
+    if (poll(&waiting, 1, 1000) != 0) return false;
+    if (Clock::now() - before < std::chrono::seconds(2)) ++seconds;
+  }
+  return true;
 }
 
 std::string ending(int status) {
@@ -97,13 +107,12 @@ class Driver {
     if (settings_.fast) arguments.emplace_back("--fast");
     if (settings_.hang) arguments.emplace_back("--hang");
     Child child = start(arguments, config_of(first, settings_));
-    const int patience = settings_.limit + kSecondsMore;
     bool running = false, killed = false;
     uint64_t seed = first;
     std::string buffer;
     for (bool open = true; open;) {
       pollfd waiting{child.out, POLLIN, 0};
-      if (poll(&waiting, 1, patience * 1000) == 0) {
+      if (is_silent(waiting)) {
         kill(child.pid, SIGKILL);
         killed = true;
         break;
@@ -134,7 +143,7 @@ class Driver {
     waitpid(child.pid, &status, 0);
     bool hung = WIFEXITED(status) && WEXITSTATUS(status) == kHungStatus;
     if (!running) return killed || hung || status == 0 ? seed + 1 : broken(seed, status);
-    finished(seed, "! " + (killed ? "hung for " + std::to_string(patience) +
+    finished(seed, "! " + (killed ? "hung for " + std::to_string(kMostSilence) +
                                         " s, and its watchdog with it"
                                   : ending(status)));
     return seed + 1;

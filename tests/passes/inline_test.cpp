@@ -42,7 +42,8 @@ std::string picked(const std::string& place) {
     %2: temporary, 8192 bytes
     %3: output, 256 bytes
     [a:64,b:32] %2[a*32+b] f32 = sqrt((%0[a+b*64] * 2))
-    [a:64] %3[a] f32 = %2[)" + place +
+    [a:64] %3[a] f32 = %2[)" +
+                           place +
                            R"(]
     result 0 = %3 f32[64]:(1)
   )";
