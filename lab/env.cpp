@@ -110,12 +110,6 @@ std::string compiler_text() {
 #endif
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
-
 }  // namespace
 
 Environment read_environment(const std::string& graft_version) {
@@ -174,7 +168,7 @@ void print(std::ostream& out, const Environment& e, bool colour) {
   table.row({"compiler", e.compiler});
   table.row({"threads", std::to_string(e.threads)});
   table.row({"CPU", known(e.cpu)});
-  table.row({"flags", known(joined(e.flags))});
+  table.row({"flags", known(joined(e.flags, " "))});
   table.row({"cores", std::to_string(e.physical_cores) + " (" + std::to_string(e.logical_cpus) +
                           " logical CPUs)"});
   table.row({"caches", known(caches)});

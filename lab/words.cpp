@@ -38,6 +38,15 @@ std::string duration_text(double seconds) {
   return std::to_string(whole / 3600) + " h " + min;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string out;
+  for (const std::string& word : words) {
+    if (!out.empty()) out += between;
+    out += word;
+  }
+  return out;
+}
+
 std::string percent_text(double share, int decimals) {
   const double least = std::pow(10.0, -2 - decimals);
   char text[40];

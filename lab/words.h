@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace graft::lab {
 
@@ -15,6 +17,8 @@ std::string duration_text(double seconds);
 /// "12.3 %" of 0.123. Only all of it reads "100.0 %", and only nothing "0.0 %": what is close by
 /// reads ">99.9 %" and "<0.1 %".
 std::string percent_text(double share, int decimals = 1);
+/// The words with `between` between them.
+std::string joined(const std::vector<std::string>& words, std::string_view between);
 /// "11 cases", "1 case".
 std::string count_text(int64_t count, const std::string& noun);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that includes point down the flow, and that no file of code is too long.
+"""Checks that includes point down the flow, and that no file of code and no comment's line is too long.
 
 Prints one line per finding, as path:line: what; exits with 1 when there is any.
 """
@@ -76,8 +76,10 @@ ONLY_IN = [
 INCLUDE_ROOTS = ["src", "include", "tests", "."]
 
 MAX_LINES = 600
+MAX_COLUMNS = 100  # of comments, which clang-format leaves alone
 INCLUDERS = {".h", ".hpp", ".cpp", ".cc", ".cu", ".cuh", ".def"}
 CODE = INCLUDERS | {".py", ".sh", ".cmake"}
+COMMENT = re.compile(r"^\s*//")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
 
 
@@ -136,6 +138,8 @@ def check_file(top: Path, path: Path) -> list[str]:
         findings.append(f"{path}:{MAX_LINES + 1}: {len(lines)} lines; at most {MAX_LINES}, what are its two halves called?")
     if path.suffix in INCLUDERS:
         for number, line in enumerate(lines, start=1):
+            if len(line) > MAX_COLUMNS and COMMENT.search(line):
+                findings.append(f"{path}:{number}: a comment of {len(line)} columns; at most {MAX_COLUMNS}")
             match = INCLUDE.match(line)
             finding = match and check_include(top, path, match[1] or match[2])
             if finding:

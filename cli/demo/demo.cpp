@@ -127,15 +127,14 @@ void print_regions(const Results& results, bool color) {
     compile_ms += row.report.compile_ms;
     const double calls = row.break_even_calls();
     table.row({row.name, std::to_string(row.calls_per_encode), number(row.eager_ms()),
-               number(row.compiled_ms()), ratio_cell(row.speedup),
-               number(100 * ms / eager_ms, 2) + " %", number(row.first_call_ms),
-               number(row.report.compile_ms),
+               number(row.compiled_ms()), ratio_cell(row.speedup), lab::percent_text(ms / eager_ms),
+               number(row.first_call_ms), number(row.report.compile_ms),
                std::isfinite(calls) ? number(calls) + " calls" : "never", result_cell(row.result),
                Cell(to_string(row.report.verdict), Style::Dim)});
   }
   table.rule();
-  table.row({"left eager", "", "", "", "",
-             number(std::max(0.0, 100 * (1 - covered_ms / eager_ms)), 2) + " %"});
+  table.row(
+      {"left eager", "", "", "", "", lab::percent_text(std::max(0.0, 1 - covered_ms / eager_ms))});
   table.print(std::cout, color);
   const double saved_ms = eager_ms - lab::median(whole.compiled.ms);
   std::cout << "Compiling them all from nothing took " << number(compile_ms)

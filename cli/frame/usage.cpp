@@ -40,12 +40,6 @@ bool settled(Verdict verdict) {
          verdict == Verdict::Mismatch || verdict == Verdict::Failed;
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::string> near_names(std::string_view given, const std::vector<std::string>& names) {
@@ -66,9 +60,9 @@ std::vector<std::string> near_names(std::string_view given, const std::vector<st
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& names) {
   std::vector<std::string> near = near_names(given, names);
-  if (near.empty()) return "expected one of " + joined(names, ", ") + '.';
+  if (near.empty()) return "expected one of " + lab::joined(names, ", ") + '.';
   for (std::string& name : near) name = '\'' + name + '\'';
-  return "did you mean " + joined(near, " or ") + '?';
+  return "did you mean " + lab::joined(near, " or ") + '?';
 }
 
 std::vector<std::string> workload_names() {
@@ -99,11 +93,11 @@ void add_set_flag(CLI::App& command, std::string& set) {
           [&set](const std::string& name) {
             const std::vector<std::string> names = set_names();
             if (std::find(names.begin(), names.end(), name) == names.end())
-              throw UsageError("--set: came '" + name + "'; the sets are " + joined(names, ", ") +
-                               '.');
+              throw UsageError("--set: came '" + name + "'; the sets are " +
+                               lab::joined(names, ", ") + '.');
             set = name;
           },
-          "The set of workloads: " + joined(set_names(), ", "))
+          "The set of workloads: " + lab::joined(set_names(), ", "))
       ->default_str(set);
 }
 
@@ -150,7 +144,7 @@ T named(const char* flag, const std::string& name, const std::map<std::string, T
   for (const auto& [known, value] : values) names.push_back(known);
   const bool near = !near_names(name, names).empty();
   throw UsageError(std::string(flag) + ": came '" + name + "'; " + did_you_mean(name, names) +
-                   (near ? " Expected one of " + joined(names, ", ") + '.' : ""));
+                   (near ? " Expected one of " + lab::joined(names, ", ") + '.' : ""));
 }
 
 template <class T>

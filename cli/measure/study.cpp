@@ -81,8 +81,8 @@ void once(const std::function<void()>& a, const std::function<void()>& b,
 
 std::string percent(double share, int runs) {
   const auto [lo, hi] = wilson(share, runs);
-  return lab::number(100 * share, 3) + " % [" + lab::number(100 * lo, 2) + ", " +
-         lab::number(100 * hi, 2) + "]";
+  return lab::percent_text(share) + " [" + lab::percent_text(lo) + ", " + lab::percent_text(hi) +
+         "]";
 }
 
 nlohmann::json to_json(const Tally& tally) {

@@ -81,11 +81,11 @@ void print_gate(const std::vector<GateRow>& rows, bool colour) {
   for (const GateRow& row : rows) {
     const bool both = row.outcome != Outcome::Missing && row.outcome != Outcome::New;
     relative = relative || row.relative;
-    table.row(
-        {row.case_name, row.variant, row.outcome == Outcome::New ? "-" : lab::number(row.before_ms),
-         row.outcome == Outcome::Missing ? "-" : lab::number(row.after_ms),
-         both ? ratio_text(row) : "-", both ? lab::number(100 * row.threshold, 2) + " %" : "-",
-         Cell(to_string(row.outcome), style_of(row.outcome)), Cell(row.why, Style::Dim)});
+    table.row({row.case_name, row.variant,
+               row.outcome == Outcome::New ? "-" : lab::number(row.before_ms),
+               row.outcome == Outcome::Missing ? "-" : lab::number(row.after_ms),
+               both ? ratio_text(row) : "-", both ? lab::percent_text(row.threshold) : "-",
+               Cell(to_string(row.outcome), style_of(row.outcome)), Cell(row.why, Style::Dim)});
   }
   table.print(std::cout, colour);
   if (relative)

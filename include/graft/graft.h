@@ -54,8 +54,8 @@ namespace graft {
 /// Errors: whatever the wrapped function throws. A failure of Graft's own turns into an eager call
 /// and a line in the report; graft::Error is thrown under Options::fullgraph (after the recorded
 /// call ran, so that what it writes is written) and Stance::FailOnRerecord, and for a failure after
-/// the plan changed the caller's tensors, since eager cannot run again then. The constructor throws it for Options::skip_passes with names that
-/// are no optional passes.
+/// the plan changed the caller's tensors, since eager cannot run again then. The constructor throws
+/// it for Options::skip_passes with names that are no optional passes.
 template <class F>
 class Compiled {
  public:

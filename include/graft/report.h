@@ -16,7 +16,7 @@ enum class Verdict {
   Break,      ///< cannot be compiled; stays eager (`reason` names the operator and the next step)
   Compiling,  ///< recorded; compiling in the background, calls stay eager
   Proving,    ///< compiled; now compared with eager, then raced against it
-  Faster,     ///< proven equal and faster: compiled code runs
+  Faster,     ///< proven equal, and faster where Options::race asks: compiled code runs
   NotFaster,  ///< proven equal, not faster: eager runs
   Mismatch,   ///< results differed: eager runs (`reason` holds both values)
   Failed,     ///< it could not be compiled, or the plan could not run: eager runs (`reason`)
@@ -42,7 +42,7 @@ struct GRAFT_API Decision {
   std::string about = {};
   std::vector<Way> ways = {};
   size_t taken = 0;  ///< into `ways`
-  /// Names the decision among those of one program: what is asked twice is answered alike.
+  /// Names the decision among those of one program. Equal questions get the same answer.
   std::string id() const { return pass + ": " + about; }
   /// The cheapest of the ways that were not taken.
   const Way& runner_up() const;

@@ -12,7 +12,7 @@ namespace graft::lab {
 namespace {
 
 /// A whole number without decimals.
-std::string count_text(double count) {
+std::string calls_text(double count) {
   return number(count, count < 1000 && count != std::floor(count) ? 3 : 1);
 }
 
@@ -54,14 +54,14 @@ Table table_of(const std::vector<RegionGain>& regions) {
     const double runs = region.pays_after();
     const Style style = region.saves() > 0 ? Style::Good : Style::Dim;
     table.row({region.name,
-               count_text(region.calls),
+               calls_text(region.calls),
                percent_text(region.share),
                number(region.eager_ms),
                number(region.compiled_ms),
                number(region.speedup()) + 'x',
                {percent_text(region.saves()), style},
                number(region.compile_ms),
-               std::isinf(runs) ? "never" : count_text(runs) + (runs == 1 ? " run" : " runs"),
+               std::isinf(runs) ? "never" : calls_text(runs) + (runs == 1 ? " run" : " runs"),
                {region.note, Style::Dim}});
   }
   return table;

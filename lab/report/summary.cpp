@@ -63,8 +63,8 @@ const std::vector<Field>& fields() {
       {"Spread", true,
        [](const RowFacts& r) {
          const bool known = r.timed() && std::isfinite(r.summary.cv);
-         return Shown{known ? number(100 * r.summary.cv, 2) + " %" : "",
-                      known ? r.summary.cv : std::nan(""), "soft"};
+         return Shown{known ? percent_text(r.summary.cv) : "", known ? r.summary.cv : std::nan(""),
+                      "soft"};
        }},
   };
   return kFields;

@@ -18,12 +18,6 @@ std::string readable(std::string key) {
   return key;
 }
 
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
-  return out;
-}
-
 /// {"name": "L2", "bytes": 1048576, "shared_by": 2} as "L2, 1.00 MiB, shared by 2".
 std::string context_value(const std::string& key, const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -102,8 +96,7 @@ std::string before_after(const std::vector<GateRow>& rows) {
                      : Shown{},
                 true);
     out += cell(both ? Shown{range_text(row.change), row.change.lo, "soft"} : Shown{}, true);
-    out += cell(
-        both ? Shown{number(100 * row.threshold, 2) + " %", row.threshold, "soft"} : Shown{}, true);
+    out += cell(both ? Shown{percent_text(row.threshold), row.threshold, "soft"} : Shown{}, true);
     out += cell({verdict, std::nan(""), "verdict is-" + verdict}, false) + "<td>" +
            escape(row.why) + "</td></tr>\n";
   }

@@ -66,8 +66,8 @@ nlohmann::json to_json(const QuantizeReport& report);
 
 /// No file gets its final name before every layer is done. When a run ends early, for whatever
 /// reason, finished layers stay in `out/.graft-quantize`, and an equal call continues from there
-/// with the same results. Throws std::runtime_error (GptqError, formats::SafetensorsError) naming the
-/// tensor or file, what is wrong, and what to do.
+/// with the same results. Throws std::runtime_error (GptqError, formats::SafetensorsError) naming
+/// the tensor or file, what is wrong, and what to do.
 QuantizeReport quantize_model(const QuantizeOptions& options);
 
 }  // namespace graft::quantizer

@@ -4,8 +4,8 @@
 // Structure is: the loop tree; every node with its type and constants; which accesses are equal,
 // share a storage or share their strides; for each access and variable whether the stride is 0, 1,
 // -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; and which variables
-// have extent 1 (strides along those count as 0). All other extents, strides and scratch offsets are
-// launch arguments (Binding::integers).
+// have extent 1 (strides along those count as 0). All other extents, strides and scratch offsets
+// are launch arguments (Binding::integers).
 #pragma once
 
 #include <vector>
@@ -15,7 +15,8 @@
 
 namespace graft::codegen {
 
-/// Two, Three and Four: of Vector variables alone, whose lanes are then loaded together and shuffled.
+/// Two, Three and Four: of Vector variables alone, whose lanes are then loaded together and
+/// shuffled.
 enum class StrideKind : uint8_t { Zero, One, Two, Three, Four, MinusOne, Argument };
 struct Stride {
   StrideKind kind = StrideKind::Zero;

@@ -76,8 +76,8 @@ struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
   int value = -1;
   std::vector<std::pair<int, Stride>> store_indirect;
-  /// By part: the statements, this one among them, whose interleaved stores are made together, when
-  /// the last of them is due. Empty: it stores alone.
+  /// Statements, this one among them, whose interleaved stores are written as one, indexed by part;
+  /// they are written when the last one is due. Empty: it stores alone.
   std::vector<int> joined;
   bool last_joined = false;
   // Reductions:

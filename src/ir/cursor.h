@@ -22,7 +22,7 @@ class Cursor {
   /// Spaces before the line's first token.
   int indentation() const { return indentation_; }
 
-  /// The token, if it stands here. Of letters, it must be the whole word.
+  /// Takes the token, if it stands here. A token of letters matches whole words only.
   bool eat(std::string_view token);
   /// Would eat() find it?
   bool sees(std::string_view token);

@@ -262,8 +262,8 @@ bool is_identity(const PointMap& map, const std::vector<int64_t>& first,
   return true;
 }
 
-/// Does the access, from the point `first` on and over `axes` points, surely touch what another point
-/// of the statement stores?
+/// Does the access, from the point `first` on and over `axes` points, surely touch what another
+/// point of the statement stores?
 bool surely_reads(const Statement& s, const Access& access, const std::vector<int64_t>& first,
                   const std::vector<int64_t>& axes) {
   Overlap met = relate(s.store, s.axes, access, axes);

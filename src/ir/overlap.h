@@ -59,8 +59,8 @@ bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, 
 /// they are repeated?
 bool meet(const Access& x, const Statement& s, const Access& access, const Statement& t);
 
-/// Do the bounding byte ranges of two accesses of one storage intersect? (An index of unknown extent
-/// touches everything.)
+/// Do the bounding byte ranges of two accesses of one storage intersect? (An index of unknown
+/// extent touches everything.)
 bool may_touch(const Access& x, const std::vector<int64_t>& x_axes, const Access& y,
                const std::vector<int64_t>& y_axes);
 bool may_touch(const Access& x, const Statement& s, const Access& y, const Statement& t);

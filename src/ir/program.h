@@ -93,8 +93,8 @@ struct Statement {
   bool repeated() const { return !growth.empty(); }
 };
 
-/// Runs its statements in order, once per step: a loop that the recorded program had unrolled, or an
-/// operator whose points have an order. Steps see what earlier steps stored. Axis 0 of every
+/// Runs its statements in order, once per step: a loop that the recorded program had unrolled, or
+/// an operator whose points have an order. Steps see what earlier steps stored. Axis 0 of every
 /// statement is the step, of extent `count`.
 struct Repeat {
   int64_t count = 0;
@@ -117,15 +117,9 @@ inline bool is_callers(Role role) {
 
 using Item = std::variant<Statement, Extern, Abort, Repeat>;
 
-/// A result tensor of the function.
-struct Result {
-  int argument = -1;  ///< >= 0: that argument's own tensor is returned
-  int captured = -1;  ///< >= 0: that captured tensor
-  bool defined = true;
-  View view;             ///< otherwise: a tensor over this storage
-  int same_as = -1;      ///< >= 0: the very tensor of that earlier result
-  bool returned = true;  ///< false: made only as the base of returned views; after all others
-  Lineage lineage;       ///< of a tensor over a storage
+/// A result tensor of the function. Those that are not returned come after all others.
+struct Result : Returned {
+  View view;  ///< of a tensor that is no other one: over this storage
 };
 
 /// What a call gives and gets: all that a plan must know of its caller.

@@ -27,6 +27,8 @@ struct Target {
   int64_t first_cache_bytes = 32 << 10;
   int64_t second_cache_bytes = 1 << 20;
   int64_t last_cache_bytes = 32 << 20;
+  int64_t line_bytes = 64;    ///< of a cache: what memory moves at least
+  int64_t page_bytes = 4096;  ///< of memory: what an entry of the TLB reaches
 
   /// Maker, family, model, stepping and feature words of the processor, as CPUID gives them.
   std::string cpu;

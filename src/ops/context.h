@@ -34,8 +34,8 @@ class Context {
   ir::Program& program;
   const LowerSettings settings;
   std::vector<Approximation> approximated;  ///< what approximate() was called with
-  bool either_zero = false;  ///< some result is +0 or −0 by chance, in eager as in compiled code
-  int record = -1;           ///< index of the operator being lowered
+  bool either_zero = false;                 ///< a zero result may have either sign, in eager too
+  int record = -1;                          ///< index of the operator being lowered
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;

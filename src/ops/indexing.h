@@ -40,8 +40,8 @@ struct Indexing {
   /// Could storing to `out` change an index that is still to be read?
   bool reads(const ir::View& out) const;
   /// Makes one axis of `count` of them from `first` on, which no coordinate names, and puts it in
-  /// front; likewise in `also`, views over the axes. False, with nothing changed: the memory of some
-  /// index or view does not run through these axes evenly.
+  /// front; likewise in `also`, views over the axes. False, with nothing changed: the memory of
+  /// some index or view does not run through these axes evenly.
   bool to_front(size_t first, size_t count, std::vector<ir::View*> also);
 };
 

@@ -240,13 +240,7 @@ class Lowering {
 
   std::string make_results() {
     for (const record::ResultInfo& from : trace_.results) {
-      ir::Result result;
-      result.argument = from.argument;
-      result.captured = from.captured;
-      result.same_as = from.same_as;
-      result.defined = from.defined;
-      result.returned = from.returned;
-      result.lineage = from.lineage;
+      ir::Result result{from, {}};
       if (from.tensor >= 0) result.view = info(from.tensor);
       bool own_tensor = from.argument >= 0 || from.captured >= 0 || from.same_as >= 0;
       if (from.defined && !own_tensor && result.view.storage < 0)

@@ -98,7 +98,7 @@ Value Args::round(Value v) const {
 }
 
 Value Args::routine(Routine array, Routine vector, Value x) const {
-  return ir::call(is_reduced() || is_fast() || !has_vml() ? vector : array, x);
+  return ir::call(is_reduced() || is_fast() || !has_array_routines() ? vector : array, x);
 }
 
 bool Args::is_fast() const {
@@ -107,7 +107,7 @@ bool Args::is_fast() const {
 bool Args::has_fma() const {
   return context_.settings.target.fma;
 }
-bool Args::has_vml() const {
+bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
 bool Args::has_half_instructions() const {

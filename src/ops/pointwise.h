@@ -95,7 +95,7 @@ class Args {
   bool is_fast() const;  ///< Numerics::Fast
   /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
   bool has_fma() const;
-  bool has_vml() const;                ///< ATen computes on whole arrays, with MKL
+  bool has_array_routines() const;     ///< ATen computes on whole arrays, with MKL
   bool has_half_instructions() const;  ///< ATen gives fp16 tensors to oneDNN
   bool is_float() const;               ///< of the common dtype
   bool is_reduced() const;             ///< Half or BFloat16

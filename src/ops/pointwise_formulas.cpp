@@ -19,8 +19,8 @@ Value contracted(Args& args, Value a, Value b, Value c) {
 // VML's root of Float and Double is not always the nearest one; the instruction's, which the others
 // take, is.
 Value library_root(Args& a, Value x) {
-  return a.is_reduced() || a.is_fast() || !a.has_vml() ? x.op(Op::Sqrt)
-                                                       : ir::call(Routine::ArraySqrt, x);
+  return a.is_reduced() || a.is_fast() || !a.has_array_routines() ? x.op(Op::Sqrt)
+                                                                  : ir::call(Routine::ArraySqrt, x);
 }
 
 // The scalar loop rounds the root to bf16 before it divides, as baseline kernels do everywhere.

@@ -15,11 +15,11 @@ using ir::Op;
 using ir::Routine;
 using ir::Value;
 
-/// A function that ATen computes with VML (Float, Double) and SLEEF (Half, BFloat16), tails and
-/// strided loops included.
-template <Routine vml, Routine sleef>
+/// A function that ATen computes on whole arrays (Float, Double) and on vectors (Half, BFloat16),
+/// tails and strided loops included.
+template <Routine array, Routine vector>
 Value library(Args& a) {
-  return a.routine(vml, sleef, a[0]);
+  return a.routine(array, vector, a[0]);
 }
 
 template <Routine routine>
@@ -66,7 +66,7 @@ Value erf(Args& a) {
 }
 
 Value erfinv(Args& a) {
-  if (!a.has_vml()) return a.refuse("libtorch has no MKL");
+  if (!a.has_array_routines()) return a.refuse("libtorch has no MKL");
   return ir::call(Routine::ArrayErfinv, a[0]);
 }
 

@@ -37,7 +37,6 @@ Fate allocate(Context&, const record::OperatorRecord&) {
 std::vector<Row> view_rows() {
   std::vector<Row> rows;
   for (std::string_view name : {"aten::view",
-                                "aten::reshape",
                                 "aten::_unsafe_view",
                                 "aten::_reshape_alias",
                                 "aten::permute",
@@ -48,23 +47,16 @@ std::vector<Row> view_rows() {
                                 "aten::expand",
                                 "aten::slice",
                                 "aten::select",
-                                "aten::narrow",
                                 "aten::split",
                                 "aten::split_with_sizes",
-                                "aten::chunk",
                                 "aten::unbind",
                                 "aten::as_strided",
                                 "aten::diagonal",
                                 "aten::unfold",
                                 "aten::alias",
                                 "aten::detach",
-                                "aten::movedim",
                                 "aten::lift_fresh",
-                                "aten::unsafe_split",
-                                "aten::unsafe_chunk",
-                                "aten::swapaxes",
-                                "aten::flatten",
-                                "aten::view_as"})
+                                "aten::unsafe_split"})
     rows.push_back({name, view_or_copy, "a view: later accesses get its strides"});
   for (std::string_view name :
        {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty",

@@ -45,8 +45,8 @@ bool side_by_side(const Kernel& kernel, int var) {
   });
 }
 
-/// The longest part of the variable's extent that leaves what a step touches in the first cache, and
-/// tiles for the threads.
+/// The longest part of the variable's extent that leaves what a step touches in the first cache,
+/// and tiles for the threads.
 int64_t chunk_of(const Kernel& kernel, int var, const Settings& settings) {
   std::map<int, int64_t> bytes;
   for (const Placed& p : kernel.placed) {

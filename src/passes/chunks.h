@@ -1,6 +1,6 @@
-// Chunks: where tiles run the steps of a loop and neighbouring tiles lie side by side in memory, the
-// steps run outside and a chunk of tiles inside, so that each step walks a few kilobytes of memory
-// and calls routines on whole arrays.
+// Chunks: where tiles run the steps of a loop and neighbouring tiles lie side by side in memory,
+// the steps run outside and a chunk of tiles inside, so that each step walks a few kilobytes of
+// memory and calls routines on whole arrays.
 //
 //     v0:32 v1:2048                              v0:32 v3:4
 //       step v2:64                                 step v2:64

@@ -18,8 +18,8 @@ using ir::Target;
 
 namespace {
 
-/// With fewer than kEnough tiles some threads of a larger machine have nothing to do, and with fewer
-/// than this its memory has not.
+/// With fewer than kEnough tiles some threads of a larger machine have nothing to do. Fewer tiles
+/// than this do not saturate its memory's bandwidth.
 constexpr double kStreams = 4;
 
 // In nanoseconds, as kInstruction.
@@ -30,9 +30,8 @@ constexpr double kFinish = 16;       ///< instructions that make one number of a
 constexpr double kSmallMachine = 2;  ///< threads
 constexpr double kStart = 500, kParallelStart = 3000;
 
-constexpr int64_t kLine = 64, kPage = 4096;
-/// After so many lines that lie apart the next vector of the same rows finds neither lines nor pages
-/// in reach.
+/// After so many lines that lie apart the next vector of the same rows finds neither lines nor
+/// pages in reach.
 constexpr double kFarSteps = 512, kFarLine = 3;
 
 /// A loop order of the group: the vector loop is an outer axis, or each member's best inner one.
@@ -114,8 +113,8 @@ class GroupCost {
     return sum;
   }
 
-  /// Finds for each member after how many loops over its inner axes it can run: a reduction's value is
-  /// there when its loop has ended, and what steps make when the last one has.
+  /// Finds for each member after how many loops over its inner axes it can run: a reduction's value
+  /// is there when its loop has ended, and what steps make when the last one has.
   void find_phases() {
     phase_.assign(group_.members.size(), 0);
     for (size_t m = 0; m < phase_.size(); ++m)
@@ -216,15 +215,19 @@ class GroupCost {
   std::vector<int> vector_axis_;  ///< per member, in the order at hand
 };
 
-/// Instructions that an access of the statement takes for a vector of points along `axis`: one where
-/// lanes lie side by side, a few that load and shuffle what two to four such accesses share, otherwise
-/// one or more a lane, by how far apart they are. Stores so close are taken to come together, too.
+/// Instructions that an access of the statement takes for a vector of points along `axis`: one
+/// where lanes lie side by side, a few that load and shuffle what two to four such accesses share,
+/// otherwise one or more per lane, by how far apart they are. Stores so close are taken to come
+/// together, too.
 double access_cost(const Statement& s, const Access& access, size_t axis, const Target& target) {
   int64_t stride = std::abs(access.strides[axis]);
   int64_t bytes = stride * static_cast<int64_t>(c10::elementSize(access.dtype));
   const bool scattered = is_scattered(s, access, axis);
   if (!scattered && stride <= 1) return stride == 0 ? 0.25 : 1;
-  double lane = scattered ? 1 : bytes < kLine ? 0.75 : bytes < kPage ? 1.5 : 2;
+  double lane = scattered                   ? 1
+                : bytes < target.line_bytes ? 0.75
+                : bytes < target.page_bytes ? 1.5
+                                            : 2;
   if (&access == &s.store) lane *= kScatter;
   double each = lane * target.lanes;
   bool interleaved = !scattered && access.strides[axis] > 1 && stride <= ir::kInterleaved;

@@ -1,7 +1,9 @@
-// What work costs on the target: the one place by which fusing and the choice of vector loops decide.
+// What work costs on the target: fusing and the choice of vector loops decide by it alone. (`lanes`
+// weighs whole kernels with tiles as lanes by a count of its own, and code generation its
+// registers.)
 //
-// A model, not a measurement: it has to put alternatives in order, so only ratios matter. It does not
-// ask how many threads there are: schedules, and so results, are the same for any number of them.
+// A model, not a measurement: it has to put alternatives in order, so only ratios matter. It does
+// not ask how many threads there are: schedules, and so results, are the same for any number.
 #pragma once
 
 #include <vector>
@@ -18,13 +20,13 @@ constexpr int64_t kApartBytes = 1024;
 /// Nanoseconds of a vector's instruction, with all threads of a small machine at work.
 constexpr double kInstruction = 0.15;
 
-/// Instructions for a vector of the statement's points along `axis`, a share of the loop's start and
-/// of its last, unfilled vector among them; -1: for as many points, one by one.
+/// Instructions for a vector of the statement's points along `axis`, a share of the loop's start
+/// and of its last, unfilled vector among them; -1: for as many points, one by one.
 double vector_cost(const ir::Statement& s, int axis, const ir::Target& target);
 
-/// Of running the group as a kernel: the instructions of its best vector loop, what it moves between
-/// memory and the caches, and its start. A temporary that nothing outside touches (`touching` counts
-/// all who do) is moved only where a tile's part of it leaves the cache.
+/// Of running the group as a kernel: the instructions of its best vector loop, what it moves
+/// between memory and the caches, and its start. A temporary that nothing outside touches
+/// (`touching` counts all who do) is moved only where a tile's part of it leaves the cache.
 double cost(const Group& group, const std::vector<int>& touching,
             const std::vector<ir::Storage>& storages, const ir::Target& target);
 

@@ -19,8 +19,8 @@ class Decider {
           std::vector<Decision>* made)
       : pass_(std::move(pass)), forced_(forced), made_(made) {}
 
-  /// The way to take: `best`, or the one that is forced. `describe` gives the decision's `about` and
-  /// `ways`; it is called only when somebody asks or forces.
+  /// The way to take: `best`, or the one that is forced. `describe` gives the decision's `about`
+  /// and `ways`; it is called only when somebody asks or forces.
   template <class Describe>
   size_t choose(size_t best, Describe describe) {
     if (made_ == nullptr && forced_.empty()) return best;

@@ -6,7 +6,7 @@
 // may lose, plus a spacing of its own; the rest of the program carries that on to the results. With
 // n terms and the spacing u of the type that eager adds in, the part is
 //
-//     u * (4 + sqrt(n) / 16)   of a sum (in a cascade, as ATen adds most; measured: 4 u at n = 10^7)
+//     u * (4 + sqrt(n) / 16) of a sum (in a cascade, as ATen adds most; measured: 4 u at n = 10^7)
 //     u * sqrt(n)              of a product
 //
 // Where ATen adds one term after another, in lanes (norms, softmax), it may lose n / 16 units: a
@@ -29,8 +29,9 @@
 namespace graft::passes {
 
 /// In which direction sums are moved: not at all; all up; in turns from sum to sum; in turns from
-/// element to element of each. What cancels in one of them shows in another. The first is what the
-/// others are compared with: a plan that is wrong may be wrong otherwise when disturbed.
+/// element to element of each. What cancels in one of them shows in another. The undisturbed one is
+/// what the others are compared with, not the plan itself: a wrong plan may differ from its
+/// disturbed form for other reasons.
 inline constexpr int kDisturbances = 4;
 
 /// `which`: below kDisturbances. The kernels of all of them have one structure.

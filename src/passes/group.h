@@ -39,7 +39,7 @@ void conflicts(const ir::Statement& s, const ir::Statement& t, std::vector<Confl
 /// A group of one statement, over all its parallel axes.
 Group alone(ir::Statement s);
 int64_t all_points(const Group& group);
-/// Do steps of a loop store where data says?
+/// Does a step of a loop store at addresses that depend on data?
 bool jumps(const Group& group);
 
 /// The outer axes that two groups can share, by position in each.

@@ -95,7 +95,8 @@ class Grouper {
     place(alone(std::move(s)));
   }
 
-  /// As one unit when its steps can run tile by tile, or are one operator's; otherwise step by step.
+  /// As one unit when its steps can run tile by tile, or are one operator's; otherwise step by
+  /// step.
   void place(ir::Repeat r) {
     if (auto unit = share_ || !r.origin ? unit_of(r, private_) : std::nullopt)
       return place(std::move(*unit));

@@ -22,8 +22,8 @@ constexpr int64_t kFewResults = 32;  ///< parallel points below which it is need
 constexpr int64_t kPart = 8192;      ///< wanted points of a part
 constexpr int64_t kRows = 64;        ///< wanted rows of a part: their pages are in reach
 
-/// How to cut a reduction: axis `axis` into parts of this length. `rows`: every other reduced axis
-/// goes to the partial results whole, which lie part by part.
+/// How to cut a reduction: axis `axis` into parts of this length. `rows`: the other reduced axes
+/// stay axes of the partial results, which lie part by part.
 struct Cut {
   size_t axis;
   int64_t length;
@@ -48,8 +48,8 @@ std::optional<Cut> cut_long(const Statement& s) {
   return Cut{outer, length < n ? length : 1, false};
 }
 
-/// A reduction over the slow axes of memory walks down one vector of columns at a time, a page a
-/// step: cut it into blocks of rows.
+/// A reduction over the slow axes of memory walks down one vector of columns at a time, one page
+/// per step: cut it into blocks of rows.
 std::optional<Cut> cut_rows(const Statement& s, const Settings& settings) {
   if (!can_split(s) || s.repeated()) return std::nullopt;
   const Access* widest = nullptr;

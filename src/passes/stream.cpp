@@ -13,19 +13,18 @@ using ir::Placed;
 
 namespace {
 
-constexpr int64_t kLine = 64;
 constexpr int64_t kSmallest = 1 << 20;      ///< bytes of a result, below which it is not worth it
 constexpr int64_t kLargestCopy = 64 << 10;  ///< bytes of a tile's part, kept for its readers
 
 /// Do whole vectors of the vector loop fill whole, aligned lines? Results begin at one.
-bool fills_lines(const Kernel& kernel, const Placed& p) {
+bool fills_lines(const Kernel& kernel, const Placed& p, int64_t line) {
   const ir::Statement& s = p.statement;
   const auto size = static_cast<int64_t>(c10::elementSize(s.store.dtype));
-  if (s.reduction || !s.store.indirect.empty() || s.store.offset * size % kLine != 0) return false;
+  if (s.reduction || !s.store.indirect.empty() || s.store.offset * size % line != 0) return false;
   bool along = false;
   for (size_t a = 0; a < p.axis_var.size(); ++a) {
     bool vector = kernel.vars[static_cast<size_t>(p.axis_var[a])].kind == LoopKind::Vector;
-    if (vector ? s.store.strides[a] != 1 : s.store.strides[a] * size % kLine != 0) return false;
+    if (vector ? s.store.strides[a] != 1 : s.store.strides[a] * size % line != 0) return false;
     along = along || vector;
   }
   return along;
@@ -148,7 +147,8 @@ void stream_results(ir::Schedule& schedule, const Settings& settings) {
       auto s = static_cast<size_t>(kernel->placed[i].statement.store.storage);
       const ir::Storage& storage = schedule.storages[s];
       if (storage.role != ir::Role::Output || storage.made_by_extern || storage.bytes < kSmallest ||
-          writer[s] == kSeveral || !fills_lines(*kernel, kernel->placed[i]))
+          writer[s] == kSeveral ||
+          !fills_lines(*kernel, kernel->placed[i], settings.target.line_bytes))
         continue;
       if (reader[s] == static_cast<int>(k) && reads_own_value(*kernel, i)) {
         reader[s] = kNobody;

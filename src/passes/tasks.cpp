@@ -16,6 +16,7 @@ using ir::Schedule;
 namespace {
 
 constexpr double kTaskNanoseconds = 20000;
+constexpr double kOperation = 0.05;  ///< nanoseconds, at most: tasks may be longer than they look
 
 void set_grain(Kernel& kernel) {
   double iterations = 1;
@@ -27,7 +28,8 @@ void set_grain(Kernel& kernel) {
   double nanoseconds = 0;
   for (const Placed& p : kernel.placed)
     nanoseconds += static_cast<double>(points(p.statement)) *
-                   (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) * 0.05;
+                   (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) *
+                   kOperation;
   kernel.grain = std::max<int64_t>(
       1,
       static_cast<int64_t>(std::ceil(kTaskNanoseconds / std::max(nanoseconds / iterations, 0.01))));

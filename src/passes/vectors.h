@@ -1,7 +1,7 @@
 // Vectors: chooses each kernel's vector loops, and puts reduced loops inside of kept ones. The
-// vector loop is the one with most unit strides (for a column sum: the kept axis): one of the
-// tiles, whose lanes are then neighbouring tiles, or one of each nest of loops inside. Kernels that
-// `lanes` gave a vector loop keep it.
+// vector loop is the one that is estimated to cost least (cost.h; for a column sum: the kept axis):
+// one of the tiles, whose lanes are then neighbouring tiles, or one of each nest of loops inside.
+// Kernels that `lanes` gave a vector loop keep it.
 //
 //     kernel v0:4096                                 kernel v0:4096
 //       serial v1:2048 %1[v0*2048+v1] = …       →      vector v1:2048 %1[v0*2048+v1] = …

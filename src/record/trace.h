@@ -53,14 +53,8 @@ struct OperatorRecord {
 };
 
 /// A tensor of the function's result.
-struct ResultInfo {
-  int tensor = -1;    ///< index into Trace::tensors
-  int argument = -1;  ///< >= 0: it is that argument's own TensorImpl
-  int captured = -1;  ///< likewise
-  int same_as = -1;   ///< >= 0: the same TensorImpl as that earlier result
-  bool defined = true;
-  bool returned = true;  ///< false: the base of returned views, which the function itself keeps
-  Lineage lineage;       ///< of a tensor that is none of the above
+struct ResultInfo : Returned {
+  int tensor = -1;  ///< index into Trace::tensors
 };
 
 struct Trace {

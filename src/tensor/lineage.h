@@ -28,6 +28,16 @@ struct Lineage {
   bool operator==(const Lineage&) const = default;
 };
 
+/// Which tensor a result is.
+struct Returned {
+  int argument = -1;  ///< >= 0: that argument's own TensorImpl
+  int captured = -1;  ///< >= 0: that captured tensor's
+  int same_as = -1;   ///< >= 0: that earlier result's
+  bool defined = true;
+  bool returned = true;  ///< false: the base of returned views, which the function itself keeps
+  Lineage lineage;       ///< of a tensor that is none of the above
+};
+
 /// What follows a result's place in printed programs: ", view of argument 0", ", version of result
 /// 1", ", inference"; empty for a tensor that stands alone.
 std::string print(const Lineage& lineage);

@@ -1,5 +1,5 @@
-// Lanes two to four elements apart: loads that share vectors, stores that are made together, and what
-// lies around them in memory.
+// Lanes two to four elements apart: loads that share vectors, stores that are made together, and
+// what lies around them in memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

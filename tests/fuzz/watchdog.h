@@ -10,10 +10,11 @@ namespace graft::fuzz {
 constexpr int kHungStatus = 86;
 
 /// One for each process, for the rest of its life. When `limit` seconds pass between begin() and
-/// end(), not counting those in which the process was stopped or got no processor, it writes the program and the stack of every thread to graft_fuzz-hung-SEED.txt in the
-/// current folder, says so on stdout as a failed program ("! hung …"), and ends the process.
-/// It neither allocates nor locks: whoever hangs may hold any lock. Every 10 seconds it prints ".",
-/// so that the driver knows that it is alive.
+/// end(), not counting those in which the process was stopped or got no processor, it writes the
+/// program and the stack of every thread to graft_fuzz-hung-SEED.txt in the current folder, says so
+/// on stdout as a failed program ("! hung …"), and ends the process. It neither allocates nor
+/// locks: whoever hangs may hold any lock. Every 10 seconds it prints ".", so that the driver knows
+/// that it is alive.
 class Watchdog {
  public:
   explicit Watchdog(int limit);

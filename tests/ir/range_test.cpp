@@ -1,4 +1,5 @@
-// Ranges of integers: each holds what the interpreter computes, and those that spare a check are tight.
+// Ranges of integers: each holds what the interpreter computes, and those that spare a check are
+// tight.
 #include "ir/range.h"
 
 #include <gtest/gtest.h>

@@ -26,8 +26,8 @@ std::string why_broken(const Function& fn, const Tensors& args) {
   return lower_run(fn, args).lowered.broken.value_or("");
 }
 
-/// ATen gives fp16 tensors to oneDNN where the machine has instructions for them, whose gelu goes by
-/// another erf; without FMA its own kernels have one more rounding, and without MKL no arrays.
+/// ATen gives fp16 tensors to oneDNN where the machine has instructions for them, whose gelu goes
+/// by another erf; without FMA its own kernels have one more rounding, and without MKL no arrays.
 TEST(Lower, RowsFollowTheTargetsKernels) {
   at::NoGradGuard no_grad;
   const Tensors args = {at::randn({64}, at::kHalf), at::randn({64}), at::randn({64})};

@@ -42,8 +42,8 @@ struct Recipe {
   std::vector<std::string_view> may_refuse = {};
   bool must_fuse = true;
 
-  /// Of a product partial products may overflow on one side and vanish on the other: NaN then, where
-  /// another order gives infinity or 0.
+  /// Of a product partial products may overflow on one side and vanish on the other: NaN then,
+  /// where another order gives infinity or 0.
   bool is_product() const { return row() == "aten::prod"; }
   std::string row() const { return label.substr(0, label.find(' ')); }
 };

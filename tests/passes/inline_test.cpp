@@ -68,7 +68,8 @@ TEST(Inline, AnIndexWithoutARangeReadsWhatWasStored) {
   EXPECT_NE(text.find("%3[v0] f32 = %2[v0*32+(%1[v0])]"), std::string::npos) << text;
 }
 
-/// An operator that runs in order, as index_add, computes what it adds; not what its own steps change.
+/// An operator that runs in order, as index_add, computes what it adds; not what its own steps
+/// change.
 TEST(Inline, StepsComputeWhatTheyTake) {
   std::string text = inlined(R"(
     argument 0 = %0 f32[4096,256]:(256,1)

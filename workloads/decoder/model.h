@@ -47,8 +47,8 @@ at::Tensor embed(const Config& config, const OuterWeights& weights, const at::Te
 at::Tensor logits(const Config& config, const OuterWeights& weights, const at::Tensor& hidden);
 
 /// A layer's weights from a checkpoint, converted to `dtype` and copied, so that they do not depend
-/// on the file. Throws formats::SafetensorsError naming the tensor that is missing, has another shape,
-/// or is not F64, F32, F16 or BF16.
+/// on the file. Throws formats::SafetensorsError naming the tensor that is missing, has another
+/// shape, or is not F64, F32, F16 or BF16.
 LayerWeights read_layer(const Config& config, const formats::Safetensors& file, int64_t layer,
                         at::ScalarType dtype = at::kFloat);
 OuterWeights read_outer(const Config& config, const formats::Safetensors& file,

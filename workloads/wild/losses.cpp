@@ -30,7 +30,8 @@ at::Tensor focal_loss(const at::Tensor& logits, const at::Tensor& targets) {
   return (balance * (1 - right).square() * entropy).sum() / targets.sum().clamp_min(1);
 }
 
-/// Distillation at temperature 4, beside the labels' own loss: logits (B, C) of student and teacher.
+/// Distillation at temperature 4, beside the labels' own loss: logits (B, C) of student and
+/// teacher.
 at::Tensor distillation(const at::Tensor& student, const at::Tensor& teacher,
                         const at::Tensor& labels) {
   const at::Tensor divergence = at::kl_div(at::log_softmax(student / 4, -1),

@@ -61,8 +61,8 @@ at::Tensor causal_convolution(const at::Tensor& x, const at::Tensor& weight,
   return at::silu(sum);
 }
 
-/// A mixture of experts' router: of logits (T, E) two experts for each token, their weights, and the
-/// loss that balances experts.
+/// A mixture of experts' router: of logits (T, E) two experts for each token, their weights, and
+/// the loss that balances experts.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> route(const at::Tensor& logits) {
   const int64_t tokens = logits.size(0), experts = logits.size(1);
   const at::Tensor p = at::softmax(logits, -1);

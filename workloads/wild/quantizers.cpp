@@ -19,8 +19,8 @@ std::tuple<at::Tensor, at::Tensor> int8_rows(const at::Tensor& x) {
   return {(f / scale).round().clamp(-128, 127).to(at::kChar), scale};
 }
 
-/// QLoRA's NF4: blocks of weights over their largest, as the nearest of 16 levels (`borders`: the 15
-/// middles), two codes to a byte.
+/// QLoRA's NF4: blocks of weights over their largest, as the nearest of 16 levels (`borders`: the
+/// 15 middles), two codes to a byte.
 std::tuple<at::Tensor, at::Tensor> nf4_quantise(const at::Tensor& weights,
                                                 const at::Tensor& borders) {
   const at::Tensor blocks = weights.view({-1, kBlock});
@@ -39,8 +39,8 @@ at::Tensor nf4_dequantise(const at::Tensor& packed, const at::Tensor& levels,
   return (values.view({-1, kBlock}) * largest).to(largest.scalar_type()).view(-1);
 }
 
-/// GPTQ's layout: eight weights of 4 bits in each int32 (R / 8, C), with scales and zeros for groups
-/// of rows (G, C), to (R, C).
+/// GPTQ's layout: eight weights of 4 bits in each int32 (R / 8, C), with scales and zeros for
+/// groups of rows (G, C), to (R, C).
 at::Tensor int4_unpack(const at::Tensor& packed, const at::Tensor& scales,
                        const at::Tensor& zeros) {
   const int64_t groups = scales.size(0), columns = packed.size(1);

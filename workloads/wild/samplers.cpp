@@ -53,8 +53,8 @@ at::Tensor penalised_distribution(const at::Tensor& logits, const at::Tensor& pr
   return kept / kept.sum(-1, /*keepdim=*/true);
 }
 
-/// Speculative decoding's check: the probabilities of draft and target (B, G, V), the drafted tokens
-/// and uniforms (B, G). How many tokens of each row stand, and what the next is drawn from.
+/// Speculative decoding's check: the probabilities of draft and target (B, G, V), the drafted
+/// tokens and uniforms (B, G). How many tokens of each row stand, and what the next is drawn from.
 std::tuple<at::Tensor, at::Tensor> speculative_check(const at::Tensor& draft,
                                                      const at::Tensor& target,
                                                      const at::Tensor& tokens,

@@ -50,7 +50,8 @@ at::Tensor yolo_decode(const at::Tensor& x, const at::Tensor& anchors, const at:
   return at::cat({centre, size, y.slice(-1, 4)}, -1).view({batch, -1, outputs});
 }
 
-/// A feature pyramid's merge: the coarse level (B, C, H, W) at twice its size, added to the fine one.
+/// A feature pyramid's merge: the coarse level (B, C, H, W) at twice its size, added to the fine
+/// one.
 at::Tensor pyramid_merge(const at::Tensor& fine, const at::Tensor& coarse) {
   return fine + at::upsample_nearest2d(coarse, {fine.size(2), fine.size(3)});
 }

@@ -118,7 +118,8 @@ llvm::Value* VectorMemory::join(llvm::Value* low, llvm::Value* high) {
   return b_.CreateShuffleVector(low, high ? high : llvm::PoisonValue::get(low->getType()), order);
 }
 
-/// Of vector `piece` of a run: on where a part up to `reach` of a lane lies that is on.
+/// Mask of vector `piece` of a run: an element is on if its lane is on and its part is at most
+/// `reach`.
 llvm::Value* VectorMemory::piece_mask(llvm::Value* mask, int apart, int reach, int piece) {
   std::vector<int> order;
   for (int k = piece * lanes_; k < (piece + 1) * lanes_; ++k)

@@ -27,7 +27,7 @@ struct LaunchArgs {
 
 namespace {
 
-// --- Types that only hold values -------------------------------------------------------------------
+// --- Types that only hold values -----------------------------------------------------------------
 
 struct bf16 {
   uint16_t bits;
@@ -94,7 +94,7 @@ To cast(From x) {
   }
 }
 
-// --- Operators that C++ has otherwise ---------------------------------------------------------------
+// --- Operators that C++ has otherwise ------------------------------------------------------------
 
 template <class T>
 T largest(T a, T b) {  // NaN in either is NaN
@@ -135,7 +135,7 @@ T shift_right(T x, T count) {
   return std::is_signed_v<T> && x < 0 ? static_cast<T>(-1) : T{0};
 }
 
-// --- Reductions ---------------------------------------------------------------------------------------
+// --- Reductions ----------------------------------------------------------------------------------
 
 /// A long sum: of a block of steps, of the blocks before, and what adding those lost.
 template <class T>
@@ -175,7 +175,7 @@ T fold(T* parts, Join join) {
   return parts[0];
 }
 
-// --- Routines ------------------------------------------------------------------------------------------
+// --- Routines ------------------------------------------------------------------------------------
 
 template <class T>
 using Vml = void(const int32_t*, const T*, T*, const int64_t*);

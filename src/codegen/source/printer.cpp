@@ -35,7 +35,7 @@ std::string SourcePrinter::print(const std::string& function) {
   return text + frames_.front().text + "}\n";
 }
 
-// --- Frames -----------------------------------------------------------------------------------------
+// --- Frames --------------------------------------------------------------------------------------
 
 void SourcePrinter::open(int l, const std::string& head) {
   line(head + " {");
@@ -72,7 +72,7 @@ SourcePrinter::Frame& SourcePrinter::frame_at(int depth) {
   return *found;
 }
 
-// --- Kernel arguments, sizes and places ---------------------------------------------------------------
+// --- Kernel arguments, sizes and places ----------------------------------------------------------
 
 std::string SourcePrinter::integer(int slot) {
   std::string& name = integers_[slot];
@@ -155,7 +155,7 @@ std::string SourcePrinter::place(int access, const std::vector<std::pair<int, St
   return pointer(access) + "[" + (text.empty() ? "0" : text) + "]";
 }
 
-// --- Loops --------------------------------------------------------------------------------------------
+// --- Loops ---------------------------------------------------------------------------------------
 
 /// Iterations [begin, end) of the flattened range, last variable fastest.
 void SourcePrinter::range_loop() {
