@@ -13,7 +13,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 3;
+constexpr uint8_t kStructureVersion = 4;
 
 class Walk {
  public:
@@ -216,7 +216,10 @@ class Walk {
     put(static_cast<int64_t>(layout_.accesses.size()));
     put(key.storage);
     put(static_cast<int64_t>(key.dtype));
+    key.own = scratch != kernel_.scratch.end() ||
+              std::count(kernel_.own.begin(), kernel_.own.end(), access.storage) > 0;
     put(key.pointer >= 0 ? -1 : key.vectors);
+    put(key.own);
     put(key.shape);
     if (new_shape)
       for (const Stride& stride : layout_.shapes.back().strides)

@@ -39,6 +39,7 @@ class StoreJoiner {
     if (vector < 0) return;
     auto var = static_cast<size_t>(plan_.loops[static_cast<size_t>(vector)].var);
     for (size_t k = 0; k < run.size(); ++k) {
+      if (!planned(run[k]).stores) continue;
       const AffineAccess& store = stored(run[k]);
       int parts = interleave(layout_.shapes[static_cast<size_t>(store.shape)].strides[var]);
       if (parts == 0 || store.reach != parts - 1 || !planned(run[k]).joined.empty()) continue;
@@ -62,7 +63,7 @@ class StoreJoiner {
         if (!other) return {};
       }
       const AffineAccess& store = stored(p);
-      if (store.storage != own.storage) continue;
+      if (store.storage != own.storage || !planned(p).stores) continue;
       if (store.first != own.first || planned(p).accumulate != Accumulate::None ||
           !layout_.statements[static_cast<size_t>(p)].store.indirect.empty() ||
           joined[static_cast<size_t>(store.part)] >= 0)

@@ -56,7 +56,8 @@ struct AffineAccess {
   int pointer = -1;  ///< into Binding::pointers; -1: in scratch
   int scratch = -1;  ///< into Binding::integers: byte offset in the scratch block
   int64_t byte_offset = 0;
-  int vectors = 0;  ///< ir::Scratch::vectors
+  bool own = false;  ///< in scratch, or of a storage in ir::Kernel::own
+  int vectors = 0;   ///< ir::Scratch::vectors
   /// Interleaved accesses, as those to r, g and b of r, g, b, r, g, b, …: the one of the lowest
   /// place. -1: lanes lie side by side, or far apart.
   int first = -1;

@@ -32,6 +32,7 @@ class Planner {
     build_loop_tree(kernel_, layout_, plan_);
     version_.assign(static_cast<size_t>(layout_.storages), 0);
     walk(0);
+    drop_stores();
     for (LoopPlan& loop : plan_.loops)
       if (loop.vector) choose_form(loop);
     join_stores(layout_, plan_);
@@ -39,6 +40,10 @@ class Planner {
   }
 
  private:
+  /// A store, and its storage's version before and after it.
+  struct Store {
+    int placed, before, after;
+  };
   using Cache = std::vector<int>;  ///< value numbers of a statement's nodes, -1 where not computed
 
   const ir::Statement& statement(int p) const {
@@ -107,7 +112,9 @@ class Planner {
     for (const IndirectPart& part : use.indirect)
       plan.store_indirect.emplace_back(number(p, part.index, at, cache), part.stride);
     const AffineAccess& access = layout_.accesses[static_cast<size_t>(use.access)];
-    version_[static_cast<size_t>(access.storage)] = ++versions_;
+    int& version = version_[static_cast<size_t>(access.storage)];
+    stores_.push_back({p, version, ++versions_});
+    version = versions_;
     // Whoever loads this very place from here on gets the value itself.
     PlanValue again = load(use.access, plan.store_indirect, at);
     again.home = load_home(again, at);
@@ -225,6 +232,41 @@ class Planner {
     return number;
   }
 
+  /// What is stored to memory of the kernel's own and never loaded, or stored again to the same
+  /// place before it is loaded, stays a value.
+  void drop_stores() {
+    std::vector<bool> loaded(static_cast<size_t>(layout_.storages), false);
+    std::vector<bool> seen(static_cast<size_t>(versions_) + 1, false);
+    for (const PlanValue& v : plan_.values)
+      if (v.op == Op::Load) {
+        loaded[static_cast<size_t>(stored_by(v.access).storage)] = true;
+        seen[static_cast<size_t>(v.version)] = true;
+      }
+    for (size_t k = 0; k < stores_.size(); ++k) {
+      const StatementLayout& s = layout_.statements[static_cast<size_t>(stores_[k].placed)];
+      const AffineAccess& access = stored_by(s.store.access);
+      bool kept = loaded[static_cast<size_t>(access.storage)] || !access.own;
+      for (size_t j = k + 1; j < stores_.size() && kept; ++j)
+        kept = !replaces(stores_[j], stores_[k]) || seen[static_cast<size_t>(stores_[k].after)];
+      planned(stores_[k].placed).stores = kept || s.transposed;
+    }
+  }
+
+  const AffineAccess& stored_by(int access) const {
+    return layout_.accesses[static_cast<size_t>(access)];
+  }
+
+  /// Does `later` store to the same place in the same iteration, with no loop between them that
+  /// stores there?
+  bool replaces(const Store& later, const Store& earlier) {
+    const AccessUse &a = layout_.statements[static_cast<size_t>(earlier.placed)].store,
+                    &b = layout_.statements[static_cast<size_t>(later.placed)].store;
+    const StatementPlan &p = planned(earlier.placed), &q = planned(later.placed);
+    return later.before == earlier.after && a.access == b.access && a.indirect.empty() &&
+           p.finish_loop == q.finish_loop && p.accumulate == Accumulate::None &&
+           q.accumulate == Accumulate::None;
+  }
+
   /// Instructions that load or store a vector: shuffles for each vector of an interleaved one.
   int shuffles(int access, int var) const {
     const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
@@ -250,6 +292,7 @@ class Planner {
     }
     for (size_t p = 0; p < plan_.statements.size(); ++p) {
       if (!plan_.encloses(self, plan_.statements[p].finish_loop)) continue;
+      if (!plan_.statements[p].stores) continue;
       int store = layout_.statements[p].store.access;
       bool wide = c10::elementSize(layout_.accesses[static_cast<size_t>(store)].dtype) == 8;
       weight += (shuffles(store, l.var) - 1) * (wide ? 2 : 1);
@@ -264,6 +307,7 @@ class Planner {
   KernelPlan plan_;
   std::vector<int> version_;  ///< per storage
   int versions_ = 0;
+  std::vector<Store> stores_;  ///< in order
   std::unordered_map<size_t, std::vector<std::pair<PlanValue, int>>> numbers_;
 };
 

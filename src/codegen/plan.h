@@ -75,6 +75,9 @@ constexpr int64_t kCascadeSteps = 32;
 struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
   int value = -1;
+  /// Otherwise the value is made in its place and not stored: nobody loads it, as every reader has
+  /// it as a value, and it is overwritten or the kernel's own.
+  bool stores = true;
   std::vector<std::pair<int, Stride>> store_indirect;
   /// Statements, this one among them, whose interleaved stores are written as one, indexed by part;
   /// they are written when the last one is due. Empty: it stores alone.

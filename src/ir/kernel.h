@@ -72,6 +72,9 @@ struct Kernel {
   std::string name;  ///< set by `tasks`: each statement's reduction or "map", in turn: "map_sum"
   /// The least number of range iterations (elements, if the range is a Vector loop) per task.
   int64_t grain = 1;
+  /// Temporaries in memory that no other step touches, set by `memory`. A store to one of these, or
+  /// to scratch, need not happen where this kernel never loads it again.
+  std::vector<int> own = {};
 };
 
 using Step = std::variant<Kernel, Extern, Abort>;

@@ -235,6 +235,9 @@ std::string print(const Kernel& kernel, const std::vector<Storage>&) {
   for (const Scratch& s : kernel.scratch)
     text += "  scratch %" + std::to_string(s.storage) + ": " + std::to_string(s.bytes) +
             " bytes at " + std::to_string(s.offset) + (s.vectors ? ", by lane\n" : "\n");
+  if (!kernel.own.empty()) text += "  own";
+  for (int storage : kernel.own) text += " %" + std::to_string(storage);
+  if (!kernel.own.empty()) text += "\n";
   print_tree(kernel, kernel.body, 1, text);
   return text;
 }

@@ -30,6 +30,7 @@ class Check {
     written_.assign(schedule_.storages.size(), false);
     for (auto check : {&Check::touches, &Check::order})
       if (std::string wrong = each_step(check); !wrong.empty()) return wrong;
+    if (std::string wrong = each_step(&Check::own); !wrong.empty()) return wrong;
     if (std::string wrong = arena(); !wrong.empty()) return wrong;
     return results();
   }
@@ -179,6 +180,19 @@ class Check {
         },
         [&](const Abort& a) { run(a); });
     return wrong;
+  }
+
+  /// What a kernel takes for its own no other step touches, nor the caller.
+  std::string own(size_t k) {
+    const auto* kernel = std::get_if<Kernel>(&schedule_.steps[k]);
+    for (int s : kernel == nullptr ? std::vector<int>{} : kernel->own) {
+      if (!exists(s) || at(s).role != Role::Temporary || at(s).made_by_extern)
+        return "has " + name(s) + " for its own, which is no temporary";
+      const Life& life = life_[static_cast<size_t>(s)];
+      if (life.first != static_cast<int>(k) || life.last != static_cast<int>(k))
+        return "has " + name(s) + " for its own, which other steps touch, or none";
+    }
+    return "";
   }
 
   std::string arena() const {

@@ -13,17 +13,17 @@ struct Lifetime {
   int first = -1, last = -1;
 };
 
+bool is_scratch(const ir::Kernel& kernel, int storage) {
+  return std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
+                     [&](const ir::Scratch& s) { return s.storage == storage; });
+}
+
 std::vector<Lifetime> lifetimes(const ir::Schedule& schedule) {
   std::vector<Lifetime> life(schedule.storages.size());
   for (size_t k = 0; k < schedule.steps.size(); ++k) {
     const auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k]);
-    auto in_scratch = [&](int storage) {
-      return kernel != nullptr &&
-             std::any_of(kernel->scratch.begin(), kernel->scratch.end(),
-                         [&](const ir::Scratch& s) { return s.storage == storage; });
-    };
     each_storage(schedule.steps[k], [&](int storage) {
-      if (in_scratch(storage)) return;
+      if (kernel != nullptr && is_scratch(*kernel, storage)) return;
       Lifetime& l = life[static_cast<size_t>(storage)];
       if (l.first < 0) l.first = static_cast<int>(k);
       l.last = static_cast<int>(k);
@@ -32,9 +32,21 @@ std::vector<Lifetime> lifetimes(const ir::Schedule& schedule) {
   return life;
 }
 
+void find_own(ir::Schedule& schedule) {
+  const std::vector<int> owner = private_to(schedule.steps, schedule.storages);
+  for (size_t s = 0; s < owner.size(); ++s) {
+    auto* kernel = owner[s] < 0
+                       ? nullptr
+                       : std::get_if<ir::Kernel>(&schedule.steps[static_cast<size_t>(owner[s])]);
+    if (kernel != nullptr && !is_scratch(*kernel, static_cast<int>(s)))
+      kernel->own.push_back(static_cast<int>(s));
+  }
+}
+
 }  // namespace
 
 void plan_memory(ir::Schedule& schedule) {
+  find_own(schedule);
   size_t count = schedule.storages.size();
   std::vector<Lifetime> life = lifetimes(schedule);
   schedule.arena_offset.assign(count, -1);

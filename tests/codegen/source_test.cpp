@@ -40,6 +40,35 @@ extern "C" void graft_kernel_0([[maybe_unused]] const LaunchArgs* args, [[maybe_
   EXPECT_NE(text.find(" = cast<bf16>(((p1["), std::string::npos) << text;
 }
 
+/// One store is left of four: two are to memory of the kernel's own, whose readers have the value,
+/// and one is stored over before anybody loads it.
+TEST(Source, StoresThatNobodyLoadsAreLeftOut) {
+  for (bool own : {true, false}) {
+    KernelMaker k;
+    ir::View x = k.storage(tame({100}, at::kFloat)), y = k.storage(at::zeros({100}, at::kFloat)),
+             t = k.storage(at::zeros({100}, at::kFloat));
+    std::vector<ir::Statement> in_turn;
+    auto add = [&](const ir::View& to, const ir::View& a, const ir::View& b) {
+      StatementBuilder s({100});
+      in_turn.push_back(s.store(to, s.load(a) * s.load(b)));
+    };
+    add(t, x, x);
+    add(y, t, y);
+    add(t, y, t);
+    add(y, t, x);
+    if (own) k.kernel.own = {t.storage};
+    ir::TreeNode loop = KernelMaker::loop(k.vector(100));
+    for (ir::Statement& s : in_turn) loop.loop->body.push_back(k.place(std::move(s), {0}));
+    k.body(std::move(loop));
+    const std::string text = source_of(k);
+    size_t stores = 0;
+    for (size_t at = text.find("\n    p"); at != std::string::npos;
+         at = text.find("\n    p", at + 1))
+      ++stores;
+    EXPECT_EQ(stores, own ? 1 : 2) << text;
+  }
+}
+
 TEST(Source, WhatHasNoCppIsSaidByName) {
   KernelMaker k;
   ir::View x = k.storage(at::zeros({8}, at::kComplexFloat)),

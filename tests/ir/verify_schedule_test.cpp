@@ -127,6 +127,18 @@ TEST(VerifySchedule, Scratch) {
   });
 }
 
+TEST(VerifySchedule, Own) {
+  auto kernel = [](Schedule& s, size_t step) -> Kernel& { return std::get<Kernel>(s.steps[step]); };
+  expect_refused({
+      {[&](Schedule& s) { kernel(s, 1).own = {2}; },
+       "step 1 (kernel second): has %2 for its own, which other steps touch, or none"},
+      {[&](Schedule& s) { kernel(s, 0).own = {0}; },
+       "step 0 (kernel first): has %0 for its own, which is no temporary"},
+      {[&](Schedule& s) { kernel(s, 3).own = {3}; },
+       "step 3 (kernel last): has %3 for its own, which is no temporary"},
+  });
+}
+
 TEST(VerifySchedule, Arena) {
   expect_refused({
       {[](Schedule& s) { s.arena_offset[2] = 192; },

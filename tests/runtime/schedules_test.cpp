@@ -41,6 +41,29 @@ TEST(Schedules, AComputedScalarScalesALargeTensor) {
                true);
 }
 
+/// Values that are changed in place several times, of arguments and of temporaries, and readers of
+/// each state: in the vector loop they stay in registers, and only the last state is stored.
+TEST(Schedules, ChainsInPlace) {
+  for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kInt})
+    for (int64_t count : {1, 37, 20000})
+      expect_eager(
+          [](const Tensors& t) {
+            at::Tensor fresh = t[0] + t[1];
+            t[1].mul_(3).add_(fresh);
+            at::Tensor kept = t[1] * fresh;
+            fresh.sub_(t[1]).mul_(fresh);
+            t[0].copy_(at::where(fresh > 0, kept, t[0]));
+            t[0].mul_(2);
+            kept.add_(t[0]);
+            return Tensors{kept * fresh};
+          },
+          [&](int call) {
+            return Tensors{(drawn({3, count}, call) * 9).to(type),
+                           (drawn({3, count}, call + 50) * 5).to(type)};
+          },
+          true);
+}
+
 /// Complex numbers as pairs, and pixels of three and four colours, of every dtype that ATen adds.
 TEST(Schedules, InterleavedParts) {
   for (at::ScalarType type :

@@ -136,7 +136,10 @@ llvm::Value* Emitter::load(const PlanValue& v) {
 }
 
 void Emitter::store(int p) {
-  if (is_joined(p))
+  const int v = planned(p).value;
+  if (!planned(p).stores)
+    get(v);  // here, as what it loads may change
+  else if (is_joined(p))
     store_joined(p);
   else
     store_alone(p);

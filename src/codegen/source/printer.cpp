@@ -313,6 +313,7 @@ void SourcePrinter::statement(int p) {
 void SourcePrinter::store(int p) {
   const StatementPlan& plan = planned(p);
   std::string x = get(plan.value);
+  if (!plan.stores) return;
   line(place(layout_.statements[static_cast<size_t>(p)].store.access, plan.store_indirect) + " = " +
        x + ";");
 }
