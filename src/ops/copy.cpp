@@ -291,6 +291,7 @@ std::vector<Row> copy_rows() {
       {"aten::triu", lower_triangle<false>, "a from a diagonal on, else 0"},
   };
   for (const Row& row : fill_rows()) rows.push_back(row);
+  for (const Row& row : resample_rows()) rows.push_back(row);
   return rows;
 }
 

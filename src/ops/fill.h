@@ -1,4 +1,4 @@
-// Rows of fill.cpp; copy_rows() lists them with its own.
+// Rows that copy_rows() lists with its own.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,7 @@
 
 namespace graft::ops {
 
-std::vector<Row> fill_rows();
+std::vector<Row> fill_rows();      // fill.cpp
+std::vector<Row> resample_rows();  // resample.cpp: upsampling by nearest neighbours
 
 }  // namespace graft::ops

@@ -106,6 +106,7 @@ std::vector<Row> index_rows() {
       {"aten::take", take, "elements of the flattened tensor"},
   };
   for (const Row& row : store_rows()) rows.push_back(row);
+  for (const Row& row : search_rows()) rows.push_back(row);
   return rows;
 }
 

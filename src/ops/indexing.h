@@ -61,6 +61,7 @@ Indexing along_dimension(const ir::View& self, const ir::View& index, size_t dim
 /// index_select's rule: the one-dimensional `index` stands at `dim`.
 Indexing select_dimension(const ir::View& self, const ir::View& index, size_t dim);
 
-std::vector<Row> store_rows();  // index_store.cpp: scatter, index_put, index_copy, index_fill
+std::vector<Row> store_rows();   // index_store.cpp: scatter, index_put, index_copy, index_fill
+std::vector<Row> search_rows();  // search.cpp: bucketize, searchsorted
 
 }  // namespace graft::ops

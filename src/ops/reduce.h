@@ -64,6 +64,7 @@ std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, a
 std::vector<Row> moment_rows();  // reduction_moments.cpp: var, std, norms
 std::vector<Row> loss_rows();    // loss.cpp
 // And of norm_rows():
-std::vector<Row> layer_rows();  // norm_layers.cpp: layer, group, batch norm
+std::vector<Row> layer_rows();  // norm_layers.cpp: layer and group norm
+std::vector<Row> batch_rows();  // norm_batch.cpp: batch norm
 
 }  // namespace graft::ops

@@ -14,6 +14,7 @@
 #include "passes/lanes.h"
 #include "passes/memory.h"
 #include "passes/merge_loops.h"
+#include "passes/one_hot.h"
 #include "passes/reroll.h"
 #include "passes/scratch.h"
 #include "passes/simplify.h"
@@ -56,6 +57,8 @@ void plain(Schedule& schedule, const Settings& settings, Decider&) {
 
 constexpr ProgramPass kProgramPasses[] = {
     {{"simplify", true, "rewrites expressions by rules that hold bit for bit"}, plain<simplify>},
+    {{"one-hot", true, "stores of one element per row become part of the rows' own stores"},
+     plain<one_hot>},
     {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
      plain<inline_producers>},
     {{"simplify-inlined", true, "the same rules over what inlining put together"}, plain<simplify>},

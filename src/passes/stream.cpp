@@ -68,31 +68,36 @@ std::vector<int64_t> by_variable(const Kernel& kernel, const Placed& p, const Ac
   return strides;
 }
 
-/// Does each iteration read nothing of what `k` stores but what it has just stored? Such a load is
-/// never made: the value is at hand.
+/// Is `k` the last that stores to its place in an iteration, and does each iteration read nothing of
+/// the storage but what it has just stored there? Such a load is never made: the value is at hand.
+/// Nor are the stores before the last one.
 bool reads_own_value(const Kernel& kernel, size_t k) {
   const Placed& p = kernel.placed[k];
   const Access& store = p.statement.store;
   const auto* body = body_of(kernel.body, static_cast<int>(k));
   auto strides = by_variable(kernel, p, store);
-  bool stored = false;
-  size_t readers = 0, after = 0;
-  auto reads = [&](const Placed& other, const Access& load) {
-    return load.storage == store.storage && load.dtype == store.dtype && load.indirect.empty() &&
-           load.offset == store.offset && by_variable(kernel, other, load) == strides;
+  size_t touching = 0, here = 0;
+  auto is_place = [&](const Placed& other, const Access& x) {
+    return x.storage == store.storage && x.dtype == store.dtype && x.indirect.empty() &&
+           x.offset == store.offset && by_variable(kernel, other, x) == strides;
   };
   for (const Placed& other : kernel.placed) {
-    if (&other != &p && other.statement.store.storage == store.storage) return false;
-    for (const Access& load : other.statement.loads) readers += load.storage == store.storage;
+    touching += other.statement.store.storage == store.storage;
+    for (const Access& load : other.statement.loads) touching += load.storage == store.storage;
   }
+  bool stored = false, last = false;
   for (const ir::TreeNode& node : *body) {
     if (node.loop) continue;
     const Placed& other = kernel.placed[static_cast<size_t>(node.placed)];
-    if (stored && !other.statement.reduction)
-      for (const Access& load : other.statement.loads) after += reads(other, load);
-    stored = stored || node.placed == static_cast<int>(k);
+    if (other.statement.reduction) continue;
+    if (stored)
+      for (const Access& load : other.statement.loads) here += is_place(other, load);
+    if (!is_place(other, other.statement.store)) continue;
+    stored = true;
+    last = node.placed == static_cast<int>(k);
+    ++here;
   }
-  return readers == after;
+  return last && touching == here;
 }
 
 bool insert_after(std::vector<ir::TreeNode>& body, int placed, int added) {

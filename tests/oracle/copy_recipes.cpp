@@ -216,6 +216,28 @@ std::vector<Recipe> copy_recipes() {
       [](const Tensors& t) { return at::add(t[0].t().contiguous(), 1); });
   add(r, "aten::reshape", {values(matrix)},
       [](const Tensors& t) { return at::add(t[0].t().reshape({11, 21}), 1); });
+  // By whole numbers, up and down, by others, and by factors that are given.
+  for (int64_t height : {4, 8, 12, 20, 7, 2})
+    for (int64_t width : {5, 10, 15, 30, 13})
+      add(
+          r, "aten::upsample_nearest2d " + std::to_string(height) + "x" + std::to_string(width),
+          {values({2, 3, 4, 5})},
+          [=](const Tensors& t) { return at::upsample_nearest2d(t[0], {height, width}); },
+          Recipe::Types::Floating);
+  add(
+      r, "aten::upsample_nearest2d factors", {values({2, 3, 4, 5})},
+      [](const Tensors& t) {
+        return at::upsample_nearest2d(t[0], at::OptionalIntArrayRef(),
+                                      at::ArrayRef<double>{2.5, 2.0});
+      },
+      Recipe::Types::Floating);
+  add(
+      r, "aten::upsample_nearest1d", {values({2, 3, 17})},
+      [](const Tensors& t) { return at::upsample_nearest1d(t[0], {51}); }, Recipe::Types::Floating);
+  add(
+      r, "aten::upsample_nearest3d", {values({2, 3, 4, 5, 3})},
+      [](const Tensors& t) { return at::upsample_nearest3d(t[0], {8, 10, 7}); },
+      Recipe::Types::Floating);
   return r;
 }
 

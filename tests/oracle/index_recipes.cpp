@@ -22,6 +22,11 @@ Function in_place(std::function<void(at::Tensor&, const Tensors&)> f) {
   };
 }
 
+/// Sums of magnitudes along the last axis: sorted, unless they overflow.
+at::Tensor rising(const at::Tensor& t) {
+  return t.abs().cumsum(-1, t.scalar_type());
+}
+
 }  // namespace
 
 std::vector<Recipe> index_recipes() {
@@ -216,6 +221,26 @@ std::vector<Recipe> index_recipes() {
                in_place([](at::Tensor& self, const Tensors& t) {
                  at::_index_put_impl_(self, at_places({t[1]}), t[2]);
                })});
+  for (bool right : {false, true}) {
+    const std::string side = right ? " right" : "";
+    // Boundaries with NaN or out of order, too: the place is where eager's bisection ends.
+    for (int64_t count : {1, 5, 16, 33})
+      r.push_back({"aten::bucketize" + side + " " + std::to_string(count),
+                   {values({7, 33}), values({count})},
+                   [right](const Tensors& t) -> Tensors {
+                     return {at::bucketize(t[0], t[1], false, right),
+                             at::bucketize(t[0], rising(t[1]), true, right)};
+                   },
+                   Recipe::Types::Numbers});
+    r.push_back(
+        {"aten::searchsorted" + side,
+         {values({3, 7, 9}), values({3, 7, 20})},
+         [right](const Tensors& t) -> Tensors {
+           return {at::searchsorted(t[0], t[1], false, right),
+                   at::searchsorted(rising(t[0]), t[1], right, false, right ? "right" : "left")};
+         },
+         Recipe::Types::Numbers});
+  }
   return r;
 }
 

@@ -281,6 +281,29 @@ std::vector<Recipe> norm_recipes() {
        {values({2, 6, 5, 7}), values({6}), values({6})},
        [](const Tensors& t) -> Tensors { return {at::group_norm(t[0], 3, t[1], t[2], 1e-5)}; },
        Types::Floating});
+  for (bool affine : {true, false}) {
+    const std::string label = affine ? "" : " plain";
+    for (std::vector<int64_t> sizes :
+         {std::vector<int64_t>{2, 6, 5, 7}, std::vector<int64_t>{9, 6}, {3, 6, 40}})
+      r.push_back({"aten::native_batch_norm" + label,
+                   {values(sizes), values({6}), values({6}), values({6}), positive({6})},
+                   [affine](const Tensors& t) -> Tensors {
+                     const at::Tensor none;
+                     return {at::batch_norm(t[0], affine ? t[1] : none, affine ? t[2] : none, t[3],
+                                            t[4], false, 0.1, 1e-5, false)};
+                   },
+                   Types::Floating,
+                   {"another dtype"}});
+    r.push_back({"aten::_native_batch_norm_legit_no_training" + label,
+                 {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
+                 [affine](const Tensors& t) -> Tensors {
+                   const at::Tensor none;
+                   return {std::get<0>(at::_native_batch_norm_legit_no_training(
+                       t[0], affine ? t[1] : none, affine ? t[2] : none, t[3], t[4], 0.1, 1e-5))};
+                 },
+                 Types::Floating,
+                 {"another dtype"}});
+  }
   add_losses(r);
   return r;
 }

@@ -210,14 +210,14 @@ TEST(Fuse, ReadsByIndexStayBehindTheCheck) {
 TEST(Fuse, ARowsScatterJoinsWhatTheRowIsMadeOfAndReadBy) {
   std::string text = schedule_of(ir::parse(R"(
     argument 0 = %0 f32[512,4096]:(4096,1)
-    argument 1 = %1 i64[512]:(1)
+    argument 1 = %1 i64[2,512]:(512,1)
     %0: argument 0, 8388608 bytes
-    %1: argument 1, 4096 bytes
+    %1: argument 1, 8192 bytes
     %2: temporary, 8388608 bytes
     %3: output, 2048 bytes
     [a:512,b:4096] %2[a*4096+b] f32 = (%0[a*4096+b] * 2)
-    repeat 1 in order
-      [a:1,b:512] %2[b*4096+(%1[b]:4096)] f32 = (%2[b*4096+(%1[b]:4096)] - 1)
+    repeat 2 in order
+      [a:2,b:512] %2[b*4096+(%1[a*512+b]:4096)] f32 = (%2[b*4096+(%1[a*512+b]:4096)] - 1)
     [a:512,b:4096] %3[a] f32 = reduced  reduced = max.f32{b} %2[a*4096+b]
     result 0 = %3 f32[512]:(1)
   )"));

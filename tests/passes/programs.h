@@ -111,4 +111,22 @@ inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   return made;
 }
 
+/// Rows that are doubled, and one less where an index, always 0 here, says.
+inline ProgramBuilder one_less_per_row() {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({24, 40}), index = b.storage(ir::Role::Temporary, {24}, kLong);
+  auto out = b.output(x.sizes);
+  ir::StatementBuilder zero({24});
+  b.program.items.emplace_back(zero.store(index, zero.integer(0, kLong)));
+  b.map(out, [](Value v) { return v * 2; }, x);
+  ir::StatementBuilder s({1, 24});
+  Value at = s.load(ir::Access{index.storage, kLong, 0, {0, 1}, {}});
+  const ir::Access place{out.storage, kFloat, 0, {0, 40}, {{at.id, 1, 40}}};
+  ir::Statement step = s.store(place, s.load(place) - 1.0);
+  step.growth = {0, 0};
+  b.program.items.emplace_back(ir::Repeat{1, {std::move(step)}});
+  return b;
+}
+
 }  // namespace graft::passes

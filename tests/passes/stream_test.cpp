@@ -45,5 +45,20 @@ TEST(Stream, AResultThatIsReadWhereItIsMadeGoesPastTheCache) {
             "result 1 = %2 f32[1024,512]:(512,1)\n");
 }
 
+TEST(Stream, TheLastStateOfWhatChangesInPlaceGoesPastTheCache) {
+  ProgramBuilder b;
+  auto x = b.argument({1024, 1024}), y = b.output({1024, 1024});
+  b.map(y, [](Value v) { return v * v; }, x);
+  b.map(y, [](Value v) { return v + 1.0; }, y);
+  Settings settings;
+  settings.target.last_cache_bytes = 4 << 20;
+  EXPECT_EQ(schedule_of(b, {"inline"}, settings),
+            "kernel map\n"
+            "  vector v0:1048576\n"
+            "    %1[v0] f32 = (%0[v0] * %0[v0])\n"
+            "    %1[v0] f32 = (%1[v0] + 1)  streamed\n"
+            "result 0 = %1 f32[1024,1024]:(1024,1)\n");
+}
+
 }  // namespace
 }  // namespace graft::passes

@@ -64,6 +64,25 @@ TEST(Schedules, ChainsInPlace) {
           true);
 }
 
+/// One element per row is stored or added to, in rows that were just made, along either axis.
+TEST(Schedules, OneElementPerRow) {
+  for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong})
+    for (int64_t width : {1, 50, 1000})
+      expect_eager(
+          [](const Tensors& t) {
+            at::Tensor rows = t[0] * 2, zeros = at::zeros_like(t[0]), columns = t[0] + t[0];
+            rows.scatter_add_(1, t[1], at::ones_like(t[1], t[0].options()));
+            zeros.scatter_(1, t[1], -1);
+            columns.index_copy_(1, t[1][0], t[0].narrow(1, 0, 1));
+            return Tensors{rows.sub_(3), zeros + t[0], columns * 5};
+          },
+          [&](int call) {
+            return Tensors{(drawn({40, width}, call) * 9).to(type),
+                           (drawn({40, 1}, call).abs() * 1000).to(at::kLong).remainder(width)};
+          },
+          true);
+}
+
 /// Complex numbers as pairs, and pixels of three and four colours, of every dtype that ATen adds.
 TEST(Schedules, InterleavedParts) {
   for (at::ScalarType type :

@@ -1,0 +1,136 @@
+// Upsampling by nearest neighbours.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/fill.h"
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::Op;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+/// The last dimensions of a tensor are those that grow: one to three, behind samples and channels.
+constexpr size_t kOthers = 2;
+/// Copies of an element that are stored one by one, so that whole vectors of them are shuffled.
+constexpr int64_t kMostCopies = 4;
+
+/// How ATen finds the element that element `to` of a longer row is a copy of.
+struct Scale {
+  int64_t from = 1, to = 1;  ///< extents
+  float step = 1;            ///< elements of `from` per element of `to`
+
+  int64_t source(int64_t at) const {
+    if (from == to) return at;
+    if (to == 2 * from) return at >> 1;
+    return std::min(static_cast<int64_t>(std::floor(static_cast<float>(at) * step)), from - 1);
+  }
+  /// How often each element comes, if all come as often, one behind the other; otherwise 0.
+  int64_t repeats() const {
+    const int64_t times = to / from;
+    if (to % from != 0) return 0;
+    for (int64_t at = 0; at < to; ++at)
+      if (source(at) != at / times) return 0;
+    return times;
+  }
+};
+
+Scale scale_of(const OperatorRecord& op, const char* given, int64_t from, int64_t to) {
+  const std::optional<c10::Scalar> factor = number(op, given);
+  const bool use = factor && factor->toDouble() > 0;
+  return {from, to,
+          use ? static_cast<float>(1.0 / factor->toDouble())
+              : static_cast<float>(from) / static_cast<float>(to)};
+}
+
+/// out[…, i * times + k] = in[…, i], in one statement per k along the last dimension.
+void repeat(Context& ctx, const View& in, const View& out, const std::vector<Scale>& scales) {
+  View from{in.storage, in.dtype, in.byte_offset, {}, {}},
+      to{out.storage, out.dtype, out.byte_offset, {}, {}};
+  auto axis = [&](int64_t extent, int64_t read, int64_t store) {
+    from.sizes.push_back(extent);
+    from.strides.push_back(read);
+    to.sizes.push_back(extent);
+    to.strides.push_back(store);
+  };
+  for (size_t d = 0; d < in.sizes.size(); ++d) {
+    const int64_t times = d < kOthers ? 1 : scales[d - kOthers].repeats();
+    axis(in.sizes[d], in.strides[d], times * out.strides[d]);
+    if (times > 1 && (d + 1 < in.sizes.size() || times > kMostCopies))
+      axis(times, 0, out.strides[d]);
+  }
+  const int64_t times = scales.back().repeats(), copies = times <= kMostCopies ? times : 1;
+  const auto bytes = static_cast<int64_t>(c10::elementSize(out.dtype));
+  for (int64_t k = 0; k < copies; ++k) {
+    ctx.copy(from, to);
+    to.byte_offset += out.strides.back() * bytes;
+  }
+}
+
+/// Through indices that are computed as ATen computes them.
+void gather(Context& ctx, const View& in, const View& out, const std::vector<Scale>& scales) {
+  StatementBuilder s(out.sizes);
+  ir::Access load = ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes);
+  for (size_t d = 0; d < out.sizes.size(); ++d) {
+    if (d < kOthers || scales[d - kOthers].from == scales[d - kOthers].to) {
+      if (out.sizes[d] > 1) load.strides[d] = in.strides[d];
+      continue;
+    }
+    const Scale& scale = scales[d - kOthers];
+    const Value at = s.axis(static_cast<int>(d));
+    Value source =
+        scale.to == 2 * scale.from
+            ? at.op(Op::Shr, s.integer(1, ScalarType::Long))
+            : ir::min((at.to(ScalarType::Float) * s.scalar(scale.step, ScalarType::Float))
+                          .op(Op::Floor)
+                          .to(ScalarType::Long),
+                      s.scalar(scale.from - 1, ScalarType::Long));
+    load.indirect.push_back({source.id, in.strides[d], scale.from});
+  }
+  ctx.emit(s.store(out, s.load(std::move(load))));
+}
+
+Fate nearest(Context& ctx, const OperatorRecord& op, const std::vector<const char*>& factors) {
+  const View in = ctx.tensor(op, 0), out = ctx.output(op);
+  if (in.storage < 0 || !has_loops(in.dtype) || out.dtype != in.dtype ||
+      in.sizes.size() != kOthers + factors.size() || out.sizes.size() != in.sizes.size())
+    return Fate::external("an unusual input");
+  if (overlaps(in, {out})) return Fate::external(kOverlap);
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  std::vector<Scale> scales;
+  for (size_t d = 0; d < factors.size(); ++d)
+    scales.push_back(scale_of(op, factors[d], in.sizes[kOthers + d], out.sizes[kOthers + d]));
+  if (std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.repeats() > 0; }))
+    repeat(ctx, in, out, scales);
+  else
+    gather(ctx, in, out, scales);
+  return Fate::fused();
+}
+
+Fate nearest_1d(Context& ctx, const OperatorRecord& op) {
+  return nearest(ctx, op, {"scales"});
+}
+Fate nearest_2d(Context& ctx, const OperatorRecord& op) {
+  return nearest(ctx, op, {"scales_h", "scales_w"});
+}
+Fate nearest_3d(Context& ctx, const OperatorRecord& op) {
+  return nearest(ctx, op, {"scales_d", "scales_h", "scales_w"});
+}
+
+}  // namespace
+
+std::vector<Row> resample_rows() {
+  const char* what = "copies of the nearest element";
+  return {{"aten::upsample_nearest1d", nearest_1d, what},
+          {"aten::upsample_nearest2d", nearest_2d, what},
+          {"aten::upsample_nearest3d", nearest_3d, what}};
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,82 @@
+#include "passes/one_hot.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/overlap.h"
+#include "passes/rewrite.h"
+#include "passes/touch.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Item;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::Program;
+using ir::Repeat;
+using ir::Statement;
+
+namespace {
+
+/// The axis that takes the index's place goes before the first one of a smaller stride.
+size_t place_of(const Access& store, int64_t stride) {
+  size_t a = 0;
+  while (a < store.strides.size() && std::abs(store.strides[a]) >= std::abs(stride)) ++a;
+  return a;
+}
+
+/// The one step of `r` over whole rows; nothing where it has more steps, or reads what it stores to
+/// elsewhere than where it stores.
+std::optional<Statement> over_rows(const Repeat& r) {
+  if (r.count != 1 || r.origin || r.body.size() != 1) return std::nullopt;
+  Statement s = at_step(r.body.front(), 0);
+  if (s.reduction || s.store.indirect.size() != 1 || s.store.indirect[0].extent == 0)
+    return std::nullopt;
+  const ir::Indirect index = s.store.indirect[0];
+  const Access before = s.store;
+  for (const Access& load : s.loads)
+    if (load.storage == before.storage && load != before) return std::nullopt;
+  const size_t axis = place_of(before, index.stride);
+  const auto at = static_cast<std::ptrdiff_t>(axis);
+  s.axes.insert(s.axes.begin() + at, index.extent);
+  each_access(s, [&](Access& access) {
+    const bool held = access == before;
+    access.strides.insert(access.strides.begin() + at, held ? index.stride : 0);
+    if (held) access.indirect.clear();
+  });
+  for (Node& node : s.expr.nodes)
+    if (node.op == Op::Axis && node.payload >= static_cast<int64_t>(axis)) ++node.payload;
+  auto add = [&](Node node) {
+    s.expr.nodes.push_back(node);
+    return static_cast<NodeId>(s.expr.nodes.size() - 1);
+  };
+  // What stood in the row stays where the index does not point.
+  auto held = std::find(s.loads.begin(), s.loads.end(), s.store);
+  if (held == s.loads.end()) held = s.loads.insert(s.loads.end(), s.store);
+  const NodeId old = add({Op::Load, s.store.dtype, {-1, -1, -1}, held - s.loads.begin()}),
+               here = add({Op::Axis, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(axis)}),
+               is = add({Op::Eq, ScalarType::Bool, {here, index.index, -1}, 0});
+  s.value = add({Op::Select, s.store.dtype, {is, s.value, old}, 0});
+  return may_read_own_stores(s) ? std::nullopt : std::optional(std::move(s));
+}
+
+}  // namespace
+
+Program one_hot(Program program) {
+  const std::vector<std::vector<size_t>> touching = touching_items(program);
+  for (size_t i = 0; i < program.items.size(); ++i) {
+    const auto* repeat = std::get_if<Repeat>(&program.items[i]);
+    std::optional<Statement> rows = repeat ? over_rows(*repeat) : std::nullopt;
+    if (!rows) continue;
+    const std::vector<size_t>& list = touching[static_cast<size_t>(rows->store.storage)];
+    const auto own = std::lower_bound(list.begin(), list.end(), i);
+    if (own == list.begin()) continue;
+    const auto* stored = std::get_if<Statement>(&program.items[*(own - 1)]);
+    if (stored != nullptr && overwrites(*stored, *rows)) program.items[i] = std::move(*rows);
+  }
+  return program;
+}
+
+}  // namespace graft::passes
