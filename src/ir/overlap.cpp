@@ -19,10 +19,12 @@ struct Digit {
 using Digits = c10::SmallVector<Digit, 8>;
 using Numbers = c10::SmallVector<int64_t, 8>;
 
-/// Gets the store's axes as digits, most significant first; false when they do not nest.
-bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& digits) {
+/// Gets the store's axes as digits, most significant first; false when they do not nest. Axes of one
+/// point, whose strides say nothing of the store, are digits only where asked for.
+bool digits_of(const Access& store, const std::vector<int64_t>& axes, bool with_points,
+               Digits& digits) {
   for (size_t a = 0; a < axes.size(); ++a) {
-    if (axes[a] == 1) continue;
+    if (axes[a] == 1 && !(with_points && store.strides[a] > 0)) continue;
     if (store.strides[a] <= 0) return false;
     digits.push_back({static_cast<int>(a), store.strides[a], axes[a], 0});
   }
@@ -89,8 +91,10 @@ bool meet(const Access& x, const Statement& s, const Access& access, const State
   return relate(x, longest_axes(s), access, longest_axes(t)).relation != Relation::Disjoint;
 }
 
-Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
-               const std::vector<int64_t>& axes) {
+namespace {
+
+Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, bool with_points,
+               const Access& access, const std::vector<int64_t>& axes) {
   Overlap out;
   if (!may_touch(store, store_axes, access, axes)) {
     out.relation = Relation::Disjoint;
@@ -98,7 +102,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
   }
   Digits digits;
   if (store.dtype != access.dtype || !store.indirect.empty() || !access.indirect.empty() ||
-      !digits_of(store, store_axes, digits))
+      !digits_of(store, store_axes, with_points, digits))
     return out;
 
   size_t count = digits.size();
@@ -193,6 +197,18 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
     out.map.constant[axis] = constant;
   }
   return out;
+}
+
+}  // namespace
+
+Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
+               const std::vector<int64_t>& axes) {
+  Overlap plain = relate(store, store_axes, false, access, axes);
+  if (plain.relation != Relation::Unknown ||
+      std::count(store_axes.begin(), store_axes.end(), 1) == 0)
+    return plain;
+  // One row of many: without the row's stride nothing is known of where it lies.
+  return relate(store, store_axes, true, access, axes);
 }
 
 bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, const Statement& t,

@@ -4,6 +4,8 @@
 
 #include "ir/overlap.h"
 #include "ir/visit.h"
+#include "passes/parts.h"
+#include "passes/rewrite.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
@@ -32,7 +34,7 @@ class DeadStores {
     gone_.assign(count, false);
     for (size_t i = count; i-- > 0;) {
       ir::match(
-          program_.items[i], [&](const Statement& s) { gone_[i] = !is_live(i, s); },
+          program_.items[i], [&](Statement& s) { keep_live(i, s); },
           [&](Repeat& r) {
             keep_read(i, r);
             gone_[i] = r.body.empty();
@@ -75,19 +77,28 @@ class DeadStores {
         [](const Extern&) { return false; }, [](const ir::Abort&) { return false; });
   }
 
-  bool is_live(size_t i, const Statement& s) const {
+  /// Notes the item gone where nobody sees what it stores, and leaves out what most of it is if that
+  /// is overwritten first.
+  void keep_live(size_t i, Statement& s) {
     const auto& list = touching_[static_cast<size_t>(s.store.storage)];
-    bool visible = role(s) != Role::Temporary;
+    bool visible = role(s) != Role::Temporary, read = false;
     // An extern may throw: what is stored before it, the caller sees.
     bool callers = ir::is_callers(role(s));
     size_t until = callers ? next_extern_ : program_.items.size(), looked = 0;
-    for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end(); ++at) {
+    std::vector<Statement> left = {s};
+    for (auto at = std::upper_bound(list.begin(), list.end(), i); at != list.end() && !read; ++at) {
       if (*at > until || (visible && ++looked > kLookAhead)) break;
       if (gone_[*at]) continue;
-      if (reads(program_.items[*at], s)) return true;
-      if (replaces(program_.items[*at], s)) return false;
+      const Item& later = program_.items[*at];
+      read = std::any_of(left.begin(), left.end(),
+                         [&](const Statement& part) { return reads(later, part); });
+      if (!read && replaces(later, s)) left.clear();
+      if (const auto* t = std::get_if<Statement>(&later); t != nullptr && !read) take_out(*t, left);
+      gone_[i] = left.empty();
+      if (gone_[i]) return;
     }
-    return visible;
+    gone_[i] = !read && !visible;
+    if (left.size() == 1 && 2 * points(left.front()) <= points(s)) s = std::move(left.front());
   }
 
   /// Removes statements of a Repeat until each is the caller's, or read by some step or later item.

@@ -1,5 +1,5 @@
 // Dead stores: removes statements whose result nobody reads, because it does not outlive the call
-// or is overwritten first.
+// or is overwritten first, be it by several statements. Where most of it is, the rest stays.
 #pragma once
 
 #include "ir/program.h"

@@ -7,6 +7,7 @@
 #include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
+#include "passes/parts.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -27,6 +28,9 @@ namespace {
 constexpr size_t kMaxNodes = 220;
 constexpr size_t kMaxLoads = 24;
 constexpr size_t kMaxPieces = 16;
+constexpr int64_t kScrap = 32;  ///< of so many points, one is little
+constexpr int64_t kRepeated =
+    8;  ///< points per element that a load reads, from which on it is cheap
 /// Stores into a buffer from which on its readers see the buffer, not the copy that filled it: a
 /// loop over its parts keeps one form from the first step on.
 constexpr size_t kUpdates = 8;
@@ -84,10 +88,12 @@ class Inliner {
 
  private:
   /// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and
-  /// results count too. From two on it makes no difference.
+  /// results count too, but not who reads a little that others left of it. From two on it makes no
+  /// difference.
   int count_readers(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
     int readers = 0;
+    std::vector<Statement> left = {producer};
     for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end() && readers < 2;
          ++i) {
       const auto* s = std::get_if<Statement>(&old_.items[*i]);
@@ -96,8 +102,14 @@ class Inliner {
         readers += !e || extern_touches(*e, producer.store.storage, false);
         continue;
       }
-      for (const Access& load : s->loads) readers += meet(producer.store, producer, load, *s);
-      if (overwrites(*s, producer)) return readers;
+      for (const Access& load : s->loads) {
+        int64_t read = 0;
+        for (const Statement& part : left)
+          if (meet(part.store, part, load, *s)) read += points(part);
+        readers += kScrap * read > points(producer);
+      }
+      take_out(*s, left);
+      if (left.empty()) return readers;
     }
     return readers;
   }
@@ -260,8 +272,21 @@ class Inliner {
     }
   }
 
-  /// May each of several readers compute it?
-  static bool is_cheap(const Statement& s) { return work(s) <= 1 && s.loads.size() <= 1; }
+  /// May each of several readers compute it? What it reads again and again is in the cache.
+  static bool is_cheap(const Statement& s) {
+    return work(s) <= 1 && std::count_if(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+                             return kRepeated * elements(load, s) > points(s);
+                           }) <= 1;
+  }
+
+  /// How many elements the load reads, as far as its strides tell.
+  static int64_t elements(const Access& load, const Statement& s) {
+    if (!load.indirect.empty()) return points(s);
+    int64_t count = 1;
+    for (size_t a = 0; a < s.axes.size(); ++a)
+      if (load.strides[a] != 0) count *= s.axes[a];
+    return count;
+  }
 
   /// `read`: points that read what the producer stores. `picks`: data says which few of the values
   /// these are.

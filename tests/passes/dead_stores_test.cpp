@@ -47,16 +47,54 @@ TEST(DeadStores, WhatIsOverwrittenFirstGoes) {
             "[a:4,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 2)\n");
 }
 
+TEST(DeadStores, WhatSeveralOverwriteGoes) {
+  EXPECT_EQ(live(R"(
+              %0: argument 0, 48 bytes
+              %1: output, 48 bytes
+              [a:12] %1[a] f32 = 0
+              [a:4,b:2] %1[a*3+b] f32 = %0[a*3+b]
+              [a:4] %1[a*3+2] f32 = 5
+              result 0 = %1 f32[4,3]:(3,1)
+            )"),
+            "[a:4,b:2] %1[a*3+b] f32 = %0[a*3+b]\n"
+            "[a:4] %1[a*3+2] f32 = 5\n");
+}
+
+/// Rows 0 to 30 are stored over, and row 31 is left.
+TEST(DeadStores, OfWhatIsMostlyOverwrittenTheRestStays) {
+  EXPECT_EQ(live(R"(
+              %0: argument 0, 384 bytes
+              %1: output, 384 bytes
+              [a:32,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 1)
+              [a:31,b:3] %1[a*3+b] f32 = %0[a*3+b]
+              result 0 = %1 f32[32,3]:(3,1)
+            )"),
+            "[a:1,b:3] %1[a*3+b+93] f32 = (%0[a*3+b+93] + 1)\n"
+            "[a:31,b:3] %1[a*3+b] f32 = %0[a*3+b]\n");
+}
+
+TEST(DeadStores, WhatIsReadBeforeItIsOverwrittenStaysWhole) {
+  const char* items =
+      "[a:32,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 1)\n"
+      "[a:31] %2[a] f32 = %1[a*3+4]\n"
+      "[a:31,b:3] %1[a*3+b] f32 = 2\n";
+  EXPECT_EQ(live((std::string("%0: argument 0, 384 bytes\n%1: output, 384 bytes\n"
+                              "%2: output, 124 bytes\n") +
+                  items + "result 0 = %1 f32[32,3]:(3,1)\nresult 1 = %2 f32[31]:(1)\n")
+                     .c_str()),
+            items);
+}
+
 TEST(DeadStores, WhatIsOverwrittenInPartStays) {
   EXPECT_EQ(live(R"(
               %0: argument 0, 48 bytes
               %1: output, 48 bytes
               [a:4,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 1)
-              [a:4,b:2] %1[a*3+b] f32 = %0[a*3+b]
+              [a:4] %1[a*3] f32 = %0[a*3]
               result 0 = %1 f32[4,3]:(3,1)
             )"),
             "[a:4,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 1)\n"
-            "[a:4,b:2] %1[a*3+b] f32 = %0[a*3+b]\n");
+            "[a:4] %1[a*3] f32 = %0[a*3]\n");
 }
 
 TEST(DeadStores, AnArgumentIsReadByTheCaller) {

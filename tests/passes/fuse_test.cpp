@@ -171,7 +171,7 @@ argument 0 = %0 f32[12,1024,1024]:(1048576,1024,1)
 result 0 = %4 f32[12,1024,1024]:(1048576,1024,1)
 )"));
   EXPECT_EQ(count_of("kernel ", text), 2u) << text;
-  EXPECT_NE(text.find("scratch %2: 4096 bytes"), std::string::npos) << text;
+  EXPECT_NE(text.find("scratch %3: 4 bytes"), std::string::npos) << text;
 }
 
 TEST(Fuse, VisibleStoresStayBehindTheCheck) {
