@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <ostream>
+#include <utility>
 
 #include "lab/accuracy/compare.h"
 #include "lab/stats.h"
@@ -121,12 +123,21 @@ void print_mean(std::ostream& out, const Run& run, const std::string& slow,
       << (ratios.size() == 1 ? " case\n" : " cases\n");
 }
 
+/// What kept a variant from being measured in several cases is said once.
 void print_notes(std::ostream& out, const Run& run) {
   bool unsteady = false;
+  std::map<std::pair<std::string, std::string>, int64_t> left;  // cases by variant and error
+  for (const Row& row : run.rows)
+    if (row.status != lab::Status::Ok) ++left[{row.variant, row.error}];
   for (const Row& row : run.rows) {
     unsteady = unsteady || !row.steady;
     const std::string what = row.case_name() + ", " + row.variant;
-    if (row.status != lab::Status::Ok) out << what << ": " << row.error << '\n';
+    if (row.status != lab::Status::Ok) {
+      const int64_t cases = std::exchange(left[{row.variant, row.error}], 0);
+      if (cases > 0)
+        out << (cases == 1 ? what : row.variant + ", " + lab::count_text(cases, "case")) << ": "
+            << row.error << '\n';
+    }
     if (row.reason.empty() || row.verdict == "faster" || row.variant.ends_with("_alone")) continue;
     out << what << (row.verdict.empty() ? "" : ", " + row.verdict) << ": " << row.reason << '\n';
   }

@@ -87,31 +87,42 @@ class Inliner {
   }
 
  private:
-  /// How often what `producer` (item `at`) stores is read, by loads as recorded; externs and
-  /// results count too, but not who reads a little that others left of it. From two on it makes no
-  /// difference.
+  /// A load of what somebody stored, as recorded.
+  struct Reader {
+    const Statement* statement;
+    const Access* load;
+  };
+
+  /// How often an element of what `producer` (item `at`) stores is read, by loads as recorded: those
+  /// of different parts count as one. Externs and results count too, but not who reads a little that
+  /// others left of it. From two on it makes no difference.
   int count_readers(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
-    int readers = 0;
+    std::vector<Reader> readers;
+    int others = 0;
     std::vector<Statement> left = {producer};
-    for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end() && readers < 2;
-         ++i) {
+    for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end(); ++i) {
       const auto* s = std::get_if<Statement>(&old_.items[*i]);
       if (!s) {
         const auto* e = std::get_if<Extern>(&old_.items[*i]);
-        readers += !e || extern_touches(*e, producer.store.storage, false);
+        others += !e || extern_touches(*e, producer.store.storage, false);
+        if (others + static_cast<int>(!readers.empty()) > 1) return 2;
         continue;
       }
       for (const Access& load : s->loads) {
         int64_t read = 0;
         for (const Statement& part : left)
           if (meet(part.store, part, load, *s)) read += points(part);
-        readers += kScrap * read > points(producer);
+        if (kScrap * read <= points(producer)) continue;
+        if (others > 0 || readers.size() == kMaxPieces) return 2;
+        for (const Reader& other : readers)
+          if (meet(*other.load, *other.statement, load, *s)) return 2;
+        readers.push_back({s, &load});
       }
       take_out(*s, left);
-      if (left.empty()) return readers;
+      if (left.empty()) break;
     }
-    return readers;
+    return others + static_cast<int>(!readers.empty());
   }
 
   /// The statement, which is read so often, with its loads of temporaries resolved, in pieces.

@@ -363,14 +363,15 @@ Program generate(uint64_t seed) {
     Family add;
     int weight;
   };
-  static constexpr Weighted kFamilies[] = {{add_pointwise, 40}, {add_view, 18},     {add_join, 8},
-                                           {add_copy, 10},      {add_reduction, 8}, {add_norm, 3},
-                                           {add_index, 6},      {add_extern, 3},    {add_loop, 4}};
+  static constexpr Weighted kFamilies[] = {
+      {add_pointwise, 40}, {add_view, 18}, {add_join, 8},   {add_copy, 10}, {add_reduction, 8},
+      {add_norm, 3},       {add_index, 6}, {add_extern, 3}, {add_loop, 4},  {add_idiom, 8}};
   int total = 0;
   for (const Weighted& family : kFamilies) total += family.weight;
   // Indices have to be inputs, and inputs come first.
   if (g.random.chance(0.3)) add_index(g);
   if (g.random.chance(0.2)) add_loop(g);
+  if (g.random.chance(0.2)) add_idiom(g);
   int64_t steps = g.random.chance(0.15) ? g.random.between(20, 45) : g.random.between(1, 16);
   for (int tries = 0;
        tries < 200 && static_cast<int64_t>(g.program.steps.size()) < steps && !g.ended(); ++tries) {

@@ -104,5 +104,6 @@ void add_norm(Generator& g);
 void add_index(Generator& g);   // steps_reduce.cpp: reads and stores by a tensor of indices
 void add_extern(Generator& g);  // matmul, sort, random numbers
 void add_loop(Generator& g);    // steps_loop.cpp: one body with indices that advance
+void add_idiom(Generator& g);   // steps_idioms.cpp: what schedules are chosen for
 
 }  // namespace graft::fuzz

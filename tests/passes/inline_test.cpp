@@ -10,7 +10,7 @@ namespace graft::passes {
 namespace {
 
 /// What inline makes of a program, and what dead stores leave of that.
-std::string inlined(const char* text) {
+std::string inlined(const std::string& text) {
   const ir::Program program = ir::parse(text);
   EXPECT_EQ(ir::verify(program), "");
   return schedule_of(program, {"fuse"});
@@ -66,6 +66,25 @@ TEST(Inline, AnIndexOverSeveralAxesReadsWhatWasStored) {
 TEST(Inline, AnIndexWithoutARangeReadsWhatWasStored) {
   std::string text = picked("a*32+(%1[a])");
   EXPECT_NE(text.find("%3[v0] f32 = %2[v0*32+(%1[v0])]"), std::string::npos) << text;
+}
+
+/// Readers of different parts compute nothing twice, however dear the value; readers of the same
+/// part would.
+TEST(Inline, PartsThatAreReadOnceEachAreComputedWhereTheyAreRead) {
+  auto program = [](const std::string& second) {
+    return inlined(R"(
+      argument 0 = %0 f32[4096,2]:(2,1)
+      %0: argument 0, 32768 bytes
+      %1: temporary, 32768 bytes
+      %2: output, 16384 bytes
+      [a:8192] %1[a] f32 = ((sqrt(%0[a]) / (%0[a] + 1)) * sqrt((%0[a] * %0[a])))
+      [a:4095] %2[a] f32 = (%1[a*2] - )" +
+                   second + R"()
+      result 0 = %2 f32[4095]:(1)
+    )");
+  };
+  EXPECT_EQ(program("%1[a*2+1]").find("%1["), std::string::npos) << program("%1[a*2+1]");
+  EXPECT_NE(program("%1[a*2+2]").find("%1["), std::string::npos) << program("%1[a*2+2]");
 }
 
 /// An operator that runs in order, as index_add, computes what it adds; not what its own steps
