@@ -19,8 +19,8 @@ struct Digit {
 using Digits = c10::SmallVector<Digit, 8>;
 using Numbers = c10::SmallVector<int64_t, 8>;
 
-/// Gets the store's axes as digits, most significant first; false when they do not nest. Axes of one
-/// point, whose strides say nothing of the store, are digits only where asked for.
+/// Gets the store's axes as digits, most significant first; false when they do not nest. Axes of
+/// one point, whose strides say nothing of the store, are digits only where asked for.
 bool digits_of(const Access& store, const std::vector<int64_t>& axes, bool with_points,
                Digits& digits) {
   for (size_t a = 0; a < axes.size(); ++a) {

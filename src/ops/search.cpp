@@ -1,5 +1,5 @@
-// Searches in sorted boundaries: eager's own bisection, so that boundaries which are not sorted give
-// its results too.
+// Searches in sorted boundaries: eager's own bisection, so that boundaries which are not sorted
+// give its results too.
 #include <bit>
 #include <string>
 

@@ -77,8 +77,8 @@ class DeadStores {
         [](const Extern&) { return false; }, [](const ir::Abort&) { return false; });
   }
 
-  /// Notes the item gone where nobody sees what it stores, and leaves out what most of it is if that
-  /// is overwritten first.
+  /// Notes the item gone where nobody sees what it stores, and leaves out what most of it is if
+  /// that is overwritten first.
   void keep_live(size_t i, Statement& s) {
     const auto& list = touching_[static_cast<size_t>(s.store.storage)];
     bool visible = role(s) != Role::Temporary, read = false;

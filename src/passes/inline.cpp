@@ -93,9 +93,9 @@ class Inliner {
     const Access* load;
   };
 
-  /// How often an element of what `producer` (item `at`) stores is read, by loads as recorded: those
-  /// of different parts count as one. Externs and results count too, but not who reads a little that
-  /// others left of it. From two on it makes no difference.
+  /// How often an element of what `producer` (item `at`) stores is read, by loads as recorded:
+  /// those of different parts count as one. Externs and results count too, but not who reads a
+  /// little that others left of it. From two on it makes no difference.
   int count_readers(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
     std::vector<Reader> readers;

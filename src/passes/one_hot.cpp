@@ -62,6 +62,13 @@ std::optional<Statement> over_rows(const Repeat& r) {
   return may_read_own_stores(s) ? std::nullopt : std::optional(std::move(s));
 }
 
+/// What a call stands between cannot become one loop: the rows would be walked once more.
+bool call_between(const Program& program, size_t first, size_t last) {
+  return std::any_of(program.items.begin() + static_cast<std::ptrdiff_t>(first),
+                     program.items.begin() + static_cast<std::ptrdiff_t>(last),
+                     [](const Item& item) { return std::holds_alternative<ir::Extern>(item); });
+}
+
 }  // namespace
 
 Program one_hot(Program program) {
@@ -74,7 +81,8 @@ Program one_hot(Program program) {
     const auto own = std::lower_bound(list.begin(), list.end(), i);
     if (own == list.begin()) continue;
     const auto* stored = std::get_if<Statement>(&program.items[*(own - 1)]);
-    if (stored != nullptr && overwrites(*stored, *rows)) program.items[i] = std::move(*rows);
+    if (stored != nullptr && overwrites(*stored, *rows) && !call_between(program, *(own - 1), i))
+      program.items[i] = std::move(*rows);
   }
   return program;
 }

@@ -68,9 +68,9 @@ std::vector<int64_t> by_variable(const Kernel& kernel, const Placed& p, const Ac
   return strides;
 }
 
-/// Is `k` the last that stores to its place in an iteration, and does each iteration read nothing of
-/// the storage but what it has just stored there? Such a load is never made: the value is at hand.
-/// Nor are the stores before the last one.
+/// Is `k` the last that stores to its place in an iteration, and does each iteration read nothing
+/// of the storage but what it has just stored there? Such a load is never made: the value is at
+/// hand. Nor are the stores before the last one.
 bool reads_own_value(const Kernel& kernel, size_t k) {
   const Placed& p = kernel.placed[k];
   const Access& store = p.statement.store;
