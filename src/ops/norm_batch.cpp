@@ -1,4 +1,7 @@
 // Batch norm with given statistics, as in evaluation: one multiplication and addition per element.
+#include <algorithm>
+#include <numeric>
+
 #include "ops/reduce.h"
 #include "ops/schema.h"
 
@@ -12,6 +15,27 @@ using ir::StatementBuilder;
 using ir::Value;
 using ir::View;
 using record::OperatorRecord;
+
+/// Does its memory lie in the order of `order`, without gaps?
+bool is_dense(const View& view, const std::vector<size_t>& order) {
+  int64_t expected = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    if (view.sizes[order[k]] > 1 && view.strides[order[k]] != expected) return false;
+    expected *= view.sizes[order[k]];
+  }
+  return true;
+}
+
+/// As ATen asks: contiguous, or with channels last. Otherwise it subtracts the mean first, which
+/// loses less where the mean is large.
+bool takes_terms(const View& view) {
+  std::vector<size_t> order(view.sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (is_dense(view, order)) return true;
+  if (order.size() < 4) return false;
+  std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return is_dense(view, order);
+}
 
 /// x * scale + shift, with one scale and one shift per channel:
 /// scale = weight / sqrt(var + eps), shift = bias - mean * scale.
@@ -29,7 +53,9 @@ Fate batch_norm(Context& ctx, const OperatorRecord& op) {
   };
   const View weight = parameter("weight"), bias = parameter("bias"),
              mean = parameter("running_mean"), var = parameter("running_var");
+  if (!takes_terms(x) || !takes_terms(out)) return Fate::external("it is not contiguous");
   for (const View* v : {&weight, &bias, &mean, &var}) {
+    if (v->storage >= 0 && !takes_terms(*v)) return Fate::external("it is not contiguous");
     const bool needed = v == &mean || v == &var;
     if (v->storage < 0 ? needed : v->dtype != compute || overlaps(*v, {out}))
       return Fate::external("parameters that are missing, or of another dtype");

@@ -25,13 +25,26 @@ constexpr int64_t kMostCopies = 4;
 /// How ATen finds the element that element `to` of a longer row is a copy of.
 struct Scale {
   int64_t from = 1, to = 1;  ///< extents
-  float step = 1;            ///< elements of `from` per element of `to`
+  double step = 1;           ///< elements of `from` per element of `to`
+  float float_step = 1;      ///< likewise, as computed in fp32
 
   int64_t source(int64_t at) const {
     if (from == to) return at;
     if (to == 2 * from) return at >> 1;
-    return std::min(static_cast<int64_t>(std::floor(static_cast<float>(at) * step)), from - 1);
+    return last(std::floor(static_cast<float>(at) * float_step));
   }
+  /// ATen has several kernels, which take the factor literally or look for one and two first, and
+  /// compute in fp32 or fp64. Which of them runs depends on sizes, layout and version.
+  bool is_agreed() const {
+    for (int64_t at = 0; at < to; ++at) {
+      const double wide = static_cast<double>(at) * step;
+      for (int64_t other : {last(std::floor(static_cast<float>(at) * float_step)),
+                            last(std::floor(static_cast<float>(wide))), last(std::floor(wide))})
+        if (other != source(at)) return false;
+    }
+    return true;
+  }
+  int64_t last(double place) const { return std::min(static_cast<int64_t>(place), from - 1); }
   /// How often each element comes, if all come as often, one behind the other; otherwise 0.
   int64_t repeats() const {
     const int64_t times = to / from;
@@ -44,10 +57,12 @@ struct Scale {
 
 Scale scale_of(const OperatorRecord& op, const char* given, int64_t from, int64_t to) {
   const std::optional<c10::Scalar> factor = number(op, given);
-  const bool use = factor && factor->toDouble() > 0;
-  return {from, to,
-          use ? static_cast<float>(1.0 / factor->toDouble())
-              : static_cast<float>(from) / static_cast<float>(to)};
+  if (factor && factor->toDouble() > 0) {
+    const double step = 1.0 / factor->toDouble();
+    return {from, to, step, static_cast<float>(step)};
+  }
+  return {from, to, static_cast<double>(from) / static_cast<double>(to),
+          static_cast<float>(from) / static_cast<float>(to)};
 }
 
 /// out[…, i * times + k] = in[…, i], in one statement per k along the last dimension.
@@ -88,7 +103,7 @@ void gather(Context& ctx, const View& in, const View& out, const std::vector<Sca
     Value source =
         scale.to == 2 * scale.from
             ? at.op(Op::Shr, s.integer(1, ScalarType::Long))
-            : ir::min((at.to(ScalarType::Float) * s.scalar(scale.step, ScalarType::Float))
+            : ir::min((at.to(ScalarType::Float) * s.scalar(scale.float_step, ScalarType::Float))
                           .op(Op::Floor)
                           .to(ScalarType::Long),
                       s.scalar(scale.from - 1, ScalarType::Long));
@@ -107,6 +122,8 @@ Fate nearest(Context& ctx, const OperatorRecord& op, const std::vector<const cha
   std::vector<Scale> scales;
   for (size_t d = 0; d < factors.size(); ++d)
     scales.push_back(scale_of(op, factors[d], in.sizes[kOthers + d], out.sizes[kOthers + d]));
+  if (!std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.is_agreed(); }))
+    return Fate::external("its kernels round the places in different ways");
   if (std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.repeats() > 0; }))
     repeat(ctx, in, out, scales);
   else

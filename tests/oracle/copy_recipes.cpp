@@ -224,6 +224,38 @@ std::vector<Recipe> copy_recipes() {
           {values({2, 3, 4, 5})},
           [=](const Tensors& t) { return at::upsample_nearest2d(t[0], {height, width}); },
           Recipe::Types::Floating);
+  // Factors that are nearly one and two, and sizes that fp32 and fp64 round apart.
+  const std::vector<std::string_view> may = {"round the places"};
+  for (double factor : {1.05, 2.05, 2.5, 2.0, 1.0})
+    r.push_back({"aten::upsample_nearest1d by " + std::to_string(factor),
+                 {values({1, 2, 10})},
+                 [factor](const Tensors& t) -> Tensors {
+                   return {at::upsample_nearest1d(t[0], at::OptionalIntArrayRef(),
+                                                  at::ArrayRef<double>{factor})};
+                 },
+                 Recipe::Types::Floating,
+                 may,
+                 false});
+  for (double factor : {1.005, 2.005})
+    r.push_back({"aten::upsample_nearest2d by " + std::to_string(factor),
+                 {values({1, 3, 100, 100})},
+                 [factor](const Tensors& t) -> Tensors {
+                   return {at::upsample_nearest2d(t[0], at::OptionalIntArrayRef(),
+                                                  at::ArrayRef<double>{factor, factor})};
+                 },
+                 Recipe::Types::Floating,
+                 may,
+                 false});
+  for (int64_t width : {82, 94, 110, 129})
+    r.push_back({"aten::upsample_nearest2d to " + std::to_string(width),
+                 {values({1, 3, 2, 45})},
+                 [width](const Tensors& t) -> Tensors {
+                   return {at::upsample_nearest2d(t[0], {width, width}),
+                           at::upsample_nearest1d(t[0][0], {width})};
+                 },
+                 Recipe::Types::Floating,
+                 may,
+                 false});
   add(
       r, "aten::upsample_nearest2d factors", {values({2, 3, 4, 5})},
       [](const Tensors& t) {

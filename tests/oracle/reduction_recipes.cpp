@@ -293,7 +293,7 @@ std::vector<Recipe> norm_recipes() {
                                             t[4], false, 0.1, 1e-5, false)};
                    },
                    Types::Floating,
-                   {"another dtype"}});
+                   {"another dtype", "not contiguous"}});
     r.push_back({"aten::_native_batch_norm_legit_no_training" + label,
                  {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
                  [affine](const Tensors& t) -> Tensors {
@@ -302,7 +302,7 @@ std::vector<Recipe> norm_recipes() {
                        t[0], affine ? t[1] : none, affine ? t[2] : none, t[3], t[4], 0.1, 1e-5))};
                  },
                  Types::Floating,
-                 {"another dtype"}});
+                 {"another dtype", "not contiguous"}});
   }
   add_losses(r);
   return r;
