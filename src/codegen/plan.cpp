@@ -239,12 +239,12 @@ class Planner {
     std::vector<bool> seen(static_cast<size_t>(versions_) + 1, false);
     for (const PlanValue& v : plan_.values)
       if (v.op == Op::Load) {
-        loaded[static_cast<size_t>(stored_by(v.access).storage)] = true;
+        loaded[static_cast<size_t>(affine(v.access).storage)] = true;
         seen[static_cast<size_t>(v.version)] = true;
       }
     for (size_t k = 0; k < stores_.size(); ++k) {
       const StatementLayout& s = layout_.statements[static_cast<size_t>(stores_[k].placed)];
-      const AffineAccess& access = stored_by(s.store.access);
+      const AffineAccess& access = affine(s.store.access);
       bool kept = loaded[static_cast<size_t>(access.storage)] || !access.own;
       for (size_t j = k + 1; j < stores_.size() && kept; ++j)
         kept = !replaces(stores_[j], stores_[k]) || seen[static_cast<size_t>(stores_[k].after)];
@@ -252,7 +252,7 @@ class Planner {
     }
   }
 
-  const AffineAccess& stored_by(int access) const {
+  const AffineAccess& affine(int access) const {
     return layout_.accesses[static_cast<size_t>(access)];
   }
 

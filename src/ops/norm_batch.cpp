@@ -47,12 +47,9 @@ Fate batch_norm(Context& ctx, const OperatorRecord& op) {
   if (x.storage < 0 || !is_float(x.dtype) || x.sizes.size() < 2 || overlaps(x, {out}))
     return Fate::external("an unusual input");
   const ScalarType compute = opmath(x.dtype);
-  auto parameter = [&](const char* name) -> View {
-    const int k = argument_index(op, name);
-    return k < 0 ? View{} : View(ctx.tensor(op, static_cast<size_t>(k)));
-  };
-  const View weight = parameter("weight"), bias = parameter("bias"),
-             mean = parameter("running_mean"), var = parameter("running_var");
+  const View weight = optional_tensor(ctx, op, "weight"), bias = optional_tensor(ctx, op, "bias"),
+             mean = optional_tensor(ctx, op, "running_mean"),
+             var = optional_tensor(ctx, op, "running_var");
   if (!takes_terms(x) || !takes_terms(out)) return Fate::external("it is not contiguous");
   for (const View* v : {&weight, &bias, &mean, &var}) {
     if (v->storage >= 0 && !takes_terms(*v)) return Fate::external("it is not contiguous");
@@ -60,10 +57,8 @@ Fate batch_norm(Context& ctx, const OperatorRecord& op) {
     if (v->storage < 0 ? needed : v->dtype != compute || overlaps(*v, {out}))
       return Fate::external("parameters that are missing, or of another dtype");
   }
-  for (const char* name : {"weight", "bias"})
-    if (const int k = argument_index(op, name);
-        k >= 0 && ctx.tensor(op, static_cast<size_t>(k)).constant)
-      return Fate::external("a weight without memory");
+  if (is_constant(ctx, op, "weight") || is_constant(ctx, op, "bias"))
+    return Fate::external("a weight without memory");
   if (ir::numel(x.sizes) == 0) return Fate::fused();
   ctx.approximate(x.dtype);
   const std::vector<int64_t> channels = {x.sizes[1]};

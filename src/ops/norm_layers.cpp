@@ -7,6 +7,17 @@
 
 namespace graft::ops {
 
+ir::View optional_tensor(Context& ctx, const record::OperatorRecord& op, const char* name) {
+  int k = argument_index(op, name);
+  if (k < 0) return {};
+  return ctx.tensor(op, static_cast<size_t>(k));
+}
+
+bool is_constant(Context& ctx, const record::OperatorRecord& op, const char* name) {
+  int k = argument_index(op, name);
+  return k >= 0 && ctx.tensor(op, static_cast<size_t>(k)).constant.has_value();
+}
+
 namespace {
 
 using c10::ScalarType;
@@ -74,19 +85,6 @@ Value distance(StatementBuilder& s, const Normalization& n, const Statistics& ro
 Value left_of_mean(StatementBuilder& s, const Statistics& rows, ScalarType compute) {
   Value mean = s.load(rows.mean);
   return mean.to(compute).to(ScalarType::Double) - mean;
-}
-
-/// The view of an optional tensor argument; storage -1 when it was not given.
-View optional_tensor(Context& ctx, const OperatorRecord& op, const char* name) {
-  int k = argument_index(op, name);
-  if (k < 0) return {};
-  return ctx.tensor(op, static_cast<size_t>(k));
-}
-
-/// Was the argument given as a number in a tensor's clothes? Then there is no memory to load.
-bool is_constant(Context& ctx, const OperatorRecord& op, const char* name) {
-  int k = argument_index(op, name);
-  return k >= 0 && ctx.tensor(op, static_cast<size_t>(k)).constant.has_value();
 }
 
 void read_outputs(Context& ctx, const OperatorRecord& op, Normalization& n) {

@@ -58,6 +58,11 @@ struct Reduced {
 /// does not have the shape that these give: the operator then stays extern.
 std::optional<Reduced> read_reduction(Context& ctx, const record::OperatorRecord& op);
 
+/// The view of an optional tensor argument; storage -1 when it was not given.
+ir::View optional_tensor(Context& ctx, const record::OperatorRecord& op, const char* name);
+/// Was the argument given as a number in a tensor's clothes? Then there is no memory to load.
+bool is_constant(Context& ctx, const record::OperatorRecord& op, const char* name);
+
 // Families of reduction_rows(), by file.
 std::vector<Row> sum_rows();     // reduction.cpp
 std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, all

@@ -67,14 +67,16 @@ class DeadStores {
         [&](const Repeat& r) { return reads(r, s); }, [](const Extern&) { return true; },
         [](const ir::Abort&) { return true; });
   }
-  static bool replaces(const Item& later, const Statement& s) {
-    return ir::match(
-        later, [&](const Statement& t) { return overwrites(t, s); },
+  /// Takes from what is left of `s` what the item stores over.
+  static void take_out_of(const Statement& s, const Item& later, std::vector<Statement>& left) {
+    ir::match(
+        later, [&](const Statement& t) { take_out(t, left); },
         [&](const Repeat& r) {
-          return std::any_of(r.body.begin(), r.body.end(),
-                             [&](const Statement& each) { return overwrites(each, s); });
+          if (std::any_of(r.body.begin(), r.body.end(),
+                          [&](const Statement& each) { return overwrites(each, s); }))
+            left.clear();
         },
-        [](const Extern&) { return false; }, [](const ir::Abort&) { return false; });
+        [](const Extern&) {}, [](const ir::Abort&) {});
   }
 
   /// Notes the item gone where nobody sees what it stores, and leaves out what most of it is if
@@ -92,8 +94,7 @@ class DeadStores {
       const Item& later = program_.items[*at];
       read = std::any_of(left.begin(), left.end(),
                          [&](const Statement& part) { return reads(later, part); });
-      if (!read && replaces(later, s)) left.clear();
-      if (const auto* t = std::get_if<Statement>(&later); t != nullptr && !read) take_out(*t, left);
+      if (!read) take_out_of(s, later, left);
       gone_[i] = left.empty();
       if (gone_[i]) return;
     }

@@ -15,28 +15,24 @@ namespace {
 
 constexpr size_t kMostParts = 4;
 
-/// How the statement that stores later covers the part.
-Overlap covering(const Statement& later, const Statement& part) {
-  if (later.reduction || (part.reduction && part.reduction->scan)) return {};
-  return relate(later.store, later.axes, part.store, part.axes);
-}
-
 }  // namespace
 
 void take_out(const Statement& later, std::vector<Statement>& parts) {
+  if (later.reduction && !later.reduction->scan) return;
   for (size_t k = 0; k < parts.size();) {
-    if (overwrites(later, parts[k])) {
-      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(k));
-      continue;
-    }
-    const Overlap overlap = covering(later, parts[k]);
+    Statement& part = parts[k];
+    const Overlap overlap = relate(later.store, later.axes, part.store, part.axes);
     const auto axis = static_cast<size_t>(std::max(overlap.axis, 0));
-    if (overlap.relation == Relation::NeedSplit) {
-      split_axis(parts[k], axis, overlap.at);
+    if (overlap.relation == Relation::Covered) {
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(k));
+    } else if (later.reduction || (part.reduction && part.reduction->scan)) {
+      ++k;  // a scan goes as a whole, or stays
+    } else if (overlap.relation == Relation::NeedSplit) {
+      split_axis(part, axis, overlap.at);
     } else if (overlap.relation == Relation::Partial && parts.size() < kMostParts) {
-      Statement rest = parts[k];
+      Statement rest = part;
       take_range(rest, axis, overlap.at, rest.axes[axis]);
-      take_range(parts[k], axis, 0, overlap.at);
+      take_range(part, axis, 0, overlap.at);
       parts.push_back(std::move(rest));
     } else {
       ++k;

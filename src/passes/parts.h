@@ -7,8 +7,8 @@
 
 namespace graft::passes {
 
-/// Takes from the parts of one statement what `later` stores over. A part that this would cut into
-/// too many pieces stays whole.
+/// Takes from the parts of one statement what `later`, which stands in no Repeat, stores over. A
+/// part that this would cut into too many pieces stays whole.
 void take_out(const ir::Statement& later, std::vector<ir::Statement>& parts);
 
 }  // namespace graft::passes
