@@ -2,10 +2,30 @@
 // and ask nothing else, so that a program can be compiled for a machine that a test made up.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
 
 namespace graft::ir {
+
+/// What work takes on a small machine, of two cores, with both at it: the cost model's numbers
+/// (passes/cost.h). In nanoseconds.
+struct Times {
+  double instruction = 0.15;  ///< of a vector, in the mean of a loop's
+  double cache_byte = 0.005;  ///< moved between the first cache and the second
+  double memory_byte = 0.05;  ///< moved between memory and the caches
+  /// As many times as long take lines that lie apart, when so many are touched that neither they
+  /// nor their pages are in reach when their next elements are.
+  double far_line = 3;
+  double kernel = 500;      ///< to start one
+  double threads = 3000;    ///< to start one on several threads
+  double inner_loop = 1.8;  ///< to start a loop within a tile
+  /// As many times as long take steps whose scratch lies in the second cache, not in the first.
+  double second_cache = 1.5;
+};
 
 /// As it stands: a machine with AVX-512, for which golden tests hold.
 struct Target {
@@ -13,8 +33,11 @@ struct Target {
   /// (neither). Other widths compute some functions with other bits.
   int lanes = 16;
   bool fma = true;  ///< has fused multiply-add, and ATen's kernels use it
-  /// Has AVX512_FP16 or AVX_NE_CONVERT, for which ATen gives fp16 tensors to oneDNN.
+  /// Has AVX512_FP16 or AVX_NE_CONVERT, for which ATen gives fp16 tensors to oneDNN, too.
   bool half_instructions = false;
+  /// Dtypes that its code cannot load, store and convert though dtype.h has loops for them.
+  /// Operators on them are extern.
+  std::vector<ScalarType> lacks = {};
   /// libtorch has MKL's vector functions (VML), which want arrays.
   bool vml = true;
   /// MKL lets a thread say how many threads its calls use: MKL_Set_Num_Threads_Local.
@@ -29,12 +52,22 @@ struct Target {
   int64_t last_cache_bytes = 32 << 20;
   int64_t line_bytes = 64;    ///< of a cache: what memory moves at least
   int64_t page_bytes = 4096;  ///< of memory: what an entry of the TLB reaches
+  Times times;
 
   /// Maker, family, model, stepping and feature words of the processor, as CPUID gives them.
   std::string cpu;
 
   bool avx2() const { return lanes >= 8; }
   bool avx512() const { return lanes >= 16; }
+  /// Has loops over tensors of this dtype.
+  bool loops(ScalarType type) const {
+    return has_loops(type) && std::find(lacks.begin(), lacks.end(), type) == lacks.end();
+  }
+  /// ATen gives tensors of this dtype to oneDNN where that has the operator.
+  bool one_dnn(ScalarType type) const {
+    return type == ScalarType::Float || type == ScalarType::BFloat16 ||
+           (type == ScalarType::Half && half_instructions);
+  }
 
   /// All that machine code depends on beside the kernel: equal text, equal code. Threads and caches
   /// are not in it, as what passes decide from them is in the kernel.

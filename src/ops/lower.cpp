@@ -153,7 +153,7 @@ class Lowering {
     std::string why;
     auto look = [&](const TensorInfo& t) {
       if (t.dtype == c10::ScalarType::Undefined && t.storage < 0 && !t.constant) return;
-      if (!has_loops(t.dtype))
+      if (!context_.settings.target.loops(t.dtype))
         why = std::string("dtype ") + c10::toString(t.dtype);
       else if (t.storage >= 0 &&
                t.byte_offset % static_cast<int64_t>(c10::elementSize(t.dtype)) != 0)

@@ -110,8 +110,8 @@ bool Args::has_fma() const {
 bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
-bool Args::has_half_instructions() const {
-  return context_.settings.target.half_instructions;
+bool Args::is_one_dnn() const {
+  return context_.settings.target.one_dnn(common);
 }
 bool Args::is_float() const {
   return graft::is_float(common);
@@ -243,7 +243,7 @@ bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRo
 Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   const PointwiseRow& row = row_of(op);
   ScalarType common = common_dtype(context, op, row);
-  if (!has_loops(common))
+  if (!context.settings.target.loops(common))
     return Fate::external(std::string("common dtype ") + c10::toString(common));
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 

@@ -31,8 +31,7 @@ Value mish(Args& a) {
 }
 
 Value gelu(Args& a) {
-  bool one_dnn = a.common == c10::ScalarType::Float || a.common == c10::ScalarType::BFloat16 ||
-                 (a.common == c10::ScalarType::Half && a.has_half_instructions());
+  const bool one_dnn = a.is_one_dnn();
   // oneDNN then makes a result of its own, and eager leaves out= as it was.
   if (one_dnn && a.is_out() && !a.is_laid_out_as_result(0))
     return a.refuse("out= has other strides than the input");

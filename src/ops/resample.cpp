@@ -114,7 +114,7 @@ void gather(Context& ctx, const View& in, const View& out, const std::vector<Sca
 
 Fate nearest(Context& ctx, const OperatorRecord& op, const std::vector<const char*>& factors) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
-  if (in.storage < 0 || !has_loops(in.dtype) || out.dtype != in.dtype ||
+  if (in.storage < 0 || !ctx.settings.target.loops(in.dtype) || out.dtype != in.dtype ||
       in.sizes.size() != kOthers + factors.size() || out.sizes.size() != in.sizes.size())
     return Fate::external("an unusual input");
   if (overlaps(in, {out})) return Fate::external(kOverlap);

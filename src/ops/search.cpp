@@ -54,7 +54,8 @@ Value bisect(StatementBuilder& s, const Search& search) {
 Fate look_up(Context& ctx, const Search& search) {
   const View &sorted = search.sorted, &values = search.values;
   if (sorted.storage < 0 || values.storage < 0) return Fate::external("a number, not a tensor");
-  if (sorted.dtype != values.dtype || !has_loops(values.dtype) || values.dtype == ScalarType::Bool)
+  if (sorted.dtype != values.dtype || !ctx.settings.target.loops(values.dtype) ||
+      values.dtype == ScalarType::Bool)
     return Fate::external("boundaries of another dtype");
   const size_t rank = sorted.sizes.size();
   const bool own_rows = rank > 1;

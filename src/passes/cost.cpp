@@ -22,17 +22,14 @@ namespace {
 /// than this do not saturate its memory's bandwidth.
 constexpr double kStreams = 4;
 
-// In nanoseconds, as kInstruction.
-constexpr double kCacheByte = 0.005, kMemoryByte = 0.05;
 constexpr double kScatter = 1.5;     ///< against a gather
 constexpr double kShuffles = 1.5;    ///< for each of the vectors that an interleaved access is in
 constexpr double kFinish = 16;       ///< instructions that make one number of a vector
 constexpr double kSmallMachine = 2;  ///< threads
-constexpr double kStart = 500, kParallelStart = 3000;
 
 /// After so many lines that lie apart the next vector of the same rows finds neither lines nor
-/// pages in reach.
-constexpr double kFarSteps = 512, kFarLine = 3;
+/// pages in reach (Times::far_line).
+constexpr double kFarSteps = 512;
 
 /// A loop order of the group: the vector loop is an outer axis, or each member's best inner one.
 struct Order {
@@ -68,14 +65,15 @@ class GroupCost {
       tiles *= static_cast<double>(group_.outer[o]) /
                (static_cast<int>(o) == order.outer ? target_.lanes : 1);
     tiles = std::max(tiles, 1.0);
-    double compute = instructions() * kInstruction, memory = moved(order);
+    double compute = instructions() * target_.times.instruction, memory = moved(order);
     auto time = [&](double threads) {
       return compute * std::max(1.0, kEnough / threads) +
              memory * std::max(1.0, kStreams / threads);
     };
     // As many threads as a small machine has, or one.
-    double together = kParallelStart + time(tiles), single = (compute + memory) * kSmallMachine;
-    return kStart + std::min(together, std::max(single, time(tiles)));
+    double together = target_.times.threads + time(tiles),
+           single = (compute + memory) * kSmallMachine;
+    return target_.times.kernel + std::min(together, std::max(single, time(tiles)));
   }
 
   /// The axis of member m that is the vector loop's; -1 where no axis can be.
@@ -184,8 +182,8 @@ class GroupCost {
       bytes = std::min(bytes, static_cast<double>(part.last - part.first + 1) * part.size);
       if (!kept) bytes *= static_cast<double>(part.phases.size());
       sum += bytes * (storages_[static_cast<size_t>(storage)].bytes <= target_.second_cache_bytes
-                          ? kCacheByte
-                          : kMemoryByte * part.worst);
+                          ? target_.times.cache_byte
+                          : target_.times.memory_byte * part.worst);
     }
     return sum;
   }
@@ -204,7 +202,7 @@ class GroupCost {
       if (walks && std::abs(x.strides[a]) * size >= kApartBytes)
         steps *= static_cast<double>(s.axes[a]);
     }
-    return steps > kFarSteps ? kFarLine : 1;
+    return steps > kFarSteps ? target_.times.far_line : 1;
   }
 
   const Group& group_;

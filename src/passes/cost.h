@@ -1,6 +1,6 @@
 // What work costs on the target: fusing and the choice of vector loops decide by it alone. (`lanes`
-// weighs whole kernels with tiles as lanes by a count of its own, and code generation its
-// registers.)
+// counts for itself what a kernel with tiles as lanes does, and weighs it by the same times; code
+// generation weighs its registers.)
 //
 // A model, not a measurement: it has to put alternatives in order, so only ratios matter. It does
 // not ask how many threads there are: schedules, and so results, are the same for any number.
@@ -16,9 +16,6 @@ namespace graft::passes {
 
 /// Lines so many bytes apart are not prefetched one with the other.
 constexpr int64_t kApartBytes = 1024;
-
-/// Nanoseconds of a vector's instruction, with all threads of a small machine at work.
-constexpr double kInstruction = 0.15;
 
 /// Instructions for a vector of the statement's points along `axis`, a share of the loop's start
 /// and of its last, unfilled vector among them; -1: for as many points, one by one.

@@ -22,9 +22,6 @@ using ir::TreeNode;
 
 namespace {
 
-constexpr double kSlowerScratch = 1.5;  ///< what a step costs more when its scratch is in L2
-constexpr double kLoopCost = 12;        ///< of starting an inner loop, in operations of a vector
-
 /// A storage whose part of each tile can lie in scratch, lanes side by side.
 struct Part {
   int storage;
@@ -117,8 +114,8 @@ class Lanes {
     for (const Placed& p : kernel_.placed) statements.push_back(&p.statement);
     decision.about = stored_by(statements);
     for (size_t k = 0; k < vars.size(); ++k)
-      decision.ways.push_back(
-          {vars[k] < 0 ? "inside" : "v" + std::to_string(vars[k]), costs[k] * kInstruction});
+      decision.ways.push_back({vars[k] < 0 ? "inside" : "v" + std::to_string(vars[k]),
+                               costs[k] * settings_.target.times.instruction});
     return decision;
   }
 
@@ -235,6 +232,8 @@ class Lanes {
   double inner_cost() const {
     double cost = 0;
     auto lanes = static_cast<double>(settings_.target.lanes);
+    const ir::Times& times = settings_.target.times;
+    const double start = times.inner_loop / times.instruction;
     for (const Placed& p : kernel_.placed) {
       const Statement& s = p.statement;
       auto all = static_cast<double>(points(s));
@@ -245,7 +244,7 @@ class Lanes {
         auto mean = static_cast<double>(v.extent);
         if (v.step >= 0) mean += 0.5 * static_cast<double>(v.growth * (s.axes[0] - 1));
         mean = std::max(mean, 1.0);
-        best = std::min(best, (mean / lanes + 0.5 + kLoopCost / operations(s)) / mean);
+        best = std::min(best, (mean / lanes + 0.5 + start / operations(s)) / mean);
       }
       cost += all * operations(s) * best;
     }
@@ -277,7 +276,8 @@ class Lanes {
       cost += (part.copied_in + part.copied_out) * 5.0 * static_cast<double>(part.count) * tiles /
               lanes;
     }
-    return bytes > settings_.target.first_cache_bytes ? cost * kSlowerScratch : cost;
+    return bytes > settings_.target.first_cache_bytes ? cost * settings_.target.times.second_cache
+                                                      : cost;
   }
 
   /// Lets the kernel work on scratch, and copies what goes in and out.

@@ -13,8 +13,8 @@ using ir::Placed;
 
 namespace {
 
-constexpr int64_t kSmallest = 1 << 20;      ///< bytes of a result, below which it is not worth it
-constexpr int64_t kLargestCopy = 64 << 10;  ///< bytes of a tile's part, kept for its readers
+constexpr int64_t kSmallest = 1 << 20;  ///< bytes of a result, below which it is not worth it
+constexpr int64_t kCopyShare = 16;      ///< of the second cache, a tile's part kept for its readers
 
 /// Do whole vectors of the vector loop fill whole, aligned lines? Results begin at one.
 bool fills_lines(const Kernel& kernel, const Placed& p, int64_t line) {
@@ -31,13 +31,13 @@ bool fills_lines(const Kernel& kernel, const Placed& p, int64_t line) {
 }
 
 /// Does each tile read nothing of what `p` stores but its own part, a small one, in its own dtype?
-bool reads_own_part(const Kernel& kernel, const Placed& p) {
+bool reads_own_part(const Kernel& kernel, const Placed& p, int64_t largest) {
   const Access& store = p.statement.store;
   auto bytes = static_cast<int64_t>(c10::elementSize(store.dtype));
   for (size_t a = 0; a < p.axis_var.size(); ++a)
     if (kernel.vars[static_cast<size_t>(p.axis_var[a])].kind != LoopKind::Range)
       bytes *= p.statement.axes[a];
-  if (bytes > kLargestCopy) return false;
+  if (bytes > largest) return false;
   auto strides = tile_strides(kernel, p, store);
   for (const Placed& other : kernel.placed) {
     if (&other != &p && other.statement.store.storage == store.storage) return false;
@@ -157,7 +157,9 @@ void stream_results(ir::Schedule& schedule, const Settings& settings) {
         continue;
       if (reader[s] == static_cast<int>(k) && reads_own_value(*kernel, i)) {
         reader[s] = kNobody;
-      } else if (reader[s] == static_cast<int>(k) && reads_own_part(*kernel, kernel->placed[i])) {
+      } else if (reader[s] == static_cast<int>(k) &&
+                 reads_own_part(*kernel, kernel->placed[i],
+                                settings.target.second_cache_bytes / kCopyShare)) {
         copy_for_readers(schedule, *kernel, i, settings.target.second_cache_bytes / 2);
         reader.push_back(kSeveral);
         writer.push_back(kSeveral);

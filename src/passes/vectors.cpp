@@ -53,7 +53,8 @@ Decision decision_of(const Kernel& kernel, const std::vector<size_t>& placed,
   std::vector<const ir::Statement*> statements;
   for (size_t k : placed) statements.push_back(&kernel.placed[k].statement);
   for (int v : vars)
-    ways.push_back({"v" + std::to_string(v), cost_with(kernel, placed, v, target) * kInstruction});
+    ways.push_back(
+        {"v" + std::to_string(v), cost_with(kernel, placed, v, target) * target.times.instruction});
   return {.about = stored_by(statements), .ways = std::move(ways)};
 }
 
@@ -202,7 +203,8 @@ void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
   const double inner = inner_cost(kernel, kernel.body, target);
   bool tiles = outer.at >= 0 && outer.cost < inner;
   const size_t way = decider.choose(tiles ? static_cast<size_t>(outer.at) + 1 : 0, [&] {
-    return decision_of(kernel, placed, kernel.range, target, {{"inside", inner * kInstruction}});
+    return decision_of(kernel, placed, kernel.range, target,
+                       {{"inside", inner * target.times.instruction}});
   });
   if (way > 0) {
     wrap(kernel, kernel.range[way - 1]);

@@ -166,8 +166,13 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
     }
     arguments.push_back(facts);
   }
-  for (const c10::Argument& result : h.schema().returns())
+  bool makes = false;
+  for (const c10::Argument& result : h.schema().returns()) {
     returns.push_back(kind_of(result.type()));
+    makes = makes || (returns.back() != Operand::Kind::Constant && result.alias_info() == nullptr);
+  }
+  unknown_shapes = makes && !composite && !starts_with(name, "aten::") &&
+                   !h.hasKernelForDispatchKey(c10::DispatchKey::Meta);
 }
 
 bool copies_whole_memory(const c10::OperatorHandle& op) {

@@ -42,9 +42,12 @@ struct OperatorFacts {
   bool changes_layout = false;  ///< changes the layout of `self` itself
   /// as_strided and the like: `storage_offset` counts from the storage's start.
   bool strided_view = false;
-  bool draws = false;                       ///< random numbers
-  bool reads_data = false;                  ///< brings data to the host, itself or within
-  bool shapes_by_data = false;              ///< the sizes of its result depend on data
+  bool draws = false;           ///< random numbers
+  bool reads_data = false;      ///< brings data to the host, itself or within
+  bool shapes_by_data = false;  ///< the sizes of its result depend on data
+  /// A library's operator that makes tensors and has no Meta kernel: nothing says what the sizes of
+  /// its results depend on.
+  bool unknown_shapes = false;
   bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers
   /// Of running_mean, which it writes, and running_var after it, though its schema does not say so;
   /// 0: has none. It writes them when the argument `training_flag` is set; 0: always.

@@ -278,10 +278,18 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
       }
     }
   }
+  if (facts.unknown_shapes && visible_) {
+    give_up(facts.full_name +
+            " runs after an argument or captured tensor was written, or a random number drawn, and "
+            "has no Meta kernel, so a plan that finds its results of other sizes could not give "
+            "up; register a Meta kernel for it (TORCH_LIBRARY_IMPL(..., Meta, ...)), call it "
+            "before the writes, or outside the compiled function");
+  }
 }
 
 void Recorder::draw(c10::ArrayRef<const c10::IValue> inputs) {
   drawn_ = {};
+  visible_ = true;
   for (const c10::IValue& input : inputs) {
     if (input.isGenerator()) drawn_ = input.toGenerator();
   }
@@ -293,6 +301,7 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
   if (storage < 0) return;
   storages_.state(storage).written = true;
+  visible_ = visible_ || trace_.storages[storage].origin != StorageInfo::Origin::Made;
   if (std::find(op.mutated.begin(), op.mutated.end(), storage) == op.mutated.end()) {
     op.mutated.push_back(storage);
   }

@@ -139,6 +139,7 @@ class Recorder {
   at::Generator drawn_;    ///< what `leaf_` draws from; undefined: ATen's default one
   int exceptions_ = 0;     ///< in flight when `leaf_` began
   bool parallel_ = false;  ///< the run itself is part of a parallel region
+  bool visible_ = false;   ///< the caller's memory was written, or a generator has advanced
 };
 
 }  // namespace graft::record

@@ -50,6 +50,10 @@ TEST(Lower, RowsFollowTheTargetsKernels) {
   EXPECT_NE(text(exp, without).find("VectorExp"), std::string::npos);
   without.fma = true;
   EXPECT_EQ(text(gelu, without).find("VectorErf"), std::string::npos);
+  without.lacks = {at::kHalf};
+  auto both = [](Tensors& t) { return at::gelu(t[0]).to(at::kFloat) * at::exp(t[1]); };
+  EXPECT_NE(text(both, without).find("aten::gelu("), std::string::npos);
+  EXPECT_EQ(text(both, without).find("aten::exp("), std::string::npos);
 }
 
 }  // namespace

@@ -68,9 +68,51 @@ at::Tensor twice_somehow(const at::Tensor& x) {
   return calls++ % 2 == 0 ? x * 2 : (x * 2).t().contiguous().t();
 }
 
+/// As many elements as its first one says.
+at::Tensor so_many(const at::Tensor& x) {
+  return at::ones({x[0].item<int64_t>()});
+}
+
 TORCH_LIBRARY(graft_externs_test, m) {
   m.def("twice_somehow(Tensor x) -> Tensor");
   m.impl("twice_somehow", c10::DispatchKey::CPU, TORCH_FN(twice_somehow));
+  m.impl("twice_somehow", c10::DispatchKey::Meta, TORCH_FN(twice_somehow));
+  m.def("so_many(Tensor x) -> Tensor");
+  m.impl("so_many", c10::DispatchKey::CPU, TORCH_FN(so_many));
+}
+
+/// Nobody says that its sizes depend on data. Before anything visible was written the plan gives
+/// up; after that no plan is made.
+TEST(Externs, ResultsOfOtherSizes) {
+  at::NoGradGuard no_grad;
+  auto op = c10::Dispatcher::singleton()
+                .findSchemaOrThrow("graft_externs_test::so_many", "")
+                .typed<at::Tensor(const at::Tensor&)>();
+  auto before = compile([&](const at::Tensor& x) { return op.call(x) * 2 + 1; }, at_once());
+  auto after = compile(
+      [&](at::Tensor z, const at::Tensor& x) {
+        z.add_(1);
+        return op.call(x) * 2 + 1;
+      },
+      at_once());
+  auto drawn = compile(
+      [&](const at::Tensor& x) {
+        const at::Tensor noise = at::rand({4}).sum();
+        return noise + op.call(x) * 0;
+      },
+      at_once());
+  at::Tensor z = at::zeros({4});
+  const at::Tensor three = at::full({1}, 3.0), five = at::full({1}, 5.0);
+  for (int i = 0; i < 12; ++i) {
+    const at::Tensor& x = i % 6 < 5 ? three : five;
+    const at::Tensor expected = at::full({x[0].item<int64_t>()}, 3.0);
+    EXPECT_TRUE(at::equal(before(x), expected));
+    EXPECT_TRUE(at::equal(after(z, x), expected));
+    EXPECT_EQ(drawn(x).numel(), expected.numel());
+  }
+  EXPECT_TRUE(same(z, at::full({4}, 12.0)));
+  EXPECT_NE(after.explain().find("has no Meta kernel"), std::string::npos) << after.explain();
+  EXPECT_NE(drawn.explain().find("has no Meta kernel"), std::string::npos) << drawn.explain();
 }
 
 TEST(Externs, ResultsInAnotherOrder) {
