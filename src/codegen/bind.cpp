@@ -13,7 +13,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 4;
+constexpr uint8_t kStructureVersion = 5;
 
 class Walk {
  public:
@@ -136,6 +136,15 @@ class Walk {
     put(placed.streamed * 2 + placed.transposed);
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
+    put(static_cast<int64_t>(placed.ahead.size()));
+    for (const Placed::Ahead& a : placed.ahead) {
+      put(a.load);
+      put(a.var);
+      put(a.iterations);
+      const int access = layout.loads[static_cast<size_t>(a.load)].access;
+      layout_.accesses[static_cast<size_t>(access)].ahead = a.iterations;
+      layout_.accesses[static_cast<size_t>(access)].ahead_var = a.var;
+    }
     put(static_cast<int64_t>(s.expr.nodes.size()));
     for (const ir::Node& node : s.expr.nodes) {
       put(static_cast<int64_t>(node.op));

@@ -57,7 +57,9 @@ struct AffineAccess {
   int scratch = -1;  ///< into Binding::integers: byte offset in the scratch block
   int64_t byte_offset = 0;
   bool own = false;  ///< in scratch, or of a storage in ir::Kernel::own
-  int vectors = 0;   ///< ir::Scratch::vectors
+  int ahead = 0;     ///< ir::Placed::ahead: iterations of `ahead_var`; 0: it asks for nothing
+  int ahead_var = -1;
+  int vectors = 0;  ///< ir::Scratch::vectors
   /// Interleaved accesses, as those to r, g and b of r, g, b, r, g, b, …: the one of the lowest
   /// place. -1: lanes lie side by side, or far apart.
   int first = -1;

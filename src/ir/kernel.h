@@ -31,6 +31,13 @@ struct Placed {
   /// A copy between memory that is contiguous along the one inner variable and scratch that is
   /// contiguous along lanes: squares of it are transposed in registers.
   bool transposed = false;
+  /// Loads that also ask memory for what they read so many iterations of a loop later.
+  struct Ahead {
+    int load;  ///< its place in Statement::loads
+    int var;   ///< of a loop around its vector loop
+    int iterations;
+  };
+  std::vector<Ahead> ahead = {};
 };
 
 struct Loop;

@@ -204,8 +204,14 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
     } else {
       const Placed& placed = kernel.placed[static_cast<size_t>(node.placed)];
       text += indent(depth) + statement_text(placed.statement, &placed.axis_var) +
-              (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "") +
-              "\n";
+              (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "");
+      if (!placed.ahead.empty()) text += "  ahead";
+      for (const Placed::Ahead& a : placed.ahead) {
+        const Access& load = placed.statement.loads[static_cast<size_t>(a.load)];
+        text += " %" + std::to_string(load.storage) + " by v" + std::to_string(a.var) + "+" +
+                std::to_string(a.iterations);
+      }
+      text += "\n";
     }
   }
 }

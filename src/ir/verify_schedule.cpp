@@ -182,9 +182,19 @@ class Check {
     return wrong;
   }
 
-  /// What a kernel takes for its own no other step touches, nor the caller.
+  /// What a kernel takes for its own no other step touches, nor the caller. What it asks for ahead
+  /// is a load along one of its loops.
   std::string own(size_t k) {
     const auto* kernel = std::get_if<Kernel>(&schedule_.steps[k]);
+    for (size_t p = 0; kernel != nullptr && p < kernel->placed.size(); ++p) {
+      const Placed& placed = kernel->placed[p];
+      for (const Placed::Ahead& a : placed.ahead)
+        if (a.load < 0 || a.load >= static_cast<int>(placed.statement.loads.size()) ||
+            std::count(placed.axis_var.begin(), placed.axis_var.end(), a.var) != 1 ||
+            a.iterations < 1)
+          return "statement " + std::to_string(p) + " asks ahead for load " +
+                 std::to_string(a.load) + " along v" + std::to_string(a.var);
+    }
     for (int s : kernel == nullptr ? std::vector<int>{} : kernel->own) {
       if (!exists(s) || at(s).role != Role::Temporary || at(s).made_by_extern)
         return "has " + name(s) + " for its own, which is no temporary";

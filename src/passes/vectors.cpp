@@ -1,6 +1,7 @@
 #include "passes/vectors.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "ir/facts.h"
 #include "passes/cost.h"
@@ -159,42 +160,90 @@ int64_t points_of(const Kernel& kernel, const std::vector<int>& vars) {
   return points;
 }
 
-/// Of tiles that are one nest of reduced loops inside the vector loop: puts the vector loop inside,
-/// so that it walks along memory rather than down, and calls routines on whole rows. Each column
-/// has an accumulator in memory then, which has to stay in the first cache.
+/// What it takes to run a nest row by row, with the vector loop over columns inside of all others:
+/// it walks along memory then rather than down, and routines are called on whole rows, but each
+/// column has accumulators in memory.
+struct Turned {
+  bool possible = true;
+  bool gains = false;        ///< rows that lie far apart are read, or routines want whole rows
+  int64_t accumulators = 0;  ///< bytes for each column
+  std::vector<int> rows;     ///< the other loops, those that are reduced last
+};
+
+Turned turned(const Kernel& kernel, const Loop& nest, int columns) {
+  Turned made{.rows = nest_of(nest)};
+  std::erase(made.rows, columns);
+  std::stable_partition(made.rows.begin(), made.rows.end(),
+                        [&](int v) { return !is_reduced(kernel, v); });
+  for (size_t k : placed_in(nest.body)) {
+    const Placed& p = kernel.placed[k];
+    const ir::Statement& s = p.statement;
+    const bool too_long =
+        s.reduction && ir::needs_levels(s) && points_of(kernel, made.rows) > kPlainSum;
+    if (s.repeated() || axis_of(p, columns) < 0 || too_long ||
+        (s.reduction && (s.reduction->scan || ir::finds_place(s.reduction->op))))
+      made.possible = false;
+    if (s.reduction) made.accumulators += static_cast<int64_t>(c10::elementSize(s.reduction->type));
+    made.gains = made.gains || calls_arrays(s);
+    for (int row : made.rows) {
+      const int a = axis_of(p, row);
+      if (a < 0) made.possible = false;
+      for (const ir::Access& load : s.loads)
+        made.gains =
+            made.gains || (a >= 0 && std::abs(load.strides[static_cast<size_t>(a)]) *
+                                             static_cast<int64_t>(c10::elementSize(load.dtype)) >=
+                                         kApartBytes);
+    }
+  }
+  return made;
+}
+
+/// Of tiles that are nests of loops inside the vector loop: turns each of them. Accumulators have
+/// to stay in the first cache, and what one nest leaves to the next in the second.
 void rows_outside(Kernel& kernel, const ir::Target& target) {
   Loop& outer = *kernel.body.front().loop;
   // Without other tiles the vector loop itself is what threads share.
-  if (kernel.range.empty() || outer.body.size() != 1 || !outer.body.front().loop) return;
-  std::vector<int> rows = nest_of(*outer.body.front().loop);
+  if (kernel.range.empty()) return;
   const int columns = outer.var;
-  int64_t accumulators = 0;
-  bool worth_it = false;
-  for (size_t k : placed_in(kernel.body)) {
-    const Placed& p = kernel.placed[k];
-    const ir::Statement& s = p.statement;
-    if (s.repeated() || axis_of(p, columns) < 0) return;
-    if (s.reduction && (s.reduction->scan || ir::finds_place(s.reduction->op))) return;
-    if (s.reduction && ir::needs_levels(s) && points_of(kernel, rows) > kPlainSum) return;
-    if (s.reduction) accumulators += static_cast<int64_t>(c10::elementSize(s.reduction->type));
-    worth_it = worth_it || calls_arrays(s);
-    for (int row : rows) {
-      int a = axis_of(p, row);
-      if (a < 0 || (s.reduction && !s.reduction->axes[static_cast<size_t>(a)])) return;
-      for (const ir::Access& load : s.loads)
-        worth_it = worth_it || std::abs(load.strides[static_cast<size_t>(a)]) *
-                                       static_cast<int64_t>(c10::elementSize(load.dtype)) >=
-                                   kApartBytes;
-    }
+  std::vector<Turned> nests;
+  Turned all;
+  int64_t passed = 0;
+  for (const TreeNode& node : outer.body) {
+    if (!node.loop || is_step(kernel, *node.loop)) return;
+    const Turned& nest = nests.emplace_back(turned(kernel, *node.loop, columns));
+    if (!nest.possible) return;
+    all.gains = all.gains || nest.gains;
+    all.accumulators = std::max(all.accumulators, nest.accumulators);
+    for (size_t k : placed_in(node.loop->body))
+      if (const ir::Statement& t = kernel.placed[k].statement; !t.reduction)
+        passed +=
+            points_of(kernel, nest.rows) * static_cast<int64_t>(c10::elementSize(t.store.dtype));
   }
-  if (accumulators == 0 || !worth_it) return;
-  int64_t most = target.first_cache_bytes / 2 / accumulators,
-          extent = kernel.vars[static_cast<size_t>(columns)].extent,
-          chunk = largest_divisor(extent, std::min(most, extent));
+  if (all.accumulators == 0 || !all.gains) return;
+  int64_t most = target.first_cache_bytes / 2 / all.accumulators,
+          extent = kernel.vars[static_cast<size_t>(columns)].extent;
+  if (nests.size() > 1)
+    most = std::min(most, target.second_cache_bytes / 2 / std::max<int64_t>(passed, 1));
+  const int64_t chunk = largest_divisor(extent, std::min(most, extent));
   if (chunk < 4 * target.lanes) return;
   if (chunk < extent) kernel.range.push_back(split_variable(kernel, columns, chunk));
-  rows.push_back(columns);
-  reorder(*kernel.body.front().loop, rows);
+  std::vector<TreeNode> bodies = std::move(outer.body);
+  kernel.body.clear();
+  for (size_t n = 0; n < nests.size(); ++n) {
+    int inner = columns;
+    if (n > 0) {
+      inner = static_cast<int>(kernel.vars.size());
+      kernel.vars.push_back(kernel.vars[static_cast<size_t>(columns)]);
+      for (size_t k : placed_in(bodies[n].loop->body))
+        std::replace(kernel.placed[k].axis_var.begin(), kernel.placed[k].axis_var.end(), columns,
+                     inner);
+    }
+    auto loop = std::make_unique<Loop>(Loop{inner, {}});
+    loop->body.push_back(std::move(bodies[n]));
+    nests[n].rows.push_back(inner);
+    reorder(*loop, nests[n].rows);
+    kernel.body.push_back({std::move(loop), -1});
+  }
 }
 
 void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {

@@ -142,7 +142,13 @@ class RandomLoops {
       s.growth = by_axis(n, 0, 0, 0, growth);
     }
     std::vector<int64_t> vars = by_axis(n, n.step, batch_, n.row, n.column);
-    return made.place(std::move(s), std::vector<int>(vars.begin(), vars.end()));
+    const int loads = static_cast<int>(s.loads.size());
+    TreeNode node = made.place(std::move(s), std::vector<int>(vars.begin(), vars.end()));
+    if (loads > 0 && below(3) == 0) {
+      const auto var = static_cast<int>(vars[static_cast<size_t>(below(std::ssize(vars)))]);
+      made.kernel.placed.back().ahead = {{below(loads), var, 1 + below(8)}};
+    }
+    return node;
   }
 
   ir::Access own(const Matrix& m, const Nest& n) const {

@@ -130,6 +130,8 @@ TEST(VerifySchedule, Scratch) {
 TEST(VerifySchedule, Own) {
   auto kernel = [](Schedule& s, size_t step) -> Kernel& { return std::get<Kernel>(s.steps[step]); };
   expect_refused({
+      {[&](Schedule& s) { kernel(s, 0).placed[0].ahead = {{0, 7, 1}}; },
+       "step 0 (kernel first): statement 0 asks ahead for load 0 along v7"},
       {[&](Schedule& s) { kernel(s, 1).own = {2}; },
        "step 1 (kernel second): has %2 for its own, which other steps touch, or none"},
       {[&](Schedule& s) { kernel(s, 0).own = {0}; },

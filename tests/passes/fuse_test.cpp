@@ -35,7 +35,7 @@ TEST(Fuse, ResidualAndRmsNormIsOnePassOverMemory) {
             "  scratch %10: 4096 bytes at 128\n"
             "  vector v1:2048\n"
             "    %3[v0*2048+v1] bf16 = bf16((f32(%0.bf16[v0*2048+v1]) + f32(%1.bf16[v0*2048+v1]))) "
-            " streamed\n"
+            " streamed  ahead %1 by v0+1 %0 by v0+1\n"
             "    %10[v1] bf16 = bf16((f32(%0.bf16[v0*2048+v1]) + f32(%1.bf16[v0*2048+v1])))\n"
             "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = "
             "f32(%10.bf16[v1])\n"

@@ -107,7 +107,7 @@ TEST(Inline, StepsComputeWhatTheyTake) {
                       "  step v1:4096\n"
                       "    vector v0:32\n"
                       "      %3[v2*32+v0+(%1[v1]:16)*256] f32 = (%3[v2*32+v0+(%1[v1]:16)*256] + "
-                      "(%0[v1*256+v2*32+v0] * 2))\n"),
+                      "(%0[v1*256+v2*32+v0] * 2))  ahead %0 by v1+8\n"),
             std::string::npos)
       << text;
 }

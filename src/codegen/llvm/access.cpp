@@ -110,6 +110,19 @@ bool any_varying(const KernelPlan& plan, const std::vector<std::pair<int, Stride
 
 }  // namespace
 
+/// Asks for what lies at `place` some iterations of another loop later, into the second cache: the
+/// first one may be full with this iteration's. In the last iterations that is behind the end,
+/// which the instruction permits.
+void Emitter::fetch_ahead(const AffineAccess& affine, llvm::Value* place) {
+  const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
+  llvm::Value* far =
+      b_.CreateMul(stride(shape.strides[static_cast<size_t>(affine.ahead_var)]), i64(affine.ahead));
+  constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                     {b_.CreateGEP(mem(affine.dtype), place, far), b_.getInt32(kRead),
+                      b_.getInt32(kSecondCache), b_.getInt32(kData)});
+}
+
 llvm::Value* Emitter::load(const PlanValue& v) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(v.access)];
   llvm::Type* element = mem(affine.dtype);
@@ -125,7 +138,9 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   if (any_varying(plan_, v.indirect)) {
     x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
   } else if (s.kind == StrideKind::One) {
-    x = memory_.load(lane_pointer(v.access, base), element, affine.vectors != 0 ? nullptr : on);
+    llvm::Value* place = lane_pointer(v.access, base);
+    if (affine.ahead > 0 && !on) fetch_ahead(affine, place);
+    x = memory_.load(place, element, affine.vectors != 0 ? nullptr : on);
   } else if (s.kind == StrideKind::MinusOne) {
     x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)),
                               element, on);

@@ -151,6 +151,7 @@ class Emitter {
   llvm::Value* pointer(int access, int depth);
   llvm::Value* range_counter(int var);
   llvm::Value* stride(const Stride& s);
+  void fetch_ahead(const AffineAccess& affine, llvm::Value* place);
   llvm::Value* load(const PlanValue& v);
   void store(int p);
   void store_alone(int p);

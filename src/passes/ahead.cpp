@@ -1,0 +1,114 @@
+#include "passes/ahead.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "passes/cost.h"
+#include "passes/kernel_loops.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Kernel;
+using ir::LoopKind;
+using ir::Placed;
+using ir::TreeNode;
+
+namespace {
+
+constexpr int64_t kBytesAhead = 1024;  ///< of a row and those that follow
+constexpr int64_t kFewestRows = 8;     ///< of a loop, for each that is asked for ahead
+
+class Ahead {
+ public:
+  Ahead(Kernel& kernel, const ir::Schedule& schedule, const ir::Target& target)
+      : kernel_(kernel), schedule_(schedule), target_(target) {
+    for (int v : kernel.range)
+      if (kernel.vars[static_cast<size_t>(v)].extent >= kFewestRows) row_ = v;
+  }
+
+  void run() { visit(kernel_.body, row_, -1); }
+
+ private:
+  /// `row`: the loop around, whose later iterations are fetched; `vector`: the innermost loop, if
+  /// it is a vector loop.
+  void visit(const std::vector<TreeNode>& body, int row, int vector) {
+    for (const TreeNode& node : body) {
+      if (!node.loop) {
+        statement(kernel_.placed[static_cast<size_t>(node.placed)], row, vector);
+        continue;
+      }
+      const int var = node.loop->var;
+      if (kernel_.vars[static_cast<size_t>(var)].kind == LoopKind::Vector)
+        visit(node.loop->body, row, var);
+      else  // inside of a vector loop it walks down, a line at a time
+        visit(node.loop->body, vector >= 0 ? -1 : var, -1);
+    }
+  }
+
+  void statement(Placed& p, int row, int vector) {
+    if (row >= 0 && vector >= 0 && kernel_.vars[static_cast<size_t>(row)].extent >= kFewestRows)
+      for (size_t k = 0; k < p.statement.loads.size(); ++k)
+        if (pays(p, p.statement.loads[k], row, vector))
+          p.ahead.push_back(
+              {static_cast<int>(k), row, iterations(p.statement.loads[k], row, vector)});
+    for (const Access& load : p.statement.loads) read_.emplace_back(load.storage, load.offset);
+    stored_.push_back(p.statement.store.storage);
+  }
+
+  /// Rows that are read while memory answers; few of those there are, as the last ones ask for what
+  /// nobody reads.
+  int iterations(const Access& load, int row, int vector) const {
+    auto extent = [&](int v) { return kernel_.vars[static_cast<size_t>(v)].extent; };
+    const int64_t bytes = extent(vector) * static_cast<int64_t>(c10::elementSize(load.dtype));
+    int count = 1;
+    while (count * bytes < kBytesAhead && 2 * count * kFewestRows <= extent(row)) count *= 2;
+    return count;
+  }
+
+  bool pays(const Placed& p, const Access& load, int row, int vector) const {
+    const ir::Storage& storage = schedule_.storages[static_cast<size_t>(load.storage)];
+    const int down = axis_of(p, row), along = axis_of(p, vector);
+    if (down < 0 || along < 0 || !load.indirect.empty() ||
+        storage.bytes <= target_.second_cache_bytes || is_scratch(load.storage) || is_near(load))
+      return false;
+    const int64_t step = std::abs(load.strides[static_cast<size_t>(down)]),
+                  size = static_cast<int64_t>(c10::elementSize(load.dtype));
+    if (load.strides[static_cast<size_t>(along)] != 1 || step * size < kApartBytes) return false;
+    // Of loads side by side, and in rows one behind the other (a stencil's), the last one asks.
+    return std::none_of(p.statement.loads.begin(), p.statement.loads.end(),
+                        [&](const Access& other) {
+                          return other.storage == load.storage && other.strides == load.strides &&
+                                 other.offset > load.offset &&
+                                 (other.offset - load.offset) % step * size < target_.line_bytes;
+                        });
+  }
+
+  /// Has the tile touched it before? Then it is in the cache.
+  bool is_near(const Access& load) const {
+    return std::find(stored_.begin(), stored_.end(), load.storage) != stored_.end() ||
+           std::find(read_.begin(), read_.end(), std::pair(load.storage, load.offset)) !=
+               read_.end();
+  }
+
+  bool is_scratch(int storage) const {
+    return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
+                       [&](const ir::Scratch& s) { return s.storage == storage; });
+  }
+
+  Kernel& kernel_;
+  const ir::Schedule& schedule_;
+  const ir::Target& target_;
+  int row_ = -1;                               ///< the Range variable that varies fastest
+  std::vector<std::pair<int, int64_t>> read_;  ///< storages and offsets, by statements before
+  std::vector<int> stored_;
+};
+
+}  // namespace
+
+void fetch_ahead(ir::Schedule& schedule, const Settings& settings) {
+  each_kernel(schedule, [&](Kernel& kernel) { Ahead(kernel, schedule, settings.target).run(); });
+}
+
+}  // namespace graft::passes
