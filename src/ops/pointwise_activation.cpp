@@ -102,6 +102,23 @@ Value threshold(Args& a) {
   return ir::select(ir::le(a[0], a.number("threshold")), a.number("value"), a[0]);
 }
 
+/// b is the slope, one per channel.
+Value prelu(Args& a) {
+  return ir::select(ir::gt(a[0], a[0].like(0)), a[0], a[1] * a[0]);
+}
+
+Value softshrink(Args& a) {
+  Value x = a[0], by = a.number("lambd");
+  a.either_zero();  // eager's tails multiply by 0
+  const Value within = ir::select(ir::ne(x, x), x, x.like(0));
+  return ir::select(ir::gt(x, by), x - by, ir::select(ir::lt(x, -by), x + by, within));
+}
+
+Value hardshrink(Args& a) {
+  Value x = a[0], by = a.number("lambd");
+  return ir::select(ir::ge(x, -by) & ir::le(x, by), x.like(0), x);
+}
+
 /// exp(−|a|), which log_sigmoid keeps for its backward.
 Value log_sigmoid_buffer(Args& a) {
   return ir::call(Routine::VectorExp, -a[0].op(Op::Abs));
@@ -145,6 +162,10 @@ std::vector<PointwiseRow> activation_rows() {
        {Body, 4},
        "log(1 + exp(beta a)) / beta, a above threshold"},
       {"aten::threshold", 1, Same, threshold, Domain::Any, Bits, "value where a <= threshold"},
+      {"aten::_prelu_kernel", 2, Same, prelu, Domain::Any, Bits, "a, b a where a is not above 0"},
+      {"aten::softshrink", 1, Same, softshrink, Domain::Any, Bits,
+       "a moved towards 0 by lambd, 0 within it"},
+      {"aten::hardshrink", 1, Same, hardshrink, Domain::Any, Bits, "0 within lambd, else a"},
       {"aten::log_sigmoid_forward", 1, Same, log_sigmoid, Domain::Small, Bits,
        "min(a, 0) − log(1 + exp(−|a|))"},
   };

@@ -2,6 +2,7 @@
 #include "ops/pointwise.h"
 
 #include <cmath>
+#include <limits>
 
 namespace graft::ops {
 
@@ -168,6 +169,15 @@ Value power(Args& a) {
   return ir::call(Routine::VectorPow, a[0], a[1]);
 }
 
+/// Of equal infinities their own value, not NaN.
+Value logaddexp(Args& a) {
+  const Value most = maximum(a[0], a[1]), apart = (a[0] - a[1]).op(Op::Abs);
+  const Value both = most + ir::call(Routine::VectorLog1p, ir::call(Routine::VectorExp, -apart));
+  const Value infinite =
+      ir::eq(a[0].op(Op::Abs), a[0].like(std::numeric_limits<double>::infinity()));
+  return ir::select(ir::eq(a[0], a[1]) & infinite, a[0], both);
+}
+
 }  // namespace
 
 std::vector<PointwiseRow> arithmetic_rows() {
@@ -198,6 +208,7 @@ std::vector<PointwiseRow> arithmetic_rows() {
        "a to the power b; constant ±0.5, ±1, ±2, 3 without pow(), others *body*"},
       {"aten::atan2", 2, Float, [](Args& a) { return ir::call(Routine::VectorAtan2, a[0], a[1]); },
        Domain::Any, Body, "angle of (b, a)"},
+      {"aten::logaddexp", 2, Float, logaddexp, Domain::Small, {Body, 4}, "log(exp(a) + exp(b))"},
       {"aten::hypot", 2, Same, [](Args& a) { return ir::call(Routine::VectorHypot, a[0], a[1]); },
        Domain::Any, Body, "sqrt(a² + b²)"},
       {"aten::copysign", 2, Float, [](Args& a) { return a[0].op(Op::CopySign, a[1]); }, Domain::Any,

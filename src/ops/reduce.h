@@ -66,6 +66,7 @@ bool is_constant(Context& ctx, const record::OperatorRecord& op, const char* nam
 // Families of reduction_rows(), by file.
 std::vector<Row> sum_rows();     // reduction.cpp
 std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, all
+std::vector<Row> pool_rows();    // pool.cpp: maxima and means of windows
 std::vector<Row> moment_rows();  // reduction_moments.cpp: var, std, norms
 std::vector<Row> loss_rows();    // loss.cpp
 // And of norm_rows():

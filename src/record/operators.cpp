@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 16> kOverwriting = {
 // Composite operators whose own kernel reads its tensors' data on the host, or writes past the
 // dispatcher, so that the operators it calls do not tell all. Complete for libtorch 2.11: all of
 // its CompositeImplicitAutograd kernels from which calls lead to data_ptr() or to a kernel without
-// an operator in between, less those that fill fresh memory so (max_pool1d, cdist: the recorder
+// an operator in between, less those that fill fresh memory so (max_pool1d, and cdist: the recorder
 // sees that nothing filled it) and those of nested tensors.
 constexpr std::array<std::string_view, 20> kReadOnHost = {
     "aten::tensor_split.tensor_indices_or_sections",
@@ -53,6 +53,9 @@ constexpr std::array<std::string_view, 20> kReadOnHost = {
 // nothing else: those are recorded in their place.
 constexpr std::array<std::string_view, 2> kMadeOfOperators = {
     "aten::binary_cross_entropy_with_logits", "aten::soft_margin_loss"};
+
+/// One that fills fresh memory past the dispatcher: recorded as it is called.
+constexpr std::string_view kFillsItself = "aten::max_pool1d";
 
 /// Likewise a loop over lists, except where a tensor of numbers is read on the host first.
 bool is_loop_over_lists(std::string_view name, std::string_view overload) {
@@ -128,7 +131,7 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
                              starts_with(base, "fbgemm_pack_");
   composite = (h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
                contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
-              !counts_classes && !reads_on_host;
+              !counts_classes && !reads_on_host && name != kFillsItself;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");

@@ -139,12 +139,33 @@ void resampled(Generator& g) {
   if (x >= 0) g.add("aten::add.Scalar", {value_of(x), integer(1), integer(1)});
 }
 
+/// Maxima, with their places or without, or means of windows, some cut off by the border.
+void pooled(Generator& g) {
+  int x = g.pick([](const at::Tensor& t) {
+    return t.dim() == 2 && is_floating(t) && t.size(0) >= 3 && t.size(1) >= 3;
+  });
+  if (x >= 0) x = g.add("aten::unsqueeze", {value_of(x), integer(0)});
+  if (x < 0) return;
+  const int64_t size = g.random.between(1, 3), step = g.random.between(1, 3),
+                padding = g.random.below(size / 2 + 1);
+  const bool ceil = g.random.chance(0.3);
+  if (g.random.chance(0.5)) {
+    g.add("aten::max_pool2d_with_indices",
+          {value_of(x), integers({size, size}), integers({step, step}),
+           integers({padding, padding}), integers({1, 1}), boolean(ceil)});
+  } else {
+    g.add("aten::avg_pool2d", {value_of(x), integers({size, size}), integers({step, step}),
+                               integers({padding, padding}), boolean(ceil),
+                               boolean(g.random.chance(0.5)), constant_of(c10::IValue())});
+  }
+}
+
 }  // namespace
 
 void add_idiom(Generator& g) {
   using Idiom = void (*)(Generator&);
   static constexpr Idiom kIdioms[] = {column_sums, computed_scalar,   interleaved, picked,
-                                      ordered,     overlapping_parts, resampled};
+                                      ordered,     overlapping_parts, resampled,   pooled};
   kIdioms[g.random.below(std::size(kIdioms))](g);
 }
 

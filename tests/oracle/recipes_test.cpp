@@ -49,6 +49,9 @@ TEST_P(Recipes, Reductions) {
 TEST_P(Recipes, Norms) {
   sweep(norm_recipes(), layouts_for(GetParam()));
 }
+TEST_P(Recipes, Pools) {
+  sweep(pool_recipes(), layouts_for(GetParam()));
+}
 TEST_P(Recipes, Indexing) {
   sweep(index_recipes(), layouts_for(GetParam()));
 }
@@ -130,8 +133,8 @@ bool is_recorded(std::string_view name) {
 
 std::set<std::string> rows_reached() {
   std::set<std::string> reached;
-  for (const auto& family :
-       {view_recipes(), copy_recipes(), reduction_recipes(), norm_recipes(), index_recipes()})
+  for (const auto& family : {view_recipes(), copy_recipes(), reduction_recipes(), norm_recipes(),
+                             pool_recipes(), index_recipes()})
     for (const Recipe& recipe : family) {
       Check check = check_of(recipe, at::kFloat, Layout::Contiguous);
       Compiled<Function> compiled(recipe.f, in_order(recipe.label));

@@ -121,6 +121,26 @@ TEST(Review, ABFloat16NeighbourLoosensNoFloatResult) {
   EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
 }
 
+/// LLVM 19 compiles a masked comparison of fp16 vectors, one of them on the stack, the wrong way
+/// round on processors with fp16 instructions.
+TEST(Review, AComparisonOfHalvesAroundACall) {
+  at::NoGradGuard no_grad;
+  const auto body = [](at::Tensor x) {
+    const at::Tensor shares = at::_softmax(x, 1, false), above = at::ge(x, shares);
+    x.log2_();
+    at::gelu_out(const_cast<at::Tensor&>(shares), x);
+    return at::amax(above, {1}, true);
+  };
+  auto f = compile(body, at_once());
+  for (int call = 0; call < 12; ++call) {
+    const at::Tensor memory = at::randn({1, 6}).abs().to(at::kHalf),
+                     x = memory.as_strided({1, 3}, {6, 1}), other = memory.clone();
+    const at::Tensor expected = body(other.as_strided({1, 3}, {6, 1}));
+    EXPECT_TRUE(same(f(x), expected)) << call << f.report();
+  }
+  EXPECT_NE(f.report().verdict, Verdict::Mismatch) << f.report();
+}
+
 /// Without elements a view may begin behind its storage.
 TEST(Review, ASliceOfATensorWithoutElements) {
   auto f = compile(

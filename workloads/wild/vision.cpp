@@ -61,6 +61,19 @@ at::Tensor max_pool(const at::Tensor& x) {
   return x.view({x.size(0), x.size(1), x.size(2) / 2, 2, x.size(3) / 2, 2}).amax({3, 5});
 }
 
+/// What stands between a ResNet's first convolution and its first block.
+at::Tensor stem(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift) {
+  const at::Tensor y = at::relu(x * scale.view({-1, 1, 1}) + shift.view({-1, 1, 1}));
+  return at::max_pool2d(y, {3, 3}, {2, 2}, {1, 1});
+}
+
+/// Features less their local mean, over their local deviation.
+at::Tensor local_contrast(const at::Tensor& x) {
+  const at::Tensor mean = at::avg_pool2d(x, {5, 5}, {1, 1}, {2, 2}),
+                   square = at::avg_pool2d(x * x, {5, 5}, {1, 1}, {2, 2});
+  return (x - mean) / (square - mean * mean + 1e-4).sqrt();
+}
+
 at::Tensor some_boxes(Draw& draw, int64_t count) {
   const at::Tensor corner = draw.uniform({count, 2}, 0, 600),
                    size = draw.uniform({count, 2}, 8, 200);
@@ -113,6 +126,20 @@ Instance max_pool_case(const Options& o) {
   return bounded(instance_of(max_pool, x), 5 * x.numel(), x.numel() * 3 / 4);
 }
 
+Instance stem_case(const Options& o) {
+  const int64_t channels = o.integer("channels"), side = 2 * o.integer("side");
+  Draw draw(o);
+  const at::Tensor x = draw.normal({o.integer("batch"), channels, side, side});
+  const at::Tensor scale = draw.uniform({channels}, 0.5, 2), shift = draw.normal({channels});
+  return bounded(instance_of(stem, x, scale, shift), 5 * x.numel(), x.numel() * 21 / 4);
+}
+
+Instance local_contrast_case(const Options& o) {
+  const int64_t side = o.integer("side");
+  const at::Tensor x = Draw(o).normal({o.integer("batch"), o.integer("channels"), side, side});
+  return bounded(instance_of(local_contrast, x), 8 * x.numel(), 58 * x.numel());
+}
+
 }  // namespace
 
 std::vector<Workload> vision_cases() {
@@ -144,6 +171,19 @@ std::vector<Workload> vision_cases() {
         {"channels", "64", "3", "features"},
         {"side", "56", "7", "rows and columns of the result"}},
        max_pool_case},
+      {"stem_f32",
+       "scale, shift and ReLU, and the largest of windows of 3 x 3 pixels, two apart",
+       {{"batch", "4", "2", "images"},
+        {"channels", "64", "3", "features"},
+        {"side", "56", "7", "rows and columns of the result"}},
+       stem_case},
+      {"local_contrast_f32",
+       "pixels less their neighbours' mean, over their deviation",
+       {{"batch", "4", "2", "images"},
+        {"channels", "3", "3", "planes"},
+        {"side", "512", "14", "rows and columns"}},
+       local_contrast_case,
+       kSums},
   };
 }
 

@@ -79,10 +79,32 @@ def max_pool_case(batch=8, channels=64, side=56):
     return max_pool, (torch.randn(batch, channels, 2 * side, 2 * side),)
 
 
+def stem(x, scale, shift):
+    y = F.relu(x * scale.view(-1, 1, 1) + shift.view(-1, 1, 1))
+    return F.max_pool2d(y, 3, 2, 1)
+
+
+def stem_case(batch=4, channels=64, side=56):
+    x = torch.randn(batch, channels, 2 * side, 2 * side)
+    return stem, (x, uniform((channels,), 0.5, 2), torch.randn(channels))
+
+
+def local_contrast(x):
+    mean = F.avg_pool2d(x, 5, 1, 2)
+    square = F.avg_pool2d(x * x, 5, 1, 2)
+    return (x - mean) / (square - mean * mean + 1e-4).sqrt()
+
+
+def local_contrast_case(batch=4, channels=3, side=512):
+    return local_contrast, (torch.randn(batch, channels, side, side),)
+
+
 CASES = {
     "box_iou_f32": (box_iou_case, {}),
     "anchor_match_f32": (anchor_match_case, {}),
     "yolo_decode_f32": (yolo_decode_case, {}),
     "pyramid_merge_f32": (pyramid_merge_case, {}),
     "max_pool_f32": (max_pool_case, {}),
+    "stem_f32": (stem_case, {}),
+    "local_contrast_f32": (local_contrast_case, {}),
 }

@@ -1,0 +1,304 @@
+// Pooling: reductions over windows that are affine in memory. Windows that the border cuts off have
+// statements of their own, or where these would be many, a copy of the input gets a border.
+#include <algorithm>
+#include <limits>
+
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::Op;
+using ir::ReduceOp;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+/// Statements of one operator, at most.
+constexpr size_t kMostParts = 9;
+
+/// The windows along one dimension, as the operator's arguments say.
+struct Windows {
+  int64_t in = 1, out = 1;  ///< extents
+  int64_t size = 1, step = 1, padding = 0, apart = 1;
+
+  /// Neighbouring results whose windows have as many elements, `step` apart.
+  struct Run {
+    int64_t begin = 0, count = 0;  ///< results
+    int64_t first = 0;             ///< of the first window's elements
+    int64_t elements = 0;          ///< of each window
+    int64_t padded = 0;            ///< likewise with those in the padding
+  };
+  /// Elements from the first window's begin to the last one's end, padding and what lies beyond it
+  /// included.
+  int64_t reach() const { return (out - 1) * step + (size - 1) * apart + 1; }
+  std::vector<Run> runs() const {
+    std::vector<Run> made;
+    for (int64_t at = 0; at < out; ++at) {
+      int64_t first = at * step - padding;
+      const int64_t end = std::min(first + (size - 1) * apart + 1, in),
+                    padded = std::min(first + size, in + padding) - first;
+      while (first < 0) first += apart;
+      const int64_t elements = std::max<int64_t>((end - first + apart - 1) / apart, 0);
+      if (!made.empty()) {
+        Run& run = made.back();
+        if (run.elements == elements && run.padded == padded &&
+            first == run.first + run.count * step) {
+          ++run.count;
+          continue;
+        }
+      }
+      made.push_back({at, 1, first, elements, padded});
+    }
+    return made;
+  }
+};
+
+struct Pool {
+  View in, out;
+  std::vector<Windows> windows;  ///< of the last dimensions
+
+  size_t others() const { return in.sizes.size() - windows.size(); }
+};
+
+/// Of the k-th dimension; a list of one number holds for all.
+int64_t setting(const std::vector<int64_t>& list, size_t k, int64_t otherwise) {
+  return list.empty() ? otherwise : list[std::min(k, list.size() - 1)];
+}
+
+/// Empty where the operands are not what loops can do.
+std::optional<Pool> read_pool(Context& ctx, const OperatorRecord& op, size_t dimensions) {
+  Pool pool{ctx.tensor(op, 0), ctx.output(op), {}};
+  const View &in = pool.in, &out = pool.out;
+  if (in.storage < 0 || !is_float(in.dtype) || out.dtype != in.dtype ||
+      in.sizes.size() < dimensions || in.sizes.size() != out.sizes.size() || overlaps(in, {out}))
+    return std::nullopt;
+  const std::vector<int64_t> size = integers(op, "kernel_size"), step = integers(op, "stride"),
+                             padding = integers(op, "padding"), apart = integers(op, "dilation");
+  for (size_t k = 0; k < dimensions; ++k) {
+    const size_t d = in.sizes.size() - dimensions + k;
+    Windows w;
+    w.in = in.sizes[d], w.out = out.sizes[d];
+    w.size = setting(size, k, 1), w.step = setting(step, k, w.size);
+    w.padding = setting(padding, k, 0), w.apart = setting(apart, k, 1);
+    pool.windows.push_back(w);
+  }
+  return pool;
+}
+
+/// One part of the result: the same run along each dimension.
+struct Part {
+  View in;   ///< its windows: the result's axes, then one axis per dimension
+  View out;  ///< without these
+  std::vector<bool> axes;
+  std::vector<Windows::Run> runs;
+};
+
+std::vector<Part> parts_of(const Pool& pool) {
+  std::vector<Part> parts(1);
+  auto offset = [](View& view, size_t d, int64_t elements) {
+    view.byte_offset +=
+        view.strides[d] * elements * static_cast<int64_t>(c10::elementSize(view.dtype));
+  };
+  parts.front() = {pool.in, pool.out, {}, {}};
+  for (size_t k = 0; k < pool.windows.size(); ++k) {
+    const size_t d = pool.others() + k;
+    const Windows& w = pool.windows[k];
+    std::vector<Part> cut;
+    for (const Part& part : parts)
+      for (const Windows::Run& run : w.runs()) {
+        Part& made = cut.emplace_back(part);
+        offset(made.in, d, run.first);
+        offset(made.out, d, run.begin);
+        made.in.sizes[d] = made.out.sizes[d] = run.count;
+        made.in.strides[d] = pool.in.strides[d] * w.step;
+        made.in.sizes.push_back(run.elements);
+        made.in.strides.push_back(pool.in.strides[d] * w.apart);
+        made.runs.push_back(run);
+      }
+    parts = std::move(cut);
+  }
+  for (Part& part : parts) {
+    part.axes.assign(part.in.sizes.size(), false);
+    std::fill(part.axes.end() - static_cast<std::ptrdiff_t>(pool.windows.size()), part.axes.end(),
+              true);
+  }
+  return parts;
+}
+
+/// Does each window lie over some element?
+bool has_elements(const std::vector<Part>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const Part& part) {
+    return std::all_of(part.runs.begin(), part.runs.end(),
+                       [](const Windows::Run& run) { return run.elements > 0; });
+  });
+}
+
+/// With a copy of the input that has a border of `value`, so that no window is cut off.
+Pool bordered(Context& ctx, const Pool& pool, double value) {
+  Pool made = pool;
+  std::vector<int64_t> sizes = pool.in.sizes;
+  for (size_t k = 0; k < pool.windows.size(); ++k) {
+    Windows& w = made.windows[k];
+    w.in = sizes[pool.others() + k] = std::max(w.reach(), w.in + w.padding);
+    w.padding = 0;
+  }
+  made.in = ctx.temporary(sizes, pool.in.dtype);
+  ctx.fill(made.in, value);
+  View inside = made.in;
+  inside.sizes = pool.in.sizes;
+  for (size_t k = 0; k < pool.windows.size(); ++k)
+    inside.byte_offset += inside.strides[pool.others() + k] * pool.windows[k].padding *
+                          static_cast<int64_t>(c10::elementSize(inside.dtype));
+  ctx.copy(pool.in, inside);
+  return made;
+}
+
+constexpr const char* kUnusual = "an unusual input, or windows beyond the border";
+
+/// Which element of its plane is largest: the first of equal ones, of NaNs the last, as eager's
+/// loop leaves it.
+void store_places(Context& ctx, const Pool& pool, const Part& part, View to) {
+  to.sizes = part.out.sizes;
+  for (size_t k = 0; k < part.runs.size(); ++k)
+    to.byte_offset += to.strides[pool.others() + k] * part.runs[k].begin *
+                      static_cast<int64_t>(c10::elementSize(to.dtype));
+  std::vector<int64_t> kept(part.out.sizes);
+  const View largest = ctx.temporary(kept, ScalarType::Long),
+             last_nan = ctx.temporary(kept, ScalarType::Long);
+  const ScalarType compute = opmath(part.in.dtype);
+  {
+    StatementBuilder s(part.in.sizes);
+    const Value x = s.load(part.in).to(compute);
+    ctx.emit(s.store(largest, s.reduce(ReduceOp::ArgMax, x, part.axes, ScalarType::Long)));
+  }
+  {
+    StatementBuilder s(part.in.sizes);
+    const Value x = s.load(part.in).to(compute);
+    Value place = s.integer(0, ScalarType::Long);
+    for (size_t k = 0; k < part.runs.size(); ++k)
+      place = place * s.integer(part.runs[k].elements, ScalarType::Long) +
+              s.axis(static_cast<int>(kept.size() + k));
+    const Value nan = ir::select(ir::ne(x, x), place, s.integer(-1, ScalarType::Long));
+    ctx.emit(s.store(last_nan, s.reduce(ReduceOp::Max, nan, part.axes, ScalarType::Long)));
+  }
+  StatementBuilder s(kept);
+  const Value zero = s.integer(0, ScalarType::Long), nan = s.load(last_nan);
+  Value place = ir::select(ir::lt(nan, zero), s.load(largest), nan), plane = zero;
+  // Digits of the place in the window, the last dimension first.
+  std::vector<Value> digits(part.runs.size(), zero);
+  for (size_t k = part.runs.size(); k-- > 0;) {
+    const Value extent = s.integer(part.runs[k].elements, ScalarType::Long);
+    digits[k] = k == 0 ? place : place.op(Op::IRem, extent);
+    place = place.op(Op::IDiv, extent);
+  }
+  for (size_t k = 0; k < part.runs.size(); ++k) {
+    const Windows& w = pool.windows[k];
+    const Value first =
+        s.axis(static_cast<int>(pool.others() + k)) * s.integer(w.step, ScalarType::Long) +
+        s.integer(part.runs[k].first, ScalarType::Long);
+    plane = plane * s.integer(w.in, ScalarType::Long) + first +
+            digits[k] * s.integer(w.apart, ScalarType::Long);
+  }
+  ctx.emit(s.store(to, plane));
+}
+
+Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
+  auto pool = read_pool(ctx, op, dimensions);
+  if (!pool) return Fate::external(kUnusual);
+  if (ir::numel(pool->out.sizes) == 0) return Fate::fused();
+  std::vector<Part> parts = parts_of(*pool);
+  if (!has_elements(parts)) return Fate::external(kUnusual);
+  if (op.outputs.size() > 1)
+    for (const Part& part : parts) store_places(ctx, *pool, part, ctx.output(op, 1));
+  if (parts.size() > kMostParts)
+    parts = parts_of(bordered(ctx, *pool, -std::numeric_limits<double>::infinity()));
+  const ScalarType compute = opmath(pool->in.dtype);
+  ctx.either_zero = true;  // eager takes the first of both
+  for (const Part& part : parts) {
+    StatementBuilder s(part.in.sizes);
+    const Value x = s.load(part.in).to(compute);
+    ctx.emit(s.store(part.out, s.reduce(ReduceOp::Max, x, part.axes, compute).to(part.out.dtype)));
+  }
+  return Fate::fused();
+}
+
+/// How many elements the window of each result along axis `axis` has.
+Value elements(StatementBuilder& s, const Windows& w, int axis, bool padding) {
+  auto number = [&](int64_t value) { return s.integer(value, ScalarType::Long); };
+  const Value first = s.axis(axis) * number(w.step) - number(w.padding),
+              end = ir::min(first + number(w.size), number(w.in + w.padding));
+  return padding ? end - first : ir::min(end, number(w.in)) - ir::max(first, number(0));
+}
+
+/// The windows' sums, over as many elements as they have, or over what was given.
+Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t> given) {
+  if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
+  std::vector<Part> parts = parts_of(pool);
+  if (!has_elements(parts)) return Fate::external(kUnusual);
+  const bool many = parts.size() > kMostParts;
+  if (many) parts = parts_of(bordered(ctx, pool, 0));
+  const ScalarType compute = opmath(pool.in.dtype);
+  ctx.approximate(compute);
+  for (const Part& part : parts) {
+    StatementBuilder s(part.in.sizes);
+    const ScalarType type = accumulate_type(compute);
+    const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in).to(type), part.axes, type);
+    int64_t count = given.value_or(1);
+    for (const Windows::Run& run : part.runs)
+      if (!given) count *= padding ? run.padded : run.elements;
+    Value by = s.scalar(static_cast<double>(count), compute);
+    if (many && !given) {
+      by = s.integer(1, ScalarType::Long);
+      for (size_t k = 0; k < pool.windows.size(); ++k)
+        by = by * elements(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
+      by = by.to(compute);
+    }
+    ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));
+  }
+  return Fate::fused();
+}
+
+Fate average(Context& ctx, const OperatorRecord& op, size_t dimensions) {
+  auto pool = read_pool(ctx, op, dimensions);
+  if (!pool) return Fate::external(kUnusual);
+  const std::optional<c10::Scalar> divisor = number(op, "divisor_override");
+  return average(ctx, *pool, boolean(op, "count_include_pad", true),
+                 divisor ? std::optional(divisor->toLong()) : std::nullopt);
+}
+
+/// Where each result's window is as large.
+Fate adaptive(Context& ctx, const OperatorRecord& op, size_t dimensions) {
+  auto pool = read_pool(ctx, op, dimensions);
+  if (!pool) return Fate::external(kUnusual);
+  for (Windows& w : pool->windows) {
+    if (w.out == 0 || w.in % w.out != 0) return Fate::external("windows of several sizes");
+    w.size = w.step = w.in / w.out;
+  }
+  return average(ctx, *pool, true, std::nullopt);
+}
+
+template <Fate (*pool)(Context&, const OperatorRecord&, size_t), size_t dimensions>
+Fate over(Context& ctx, const OperatorRecord& op) {
+  return pool(ctx, op, dimensions);
+}
+
+}  // namespace
+
+std::vector<Row> pool_rows() {
+  return {
+      {"aten::max_pool1d", over<largest, 1>, "largest elements of windows"},
+      {"aten::max_pool2d_with_indices", over<largest, 2>, "likewise, and their places"},
+      {"aten::max_pool3d_with_indices", over<largest, 3>, "likewise"},
+      {"aten::avg_pool2d", over<average, 2>, "means of windows"},
+      {"aten::avg_pool3d", over<average, 3>, "likewise"},
+      {"aten::_adaptive_avg_pool2d", over<adaptive, 2>, "means of equal parts"},
+      {"aten::_adaptive_avg_pool3d", over<adaptive, 3>, "likewise"},
+  };
+}
+
+}  // namespace graft::ops

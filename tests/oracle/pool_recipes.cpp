@@ -1,0 +1,96 @@
+// Pooling: kernels, steps, borders that cut windows off, planes with and without samples.
+#include "oracle/recipes.h"
+
+namespace graft::test {
+
+namespace {
+
+using Types = Recipe::Types;
+
+struct Setting {
+  const char* text;
+  std::vector<int64_t> size, step, padding, apart;
+  bool ceil = false;
+};
+
+const Setting kSettings[] = {
+    {" 2x2", {2, 2}, {2, 2}, {0, 0}, {1, 1}},
+    {" 3x3 step 2 padded", {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {" 3x2 step 1x3 ceil", {3, 2}, {1, 3}, {1, 0}, {1, 1}, true},
+    {" 3x3 apart 2x1", {3, 3}, {2, 1}, {1, 1}, {2, 1}},
+    {" 5x4 step 3 padded ceil", {5, 4}, {3, 3}, {2, 2}, {1, 1}, true},
+};
+
+}  // namespace
+
+std::vector<Recipe> pool_recipes() {
+  std::vector<Recipe> r;
+  const std::vector<std::string_view> may = {"beyond the border"};
+  for (const Setting& s : kSettings)
+    for (std::vector<int64_t> sizes : {std::vector<int64_t>{2, 3, 14, 37}, {3, 9, 16}}) {
+      r.push_back({std::string("aten::max_pool2d_with_indices") + s.text,
+                   {values(sizes)},
+                   [s](const Tensors& t) -> Tensors {
+                     auto [most, places] = at::max_pool2d_with_indices(t[0], s.size, s.step,
+                                                                       s.padding, s.apart, s.ceil);
+                     return {most, places};
+                   },
+                   Types::Floating,
+                   may});
+      r.push_back(
+          {std::string("aten::max_pool2d_with_indices values") + s.text,
+           {values(sizes)},
+           [s](const Tensors& t) -> Tensors {
+             return {at::relu(at::max_pool2d(t[0], s.size, s.step, s.padding, s.apart, s.ceil))};
+           },
+           Types::Floating,
+           may});
+      for (bool counts : {false, true})
+        for (std::optional<int64_t> divisor : {std::optional<int64_t>(), std::optional<int64_t>(5)})
+          r.push_back(
+              {std::string("aten::avg_pool2d") + s.text,
+               {values(sizes)},
+               [=](const Tensors& t) -> Tensors {
+                 return {at::avg_pool2d(t[0], s.size, s.step, s.padding, s.ceil, counts, divisor)};
+               },
+               Types::Floating,
+               may});
+    }
+  for (int64_t padding : {0, 1}) {
+    r.push_back({"aten::max_pool1d padding " + std::to_string(padding),
+                 {values({2, 3, 70})},
+                 [=](const Tensors& t) -> Tensors {
+                   return {at::max_pool1d(t[0], {3}, {2}, {padding}, {2})};
+                 },
+                 Types::Floating});
+    r.push_back({"aten::max_pool3d_with_indices padding " + std::to_string(padding),
+                 {values({2, 3, 4, 6, 20})},
+                 [=](const Tensors& t) -> Tensors {
+                   auto [most, places] =
+                       at::max_pool3d_with_indices(t[0], {2, 2, 3}, {2, 2, 2}, {0, 0, padding});
+                   return {most, places};
+                 },
+                 Types::Floating});
+    r.push_back({"aten::avg_pool3d padding " + std::to_string(padding),
+                 {values({2, 3, 4, 6, 20})},
+                 [=](const Tensors& t) -> Tensors {
+                   return {at::avg_pool3d(t[0], {2, 2, 3}, {2, 2, 2}, {0, 0, padding})};
+                 },
+                 Types::Floating});
+  }
+  for (int64_t parts : {2, 4})
+    r.push_back({"aten::_adaptive_avg_pool2d to " + std::to_string(parts),
+                 {values({2, 3, 8, 36})},
+                 [=](const Tensors& t) -> Tensors {
+                   return {at::adaptive_avg_pool2d(t[0], {parts, parts})};
+                 },
+                 Types::Floating});
+  r.push_back(
+      {"aten::_adaptive_avg_pool3d",
+       {values({2, 3, 4, 6, 20})},
+       [=](const Tensors& t) -> Tensors { return {at::adaptive_avg_pool3d(t[0], {2, 3, 5})}; },
+       Types::Floating});
+  return r;
+}
+
+}  // namespace graft::test
