@@ -58,6 +58,8 @@ def main():
         for count, (unit, done) in enumerate(pool.map(check, units), 1):
             name = f"{unit.parent.parent.name.removesuffix('.dir')}/{unit.stem}"
             print(f"[{count}/{len(units)}] {name}", file=sys.stderr, flush=True)
+            if done.returncode != 0 and " error: " not in done.stdout:
+                sys.exit(f"tidy: clang-tidy failed on {name}:\n{done.stderr.strip()}")
             for line in done.stdout.splitlines():
                 where = re.match(r"(/\S+?):\d+:\d+: (warning|error): ", line)
                 if where and line not in seen:

@@ -57,7 +57,9 @@ struct AffineAccess {
   int scratch = -1;  ///< into Binding::integers: byte offset in the scratch block
   int64_t byte_offset = 0;
   bool own = false;  ///< in scratch, or of a storage in ir::Kernel::own
-  int ahead = 0;     ///< ir::Placed::ahead: iterations of `ahead_var`; 0: it asks for nothing
+  /// ir::Placed::ahead: iterations of `ahead_var`, for all loads that are equal to the one that
+  /// asks; 0: it asks for nothing.
+  int ahead = 0;
   int ahead_var = -1;
   int vectors = 0;  ///< ir::Scratch::vectors
   /// Interleaved accesses, as those to r, g and b of r, g, b, r, g, b, …: the one of the lowest

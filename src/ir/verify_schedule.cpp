@@ -24,7 +24,7 @@ class Check {
       return std::to_string(schedule_.arena_offset.size()) + " arena offsets for " +
              std::to_string(schedule_.storages.size()) + " storages";
     scratch_of_.assign(schedule_.storages.size(), -1);
-    for (auto check : {&Check::names, &Check::kernel, &Check::scratch})
+    for (auto check : {&Check::names, &Check::kernel, &Check::ahead, &Check::scratch})
       if (std::string wrong = each_step(check); !wrong.empty()) return wrong;
     life_.assign(schedule_.storages.size(), {});
     written_.assign(schedule_.storages.size(), false);
@@ -182,9 +182,8 @@ class Check {
     return wrong;
   }
 
-  /// What a kernel takes for its own no other step touches, nor the caller. What it asks for ahead
-  /// is a load along one of its loops.
-  std::string own(size_t k) {
+  /// What statements ask for ahead are loads along one of their loops.
+  std::string ahead(size_t k) {
     const auto* kernel = std::get_if<Kernel>(&schedule_.steps[k]);
     for (size_t p = 0; kernel != nullptr && p < kernel->placed.size(); ++p) {
       const Placed& placed = kernel->placed[p];
@@ -195,6 +194,12 @@ class Check {
           return "statement " + std::to_string(p) + " asks ahead for load " +
                  std::to_string(a.load) + " along v" + std::to_string(a.var);
     }
+    return "";
+  }
+
+  /// What a kernel takes for its own no other step touches, nor the caller.
+  std::string own(size_t k) {
+    const auto* kernel = std::get_if<Kernel>(&schedule_.steps[k]);
     for (int s : kernel == nullptr ? std::vector<int>{} : kernel->own) {
       if (!exists(s) || at(s).role != Role::Temporary || at(s).made_by_extern)
         return "has " + name(s) + " for its own, which is no temporary";

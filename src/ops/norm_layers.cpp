@@ -7,17 +7,6 @@
 
 namespace graft::ops {
 
-ir::View optional_tensor(Context& ctx, const record::OperatorRecord& op, const char* name) {
-  int k = argument_index(op, name);
-  if (k < 0) return {};
-  return ctx.tensor(op, static_cast<size_t>(k));
-}
-
-bool is_constant(Context& ctx, const record::OperatorRecord& op, const char* name) {
-  int k = argument_index(op, name);
-  return k >= 0 && ctx.tensor(op, static_cast<size_t>(k)).constant.has_value();
-}
-
 namespace {
 
 using c10::ScalarType;

@@ -109,13 +109,15 @@ Value prelu(Args& a) {
 
 Value softshrink(Args& a) {
   Value x = a[0], by = a.number("lambd");
+  if (std::isinf(a.constant("lambd")->toDouble()))
+    return a.refuse("within an infinite lambd eager's tails make infinities NaN");
   a.either_zero();  // eager's tails multiply by 0
   const Value within = ir::select(ir::ne(x, x), x, x.like(0));
   return ir::select(ir::gt(x, by), x - by, ir::select(ir::lt(x, -by), x + by, within));
 }
 
 Value hardshrink(Args& a) {
-  Value x = a[0], by = a.number("lambd");
+  Value x = a[0], by = a.rounded("lambd");
   return ir::select(ir::ge(x, -by) & ir::le(x, by), x.like(0), x);
 }
 

@@ -74,8 +74,11 @@ int64_t setting(const std::vector<int64_t>& list, size_t k, int64_t otherwise) {
 std::optional<Pool> read_pool(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   Pool pool{ctx.tensor(op, 0), ctx.output(op), {}};
   const View &in = pool.in, &out = pool.out;
+  std::vector<View> outs{out};
+  if (op.outputs.size() > 1) outs.push_back(ctx.output(op, 1));
   if (in.storage < 0 || !is_float(in.dtype) || out.dtype != in.dtype ||
-      in.sizes.size() < dimensions || in.sizes.size() != out.sizes.size() || overlaps(in, {out}))
+      in.sizes.size() < dimensions || in.sizes.size() != out.sizes.size() || overlaps(in, outs) ||
+      overlaps(outs.back(), {outs.begin(), outs.end() - 1}))
     return std::nullopt;
   const std::vector<int64_t> size = integers(op, "kernel_size"), step = integers(op, "stride"),
                              padding = integers(op, "padding"), apart = integers(op, "dilation");
@@ -90,6 +93,12 @@ std::optional<Pool> read_pool(Context& ctx, const OperatorRecord& op, size_t dim
   return pool;
 }
 
+/// Lets the view begin so many elements further along dimension d.
+void offset(View& view, size_t d, int64_t elements) {
+  view.byte_offset +=
+      view.strides[d] * elements * static_cast<int64_t>(c10::elementSize(view.dtype));
+}
+
 /// One part of the result: the same run along each dimension.
 struct Part {
   View in;   ///< its windows: the result's axes, then one axis per dimension
@@ -100,10 +109,6 @@ struct Part {
 
 std::vector<Part> parts_of(const Pool& pool) {
   std::vector<Part> parts(1);
-  auto offset = [](View& view, size_t d, int64_t elements) {
-    view.byte_offset +=
-        view.strides[d] * elements * static_cast<int64_t>(c10::elementSize(view.dtype));
-  };
   parts.front() = {pool.in, pool.out, {}, {}};
   for (size_t k = 0; k < pool.windows.size(); ++k) {
     const size_t d = pool.others() + k;
@@ -152,29 +157,40 @@ Pool bordered(Context& ctx, const Pool& pool, double value) {
   View inside = made.in;
   inside.sizes = pool.in.sizes;
   for (size_t k = 0; k < pool.windows.size(); ++k)
-    inside.byte_offset += inside.strides[pool.others() + k] * pool.windows[k].padding *
-                          static_cast<int64_t>(c10::elementSize(inside.dtype));
+    offset(inside, pool.others() + k, pool.windows[k].padding);
   ctx.copy(pool.in, inside);
   return made;
 }
 
-constexpr const char* kUnusual = "an unusual input, or windows beyond the border";
+constexpr const char* kUnusual =
+    "an unusual input, overlapping operands, or windows beyond the border";
+
+/// The element's coordinate along a dimension: of a window's elements the one that `digit` says.
+/// `beyond`: elements that the border put before the plane. A border's element is the largest only
+/// where all are −inf; eager then takes the first one inside, and so does this.
+Value coordinate(StatementBuilder& s, const Windows& w, const Windows::Run& run, int axis,
+                 Value digit, int64_t beyond) {
+  auto number = [&](int64_t value) { return s.integer(value, ScalarType::Long); };
+  const Value at =
+      s.axis(axis) * number(w.step) + number(run.first - beyond) + digit * number(w.apart);
+  if (beyond == 0) return at;
+  const Value rest = at.op(Op::IRem, number(w.apart));
+  const Value inside = ir::select(ir::lt(rest, number(0)), rest + number(w.apart), rest);
+  return ir::select(ir::lt(at, number(0)), inside, at);
+}
 
 /// Which element of its plane is largest: the first of equal ones, of NaNs the last, as eager's
-/// loop leaves it.
-void store_places(Context& ctx, const Pool& pool, const Part& part, View to) {
+/// loop leaves it. `part` is one of `pool`, with or without a border.
+void store_places(Context& ctx, const Pool& pool, const Part& part, View to, bool border) {
   to.sizes = part.out.sizes;
-  for (size_t k = 0; k < part.runs.size(); ++k)
-    to.byte_offset += to.strides[pool.others() + k] * part.runs[k].begin *
-                      static_cast<int64_t>(c10::elementSize(to.dtype));
-  std::vector<int64_t> kept(part.out.sizes);
-  const View largest = ctx.temporary(kept, ScalarType::Long),
-             last_nan = ctx.temporary(kept, ScalarType::Long);
+  for (size_t k = 0; k < part.runs.size(); ++k) offset(to, pool.others() + k, part.runs[k].begin);
+  const View first = ctx.temporary(part.out.sizes, ScalarType::Long),
+             last_nan = ctx.temporary(part.out.sizes, ScalarType::Long);
   const ScalarType compute = opmath(part.in.dtype);
   {
     StatementBuilder s(part.in.sizes);
     const Value x = s.load(part.in).to(compute);
-    ctx.emit(s.store(largest, s.reduce(ReduceOp::ArgMax, x, part.axes, ScalarType::Long)));
+    ctx.emit(s.store(first, s.reduce(ReduceOp::ArgMax, x, part.axes, ScalarType::Long)));
   }
   {
     StatementBuilder s(part.in.sizes);
@@ -182,13 +198,13 @@ void store_places(Context& ctx, const Pool& pool, const Part& part, View to) {
     Value place = s.integer(0, ScalarType::Long);
     for (size_t k = 0; k < part.runs.size(); ++k)
       place = place * s.integer(part.runs[k].elements, ScalarType::Long) +
-              s.axis(static_cast<int>(kept.size() + k));
+              s.axis(static_cast<int>(to.sizes.size() + k));
     const Value nan = ir::select(ir::ne(x, x), place, s.integer(-1, ScalarType::Long));
     ctx.emit(s.store(last_nan, s.reduce(ReduceOp::Max, nan, part.axes, ScalarType::Long)));
   }
-  StatementBuilder s(kept);
+  StatementBuilder s(to.sizes);
   const Value zero = s.integer(0, ScalarType::Long), nan = s.load(last_nan);
-  Value place = ir::select(ir::lt(nan, zero), s.load(largest), nan), plane = zero;
+  Value place = ir::select(ir::lt(nan, zero), s.load(first), nan), plane = zero;
   // Digits of the place in the window, the last dimension first.
   std::vector<Value> digits(part.runs.size(), zero);
   for (size_t k = part.runs.size(); k-- > 0;) {
@@ -198,11 +214,9 @@ void store_places(Context& ctx, const Pool& pool, const Part& part, View to) {
   }
   for (size_t k = 0; k < part.runs.size(); ++k) {
     const Windows& w = pool.windows[k];
-    const Value first =
-        s.axis(static_cast<int>(pool.others() + k)) * s.integer(w.step, ScalarType::Long) +
-        s.integer(part.runs[k].first, ScalarType::Long);
-    plane = plane * s.integer(w.in, ScalarType::Long) + first +
-            digits[k] * s.integer(w.apart, ScalarType::Long);
+    plane = plane * s.integer(w.in, ScalarType::Long) +
+            coordinate(s, w, part.runs[k], static_cast<int>(pool.others() + k), digits[k],
+                       border ? w.padding : 0);
   }
   ctx.emit(s.store(to, plane));
 }
@@ -213,10 +227,10 @@ Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   if (ir::numel(pool->out.sizes) == 0) return Fate::fused();
   std::vector<Part> parts = parts_of(*pool);
   if (!has_elements(parts)) return Fate::external(kUnusual);
+  const bool many = parts.size() > kMostParts;
+  if (many) parts = parts_of(bordered(ctx, *pool, -std::numeric_limits<double>::infinity()));
   if (op.outputs.size() > 1)
-    for (const Part& part : parts) store_places(ctx, *pool, part, ctx.output(op, 1));
-  if (parts.size() > kMostParts)
-    parts = parts_of(bordered(ctx, *pool, -std::numeric_limits<double>::infinity()));
+    for (const Part& part : parts) store_places(ctx, *pool, part, ctx.output(op, 1), many);
   const ScalarType compute = opmath(pool->in.dtype);
   ctx.either_zero = true;  // eager takes the first of both
   for (const Part& part : parts) {
@@ -228,7 +242,7 @@ Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
 }
 
 /// How many elements the window of each result along axis `axis` has.
-Value elements(StatementBuilder& s, const Windows& w, int axis, bool padding) {
+Value count_of(StatementBuilder& s, const Windows& w, int axis, bool padding) {
   auto number = [&](int64_t value) { return s.integer(value, ScalarType::Long); };
   const Value first = s.axis(axis) * number(w.step) - number(w.padding),
               end = ir::min(first + number(w.size), number(w.in + w.padding));
@@ -255,7 +269,7 @@ Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t
     if (many && !given) {
       by = s.integer(1, ScalarType::Long);
       for (size_t k = 0; k < pool.windows.size(); ++k)
-        by = by * elements(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
+        by = by * count_of(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
       by = by.to(compute);
     }
     ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));

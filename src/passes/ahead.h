@@ -5,7 +5,7 @@
 //
 //     kernel v0:4096                                        kernel v0:4096
 //       vector v1:1024                                        vector v1:1024
-//         %2[0] f32 = … max.f32{v1} %0[v0*1024+v1]      →        %2[0] f32 = …  ahead %0
+//         %2[0] f32 = … max.f32{v1} %0[v0*1024+v1]      →        %2[0] f32 = …  ahead %0 by v0+1
 #pragma once
 
 #include "ir/kernel.h"

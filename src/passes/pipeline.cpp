@@ -88,7 +88,7 @@ constexpr SchedulePass kSchedulePasses[] = {
     {{"tasks", true, "names kernels, and says how much work a task gets at least"},
      plain<size_tasks>},
     {{"stream", true, "large results that nothing reads go past the cache"}, plain<stream_results>},
-    {{"ahead", true, "loads from memory ask for the next row, too"}, plain<fetch_ahead>},
+    {{"ahead", true, "loads from memory ask for a later row, too"}, plain<fetch_ahead>},
     {{"memory", false, "packs temporaries into one arena by lifetime; a plan needs their places"},
      plain<plan_memory>},
 };

@@ -167,12 +167,11 @@ struct Turned {
   bool possible = true;
   bool gains = false;        ///< rows that lie far apart are read, or routines want whole rows
   int64_t accumulators = 0;  ///< bytes for each column
-  std::vector<int> rows;     ///< the other loops, those that are reduced last
+  std::vector<int> rows;     ///< all other loops, those that are reduced last
 };
 
 Turned turned(const Kernel& kernel, const Loop& nest, int columns) {
   Turned made{.rows = nest_of(nest)};
-  std::erase(made.rows, columns);
   std::stable_partition(made.rows.begin(), made.rows.end(),
                         [&](int v) { return !is_reduced(kernel, v); });
   for (size_t k : placed_in(nest.body)) {
@@ -206,21 +205,21 @@ void rows_outside(Kernel& kernel, const ir::Target& target) {
   if (kernel.range.empty()) return;
   const int columns = outer.var;
   std::vector<Turned> nests;
-  Turned all;
-  int64_t passed = 0;
+  bool gains = false;
+  int64_t accumulators = 0, passed = 0;
   for (const TreeNode& node : outer.body) {
     if (!node.loop || is_step(kernel, *node.loop)) return;
     const Turned& nest = nests.emplace_back(turned(kernel, *node.loop, columns));
     if (!nest.possible) return;
-    all.gains = all.gains || nest.gains;
-    all.accumulators = std::max(all.accumulators, nest.accumulators);
+    gains = gains || nest.gains;
+    accumulators = std::max(accumulators, nest.accumulators);
     for (size_t k : placed_in(node.loop->body))
       if (const ir::Statement& t = kernel.placed[k].statement; !t.reduction)
         passed +=
             points_of(kernel, nest.rows) * static_cast<int64_t>(c10::elementSize(t.store.dtype));
   }
-  if (all.accumulators == 0 || !all.gains) return;
-  int64_t most = target.first_cache_bytes / 2 / all.accumulators,
+  if (accumulators == 0 || !gains) return;
+  int64_t most = target.first_cache_bytes / 2 / accumulators,
           extent = kernel.vars[static_cast<size_t>(columns)].extent;
   if (nests.size() > 1)
     most = std::min(most, target.second_cache_bytes / 2 / std::max<int64_t>(passed, 1));

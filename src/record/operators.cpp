@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 16> kOverwriting = {
 // Composite operators whose own kernel reads its tensors' data on the host, or writes past the
 // dispatcher, so that the operators it calls do not tell all. Complete for libtorch 2.11: all of
 // its CompositeImplicitAutograd kernels from which calls lead to data_ptr() or to a kernel without
-// an operator in between, less those that fill fresh memory so (max_pool1d, and cdist: the recorder
-// sees that nothing filled it) and those of nested tensors.
+// an operator in between, less those that fill fresh memory so (cdist: the recorder sees that
+// nothing filled it; max_pool1d: kFillsItself) and those of nested tensors.
 constexpr std::array<std::string_view, 20> kReadOnHost = {
     "aten::tensor_split.tensor_indices_or_sections",
     "aten::lstm.data",

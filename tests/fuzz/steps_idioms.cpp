@@ -146,7 +146,7 @@ void pooled(Generator& g) {
   });
   if (x >= 0) x = g.add("aten::unsqueeze", {value_of(x), integer(0)});
   if (x < 0) return;
-  const int64_t size = g.random.between(1, 3), step = g.random.between(1, 3),
+  const int64_t size = g.random.between(1, 5), step = g.random.between(1, 3),
                 padding = g.random.below(size / 2 + 1);
   const bool ceil = g.random.chance(0.3);
   if (g.random.chance(0.5)) {

@@ -103,7 +103,7 @@ std::vector<IValue> argument_values(const c10::Argument& argument) {
       {"scale", {1., 0.1}},
       {"input_scale", {1., 0.3}},
       {"beta", {int64_t{1}, 0.5, 0.1}},
-      {"lambd", {0.5, 0.0}},
+      {"lambd", {0.5, 0.0, 0.1}},
       {"threshold", {int64_t{1}, 0.3, kNan}},
   };
   if (auto found = listed->find(argument.name()); found != listed->end()) {

@@ -1,4 +1,6 @@
 // Pooling: kernels, steps, borders that cut windows off, planes with and without samples.
+#include <limits>
+
 #include "oracle/recipes.h"
 
 namespace graft::test {
@@ -19,6 +21,8 @@ const Setting kSettings[] = {
     {" 3x2 step 1x3 ceil", {3, 2}, {1, 3}, {1, 0}, {1, 1}, true},
     {" 3x3 apart 2x1", {3, 3}, {2, 1}, {1, 1}, {2, 1}},
     {" 5x4 step 3 padded ceil", {5, 4}, {3, 3}, {2, 2}, {1, 1}, true},
+    {" 5x5 step 1 padded", {5, 5}, {1, 1}, {2, 2}, {1, 1}},
+    {" 5x4 apart 2x3", {5, 4}, {1, 1}, {2, 2}, {2, 3}},
 };
 
 }  // namespace
@@ -55,6 +59,27 @@ std::vector<Recipe> pool_recipes() {
                },
                Types::Floating,
                may});
+    }
+  for (bool many : {false, true})
+    for (double value : {-std::numeric_limits<double>::infinity(), 1.0}) {
+      const int64_t size = many ? 5 : 3;
+      r.push_back(
+          {std::string("aten::max_pool2d_with_indices of one value") + (many ? " many" : ""),
+           {values({2, 3, 12, 13})},
+           [=](const Tensors& t) -> Tensors {
+             auto [most, places] = at::max_pool2d_with_indices(
+                 at::full_like(t[0], value), {size, size}, {1, 1}, {size / 2, size / 2});
+             return {most, places};
+           },
+           Types::Floating});
+      r.push_back({std::string("aten::avg_pool2d channels last") + (many ? " many" : ""),
+                   {values({2, 3, 12, 13})},
+                   [=](const Tensors& t) -> Tensors {
+                     const at::Tensor x = t[0].contiguous(at::MemoryFormat::ChannelsLast);
+                     return {at::avg_pool2d(x, {size, size}, {1, 1}, {size / 2, size / 2}),
+                             at::max_pool2d(x, {size, size}, {2, 2}, {size / 2, size / 2})};
+                   },
+                   Types::Floating});
     }
   for (int64_t padding : {0, 1}) {
     r.push_back({"aten::max_pool1d padding " + std::to_string(padding),

@@ -111,8 +111,8 @@ bool any_varying(const KernelPlan& plan, const std::vector<std::pair<int, Stride
 }  // namespace
 
 /// Asks for what lies at `place` some iterations of another loop later, into the second cache: the
-/// first one may be full with this iteration's. In the last iterations that is behind the end,
-/// which the instruction permits.
+/// first one may be full with this iteration's. In the last iterations, and for lanes that are off,
+/// that is behind the end, which the instruction permits.
 void Emitter::fetch_ahead(const AffineAccess& affine, llvm::Value* place) {
   const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
   llvm::Value* far =
@@ -139,7 +139,7 @@ llvm::Value* Emitter::load(const PlanValue& v) {
     x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
   } else if (s.kind == StrideKind::One) {
     llvm::Value* place = lane_pointer(v.access, base);
-    if (affine.ahead > 0 && !on) fetch_ahead(affine, place);
+    if (affine.ahead > 0) fetch_ahead(affine, place);
     x = memory_.load(place, element, affine.vectors != 0 ? nullptr : on);
   } else if (s.kind == StrideKind::MinusOne) {
     x = memory_.load_reversed(b_.CreateGEP(element, base, b_.CreateNeg(lanes_[copy_].index)),
