@@ -21,9 +21,10 @@
 //   reset() after such a change, or set Options::audit_every. Data that operators read (item()) is
 //   seen, and is a graph break.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
-//   results that require grad (backward is not compiled: call under at::NoGradGuard), tensors that
-//   are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data, random
-//   generators that the function makes or gives a seed, and tensors that the function keeps.
+//   operators' results that require grad (backward is not compiled: call under at::NoGradGuard),
+//   tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on
+//   data, random generators that the function makes or gives a seed, and tensors that the function
+//   keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>

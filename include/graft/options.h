@@ -47,8 +47,8 @@ struct Options {
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
   /// Optional passes to leave out; throws graft::Error for other names.
   std::vector<std::string> skip_passes = {};
-  /// Ways to take in place of those that estimates prefer: Decision::id to the way's name. `graft
-  /// tune` tries them. Decisions and ways that the program does not have change nothing.
+  /// Overrides of what the cost model decides, from Decision::id to the name of a way. `graft tune`
+  /// uses it to try the alternatives. Names that the program does not have are ignored.
   std::map<std::string, std::string> decisions = {};
 };
 

@@ -162,20 +162,11 @@ class Ranges {
 }  // namespace
 
 Range range_of(ScalarType type) {
-  switch (type) {
-    case ScalarType::Bool:
-      return {0, 1};
-    case ScalarType::Byte:
-      return {0, 255};
-    case ScalarType::Char:
-      return {-128, 127};
-    case ScalarType::Short:
-      return {-32768, 32767};
-    case ScalarType::Int:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    default:
-      return {kLowest, kHighest};
-  }
+  const DtypeInfo* row = find_dtype(type);
+  if (row == nullptr || row->kind == DtypeKind::Real || row->digits >= 63)
+    return {kLowest, kHighest};
+  const int64_t end = int64_t{1} << row->digits;
+  return {is_unsigned(type) ? 0 : -end, end - 1};
 }
 
 Range range_of(const Statement& s, NodeId id, const std::function<Range(const Access&)>& loaded) {

@@ -14,16 +14,16 @@ namespace graft::ir {
 /// What work takes on a small machine, of two cores, with both at it: the cost model's numbers
 /// (passes/cost.h). In nanoseconds.
 struct Times {
-  double instruction = 0.15;  ///< of a vector, in the mean of a loop's
-  double cache_byte = 0.005;  ///< moved between the first cache and the second
-  double memory_byte = 0.05;  ///< moved between memory and the caches
-  /// As many times as long take lines that lie apart, when so many are touched that neither they
-  /// nor their pages are in reach when their next elements are.
+  double instruction = 0.15;  ///< one instruction on a vector, on average over a loop's
+  double cache_byte = 0.005;  ///< a byte moved between the first cache and the second
+  double memory_byte = 0.05;  ///< a byte moved between memory and the caches
+  /// A factor on memory_byte for a walk across rows that leaves the caches and the TLB before it
+  /// comes back for the next elements of the same rows.
   double far_line = 3;
-  double kernel = 500;      ///< to start one
-  double threads = 3000;    ///< to start one on several threads
-  double inner_loop = 1.8;  ///< to start a loop within a tile
-  /// As many times as long take steps whose scratch lies in the second cache, not in the first.
+  double kernel = 500;      ///< the start of a kernel on the calling thread
+  double threads = 3000;    ///< the start of a kernel on several threads
+  double inner_loop = 1.8;  ///< the start of a loop within a tile
+  /// A factor on a step's time where its scratch lies in the second cache instead of the first.
   double second_cache = 1.5;
 };
 

@@ -31,8 +31,8 @@ struct Lowered {
   bool either_zero = false;                 ///< except that zeros may differ in sign
   std::vector<Approximation> approximated;  ///< if not exact
   std::vector<Choice> choices;              ///< none is taken
-  /// Cannot be compiled: why, and the next step. Where there are choices, it is only that nothing
-  /// is gained unless one of them is taken.
+  /// Why the program cannot be compiled, and what the user can do. With choices: why it is not
+  /// worth compiling, which taking one of them changes.
   std::optional<std::string> broken;
 };
 

@@ -17,7 +17,6 @@ using record::OperatorRecord;
 using record::TensorInfo;
 
 // --- Args
-// -------------------------------------------------------------------------------------------
 
 Args::Args(Context& context, const OperatorRecord& op, ir::StatementBuilder& builder,
            ScalarType common)
@@ -188,7 +187,6 @@ Value Args::refuse(std::string why) {
 }
 
 // --- Lowering
-// ---------------------------------------------------------------------------------------
 
 const std::vector<PointwiseRow>& pointwise_table() {
   // Never destroyed: the worker may still lower while the process ends.

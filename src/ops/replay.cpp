@@ -88,7 +88,8 @@ class Widening {
     ir::Storage storage;
     storage.bytes = ir::numel(view.sizes) * static_cast<int64_t>(sizeof(double));
     storage.made_by_extern = true;
-    if ((bytes_ += storage.bytes) > kMostBytes) refuse("its tensors are too large");
+    bytes_ += storage.bytes;
+    if (bytes_ > kMostBytes) refuse("its tensors are too large");
     program_.storages.push_back(storage);
     return {static_cast<int>(program_.storages.size()) - 1, c10::ScalarType::Double, 0, view.sizes,
             ir::contiguous_strides(view.sizes)};

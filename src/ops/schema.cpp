@@ -77,18 +77,7 @@ c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
   if (type == ScalarType::Bool) return floating ? number.toDouble() != 0 : number.toLong() != 0;
   if (!is_float(type)) {
     int64_t value = floating ? static_cast<int64_t>(number.toDouble()) : number.toLong();
-    switch (type) {
-      case ScalarType::Byte:
-        return static_cast<int64_t>(static_cast<uint8_t>(value));
-      case ScalarType::Char:
-        return static_cast<int64_t>(static_cast<int8_t>(value));
-      case ScalarType::Short:
-        return static_cast<int64_t>(static_cast<int16_t>(value));
-      case ScalarType::Int:
-        return static_cast<int64_t>(static_cast<int32_t>(value));
-      default:
-        return value;
-    }
+    return wrapped_to(value, type);
   }
   if (floating) return rounded_to(number.toDouble(), type);
   if (type == ScalarType::Double) return static_cast<double>(number.toLong());

@@ -21,7 +21,8 @@ ir::Schedule fuse(ir::Program program, bool share, const ir::Target& target, Dec
           // Nothing is left of values that no one reads.
           if (!kernel.placed.empty()) schedule.steps.emplace_back(std::move(kernel));
         },
-        [&](auto&& other) { schedule.steps.emplace_back(std::move(other)); });
+        [&](ir::Extern&& e) { schedule.steps.emplace_back(std::move(e)); },
+        [&](ir::Abort&& a) { schedule.steps.emplace_back(a); });
   return schedule;
 }
 

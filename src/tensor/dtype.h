@@ -68,6 +68,16 @@ constexpr bool is_unsigned(ScalarType type) {
   const DtypeInfo* row = find_dtype(type);
   return row != nullptr && (row->kind == DtypeKind::Unsigned || row->kind == DtypeKind::Truth);
 }
+/// The integer of this dtype that `value` becomes when its upper bits are left out.
+constexpr int64_t wrapped_to(int64_t value, ScalarType type) {
+  const DtypeInfo* row = find_dtype(type);
+  if (row == nullptr || row->digits >= 63) return value;
+  const auto bits = static_cast<uint64_t>(value);
+  if (row->kind == DtypeKind::Unsigned)
+    return static_cast<int64_t>(bits & ((uint64_t{1} << row->digits) - 1));
+  const int above = 63 - row->digits;
+  return static_cast<int64_t>(bits << above) >> above;
+}
 /// What arithmetic on it is done in: Float for BFloat16 and Half, everything else in itself.
 constexpr ScalarType opmath(ScalarType type) {
   const DtypeInfo* row = find_dtype(type);

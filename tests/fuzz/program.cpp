@@ -134,7 +134,6 @@ Program without(const Program& program, const std::set<int>& steps, const std::s
 }
 
 // --- Memory
-// -----------------------------------------------------------------------------------------
 
 namespace {
 

@@ -59,7 +59,6 @@ TEST(Lower, RowsFollowTheTargetsKernels) {
 }  // namespace
 
 // --- Roles, views and order
-// -------------------------------------------------------------------------
 
 TEST(Lower, ViewsVanishIntoAccesses) {
   expect_as_eager([](Tensors& t) -> Tensors { return {t[0].t().slice(1, 1, 4) * 2 + t[0][1][2]}; },
@@ -113,7 +112,6 @@ TEST(Lower, ExternsSitBetweenStatements) {
 }
 
 // --- Memory hazards
-// ---------------------------------------------------------------------------------
 
 TEST(Lower, InPlaceOnInterleavedHalvesIsFused) {
   expect_as_eager(
@@ -179,7 +177,6 @@ TEST(Lower, ScalarsRoundAsTheirKernelsRead) {
 }
 
 // --- What eager checks
-// ------------------------------------------------------------------------------
 
 TEST(Lower, IntegerDivisionByZeroAborts) {
   Function fn = [](Tensors& t) -> Tensors { return {at::floor_divide(t[0], t[1])}; };
@@ -202,7 +199,6 @@ TEST(Lower, ACheckAfterAVisibleWriteIsRefused) {
 }
 
 // --- What cannot be compiled
-// ------------------------------------------------------------------------
 
 TEST(Lower, SaysWhyItIsBroken) {
   EXPECT_EQ(why_broken([](Tensors& t) -> Tensors { return {at::mm(t[0], t[0])}; }, {grid({3, 3})}),
@@ -231,7 +227,6 @@ TEST(Lower, RandomNumbersStayExtern) {
 }
 
 // --- Text
-// -------------------------------------------------------------------------------------------
 
 TEST(Lower, Text) {
   EXPECT_EQ(program([](Tensors& t) -> Tensors { return {(t[0] * t[1]).neg()}; },
