@@ -86,8 +86,8 @@ Fate safe_softmax(Context& ctx, const OperatorRecord& op) {
   return softmax_with(ctx, op, true);
 }
 
-/// out = x - (most + log(sum(exp(x - most)))), the difference in Double: it rounds once where
-/// ATen's two roundings (first most, then the logarithm) may each err as much.
+/// out = (x - most) - log(sum(exp(x - most))), the differences in Double, in ATen's order: most may
+/// be so large that nothing of the logarithm would be left beside it.
 Fate log_softmax(Context& ctx, const OperatorRecord& op) {
   auto rows = rows_along_dim(ctx, op);
   if (!rows) return Fate::external(kUnusual);
@@ -101,12 +101,11 @@ Fate log_softmax(Context& ctx, const OperatorRecord& op) {
       [&](StatementBuilder& s, Value x) {
         return call(ir::Routine::NearExp, element(x, type) - s.load(most));
       },
-      [&](StatementBuilder& s, Value total) {
-        return call(ir::Routine::VectorLog, total) + s.load(most).to(ScalarType::Double);
-      });
+      [](StatementBuilder&, Value total) { return call(ir::Routine::VectorLog, total); });
   StatementBuilder s(rows->in.sizes);
-  ctx.emit(s.store(rows->outs[0],
-                   element(s.load(rows->in), type).to(ScalarType::Double) - s.load(log_sum)));
+  Value above =
+      element(s.load(rows->in), type).to(ScalarType::Double) - s.load(most).to(ScalarType::Double);
+  ctx.emit(s.store(rows->outs[0], above - s.load(log_sum)));
   return Fate::fused();
 }
 

@@ -97,10 +97,11 @@ std::optional<Program> moved_early(const Program& program) {
 
 }  // namespace
 
-Program copies_early(Program program) {
+Program copies_early(Program program, const Settings& settings) {
   std::optional<Program> early = moved_early(program);
-  return early && items_after_reroll(*early) < items_after_reroll(program) ? std::move(*early)
-                                                                           : program;
+  return early && items_after_reroll(*early, settings) < items_after_reroll(program, settings)
+             ? std::move(*early)
+             : program;
 }
 
 }  // namespace graft::passes

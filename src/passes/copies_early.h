@@ -9,10 +9,11 @@
 #pragma once
 
 #include "ir/program.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
 /// The program as it is where too few copies can move, or reroll gains nothing by it.
-ir::Program copies_early(ir::Program program);
+ir::Program copies_early(ir::Program program, const Settings& settings = {});
 
 }  // namespace graft::passes

@@ -13,7 +13,8 @@ using ir::Statement;
 
 namespace {
 
-constexpr int64_t kLargestCopies = 48 << 10;  ///< bytes of temporaries that every tile makes itself
+/// Temporaries that every tile makes itself may have that share of the second cache.
+constexpr int64_t kCopiesShare = 16;
 
 bool parallel(const Statement& s, size_t axis) {
   if (s.repeated() && (axis == 0 || s.growth[axis] != 0)) return false;
@@ -126,7 +127,8 @@ bool put_back(Group& unit, const std::vector<Group>& statements,
 
 /// Statements that lack an axis which the others share, and make a small temporary of their step.
 std::optional<Group> with_copies(const std::vector<Group>& statements,
-                                 const std::vector<bool>& is_private) {
+                                 const std::vector<bool>& is_private, const ir::Target& target) {
+  const int64_t most = target.second_cache_bytes / kCopiesShare;
   std::vector<bool> left_out(statements.size(), false);
   int64_t total = 0;
   for (size_t n = 0; n < statements.size(); ++n) {
@@ -135,7 +137,7 @@ std::optional<Group> with_copies(const std::vector<Group>& statements,
     auto bytes =
         (reach.last - reach.first + 1) * static_cast<int64_t>(c10::elementSize(s.store.dtype));
     left_out[n] = is_private[static_cast<size_t>(s.store.storage)] &&
-                  made_anew(statements, s.store.storage) && total + bytes <= kLargestCopies;
+                  made_anew(statements, s.store.storage) && total + bytes <= most;
     if (left_out[n]) total += bytes;
   }
   std::optional<Group> rest = united(statements, left_out);
@@ -240,7 +242,8 @@ void append(Group& group, Group unit, const Shared& shared) {
   group.repeats += unit.repeats;
 }
 
-std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private) {
+std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private,
+                             const ir::Target& target) {
   if (r.body.size() > kMaxMembers) return std::nullopt;
   std::vector<Group> statements;
   for (Statement s : r.body) {
@@ -255,7 +258,8 @@ std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_pr
   bool small = all_points(*unit) / r.count <= kSmall;
   auto tiles = [](const Group& group) { return ir::numel(group.outer); };
   if (tiles(*unit) < kEnough)
-    if (auto other = with_copies(statements, is_private); other && tiles(*other) > tiles(*unit))
+    if (auto other = with_copies(statements, is_private, target);
+        other && tiles(*other) > tiles(*unit))
       unit = std::move(other);
   if (r.origin && !small && (tiles(*unit) < kEnough || independent(statements)))
     return std::nullopt;

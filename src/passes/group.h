@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/program.h"
+#include "ir/target.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
@@ -57,7 +58,8 @@ void append(Group& group, Group unit, const Shared& shared);
 /// writes what another iteration writes. A statement that lacks these axes but only makes a
 /// temporary for its own step is run by every tile; `is_private` says which storages no other item
 /// touches. Empty when an unrolled loop is better unrolled again.
-std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private);
+std::optional<Group> unit_of(const ir::Repeat& r, const std::vector<bool>& is_private,
+                             const ir::Target& target);
 
 /// With fewer points one thread runs everything, and parallel axes do not matter.
 constexpr int64_t kSmall = 1 << 15;

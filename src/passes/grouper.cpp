@@ -98,7 +98,7 @@ class Grouper {
   /// As one unit when its steps can run tile by tile, or are one operator's; otherwise step by
   /// step.
   void place(ir::Repeat r) {
-    if (auto unit = share_ || !r.origin ? unit_of(r, private_) : std::nullopt)
+    if (auto unit = share_ || !r.origin ? unit_of(r, private_, target_) : std::nullopt)
       return place(std::move(*unit));
     for (int64_t step = 0; step < r.count; ++step)
       for (const Statement& s : r.body) place(ir::at_step(s, step));

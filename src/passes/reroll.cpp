@@ -451,23 +451,24 @@ struct Rerolled {
 };
 
 /// `refused` gets the places of loops that have no tiles, as far as somebody reads what they make.
-Rerolled rerolled(const Program& original, std::set<size_t>& refused) {
+Rerolled rerolled(const Program& original, const ir::Target& target, std::set<size_t>& refused) {
   Rerolled done{Reroller(original, refused).run()};
   Program read = remove_dead_stores(done.program);
   done.items = read.items.size();
   std::vector<bool> is_private = private_storages(read);
   for (const Item& item : read.items)
-    if (const auto* r = std::get_if<Repeat>(&item); r && r->origin && !unit_of(*r, is_private))
+    if (const auto* r = std::get_if<Repeat>(&item);
+        r && r->origin && !unit_of(*r, is_private, target))
       refused.insert(*r->origin);
   return done;
 }
 
 /// With fewer loops each round, until all of them have tiles.
-Rerolled settled(const Program& program) {
+Rerolled settled(const Program& program, const Settings& settings) {
   std::set<size_t> refused;
   for (int round = 0; round < kRounds; ++round) {
     size_t before = refused.size();
-    Rerolled done = rerolled(program, refused);
+    Rerolled done = rerolled(program, settings.target, refused);
     if (refused.size() == before) return done;
   }
   return {program, program.items.size()};
@@ -475,12 +476,12 @@ Rerolled settled(const Program& program) {
 
 }  // namespace
 
-Program reroll(Program program) {
-  return settled(program).program;
+Program reroll(Program program, const Settings& settings) {
+  return settled(program, settings).program;
 }
 
-size_t items_after_reroll(const Program& program) {
-  return settled(program).items;
+size_t items_after_reroll(const Program& program, const Settings& settings) {
+  return settled(program, settings).items;
 }
 
 }  // namespace graft::passes

@@ -16,13 +16,14 @@
 #pragma once
 
 #include "ir/program.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
 /// Only loops that have tiles. Statements that nobody reads any more are dead-stores' to remove.
-ir::Program reroll(ir::Program program);
+ir::Program reroll(ir::Program program, const Settings& settings = {});
 
 /// How many items are left of the program after reroll and dead-stores.
-size_t items_after_reroll(const ir::Program& program);
+size_t items_after_reroll(const ir::Program& program, const Settings& settings = {});
 
 }  // namespace graft::passes
