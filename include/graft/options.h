@@ -22,8 +22,9 @@ class GRAFT_API Error : public std::runtime_error {
 
 enum class Mode {
   Default,  ///< compile, prove, use the faster side
-  /// As Default, with fp32 matmuls by the fastest of ATen's routines, measured while compiling.
-  /// Their results may differ from eager's by the rounding of a sum in another order.
+  /// As Default, with what is fastest when measured while compiling, for up to some seconds: fp32
+  /// matmuls by one of ATen's routines, whose results may differ from eager's by the rounding of a
+  /// sum in another order; schedules by running other ones on data of their own (Report::tuned).
   MaxAutotune,
 };
 

@@ -78,6 +78,9 @@ struct GRAFT_API Report {
   /// eager's are the ones that are off.
   bool fp64_decided = false;
   std::vector<OperatorReport> operators;
+  /// Mode::MaxAutotune: the ways that ran faster than those which the estimates had chosen, with
+  /// what both plans took: "fuse: %3 + %5: apart, 3.2 ms against 4.1 ms".
+  std::vector<std::string> tuned;
 
   /// A table for people, one fact per line.
   std::string text() const;

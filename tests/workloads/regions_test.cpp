@@ -32,6 +32,10 @@ const std::map<std::string, std::vector<double>> kHandTolerance{
     {"gptq_block", {0, 0, 0}},
 };
 
+/// Make fp32 results whatever their inputs: of bytes, of bits, of filled masks.
+const std::set<std::string> kFloatAlways = {"letterbox_f32", "stochastic_average_bf16",
+                                            "shifted_windows_bf16"};
+
 /// One value near a tie that goes the other way changes the rest of its row, or a code by 1.
 const std::set<std::string> kDecides{"gptq_block", "codebook_f32", "int8_rows_bf16"};
 
@@ -67,8 +71,7 @@ TEST_P(Region, DoubleIsNearEager) {
   const Tensors eager = region.eager.outputs(), reference = region.fp64();
   ASSERT_EQ(eager.size(), reference.size());
   for (size_t i = 0; i < eager.size(); ++i) {
-    // letterbox_f32 makes its fp32 from bytes alone
-    if (eager[i].is_floating_point() && GetParam() != "letterbox_f32") {
+    if (eager[i].is_floating_point() && !kFloatAlways.contains(GetParam())) {
       EXPECT_EQ(reference[i].scalar_type(), at::kDouble) << "output " << i;
     }
   }

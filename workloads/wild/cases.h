@@ -23,12 +23,15 @@ std::vector<Workload> graph_cases();
 std::vector<Workload> image_cases();
 std::vector<Workload> loss_cases();
 std::vector<Workload> mixing_cases();
+std::vector<Workload> model_cases();
 std::vector<Workload> norm_cases();
 std::vector<Workload> optimizer_cases();
+std::vector<Workload> perception_cases();
 std::vector<Workload> physics_cases();
 std::vector<Workload> quantizer_cases();
 std::vector<Workload> recommender_cases();
 std::vector<Workload> sampler_cases();
+std::vector<Workload> science_cases();
 std::vector<Workload> sequence_cases();
 std::vector<Workload> vision_cases();
 

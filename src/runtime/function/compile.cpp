@@ -8,6 +8,7 @@
 #include "ops/lower.h"
 #include "ops/replay.h"
 #include "passes/disturb.h"
+#include "runtime/function/autotune.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
 
@@ -147,21 +148,27 @@ ReadyKernel ready(const ir::Kernel& kernel, const ir::Target& target, const std:
 void build(const record::Trace& trace, const CompileSettings& settings,
            const std::string& directory, Built& out) {
   auto start = Clock::now();
-  Scheduled scheduled = schedule(trace, settings, !directory.empty());
+  out.autotuned.decisions = settings.decisions;
+  const bool tunes = settings.mode == Mode::MaxAutotune && !settings.tuning;
+  Scheduled scheduled = schedule(trace, settings, tunes || !directory.empty());
   out.plan_ms = since(start);
-  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
   out.operators = std::move(scheduled.operators);
   out.tolerance = scheduled.tolerance;
   out.tuning = std::move(scheduled.tuning);
   out.broken = std::move(scheduled.broken);
-  if (out.broken) return;
+  if (out.broken) {
+    if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
+    return;
+  }
   log(Topic::Fusion, settings.name + ": " + summary(out.operators));
   start = Clock::now();
   Generated generated = generate(scheduled.schedule, scheduled.target, settings.name);
+  out.plan_ms += since(start) - generated.compile_ms;
+  if (tunes) out.autotuned = autotune(trace, settings, scheduled, generated);
+  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
   out.plan = std::move(generated.plan);
   out.kernels_compiled = generated.kernels_compiled;
   out.compile_ms = generated.compile_ms;
-  out.plan_ms += since(start) - out.compile_ms;
 }
 
 }  // namespace

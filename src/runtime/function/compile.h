@@ -61,10 +61,17 @@ struct Generated {
 /// `name`: for logs. Throws what the code generator and Plan throw.
 Generated generate(const ir::Schedule& schedule, const ir::Target& target, const std::string& name);
 
+/// A plan that was found by timing others beside it (autotune.h).
+struct Autotuned {
+  std::map<std::string, std::string> decisions;  ///< as Options::decisions: the settings' and these
+  std::vector<std::string> notes;                ///< one per way taken, as Report::tuned
+};
+
 struct Built {
   std::unique_ptr<Plan> plan;  ///< null when broken or failed
   Tolerance tolerance;
   Tuning tuning;
+  Autotuned autotuned;
   std::vector<OperatorReport> operators;
   std::optional<std::string> broken;  ///< the function cannot be compiled: why, and the next step
   std::optional<std::string> failed;  ///< Graft could not do what it should

@@ -69,7 +69,8 @@ struct Entry {
   std::shared_ptr<const record::Trace> trace;  ///< of the function's newest entry only
   CompileSettings settings;                    ///< what the trace was scheduled with
   std::vector<OperatorReport> operators;
-  double record_ms = 0;  ///< the whole recorded call
+  std::vector<std::string> tuned;  ///< Report::tuned
+  double record_ms = 0;            ///< the whole recorded call
   double plan_ms = 0, compile_ms = 0;
   double eager_us = 0, compiled_us = 0;
   bool compared = false, bitwise = true;

@@ -44,6 +44,7 @@ Report Core::Impl::report() const {
   out.max_abs_diff = entry.max_abs;
   out.fp64_decided = entry.fp64_decided;
   out.operators = entry.operators;
+  out.tuned = entry.tuned;
   return out;
 }
 

@@ -181,6 +181,8 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
     std::lock_guard lock(runtime_mutex());
     entry->settings = settings;
     entry->settings.tuning = std::move(built.tuning);
+    entry->settings.decisions = std::move(built.autotuned.decisions);
+    entry->tuned = std::move(built.autotuned.notes);
     entry->operators = std::move(built.operators);
     entry->plan_ms = built.plan_ms;
     entry->compile_ms = built.compile_ms;

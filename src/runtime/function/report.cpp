@@ -124,6 +124,7 @@ std::string Report::text() const {
                           std::to_string(kernels_compiled) + " compiled, in " +
                           duration(compile_ms * 1e3) + "; recording and planning " +
                           duration(record_ms * 1e3));
+  for (const std::string& way : tuned) page.line("tuned", way);
   print_operators(*this, page);
   return page.text();
 }

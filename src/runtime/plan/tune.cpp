@@ -27,18 +27,6 @@ constexpr double kBudget = 0.3;    // seconds of measuring
 constexpr int kMostSamples = 15;   // of each routine
 constexpr double kWorthIt = 0.95;  // of the recorded operator's time
 
-/// OpenMP's count is a thread's own: the compiling one may have another than the caller has.
-class WithThreads {
- public:
-  explicit WithThreads(int count) : before_(omp_get_max_threads()) { omp_set_num_threads(count); }
-  ~WithThreads() { omp_set_num_threads(before_); }
-  WithThreads(const WithThreads&) = delete;
-  WithThreads& operator=(const WithThreads&) = delete;
-
- private:
-  int before_;
-};
-
 /// An operator with arguments of its own: tensors of the call's layouts, all elements 0.5.
 class Candidate {
  public:
@@ -154,6 +142,13 @@ std::string decide(const ops::Lowered& lowered, const ops::Choice& choice, int t
 }
 
 }  // namespace
+
+WithThreads::WithThreads(int count) : before_(omp_get_max_threads()) {
+  omp_set_num_threads(count);
+}
+WithThreads::~WithThreads() {
+  omp_set_num_threads(before_);
+}
 
 Tuning tune(const ops::Lowered& lowered, int threads) {
   Tuning tuning(lowered.choices.size());

@@ -3,8 +3,8 @@
 A program that returns nothing changes its arguments.
 """
 
-from . import audio, colour, finance, gradients, graph, image, losses, mixing, norms, optimizers, physics
-from . import quantizers, recommender, samplers, sequence, vision
+from . import audio, colour, finance, gradients, graph, image, losses, mixing, models, norms, optimizers
+from . import perception, physics, quantizers, recommender, samplers, science, sequence, vision
 
 CASES = {}
 for field in (
@@ -24,5 +24,8 @@ for field in (
     gradients,
     mixing,
     sequence,
+    perception,
+    science,
+    models,
 ):
     CASES |= field.CASES
