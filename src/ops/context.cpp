@@ -1,6 +1,9 @@
 #include "ops/context.h"
 
+#include <c10/core/DynamicCast.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "ir/overlap.h"
 #include "ops/schema.h"
@@ -69,6 +72,21 @@ void Context::fill(const ir::View& to, const c10::Scalar& value) {
   ir::StatementBuilder s(to.sizes);
   c10::ScalarType held = opmath(to.dtype);  // a scalar slot holds no reduced dtype
   emit(s.store(to, s.scalar(converted(value, held), held)));
+}
+
+void Context::write_numbers(const ir::View& to, const std::vector<char>& bytes) {
+  const ScalarType held = opmath(to.dtype);
+  ir::StatementBuilder s(to.sizes);
+  std::optional<ir::Value> all;
+  for (int64_t i = to.sizes.at(0) - 1; i >= 0; --i) {
+    const char* at = bytes.data() + i * static_cast<int64_t>(c10::elementSize(to.dtype));
+    const c10::Scalar number = is_float(to.dtype)
+                                   ? c10::Scalar(c10::fetch_and_cast<double>(to.dtype, at))
+                                   : c10::Scalar(c10::fetch_and_cast<int64_t>(to.dtype, at));
+    const ir::Value here = s.scalar(converted(number, held), held);
+    all = all ? select(eq(s.axis(0), s.integer(i, ScalarType::Long)), here, *all) : here;
+  }
+  if (all) emit(s.store(to, *all));
 }
 
 bool Context::is_callers(int storage) const {

@@ -55,6 +55,8 @@ class Context {
   /// to[...] = cast(from[...]), `from` broadcast to `to`.
   void copy(const ir::View& from, const ir::View& to);
   void fill(const ir::View& to, const c10::Scalar& value);
+  /// to[i] = the i-th of the numbers of its dtype that lie in `bytes`; `to` has one dimension.
+  void write_numbers(const ir::View& to, const std::vector<char>& bytes);
   /// Emits a check: `bad(builder)` gives a Bool over `axes`; where it is true anywhere, the run
   /// ends and the call runs eagerly, to raise eager's own error. Call it before emitting the
   /// operator's stores. A check that reads only the caller's tensors runs at the program's start,

@@ -168,8 +168,23 @@ class Lowering {
     return why;
   }
 
+  /// at::tensor({…}), of whose numbers the recorder has seen the allocation.
+  std::optional<Fate> write_numbers(const OperatorRecord& op) {
+    if (op.outputs.size() != 1 || op.outputs[0].tensors.size() != 1) return std::nullopt;
+    const int made = op.outputs[0].tensors[0];
+    if (made < 0 || !is_new(info(made))) return std::nullopt;
+    const auto& bytes = trace_.storages[static_cast<size_t>(info(made).storage)].numbers;
+    if (bytes.empty()) return std::nullopt;
+    if (!has_loops(info(made).dtype))
+      return Fate::broken("at::tensor({…}) of " + std::string(c10::toString(info(made).dtype)) +
+                          "; make it outside the compiled function and capture it");
+    context_.write_numbers(info(made), bytes);
+    return Fate::view();
+  }
+
   Fate lower_one(const OperatorRecord& op) {
     if (only_views(op)) return Fate::view();
+    if (std::optional<Fate> written = write_numbers(op)) return *written;
     if (as_called_) return Fate::external("called as recorded");
     auto row = rows().find(base_name(op));
     if (row == rows().end()) return Fate::external("no lowering");

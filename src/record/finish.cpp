@@ -141,12 +141,12 @@ ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tens
   StorageInfo& memory = trace_.storages[storage];
   if (memory.origin == StorageInfo::Origin::Made) {
     memory.escapes = true;
-    if (!storages_.state(storage).written && tensor.numel() > 0) {
+    if (!is_filled(tensor, storage)) {
       give_up(
           c10::str("result ", place, ", a ", describe_tensor(tensor), " that ",
                    toString(trace_.ops[memory.maker].op.operator_name()),
-                   " made, was filled by no recorded operator (a data pointer, at::tensor({…}) or "
-                   "another thread did); fill it by operators, or outside the compiled function"));
+                   " made, was filled by no recorded operator (a data pointer or another thread "
+                   "did); fill it by operators, or outside the compiled function"));
       return info;
     }
   } else if (known == nullptr) {

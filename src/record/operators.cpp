@@ -139,6 +139,7 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   strided_view = starts_with(base, "as_strided");
   draws = h.hasTag(at::Tag::nondeterministic_seeded);
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || name == kReturnsData;
+  repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file";
   shapes_by_data = (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes) ||
                    contains(kSizedByData, name);
   integer_indices_keep_shape = base == "index";

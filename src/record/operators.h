@@ -44,6 +44,7 @@ struct OperatorFacts {
   bool strided_view = false;
   bool draws = false;           ///< random numbers
   bool reads_data = false;      ///< brings data to the host, itself or within
+  bool repeats = false;         ///< makes of the same inputs the same at every call
   bool shapes_by_data = false;  ///< the sizes of its result depend on data
   /// A library's operator that makes tensors and has no Meta kernel: nothing says what the sizes of
   /// its results depend on.

@@ -150,7 +150,11 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
     if (facts == nullptr || facts->composite || autocast_wrapper(*facts)) return;
     facts_ = facts;
     exceptions_ = std::uncaught_exceptions();
-    begin_operator(*facts, fn.inputs());
+    // A boxed call shows the caller's whole stack, and the arguments on top of it.
+    c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
+    inputs = inputs.slice(inputs.size() - facts->arguments.size());
+    unrecorded_ = reads_constants(*facts, inputs);
+    if (!unrecorded_) begin_operator(*facts, inputs);
   } catch (const std::exception& error) {
     give_up(c10::str(current(), " could not be recorded: ", error.what()));
   }
@@ -169,7 +173,7 @@ void Recorder::end(const at::RecordFunction& fn) noexcept {
       give_up(current() +
               " threw, and the function went on; what eager does then depends on the "
               "error, so call it outside the compiled function");
-    } else {
+    } else if (!unrecorded_) {
       end_operator(c10::ArrayRef<c10::IValue>(fn.outputs()));
     }
   } catch (const std::exception& error) {
@@ -182,6 +186,39 @@ bool Recorder::autocast_wrapper(const OperatorFacts& facts) const {
   // Autocast's kernel casts the inputs by operators of their own and then calls the operator again
   // below itself.
   return facts.autocasts && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+/// Is its content the same at every call, whatever the arguments?
+bool Recorder::is_constant(const at::Tensor& tensor) {
+  if (!tensor.defined()) return true;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!is_plain(impl)) return false;
+  const int storage = storages_.find(impl);
+  if (storage < 0) return impl.is_wrapped_number();
+  return storages_.state(storage).constant && is_filled(tensor, storage);
+}
+
+bool Recorder::only_constants(c10::ArrayRef<const c10::IValue> inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [&](const c10::IValue& input) {
+    if (input.isTensor()) return is_constant(input.toTensor());
+    if (!input.isList()) return true;
+    const c10::ArrayRef<c10::IValue> all = input.toListRef();
+    return std::all_of(all.begin(), all.end(), [&](const c10::IValue& element) {
+      return !element.isTensor() || is_constant(element.toTensor());
+    });
+  });
+}
+
+/// Does it bring data to the host that is the same at every call, and nothing else?
+bool Recorder::reads_constants(const OperatorFacts& facts,
+                               c10::ArrayRef<const c10::IValue> inputs) {
+  using Kind = Operand::Kind;
+  return facts.reads_data && !facts.draws &&
+         std::all_of(facts.returns.begin(), facts.returns.end(),
+                     [](Kind kind) { return kind == Kind::Constant; }) &&
+         std::none_of(facts.arguments.begin(), facts.arguments.end(),
+                      [](const ArgumentFacts& argument) { return argument.writes(); }) &&
+         only_constants(inputs);
 }
 
 void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
@@ -250,8 +287,6 @@ void Recorder::check_strided_view(const OperatorFacts& facts,
 }
 
 void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
-  // A boxed call shows the caller's whole stack, and the arguments on top of it.
-  inputs = inputs.slice(inputs.size() - facts.arguments.size());
   check_call(facts, inputs);
   if (facts.draws) draw(inputs);
   if (trace_.broken) return;
@@ -260,6 +295,7 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   op.inputs.reserve(inputs.size());
   op.outputs.reserve(facts.returns.size());
   written_objects_.clear();
+  constant_ = facts.repeats && only_constants(inputs);
   for (size_t k = 0; k < inputs.size(); ++k) {
     op.inputs.push_back(input(inputs[k], facts.arguments[k]));
     if (trace_.broken) return;
@@ -300,7 +336,9 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   if (!tensor.defined()) return;
   const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
   if (storage < 0) return;
-  storages_.state(storage).written = true;
+  Storages::State& state = storages_.state(storage);
+  state.written = true;
+  state.constant = state.constant && constant_;
   visible_ = visible_ || trace_.storages[storage].origin != StorageInfo::Origin::Made;
   if (std::find(op.mutated.begin(), op.mutated.end(), storage) == op.mutated.end()) {
     op.mutated.push_back(storage);

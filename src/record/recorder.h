@@ -85,6 +85,9 @@ class Recorder {
   void write(const at::Tensor& tensor, OperatorRecord& op);
   void draw(c10::ArrayRef<const c10::IValue> inputs);
   bool autocast_wrapper(const OperatorFacts& facts) const;
+  bool is_constant(const at::Tensor& tensor);
+  bool only_constants(c10::ArrayRef<const c10::IValue> inputs);
+  bool reads_constants(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void check_strided_view(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
 
@@ -97,6 +100,8 @@ class Recorder {
   int unknown_tensor(const at::Tensor& tensor);
   int capture(const at::Tensor& tensor);
   int describe(const c10::TensorImpl& tensor, int storage);
+  /// Is all that the tensor reads known? `storage`: its own, made in the run.
+  bool is_filled(const at::Tensor& tensor, int storage);
   void check_filled(const at::Tensor& tensor, int storage);
 
   // finish.cpp: what is known only after the run
@@ -136,10 +141,12 @@ class Recorder {
   const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
   /// Arguments and captures `leaf_` writes.
   std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
-  at::Generator drawn_;    ///< what `leaf_` draws from; undefined: ATen's default one
-  int exceptions_ = 0;     ///< in flight when `leaf_` began
-  bool parallel_ = false;  ///< the run itself is part of a parallel region
-  bool visible_ = false;   ///< the caller's memory was written, or a generator has advanced
+  bool constant_ = false;    ///< `leaf_` reads nothing but constants
+  bool unrecorded_ = false;  ///< `leaf_` tells the host a number that is the same at every call
+  at::Generator drawn_;      ///< what `leaf_` draws from; undefined: ATen's default one
+  int exceptions_ = 0;       ///< in flight when `leaf_` began
+  bool parallel_ = false;    ///< the run itself is part of a parallel region
+  bool visible_ = false;     ///< the caller's memory was written, or a generator has advanced
 };
 
 }  // namespace graft::record

@@ -44,6 +44,9 @@ class Storages {
     bool written = true;  ///< something the recorder saw, or that was before the run, filled it
     int newest = -1;      ///< the tensor described last in it
     size_t holder = 0;    ///< Made: index into holders_
+    /// Made from nothing but numbers of the function: its content is the same at every call.
+    bool constant = false;
+    bool of_numbers = false;  ///< made by at::tensor({…}), which fills it unseen
   };
 
   /// Groups the arguments' memory: one storage for one StorageImpl, or for ranges that overlap.

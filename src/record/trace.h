@@ -27,6 +27,8 @@ struct StorageInfo {
   int maker = -1;  ///< Made: index of the operator that allocated it
   /// Made: reachable from the result (or still alive elsewhere) after the run.
   bool escapes = false;
+  /// Made by at::tensor({…}): the bytes of its numbers, which are constants of the trace.
+  std::vector<char> numbers = {};
 };
 
 /// A tensor as an operator saw it (layout at the start of the operator for inputs, at its end for

@@ -2,6 +2,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
+#include "record/numbers.h"
 #include "record/recorder.h"
 
 namespace graft::record {
@@ -200,13 +201,24 @@ int Recorder::capture(const at::Tensor& tensor) {
   return info;
 }
 
+bool Recorder::is_filled(const at::Tensor& tensor, int storage) {
+  const Storages::State& state = storages_.state(storage);
+  if (state.written || tensor.numel() == 0) return true;
+  if (!state.of_numbers) return false;
+  const auto* first = static_cast<const char*>(storages_.made(storage)->data());
+  const std::vector<char> now(first, first + storages_.made(storage)->nbytes());
+  std::vector<char>& numbers = trace_.storages[storage].numbers;
+  if (numbers.empty()) numbers = now;
+  return numbers == now;  // otherwise somebody wrote to it meanwhile
+}
+
 void Recorder::check_filled(const at::Tensor& tensor, int storage) {
-  if (storages_.state(storage).written || tensor.numel() == 0) return;
+  if (is_filled(tensor, storage)) return;
   const int maker = trace_.storages[storage].maker;
   give_up(c10::str(current(), " reads a ", describe_tensor(tensor), " that ",
                    toString(trace_.ops[maker].op.operator_name()),
-                   " made and no recorded operator filled (at::tensor({…}), a data pointer or "
-                   "another thread did); make it outside the compiled function and capture it or "
+                   " made and no recorded operator filled (a data pointer or another thread "
+                   "did); make it outside the compiled function and capture it or "
                    "pass it as an argument, or fill it by operators"));
 }
 
@@ -243,6 +255,10 @@ int Recorder::output_tensor(const at::Tensor& tensor) {
   if (storage < 0) {
     const int maker = static_cast<int>(trace_.ops.size()) - 1;
     storage = storages_.add_made(impl, maker, !facts_->uninitialized);
+    Storages::State& state = storages_.state(storage);
+    state.constant = constant_;
+    state.of_numbers = facts_->uninitialized && tensor.numel() <= kMostNumbers &&
+                       tensor.dim() == 1 && inside_at_tensor();
   } else if (trace_.storages[storage].origin != StorageInfo::Origin::Made &&
              known_.find(&impl) == nullptr) {
     known_.insert(&impl, {});

@@ -116,7 +116,12 @@ TEST_F(Breaks, SizesThatDependOnData) {
 
 TEST_F(Breaks, DataFilledPastTheDispatcher) {
   expect_broken(
-      trace_of({x}, [&] { return Tensors{x.select(1, 0) + at::tensor({1.F, 2.F, 3.F, 4.F})}; }),
+      trace_of({x},
+               [&] {
+                 const at::Tensor four = at::empty({4});
+                 four.mutable_data_ptr<float>()[0] = 1.F;
+                 return Tensors{x.select(1, 0) + four};
+               }),
       {"aten::add.Tensor", "aten::empty.memory_format", "f32[4]", "capture it or pass it"});
   expect_broken(trace_of({x},
                          [&] {
@@ -125,7 +130,12 @@ TEST_F(Breaks, DataFilledPastTheDispatcher) {
                            return Tensors{x * table};
                          }),
                 {"aten::mul.Tensor", "aten::empty.memory_format", "data pointer"});
-  expect_broken(trace_of({x}, [&] { return Tensors{at::tensor({1.F, 2.F})}; }),
+  expect_broken(trace_of({x},
+                         [&] {
+                           const at::Tensor two = at::empty({2});
+                           two.mutable_data_ptr<float>()[0] = 1.F;
+                           return Tensors{two};
+                         }),
                 {"result 0", "data pointer"});
   expect_broken(trace_of({x},
                          [&] {

@@ -1,0 +1,16 @@
+// Tensors of numbers that the function itself writes down: at::tensor({0.3, 0.6, 0.1}).
+#pragma once
+
+#include <cstdint>
+
+namespace graft::record {
+
+/// Is the calling thread inside at::tensor? Nothing that the dispatcher shows tells it from a
+/// function that fills memory through a pointer, perhaps with other numbers at each call; so the
+/// call stack is asked. False where it cannot be read.
+bool inside_at_tensor();
+
+/// Longer ones are not taken for numbers.
+constexpr int64_t kMostNumbers = 64;
+
+}  // namespace graft::record
