@@ -9,6 +9,7 @@
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
+#include "passes/turn.h"
 
 namespace graft::passes {
 
@@ -103,11 +104,29 @@ class Lanes {
     if (2 * bytes <= settings_.target.second_cache_bytes / 8 &&
         extent(chosen) >= 4 * settings_.target.lanes)
       vectors_ = 2;
+    turns_ = prepare_turn(parts, chosen);
+    if (turns_) parts = parts_of(chosen);
     for (const Part& part : parts) move(part, chosen);
+    if (turns_) return turn(kernel_);
     for (Placed& p : kernel_.placed) mark_transposed(p, chosen);
   }
 
  private:
+  /// Routines that want whole arrays get them when the lanes are the innermost loop: then scratch
+  /// has a place for all lanes of the tile, which may be cut for that. False where it cannot be.
+  bool prepare_turn(const std::vector<Part>& parts, int var) {
+    const Turning made = turning(kernel_);
+    if (!made.possible || !made.calls_arrays) return false;
+    int64_t bytes = made.accumulators;
+    for (const Part& part : parts) bytes += part.bytes(1);
+    const int64_t most = settings_.target.second_cache_bytes / 4 / std::max<int64_t>(bytes, 1),
+                  chunk = largest_divisor(extent(var), std::min(most, extent(var)));
+    if (chunk < 4 * settings_.target.lanes) return false;
+    if (chunk < extent(var)) kernel_.range.push_back(split_variable(kernel_, var, chunk));
+    lanes_ = chunk;
+    return true;
+  }
+
   Decision decision_of(const std::vector<int>& vars, const std::vector<double>& costs) const {
     Decision decision;
     std::vector<const Statement*> statements;
@@ -300,7 +319,7 @@ class Lanes {
       redirect(p.statement.store);
       for (Access& x : p.statement.loads) redirect(x);
     }
-    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, vectors_});
+    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, turns_ ? 0 : vectors_});
     kernel_.scratch_bytes += (bytes + 63) / 64 * 64;
     if (part.copied_in) add(copy, false);
     if (part.copied_out) {
@@ -376,14 +395,19 @@ class Lanes {
     body.insert(last ? body.end() : body.begin(), TreeNode{std::move(loop), -1});
   }
 
-  int64_t width() const { return static_cast<int64_t>(settings_.target.lanes) * vectors_; }
+  /// Lanes that have a place in scratch.
+  int64_t width() const {
+    return turns_ ? lanes_ : static_cast<int64_t>(settings_.target.lanes) * vectors_;
+  }
 
   Kernel& kernel_;
   ir::Schedule& schedule_;
   const std::vector<bool> local_;
   const Settings& settings_;
   Decider& decider_;
-  int vectors_ = 1;  ///< side by side
+  int vectors_ = 1;     ///< side by side
+  bool turns_ = false;  ///< the vector loop goes inside of all others
+  int64_t lanes_ = 0;   ///< then: its iterations
 };
 
 }  // namespace

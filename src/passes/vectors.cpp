@@ -7,6 +7,7 @@
 #include "passes/cost.h"
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"
+#include "passes/turn.h"
 
 namespace graft::passes {
 
@@ -18,8 +19,6 @@ using ir::Schedule;
 using ir::TreeNode;
 
 namespace {
-
-constexpr int64_t kPlainSum = 1024;  ///< terms that may be added one by one
 
 /// What the statements cost with the variable as their vector loop.
 double cost_with(const Kernel& kernel, const std::vector<size_t>& placed, int var,
@@ -63,32 +62,6 @@ std::vector<size_t> placed_in(const std::vector<TreeNode>& body) {
   std::vector<size_t> placed;
   ir::each_placed(body, [&](size_t k) { placed.push_back(k); });
   return placed;
-}
-
-/// The nest of single loops that starts at `loop`: its variables, outermost first.
-std::vector<int> nest_of(const Loop& loop) {
-  std::vector<int> vars{loop.var};
-  const Loop* at = &loop;
-  while (at->body.size() == 1 && at->body[0].loop)
-    vars.push_back((at = at->body[0].loop.get())->var);
-  return vars;
-}
-
-bool is_reduced(const Kernel& kernel, int var, bool scan_only = false) {
-  return std::any_of(kernel.placed.begin(), kernel.placed.end(), [&](const Placed& p) {
-    int a = axis_of(p, var);
-    return a >= 0 && p.statement.reduction && p.statement.reduction->axes[static_cast<size_t>(a)] &&
-           (!scan_only || p.statement.reduction->scan);
-  });
-}
-
-/// Reorders a nest of single loops to `order`.
-void reorder(Loop& loop, const std::vector<int>& order) {
-  Loop* at = &loop;
-  for (int v : order) {
-    at->var = v;
-    if (at->body.size() == 1 && at->body[0].loop) at = at->body[0].loop.get();
-  }
 }
 
 /// The variables of the nest at `loop` that can be its vector loop: a scan runs in order.
@@ -147,102 +120,22 @@ double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
   return sum;
 }
 
-bool calls_arrays(const ir::Statement& s) {
-  return std::any_of(s.expr.nodes.begin(), s.expr.nodes.end(), [](const ir::Node& node) {
-    return node.op == ir::Op::Call &&
-           info(static_cast<ir::Routine>(node.payload)).form == ir::RoutineForm::Array;
-  });
-}
-
-int64_t points_of(const Kernel& kernel, const std::vector<int>& vars) {
-  int64_t points = 1;
-  for (int v : vars) points *= kernel.vars[static_cast<size_t>(v)].extent;
-  return points;
-}
-
-/// What it takes to run a nest row by row, with the vector loop over columns inside of all others:
-/// it walks along memory then rather than down, and routines are called on whole rows, but each
-/// column has accumulators in memory.
-struct Turned {
-  bool possible = true;
-  bool gains = false;        ///< rows that lie far apart are read, or routines want whole rows
-  int64_t accumulators = 0;  ///< bytes for each column
-  std::vector<int> rows;     ///< all other loops, those that are reduced last
-};
-
-Turned turned(const Kernel& kernel, const Loop& nest, int columns) {
-  Turned made{.rows = nest_of(nest)};
-  std::stable_partition(made.rows.begin(), made.rows.end(),
-                        [&](int v) { return !is_reduced(kernel, v); });
-  for (size_t k : placed_in(nest.body)) {
-    const Placed& p = kernel.placed[k];
-    const ir::Statement& s = p.statement;
-    const bool too_long =
-        s.reduction && ir::needs_levels(s) && points_of(kernel, made.rows) > kPlainSum;
-    if (s.repeated() || axis_of(p, columns) < 0 || too_long ||
-        (s.reduction && (s.reduction->scan || ir::finds_place(s.reduction->op))))
-      made.possible = false;
-    if (s.reduction) made.accumulators += static_cast<int64_t>(c10::elementSize(s.reduction->type));
-    made.gains = made.gains || calls_arrays(s);
-    for (int row : made.rows) {
-      const int a = axis_of(p, row);
-      if (a < 0) made.possible = false;
-      for (const ir::Access& load : s.loads)
-        made.gains =
-            made.gains || (a >= 0 && std::abs(load.strides[static_cast<size_t>(a)]) *
-                                             static_cast<int64_t>(c10::elementSize(load.dtype)) >=
-                                         kApartBytes);
-    }
-  }
-  return made;
-}
-
-/// Of tiles that are nests of loops inside the vector loop: turns each of them. Accumulators have
-/// to stay in the first cache, and what one nest leaves to the next in the second.
+/// Turns a tile of loops inside the vector loop where that gains. Accumulators have to stay in the
+/// first cache, and what one nest leaves to the next in the second.
 void rows_outside(Kernel& kernel, const ir::Target& target) {
-  Loop& outer = *kernel.body.front().loop;
   // Without other tiles the vector loop itself is what threads share.
   if (kernel.range.empty()) return;
-  const int columns = outer.var;
-  std::vector<Turned> nests;
-  bool gains = false;
-  int64_t accumulators = 0, passed = 0;
-  for (const TreeNode& node : outer.body) {
-    if (!node.loop || is_step(kernel, *node.loop)) return;
-    const Turned& nest = nests.emplace_back(turned(kernel, *node.loop, columns));
-    if (!nest.possible) return;
-    gains = gains || nest.gains;
-    accumulators = std::max(accumulators, nest.accumulators);
-    for (size_t k : placed_in(node.loop->body))
-      if (const ir::Statement& t = kernel.placed[k].statement; !t.reduction)
-        passed +=
-            points_of(kernel, nest.rows) * static_cast<int64_t>(c10::elementSize(t.store.dtype));
-  }
-  if (accumulators == 0 || !gains) return;
-  int64_t most = target.first_cache_bytes / 2 / accumulators,
+  const Turning made = turning(kernel);
+  if (!made.possible || made.accumulators == 0 || (!made.far && !made.calls_arrays)) return;
+  const int columns = kernel.body.front().loop->var;
+  int64_t most = target.first_cache_bytes / 2 / made.accumulators,
           extent = kernel.vars[static_cast<size_t>(columns)].extent;
-  if (nests.size() > 1)
-    most = std::min(most, target.second_cache_bytes / 2 / std::max<int64_t>(passed, 1));
+  if (made.nests > 1)
+    most = std::min(most, target.second_cache_bytes / 2 / std::max<int64_t>(made.passed, 1));
   const int64_t chunk = largest_divisor(extent, std::min(most, extent));
   if (chunk < 4 * target.lanes) return;
   if (chunk < extent) kernel.range.push_back(split_variable(kernel, columns, chunk));
-  std::vector<TreeNode> bodies = std::move(outer.body);
-  kernel.body.clear();
-  for (size_t n = 0; n < nests.size(); ++n) {
-    int inner = columns;
-    if (n > 0) {
-      inner = static_cast<int>(kernel.vars.size());
-      kernel.vars.push_back(kernel.vars[static_cast<size_t>(columns)]);
-      for (size_t k : placed_in(bodies[n].loop->body))
-        std::replace(kernel.placed[k].axis_var.begin(), kernel.placed[k].axis_var.end(), columns,
-                     inner);
-    }
-    auto loop = std::make_unique<Loop>(Loop{inner, {}});
-    loop->body.push_back(std::move(bodies[n]));
-    nests[n].rows.push_back(inner);
-    reorder(*loop, nests[n].rows);
-    kernel.body.push_back({std::move(loop), -1});
-  }
+  turn(kernel);
 }
 
 void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "graft/pool.h"
 #include "runtime/plan/frame.h"
 #include "runtime/process/log.h"
 #include "runtime/proof/race.h"
@@ -141,6 +142,7 @@ class Autotuner {
       return *before;
     }
     const std::vector<Decision> decisions = likely();
+    bool tried = false;
     if (!decisions.empty() && may_run_alone(scheduled_.schedule, *generated_.plan)) {
       const at::NoGradGuard no_grad;
       const WithThreads with_threads(settings_.target.threads);
@@ -150,7 +152,9 @@ class Autotuner {
         if (std::chrono::duration<double>(Clock::now() - start).count() > kBudget) break;
         try_way(decision, data);
       }
+      tried = true;
     }
+    if (tried) pool_trim();  // the memory of its own data
     known->add(key, found_);
     return found_;
   }

@@ -1,0 +1,39 @@
+// Turn: the vector loop around a tile goes inside of the tile's own loops.
+//
+//     vector v1:512                                     serial v2:16
+//       serial v2:16                                      vector v1:512 %8 += exp(…)
+//         %8 += exp(…)                    →             vector v3:512
+//       %9[v1] = %8[v1]                                   %9[v3] = %8[v3]
+//
+// Memory is then walked along instead of down, and routines that want whole arrays get a row at a
+// time; but each column has accumulators in memory.
+#pragma once
+
+#include <vector>
+
+#include "ir/kernel.h"
+
+namespace graft::passes {
+
+/// What turning a kernel's vector loop takes and brings.
+struct Turning {
+  bool possible = true;
+  bool far = false;           ///< rows that lie far apart are read
+  bool calls_arrays = false;  ///< in the loops inside
+  int64_t accumulators = 0;   ///< bytes per column, of the nest that has most
+  int64_t passed = 0;         ///< bytes per column that nests leave to each other
+  size_t nests = 0;
+};
+/// `kernel`: its body is one loop.
+Turning turning(const ir::Kernel& kernel);
+
+/// Turns a kernel for which that is possible.
+void turn(ir::Kernel& kernel);
+
+/// The nest of single loops that starts at `loop`: its variables, outermost first.
+std::vector<int> nest_of(const ir::Loop& loop);
+/// Reorders a nest of single loops to `order`.
+void reorder(ir::Loop& loop, const std::vector<int>& order);
+bool is_reduced(const ir::Kernel& kernel, int var, bool scan_only = false);
+
+}  // namespace graft::passes
