@@ -64,11 +64,12 @@ ir::View optional_tensor(Context& ctx, const record::OperatorRecord& op, const c
 bool is_constant(Context& ctx, const record::OperatorRecord& op, const char* name);
 
 // Families of reduction_rows(), by file.
-std::vector<Row> sum_rows();     // reduction.cpp
-std::vector<Row> select_rows();  // reduction_select.cpp: maxima, minima, any, all
-std::vector<Row> pool_rows();    // pool.cpp: maxima and means of windows
-std::vector<Row> moment_rows();  // reduction_moments.cpp: var, std, norms
-std::vector<Row> loss_rows();    // loss.cpp
+std::vector<Row> sum_rows();      // reduction.cpp
+std::vector<Row> select_rows();   // reduction_select.cpp: maxima, minima, any, all
+std::vector<Row> pool_rows();     // pool.cpp: maxima and means of windows
+std::vector<Row> moment_rows();   // reduction_moments.cpp: var, std, norms
+std::vector<Row> loss_rows();     // loss.cpp
+std::vector<Row> product_rows();  // products.cpp: matrix products that are loops
 // And of norm_rows():
 std::vector<Row> layer_rows();  // norm_layers.cpp: layer and group norm
 std::vector<Row> batch_rows();  // norm_batch.cpp: batch norm

@@ -1,0 +1,174 @@
+// Matrix products that are loops: few terms each, or one row or column. All others are calls of
+// ATen's routines.
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::ReduceOp;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+/// Terms of a sum that are written out.
+constexpr int64_t kMostTerms = 8;
+/// So few sums are as fast, and more exact, as reductions.
+constexpr int64_t kFewSums = 16;
+/// Below so many products in all, ATen's bmm adds one after the other, each rounded.
+constexpr int64_t kPlainProducts = 400;
+
+/// out[b, m, n] = beta * added[b, m, n] + alpha * sum over k of left[b, m, k] * right[b, k, n]
+struct Product {
+  View left, right, out;
+  View added = {};  ///< storage -1: nothing
+  double alpha = 1, beta = 1;
+
+  int64_t rows() const { return left.sizes[1]; }
+  int64_t terms() const { return left.sizes[2]; }
+  int64_t columns() const { return right.sizes[2]; }
+};
+
+/// With dimensions of 1 before it, or behind.
+View with_rank(View view, size_t front, size_t back = 0) {
+  view.sizes.insert(view.sizes.begin(), front, 1);
+  view.strides.insert(view.strides.begin(), front, 0);
+  view.sizes.insert(view.sizes.end(), back, 1);
+  view.strides.insert(view.strides.end(), back, 0);
+  return view;
+}
+
+/// Over [b, m, n, k], of which the view has the dimensions that are not 0 in `strides`.
+View over(const View& view, const std::vector<int64_t>& sizes, std::vector<int64_t> strides) {
+  return {view.storage, view.dtype, view.byte_offset, sizes, std::move(strides)};
+}
+
+Value scaled(Value v, double factor) {
+  return factor == 1 ? v : v * factor;
+}
+
+/// The sum as the operator returns it. It was made by a multiplication at most once.
+Value finished(StatementBuilder& s, const Product& p, Value sum) {
+  sum = scaled(sum, p.alpha);
+  if (p.added.storage < 0 || p.beta == 0) return sum;
+  return sum + scaled(s.load(p.added).to(sum.type()), p.beta);
+}
+
+/// Each sum written out, in the order of its terms; `fused`: a term's product is not rounded.
+void write_out(Context& ctx, const Product& p, bool fused) {
+  const ScalarType compute = opmath(p.out.dtype);
+  StatementBuilder s(p.out.sizes);
+  auto term = [&](const View& view, int64_t k, size_t along, std::vector<int64_t> strides) {
+    View at = over(view, p.out.sizes, std::move(strides));
+    at.byte_offset += k * view.strides[along] * static_cast<int64_t>(c10::elementSize(view.dtype));
+    return s.load(at).to(compute);
+  };
+  const auto &l = p.left.strides, &r = p.right.strides;
+  Value sum = s.constant(0, compute);
+  for (int64_t k = 0; k < p.terms(); ++k) {
+    const Value left = term(p.left, k, 2, {l[0], l[1], 0}),
+                right = term(p.right, k, 1, {r[0], 0, r[2]});
+    sum = fused ? ir::fma(left, right, sum) : sum + left * right;
+  }
+  ctx.emit(s.store(p.out, finished(s, p, sum)));
+}
+
+void reduce(Context& ctx, const Product& p) {
+  std::vector<int64_t> sizes = p.out.sizes;
+  sizes.push_back(p.terms());
+  const auto &l = p.left.strides, &r = p.right.strides;
+  StatementBuilder s(sizes);
+  // In fp32 the product of two 16-bit numbers is exact.
+  const ScalarType exact = is_reduced(p.out.dtype) ? ScalarType::Float : ScalarType::Double;
+  const Value product = s.load(over(p.left, sizes, {l[0], l[1], 0, l[2]})).to(exact) *
+                        s.load(over(p.right, sizes, {r[0], 0, r[2], r[1]})).to(exact);
+  const Value sum = s.reduce(ReduceOp::Sum, product.to(ScalarType::Double),
+                             {false, false, false, true}, ScalarType::Double);
+  View out = with_rank(p.out, 0, 1);
+  if (p.added.storage < 0) {
+    ctx.emit(s.store(out, scaled(sum, p.alpha)));
+    return;
+  }
+  // What is added lies apart from the sum's axes: a statement of its own reads it.
+  const View sums = ctx.temporary(p.out.sizes, ScalarType::Double);
+  ctx.emit(s.store(with_rank(sums, 0, 1), sum));
+  StatementBuilder last(p.out.sizes);
+  ctx.emit(last.store(p.out, finished(last, p, last.load(sums))));
+}
+
+Fate lower(Context& ctx, const Product& p, bool plain) {
+  for (const View* view : {&p.left, &p.right})
+    if (view->storage < 0 || view->dtype != p.out.dtype)
+      return Fate::external("a number, or another dtype");
+  if (!is_float(p.out.dtype)) return Fate::external("of whole numbers");
+  const bool thin = p.rows() == 1 || p.columns() == 1;
+  if (p.terms() == 0 || (p.terms() > kMostTerms && !thin)) return Fate::external("a matmul");
+  for (const View* view : {&p.left, &p.right, &p.added})
+    if (view->storage >= 0 && overlaps(*view, {p.out})) return Fate::external(kOverlap);
+  if (ir::numel(p.out.sizes) == 0) return Fate::fused();
+  const bool in_order = plain && !is_reduced(p.out.dtype) && p.terms() <= kMostTerms &&
+                        p.rows() * p.columns() * p.terms() < kPlainProducts;
+  if (!in_order) ctx.approximate(p.out.dtype);
+  if (in_order || (p.terms() <= kMostTerms && ir::numel(p.out.sizes) >= kFewSums))
+    write_out(ctx, p, !in_order && ctx.settings.target.fma);
+  else
+    reduce(ctx, p);
+  return Fate::fused();
+}
+
+Fate bmm(Context& ctx, const OperatorRecord& op) {
+  return lower(ctx, {ctx.tensor(op, 0), ctx.tensor(op, 1), ctx.output(op)}, true);
+}
+Fate mm(Context& ctx, const OperatorRecord& op) {
+  return lower(ctx,
+               {with_rank(ctx.tensor(op, 0), 1), with_rank(ctx.tensor(op, 1), 1),
+                with_rank(ctx.output(op), 1)},
+               false);
+}
+Fate mv(Context& ctx, const OperatorRecord& op) {
+  return lower(ctx,
+               {with_rank(ctx.tensor(op, 0), 1), with_rank(ctx.tensor(op, 1), 1, 1),
+                with_rank(ctx.output(op), 1, 1)},
+               false);
+}
+Fate dot(Context& ctx, const OperatorRecord& op) {
+  return lower(ctx,
+               {with_rank(ctx.tensor(op, 0), 2), with_rank(ctx.tensor(op, 1), 1, 1),
+                with_rank(ctx.output(op), 3)},
+               false);
+}
+
+/// The forms that add a tensor, which is broadcast to the result.
+Fate with_added(Context& ctx, const OperatorRecord& op, size_t front) {
+  const View added = ctx.tensor(op, 0), out = with_rank(ctx.output(op), front);
+  if (added.storage < 0 || added.dtype != out.dtype || added.sizes.size() > out.sizes.size())
+    return Fate::external("a number, or another dtype");
+  const std::optional<c10::Scalar> alpha = number(op, "alpha"), beta = number(op, "beta");
+  Product p{with_rank(ctx.tensor(op, 1), front), with_rank(ctx.tensor(op, 2), front), out, added,
+            alpha ? alpha->toDouble() : 1,       beta ? beta->toDouble() : 1};
+  return lower(ctx, p, false);
+}
+Fate addmm(Context& ctx, const OperatorRecord& op) {
+  return with_added(ctx, op, 1);
+}
+Fate baddbmm(Context& ctx, const OperatorRecord& op) {
+  return with_added(ctx, op, 0);
+}
+
+}  // namespace
+
+std::vector<Row> product_rows() {
+  return {
+      {"aten::bmm", bmm, "of up to 8 terms, or of one row or column: a sum"},
+      {"aten::mm", mm, "likewise"},
+      {"aten::mv", mv, "sum over columns"},
+      {"aten::dot", dot, "sum of products"},
+      {"aten::addmm", addmm, "as mm, and what is added"},
+      {"aten::baddbmm", baddbmm, "as bmm, and what is added"},
+  };
+}
+
+}  // namespace graft::ops

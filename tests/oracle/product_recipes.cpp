@@ -1,0 +1,73 @@
+// Matrix products that are loops: few terms, one row, one column; what is added, scaled, turned.
+#include "oracle/recipes.h"
+
+namespace graft::test {
+
+namespace {
+
+using Types = Recipe::Types;
+using T = at::Tensor;
+
+struct Extents {
+  int64_t batch, rows, terms, columns;
+};
+const Extents kExtents[] = {{5, 3, 3, 3},   {37, 2, 2, 9},  {3, 40, 1, 33}, {2, 17, 8, 21},
+                            {9, 1, 6, 4},   {4, 1, 65, 33}, {4, 33, 70, 1}, {3, 1, 100, 1},
+                            {200, 4, 4, 1}, {1, 300, 3, 3}};
+
+std::string text(const Extents& e) {
+  return " " + std::to_string(e.batch) + "x" + std::to_string(e.rows) + "x" +
+         std::to_string(e.terms) + "x" + std::to_string(e.columns);
+}
+
+}  // namespace
+
+std::vector<Recipe> product_recipes() {
+  std::vector<Recipe> r;
+  for (const Extents& e : kExtents) {
+    const std::vector<int64_t> left{e.rows, e.terms}, right{e.terms, e.columns},
+        all{e.rows, e.columns};
+    auto batched = [&](std::vector<int64_t> sizes) {
+      sizes.insert(sizes.begin(), e.batch);
+      return values(sizes);
+    };
+    r.push_back({"aten::bmm" + text(e),
+                 {batched(left), batched(right)},
+                 [](const Tensors& t) -> Tensors { return {at::bmm(t[0], t[1])}; },
+                 Types::Floating});
+    r.push_back({"aten::bmm transposed" + text(e),
+                 {batched(left), batched({e.columns, e.terms})},
+                 [](const Tensors& t) -> Tensors { return {at::bmm(t[0], t[1].transpose(1, 2))}; },
+                 Types::Floating});
+    for (double beta : {1.0, 0.0, 0.5})
+      r.push_back({"aten::baddbmm" + text(e),
+                   {batched(all), batched(left), batched(right)},
+                   [beta](const Tensors& t) -> Tensors {
+                     return {at::baddbmm(t[0], t[1], t[2], beta, beta + 0.5)};
+                   },
+                   Types::Floating});
+    r.push_back({"aten::mm" + text(e),
+                 {values(left), values(right)},
+                 [](const Tensors& t) -> Tensors { return {at::mm(t[0], t[1])}; },
+                 Types::Floating});
+    r.push_back({"aten::addmm" + text(e),
+                 {values({e.columns}), values(left), values({e.columns, e.terms})},
+                 [](const Tensors& t) -> Tensors { return {at::linear(t[1], t[2], t[0])}; },
+                 Types::Floating});
+    r.push_back({"aten::addmm scaled" + text(e),
+                 {values(all), values(left), values(right)},
+                 [](const Tensors& t) -> Tensors { return {at::addmm(t[0], t[1], t[2], 2, -0.5)}; },
+                 Types::Floating});
+    r.push_back({"aten::mv" + text(e),
+                 {values(left), values({e.terms})},
+                 [](const Tensors& t) -> Tensors { return {at::mv(t[0], t[1])}; },
+                 Types::Floating});
+    r.push_back({"aten::dot" + text(e),
+                 {values({e.terms}), values({e.terms})},
+                 [](const Tensors& t) -> Tensors { return {at::dot(t[0], t[1])}; },
+                 Types::Floating});
+  }
+  return r;
+}
+
+}  // namespace graft::test
