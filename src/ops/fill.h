@@ -9,5 +9,6 @@ namespace graft::ops {
 
 std::vector<Row> fill_rows();      // fill.cpp
 std::vector<Row> resample_rows();  // resample.cpp: upsampling by nearest neighbours
+std::vector<Row> pad_rows();       // pad.cpp: borders, and channels that become pixels
 
 }  // namespace graft::ops

@@ -77,6 +77,40 @@ Fate argmin(Context& ctx, const OperatorRecord& op) {
   return place(ctx, op, false);
 }
 
+/// The largest (smallest) element up to each place, and the last place where it stands; a NaN stays
+/// the largest (smallest), at the place of the newest.
+Fate running(Context& ctx, const OperatorRecord& op, bool most) {
+  const ir::View in = at_least_1d(ctx.tensor(op, 0)), out = at_least_1d(ctx.output(op, 0)),
+                 places = at_least_1d(ctx.output(op, 1));
+  if (in.storage < 0 || in.dtype == ScalarType::Bool) return Fate::external("truth values");
+  if (overlaps(in, {out, places})) return Fate::external(kOverlap);
+  if (ir::numel(in.sizes) == 0) return Fate::fused();
+  ctx.either_zero |= is_float(in.dtype);  // of equal ones a scan keeps the first, eager the last
+  const ScalarType compute = opmath(in.dtype);
+  std::vector<bool> axes(in.sizes.size(), false);
+  const size_t along = wrapped(integer(op, "dim", 0), axes.size());
+  axes[along] = true;
+  {
+    StatementBuilder s(in.sizes);
+    const Value x = s.load(in).to(compute);
+    ctx.emit(s.store(out, s.reduce(most ? ReduceOp::Max : ReduceOp::Min, x, axes, compute, true)));
+  }
+  StatementBuilder s(in.sizes);
+  const Value x = s.load(in).to(compute), here = s.axis(static_cast<int>(along));
+  Value newest = eq(x, s.load(out).to(compute));
+  if (is_float(in.dtype)) newest = newest | isnan(x);
+  ctx.emit(s.store(places, s.reduce(ReduceOp::Max, select(newest, here, here.like(0)), axes,
+                                    ScalarType::Long, true)));
+  return Fate::fused();
+}
+
+Fate cummax(Context& ctx, const OperatorRecord& op) {
+  return running(ctx, op, true);
+}
+Fate cummin(Context& ctx, const OperatorRecord& op) {
+  return running(ctx, op, false);
+}
+
 /// any and all; the result is Bool, or Byte 0 and 1 for Byte inputs.
 Fate quantifier(Context& ctx, const OperatorRecord& op, ReduceOp reduce) {
   const c10::IValue* dims = constant(op, "dim");
@@ -111,6 +145,8 @@ std::vector<Row> select_rows() {
       {"aten::aminmax", aminmax, "smallest and largest element"},
       {"aten::argmax", argmax, "first place of the largest element"},
       {"aten::argmin", argmin, "first place of the smallest element"},
+      {"aten::cummax", cummax, "running largest element and its last place: scans"},
+      {"aten::cummin", cummin, "running smallest element and its last place: scans"},
       {"aten::any", any, "is one element not zero"},
       {"aten::all", all, "are all elements not zero"},
   };

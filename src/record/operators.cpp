@@ -140,8 +140,11 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   draws = h.hasTag(at::Tag::nondeterministic_seeded);
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || name == kReturnsData;
   repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file";
-  shapes_by_data = (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes) ||
-                   contains(kSizedByData, name);
+  // As many as `minlength` says, but for data that it was not meant for.
+  const bool has_usual_size = name == "aten::bincount";
+  shapes_by_data =
+      (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes && !has_usual_size) ||
+      contains(kSizedByData, name);
   integer_indices_keep_shape = base == "index";
   // These schemas do not say that they write running_mean and running_var.
   if (name == "aten::native_batch_norm") running_statistics = 3, training_flag = 5;
@@ -175,8 +178,8 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
     returns.push_back(kind_of(result.type()));
     makes = makes || (returns.back() != Operand::Kind::Constant && result.alias_info() == nullptr);
   }
-  unknown_shapes = makes && !composite && !starts_with(name, "aten::") &&
-                   !h.hasKernelForDispatchKey(c10::DispatchKey::Meta);
+  unknown_shapes = has_usual_size || (makes && !composite && !starts_with(name, "aten::") &&
+                                      !h.hasKernelForDispatchKey(c10::DispatchKey::Meta));
 }
 
 bool copies_whole_memory(const c10::OperatorHandle& op) {

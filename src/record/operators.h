@@ -46,8 +46,8 @@ struct OperatorFacts {
   bool reads_data = false;      ///< brings data to the host, itself or within
   bool repeats = false;         ///< makes of the same inputs the same at every call
   bool shapes_by_data = false;  ///< the sizes of its result depend on data
-  /// A library's operator that makes tensors and has no Meta kernel: nothing says what the sizes of
-  /// its results depend on.
+  /// A library's operator that makes tensors and has no Meta kernel, so that nothing says what the
+  /// sizes of its results depend on; or one whose results have usual sizes.
   bool unknown_shapes = false;
   bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers
   /// Of running_mean, which it writes, and running_var after it, though its schema does not say so;

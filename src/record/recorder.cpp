@@ -317,9 +317,10 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   if (facts.unknown_shapes && visible_) {
     give_up(facts.full_name +
             " runs after an argument or captured tensor was written, or a random number drawn, and "
-            "has no Meta kernel, so a plan that finds its results of other sizes could not give "
-            "up; register a Meta kernel for it (TORCH_LIBRARY_IMPL(..., Meta, ...)), call it "
-            "before the writes, or outside the compiled function");
+            "the sizes of its results may depend on data (it has no Meta kernel that tells them), "
+            "so a plan that finds others could not give up; register a Meta kernel for it "
+            "(TORCH_LIBRARY_IMPL(..., Meta, ...)), call it before the writes, or outside the "
+            "compiled function");
   }
 }
 

@@ -142,6 +142,42 @@ std::vector<Recipe> copy_recipes() {
   });
   add(r, "aten::constant_pad_nd", {values(cube)},
       [](const Tensors& t) { return at::constant_pad_nd(t[0], {2, 3, -1, 1}, 1); });
+  for (const auto& border : std::vector<std::vector<int64_t>>{{2, 3}, {0, 1}, {-1, 2}, {3, -2}}) {
+    const std::string text = " " + std::to_string(border[0]) + " " + std::to_string(border[1]);
+    std::vector<int64_t> plane = border, space;
+    plane.insert(plane.end(), {1, 2});
+    space = plane;
+    space.insert(space.end(), {1, 0});
+    for (bool reflects : {true, false}) {
+      const std::string row = reflects ? "aten::reflection_pad" : "aten::replication_pad";
+      auto pads = [&](const char* dims, std::vector<int64_t> sizes, auto reflect, auto repeat,
+                      const std::vector<int64_t>& by) {
+        r.push_back({row + dims + text,
+                     {values(std::move(sizes))},
+                     [=](const Tensors& t) -> Tensors {
+                       return {reflects ? reflect(t[0], by) : repeat(t[0], by)};
+                     },
+                     Recipe::Types::Floating});
+      };
+      using By = const std::vector<int64_t>&;
+      pads(
+          "1d", {3, 5, 37}, [](const T& x, By by) { return at::reflection_pad1d(x, by); },
+          [](const T& x, By by) { return at::replication_pad1d(x, by); }, border);
+      pads(
+          "2d", {2, 3, 7, 18}, [](const T& x, By by) { return at::reflection_pad2d(x, by); },
+          [](const T& x, By by) { return at::replication_pad2d(x, by); }, plane);
+      pads(
+          "3d", {2, 3, 5, 6, 9}, [](const T& x, By by) { return at::reflection_pad3d(x, by); },
+          [](const T& x, By by) { return at::replication_pad3d(x, by); }, space);
+    }
+  }
+  for (int64_t factor : {1, 2, 3, 5}) {
+    const std::string text = " by " + std::to_string(factor);
+    add(r, "aten::pixel_shuffle" + text, {values({2, 3 * factor * factor, 4, 19})},
+        [=](const Tensors& t) { return at::pixel_shuffle(t[0], factor); });
+    add(r, "aten::pixel_unshuffle" + text, {values({2, 3, 2 * factor, 17 * factor})},
+        [=](const Tensors& t) { return at::pixel_unshuffle(t[0], factor); });
+  }
   add(r, "aten::fill", {values(matrix)}, [](const Tensors& t) {
     T self = t[0];
     return self.slice(1, 3, 20).fill_(1);

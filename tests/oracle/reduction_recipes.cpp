@@ -156,6 +156,14 @@ std::vector<Recipe> reduction_recipes() {
   add_dim(
       r, "aten::cumsum", [](const T& x, int64_t d) -> Tensors { return {at::cumsum(x, d)}; },
       Types::All);
+  for (bool most : {true, false})
+    add_dim(
+        r, most ? "aten::cummax" : "aten::cummin",
+        [=](const T& x, int64_t d) -> Tensors {
+          auto [best, places] = most ? at::cummax(x, d) : at::cummin(x, d);
+          return {best, places};
+        },
+        Types::Numbers);
   add_dim(
       r, "aten::cumprod", [](const T& x, int64_t d) -> Tensors { return {at::cumprod(x, d)}; },
       Types::All);

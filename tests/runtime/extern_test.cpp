@@ -111,8 +111,30 @@ TEST(Externs, ResultsOfOtherSizes) {
     EXPECT_EQ(drawn(x).numel(), expected.numel());
   }
   EXPECT_TRUE(same(z, at::full({4}, 12.0)));
-  EXPECT_NE(after.explain().find("has no Meta kernel"), std::string::npos) << after.explain();
-  EXPECT_NE(drawn.explain().find("has no Meta kernel"), std::string::npos) << drawn.explain();
+  EXPECT_NE(after.explain().find("no Meta kernel"), std::string::npos) << after.explain();
+  EXPECT_NE(drawn.explain().find("no Meta kernel"), std::string::npos) << drawn.explain();
+}
+
+/// As many bins as asked for, unless the data has more: then eager runs, and where that is usual,
+/// it alone.
+TEST(Externs, BinsBeyondTheUsual) {
+  at::NoGradGuard no_grad;
+  auto count = [](const at::Tensor& x) { return at::bincount(x, {}, 8) * 2 + 1; };
+  auto f = compile(count, at_once());
+  const at::Tensor usual = at::randint(8, {100}), more = at::full({3}, 11, at::kLong);
+  auto expect_eager = [&](const at::Tensor& x) { EXPECT_TRUE(at::equal(f(x), count(x))); };
+  for (int i = 0; i < 40; ++i) expect_eager(usual);
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+  const at::Tensor many = usual.clone();
+  many[0] = 20;
+  for (int i = 0; i < 3; ++i) expect_eager(many);
+  for (int i = 0; i < 20; ++i) expect_eager(usual);
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+  for (int i = 0; i < 40; ++i) expect_eager(many);
+  EXPECT_EQ(f.report().verdict, Verdict::NotFaster) << f.explain();
+  EXPECT_NE(f.explain().find("gave up"), std::string::npos) << f.explain();
+  EXPECT_THROW(f(-usual - 1), c10::Error);
+  expect_eager(more);
 }
 
 TEST(Externs, ResultsInAnotherOrder) {

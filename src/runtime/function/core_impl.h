@@ -81,6 +81,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void weigh(const std::shared_ptr<Entry>& entry, const std::string& difference);
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void lose(Entry& entry);
+  /// The plan gave up. Where that happens often, the entry stays eager.
+  void missed(Entry& entry);
   void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;

@@ -43,6 +43,9 @@ struct Entry {
   std::atomic<Tier> tier{Tier::Recording};
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest
   std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
+  /// Grows with each call in which the plan gave up, and shrinks with each that it served.
+  std::atomic<int> misses{0};
+  static constexpr int kMiss = 4;  ///< calls served that make up for one given up
   std::atomic<int64_t> until_audit{0};
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
 

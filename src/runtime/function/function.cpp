@@ -77,7 +77,11 @@ void Core::call(CallBase& call) {
       Tier tier = ready.tier.load(std::memory_order_acquire);
       if (tier == Tier::Compiled && impl.options.audit_every == 0) {
         served = impl.serve(ready, call, wrong);
-        if (served == Impl::Served::Yes) return;
+        if (served == Impl::Served::Yes) {
+          if (ready.misses.load(std::memory_order_relaxed) > 0)
+            ready.misses.fetch_sub(1, std::memory_order_relaxed);
+          return;
+        }
       }
       bool for_good = ready.until_rematch.load(std::memory_order_relaxed) <= 0;
       if (tier == Tier::Eager && for_good && !impl.options.fullgraph)

@@ -121,6 +121,7 @@ void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
     case Served::Yes:
       return;
     case Served::GivenUp:
+      if (entry) missed(*entry);
       return run_eager(call);
     case Served::Stale:
       return replace_stale(call, key, entry);
@@ -209,7 +210,9 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
   } else {
     std::optional<runtime::PlanError> wrong;
     Served served = serve(*entry, call, wrong);
-    if (served != Served::Yes) {
+    if (served == Served::GivenUp) {
+      run_eager(call);  // the plan's time is what both took
+    } else if (served != Served::Yes) {
       turn.release();
       return after_serving(served, call, key, entry, wrong);
     }
@@ -225,6 +228,15 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
   }
   if (!entry->race.compiled_wins()) return lose(*entry);
   settle(*entry, Tier::Compiled, Verdict::Faster, entry->race.text());
+}
+
+void Core::Impl::missed(Entry& entry) {
+  constexpr int kMost = 64;
+  if (entry.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) < kMost) return;
+  if (entry.tier.load(std::memory_order_acquire) != Tier::Compiled) return;
+  settle(entry, Tier::Eager, Verdict::NotFaster,
+         "the plan gave up in many of the last calls (an index out of range, or an operator whose "
+         "result has another size than when it was recorded), and eager ran after it");
 }
 
 void Core::Impl::lose(Entry& entry) {

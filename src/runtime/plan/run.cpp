@@ -130,8 +130,9 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
         try {
           frame.call(externs_[static_cast<size_t>(step.index)]);
         } catch (const PlanError& error) {
+          if (!step.visible_after) return Outcome::GivenUp;
           raise_written_by(s);
-          throw PlanError(error.what(), step.visible_after);
+          throw PlanError(error.what(), true);
         } catch (...) {
           // It may have stored a part of what it writes before it threw.
           if (step.visible_after) throw;
