@@ -7,8 +7,9 @@
 
 namespace graft::ops {
 
-std::vector<Row> fill_rows();      // fill.cpp
-std::vector<Row> resample_rows();  // resample.cpp: upsampling by nearest neighbours
-std::vector<Row> pad_rows();       // pad.cpp: borders, and channels that become pixels
+std::vector<Row> fill_rows();           // fill.cpp
+std::vector<Row> resample_rows();       // resample.cpp: upsampling by nearest neighbours
+std::vector<Row> interpolation_rows();  // interpolate.cpp: upsampling between neighbours
+std::vector<Row> pad_rows();            // pad.cpp: borders, and channels that become pixels
 
 }  // namespace graft::ops

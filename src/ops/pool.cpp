@@ -162,7 +162,7 @@ Pool bordered(Context& ctx, const Pool& pool, double value) {
   return made;
 }
 
-constexpr const char* kUnusual =
+constexpr const char* kUnusualWindows =
     "an unusual input, overlapping operands, or windows beyond the border";
 
 /// The element's coordinate along a dimension: of a window's elements the one that `digit` says.
@@ -223,10 +223,10 @@ void store_places(Context& ctx, const Pool& pool, const Part& part, View to, boo
 
 Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   auto pool = read_pool(ctx, op, dimensions);
-  if (!pool) return Fate::external(kUnusual);
+  if (!pool) return Fate::external(kUnusualWindows);
   if (ir::numel(pool->out.sizes) == 0) return Fate::fused();
   std::vector<Part> parts = parts_of(*pool);
-  if (!has_elements(parts)) return Fate::external(kUnusual);
+  if (!has_elements(parts)) return Fate::external(kUnusualWindows);
   const bool many = parts.size() > kMostParts;
   if (many) parts = parts_of(bordered(ctx, *pool, -std::numeric_limits<double>::infinity()));
   if (op.outputs.size() > 1)
@@ -253,7 +253,7 @@ Value count_of(StatementBuilder& s, const Windows& w, int axis, bool padding) {
 Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t> given) {
   if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
   std::vector<Part> parts = parts_of(pool);
-  if (!has_elements(parts)) return Fate::external(kUnusual);
+  if (!has_elements(parts)) return Fate::external(kUnusualWindows);
   const bool many = parts.size() > kMostParts;
   if (many) parts = parts_of(bordered(ctx, pool, 0));
   const ScalarType compute = opmath(pool.in.dtype);
@@ -279,7 +279,7 @@ Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t
 
 Fate average(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   auto pool = read_pool(ctx, op, dimensions);
-  if (!pool) return Fate::external(kUnusual);
+  if (!pool) return Fate::external(kUnusualWindows);
   const std::optional<c10::Scalar> divisor = number(op, "divisor_override");
   return average(ctx, *pool, boolean(op, "count_include_pad", true),
                  divisor ? std::optional(divisor->toLong()) : std::nullopt);
@@ -288,7 +288,7 @@ Fate average(Context& ctx, const OperatorRecord& op, size_t dimensions) {
 /// Where each result's window is as large.
 Fate adaptive(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   auto pool = read_pool(ctx, op, dimensions);
-  if (!pool) return Fate::external(kUnusual);
+  if (!pool) return Fate::external(kUnusualWindows);
   for (Windows& w : pool->windows) {
     if (w.out == 0 || w.in % w.out != 0) return Fate::external("windows of several sizes");
     w.size = w.step = w.in / w.out;

@@ -38,6 +38,30 @@ TEST(Cli, VersionAndHelp) {
     EXPECT_NE(help.out.find(name), std::string::npos);
 }
 
+/// The machine is measured once, into the folder that is asked for.
+TEST(Cli, MeasuresTheMachineOnce) {
+  const Folder folder;
+  auto kept = [&] {
+    std::string text;
+    if (fs::exists(folder.file("cache")))
+      for (const auto& entry : fs::directory_iterator(folder.file("cache"))) {
+        EXPECT_EQ(entry.path().filename().string().find("machine-"), 0u) << entry.path();
+        std::ifstream file(entry.path());
+        text.append(std::istreambuf_iterator<char>(file), {});
+      }
+    return text;
+  };
+  EXPECT_EQ(graft("explain tiny_rope_f32 --small", "GRAFT_CACHE_DIR=off ").code, 0);
+  EXPECT_EQ(kept(), "");
+  const std::string here = "GRAFT_CACHE_DIR=" + folder.file("cache") + " ";
+  EXPECT_EQ(graft("explain tiny_rope_f32 --small", here).code, 0);
+  const std::string first = kept();
+  EXPECT_NE(first.find("memory_byte"), std::string::npos) << first;
+  EXPECT_EQ(graft("explain tiny_rope_f32 --small", here).code, 0);
+  EXPECT_EQ(kept(), first);
+  EXPECT_EQ(graft("explain tiny_rope_f32 --small", "GRAFT_CACHE_DIR=/proc/none ").code, 0);
+}
+
 TEST(Cli, EnvironmentAsJson) {
   const Ran ran = graft("env --json");
   ASSERT_EQ(ran.code, 0) << ran.out;

@@ -171,6 +171,30 @@ std::vector<Recipe> copy_recipes() {
           [](const T& x, By by) { return at::replication_pad3d(x, by); }, space);
     }
   }
+  for (bool corners : {false, true})
+    for (auto [height, width] :
+         {std::pair<int64_t, int64_t>{14, 37}, {7, 40}, {5, 11}, {1, 1}, {21, 18}}) {
+      const std::string text =
+          (corners ? " corners " : " ") + std::to_string(height) + "x" + std::to_string(width);
+      auto upsamples = [&](const char* row, std::vector<int64_t> sizes, auto f) {
+        r.push_back({row + text,
+                     {values(std::move(sizes))},
+                     [f](const Tensors& t) -> Tensors { return {f(t[0])}; },
+                     Recipe::Types::Floating,
+                     {"weights of another dtype"}});
+      };
+      upsamples("aten::upsample_bilinear2d", {2, 3, 7, 18},
+                [=](const T& x) { return at::upsample_bilinear2d(x, {height, width}, corners); });
+      upsamples("aten::upsample_linear1d", {2, 3, 18},
+                [=](const T& x) { return at::upsample_linear1d(x, {width}, corners); });
+      upsamples("aten::upsample_trilinear3d", {1, 2, 3, 7, 9}, [=](const T& x) {
+        return at::upsample_trilinear3d(x, {5, height, width}, corners);
+      });
+      upsamples("aten::upsample_bilinear2d factors", {2, 3, 7, 18}, [=](const T& x) {
+        return at::upsample_bilinear2d(x, at::OptionalIntArrayRef(), corners,
+                                       at::ArrayRef<double>({1.7, 0.6}));
+      });
+    }
   for (int64_t factor : {1, 2, 3, 5}) {
     const std::string text = " by " + std::to_string(factor);
     add(r, "aten::pixel_shuffle" + text, {values({2, 3 * factor * factor, 4, 19})},

@@ -8,6 +8,7 @@
 #include "record/trace.h"
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
+#include "runtime/process/machine_times.h"
 #include "runtime/process/worker.h"
 #include "runtime/proof/arguments.h"
 
@@ -139,7 +140,8 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
   entry->tier.store(Tier::Compiling, std::memory_order_release);
   entry->busy.store(false, std::memory_order_release);
-  enqueue([entry, trace, settings = compile_settings()](Impl& impl) {
+  enqueue([entry, trace, settings = compile_settings()](Impl& impl) mutable {
+    settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
   });
 }

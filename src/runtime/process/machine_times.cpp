@@ -1,0 +1,128 @@
+#include "runtime/process/machine_times.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <limits>
+#include <sstream>
+#include <string_view>
+
+#include "runtime/process/log.h"
+
+namespace graft::runtime {
+
+namespace {
+
+constexpr const char* kVersion = "graft machine times 1";
+constexpr double kSteps = 2;      ///< per power of 2
+constexpr double kMostSteps = 6;  ///< from the assumed number
+
+struct Number {
+  const char* name;
+  double ir::Times::* place;
+  double fitted;  ///< what measure_times() gives on the machine that the model was fitted on
+};
+/// Those that are measured; the others are assumed. The model's numbers stand for more than a plain
+/// loop shows (an instruction is an average one, waits and all), so what is measured scales them.
+constexpr std::array<Number, 3> kNumbers{{{"instruction", &ir::Times::instruction, 0.0318},
+                                          {"memory_byte", &ir::Times::memory_byte, 0.0200},
+                                          {"far_line", &ir::Times::far_line, 2.4}}};
+
+/// Empty where nothing is to be kept.
+std::filesystem::path cache_folder() {
+  auto set = [](const char* name) -> std::string_view {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string_view() : std::string_view(value);
+  };
+  if (auto own = set("GRAFT_CACHE_DIR"); !own.empty()) return own == "off" ? "" : own;
+  if (auto all = set("XDG_CACHE_HOME"); !all.empty()) return std::filesystem::path(all) / "graft";
+  if (auto home = set("HOME"); !home.empty())
+    return std::filesystem::path(home) / ".cache" / "graft";
+  return {};
+}
+
+std::optional<std::string> read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) return std::nullopt;
+  return text.str();
+}
+
+/// Whole or not at all: another process may write the same file.
+bool write(const std::filesystem::path& path, const std::string& text) {
+  std::error_code failed;
+  std::filesystem::create_directories(path.parent_path(), failed);
+  const std::filesystem::path part = path.string() + "." + std::to_string(getpid());
+  {
+    std::ofstream file(part);
+    if (!(file << text) || !file.flush()) return false;
+  }
+  std::filesystem::rename(part, path, failed);
+  if (failed) std::filesystem::remove(part, failed);
+  return !failed;
+}
+
+ir::Times find_or_measure(const std::string& cpu) {
+  const std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  std::ostringstream name;
+  name << "machine-" << std::hex << std::hash<std::string>()(cpu) << ".txt";
+  const std::filesystem::path path = folder / name.str();
+  if (const auto text = read(path))
+    if (const auto times = times_of(*text, cpu)) return *times;
+  const std::string text = text_of(rounded(measure_times()), cpu);
+  if (!write(path, text)) return {};
+  log(Topic::Cache, "measured this machine, kept in " + path.string() + ": " + text);
+  return times_of(text, cpu).value_or(ir::Times());
+}
+
+}  // namespace
+
+ir::Times rounded(const ir::Times& measured) {
+  const ir::Times assumed;
+  ir::Times out;
+  for (const Number& number : kNumbers) {
+    const double ratio = measured.*number.place / number.fitted;
+    if (!(ratio > 0) || !std::isfinite(ratio)) continue;
+    const double steps = std::clamp(std::round(std::log2(ratio) * kSteps), -kMostSteps, kMostSteps);
+    out.*number.place = assumed.*number.place * std::exp2(steps / kSteps);
+  }
+  return out;
+}
+
+std::string text_of(const ir::Times& times, const std::string& cpu) {
+  std::ostringstream text;
+  text << kVersion << '\n' << cpu << '\n' << std::setprecision(17);
+  for (const Number& number : kNumbers) text << number.name << ' ' << times.*number.place << '\n';
+  return text.str();
+}
+
+std::optional<ir::Times> times_of(const std::string& text, const std::string& cpu) {
+  std::istringstream lines(text);
+  std::string version, processor;
+  if (!std::getline(lines, version) || version != kVersion) return std::nullopt;
+  if (!std::getline(lines, processor) || processor != cpu) return std::nullopt;
+  ir::Times times;
+  for (const Number& number : kNumbers) {
+    std::string name;
+    double value = 0;
+    if (!(lines >> name >> value) || name != number.name || !(value > 0) || !std::isfinite(value))
+      return std::nullopt;
+    times.*number.place = value;
+  }
+  return times;
+}
+
+ir::Times machine_times(const std::string& cpu) {
+  // Its compiler thread may outlive static objects.
+  static const auto* times = new ir::Times(find_or_measure(cpu));
+  return *times;
+}
+
+}  // namespace graft::runtime

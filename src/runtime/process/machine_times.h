@@ -1,0 +1,31 @@
+// What work takes on this machine, measured once and kept.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ir/target.h"
+
+namespace graft::runtime {
+
+/// The cost model's numbers for this machine. The first process that compiles measures them on two
+/// threads (0.1 s), rounds them so that noise chooses no schedules, and writes them into a file of
+/// the folder GRAFT_CACHE_DIR, or else XDG_CACHE_HOME/graft or ~/.cache/graft; later ones read it.
+/// Where no file can be written, or GRAFT_CACHE_DIR is "off", they are the assumed ones: all
+/// processes are to choose the same schedules. `cpu`: ir::Target::cpu. Thread-safe; constant for
+/// the process.
+ir::Times machine_times(const std::string& cpu);
+
+// --- for tests ---
+
+/// What plain loops take per instruction, per byte of memory, and per line of far rows against near
+/// ones; nothing else is set.
+ir::Times measure_times();
+/// The assumed times by as much more or less as the measured ones are against those of the machine
+/// that the assumed ones were fitted on: by a power of the root of 2, 8 at most.
+ir::Times rounded(const ir::Times& measured);
+std::string text_of(const ir::Times& times, const std::string& cpu);
+/// Nothing where the text is of another processor, of another version, or damaged.
+std::optional<ir::Times> times_of(const std::string& text, const std::string& cpu);
+
+}  // namespace graft::runtime

@@ -1,0 +1,148 @@
+// Short loops on two threads, each run several times; the least time counts, since whatever else
+// the machine does only adds.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "runtime/process/machine_times.h"
+
+namespace graft::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRuns = 16;
+constexpr int64_t kLine = 64;
+constexpr int64_t kMemory = int64_t{24} << 20;  ///< bytes per thread: beyond a core's own caches
+constexpr int64_t kFirst = 8 << 10;             ///< lies in the first
+constexpr int64_t kRowBytes = 16 << 10;         ///< rows so far apart are on pages of their own
+
+using Vector [[gnu::vector_size(16)]] = float;
+
+class Memory {
+ public:
+  explicit Memory(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {
+    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    std::memset(data_, 1, bytes_);
+  }
+  ~Memory() { munmap(data_, bytes_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+/// The compiler has to assume that it is read.
+template <class T>
+void keep(const T& value) {
+  asm volatile("" : : "g"(&value) : "memory");
+}
+
+/// Reads all of it, in order.
+void read_all(const char* data, int64_t bytes) {
+  constexpr auto kVector = static_cast<int64_t>(sizeof(Vector));
+  Vector sum[kLine / kVector] = {};
+  for (int64_t i = 0; i < bytes; i += kLine)
+    for (int64_t k = 0; k < kLine / kVector; ++k)
+      sum[k] += *reinterpret_cast<const Vector*>(data + i + k * kVector);
+  keep(sum);
+}
+
+/// Writes the second half, from what the first holds.
+void copy_half(char* data, int64_t bytes) {
+  std::memcpy(data + bytes / 2, data, static_cast<size_t>(bytes / 2));
+  keep(*data);
+}
+
+/// Reads a line of each row, then the next line of each, of the first eight.
+void read_down(const char* data, int64_t bytes) {
+  Vector sum = {};
+  for (int64_t line = 0; line < 8; ++line)
+    for (int64_t row = 0; row < bytes; row += kRowBytes)
+      sum += *reinterpret_cast<const Vector*>(data + row + line * kLine);
+  keep(sum);
+}
+
+/// y = y * 0.5 + x, over the first cache: two loads, two operations and a store per vector.
+void compute(char* data, int64_t times) {
+  auto* x = reinterpret_cast<Vector*>(data);
+  Vector* y = x + kFirst / 2 / static_cast<int64_t>(sizeof(Vector));
+  for (int64_t t = 0; t < times; ++t) {
+    for (int64_t i = 0; i < kFirst / 2 / static_cast<int64_t>(sizeof(Vector)); ++i)
+      y[i] = y[i] * 0.5F + x[i];
+    keep(*y);
+  }
+}
+
+/// Two threads that do the same, each with memory of its own.
+class Pair {
+ public:
+  Pair() : memory_(static_cast<int64_t>(threads_) * kMemory) {}
+
+  /// Nanoseconds of one run of `work(data)` on all threads at once.
+  double least(const std::function<void(char*)>& work) const {
+    double best = std::numeric_limits<double>::infinity();
+    std::vector<double> took(threads_);
+    for (int run = 0; run < kRuns; ++run) {
+      std::atomic<unsigned> ready{0};
+      auto one = [&](unsigned k) {
+        char* data = memory_.data() + static_cast<int64_t>(k) * kMemory;
+        ready.fetch_add(1);
+        const auto patience = Clock::now() + std::chrono::milliseconds(2);
+        while (ready.load() < threads_ && Clock::now() < patience) {
+        }
+        const auto start = Clock::now();
+        work(data);
+        took[k] = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+      };
+      std::vector<std::thread> others;
+      for (unsigned k = 1; k < threads_; ++k) others.emplace_back(one, k);
+      one(0);
+      for (std::thread& other : others) other.join();
+      best = std::min(best, *std::max_element(took.begin(), took.end()));
+    }
+    return best;
+  }
+  /// Of what all threads did in that time, the share of one unit of `each`.
+  double per(double each, const std::function<void(char*)>& work) const {
+    return least(work) / each / threads_;
+  }
+
+ private:
+  const unsigned threads_ = std::min(2U, std::max(1U, std::thread::hardware_concurrency()));
+  Memory memory_;
+};
+
+}  // namespace
+
+ir::Times measure_times() {
+  const Pair pair;
+  ir::Times times;
+  constexpr int64_t kPasses = 2000;
+  // Instructions for a vector: see compute().
+  times.instruction = pair.per(5.0 * kPasses * kFirst / 2 / sizeof(Vector),
+                               [](char* data) { compute(data, kPasses); });
+  const double memory = pair.per(kMemory, [](char* data) { read_all(data, kMemory); });
+  const double copied = pair.per(kMemory, [](char* data) { copy_half(data, kMemory); });
+  times.memory_byte = std::max(memory, copied);
+  const double down = pair.per(static_cast<double>(kMemory / kRowBytes * 8 * kLine),
+                               [](char* data) { read_down(data, kMemory); });
+  times.far_line = std::max(1.0, down / memory);
+  return times;
+}
+
+}  // namespace graft::runtime
