@@ -16,6 +16,8 @@ using record::OperatorRecord;
 
 /// Terms of a sum that are written out.
 constexpr int64_t kMostTerms = 8;
+/// So many are interleaved, or written out, as whole vectors; more are gathered one by one.
+constexpr int64_t kFewTerms = 4;
 /// So few sums are as fast, and more exact, as reductions.
 constexpr int64_t kFewSums = 16;
 /// Below so many products in all, ATen's bmm adds one after the other, each rounded.
@@ -106,6 +108,8 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
   if (!is_float(p.out.dtype)) return Fate::external("of whole numbers");
   const bool thin = p.rows() == 1 || p.columns() == 1;
   if (p.terms() == 0 || (p.terms() > kMostTerms && !thin)) return Fate::external("a matmul");
+  if (p.terms() > kFewTerms && !thin && p.columns() > kFewTerms && p.right.strides[2] != 1)
+    return Fate::external("a matmul whose columns lie apart");
   for (const View* view : {&p.left, &p.right, &p.added})
     if (view->storage >= 0 && overlaps(*view, {p.out})) return Fate::external(kOverlap);
   if (ir::numel(p.out.sizes) == 0) return Fate::fused();

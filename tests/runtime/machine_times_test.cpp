@@ -42,10 +42,11 @@ TEST(MachineTimes, NoiseIsRoundedAway) {
 }
 
 TEST(MachineTimes, Measures) {
-  const ir::Times times = measure_times();
-  EXPECT_GT(times.instruction, 0);
-  EXPECT_GT(times.memory_byte, 0);
-  EXPECT_GE(times.far_line, 1);
+  const std::optional<ir::Times> times = measure_times();
+  if (!times) GTEST_SKIP() << "the machine is busy";
+  EXPECT_GT(times->instruction, 0);
+  EXPECT_GT(times->memory_byte, 0);
+  EXPECT_GE(times->far_line, 1);
 }
 
 }  // namespace

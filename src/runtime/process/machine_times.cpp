@@ -20,8 +20,9 @@ namespace graft::runtime {
 namespace {
 
 constexpr const char* kVersion = "graft machine times 1";
-constexpr double kSteps = 2;      ///< per power of 2
-constexpr double kMostSteps = 6;  ///< from the assumed number
+
+/// Further from the assumed number than by so many factors of 2 it cannot be.
+constexpr double kMostDoublings = 3;
 
 struct Number {
   const char* name;
@@ -76,7 +77,9 @@ ir::Times find_or_measure(const std::string& cpu) {
   const std::filesystem::path path = folder / name.str();
   if (const auto text = read(path))
     if (const auto times = times_of(*text, cpu)) return *times;
-  const std::string text = text_of(rounded(measure_times()), cpu);
+  const std::optional<ir::Times> measured = measure_times();
+  if (!measured) return {};
+  const std::string text = text_of(rounded(*measured), cpu);
   if (!write(path, text)) return {};
   log(Topic::Cache, "measured this machine, kept in " + path.string() + ": " + text);
   return times_of(text, cpu).value_or(ir::Times());
@@ -90,8 +93,9 @@ ir::Times rounded(const ir::Times& measured) {
   for (const Number& number : kNumbers) {
     const double ratio = measured.*number.place / number.fitted;
     if (!(ratio > 0) || !std::isfinite(ratio)) continue;
-    const double steps = std::clamp(std::round(std::log2(ratio) * kSteps), -kMostSteps, kMostSteps);
-    out.*number.place = assumed.*number.place * std::exp2(steps / kSteps);
+    const double doublings =
+        std::clamp(std::round(std::log2(ratio)), -kMostDoublings, kMostDoublings);
+    out.*number.place = assumed.*number.place * std::exp2(doublings);
   }
   return out;
 }

@@ -1,6 +1,7 @@
-// Short loops on two threads, each run several times; the least time counts, since whatever else
-// the machine does only adds.
+// Short loops on two threads, each run several times; the least time counts,
+// since whatever else the machine does only adds.
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 16;
+/// A thread that had a core of its own has run for all but this share of the time.
+constexpr double kInterrupted = 1.05;
 constexpr int64_t kLine = 64;
 constexpr int64_t kMemory = int64_t{24} << 20;  ///< bytes per thread: beyond a core's own caches
 constexpr int64_t kFirst = 8 << 10;             ///< lies in the first
@@ -88,15 +91,23 @@ void compute(char* data, int64_t times) {
   }
 }
 
+/// Nanoseconds that the calling thread has run.
+double own_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
 /// Two threads that do the same, each with memory of its own.
 class Pair {
  public:
   Pair() : memory_(static_cast<int64_t>(threads_) * kMemory) {}
 
   /// Nanoseconds of one run of `work(data)` on all threads at once.
-  double least(const std::function<void(char*)>& work) const {
+  double least(const std::function<void(char*)>& work) {
     double best = std::numeric_limits<double>::infinity();
-    std::vector<double> took(threads_);
+    std::vector<double> took(threads_), passed(threads_);
+    double interrupted = std::numeric_limits<double>::infinity();
     for (int run = 0; run < kRuns; ++run) {
       std::atomic<unsigned> ready{0};
       auto one = [&](unsigned k) {
@@ -106,31 +117,40 @@ class Pair {
         while (ready.load() < threads_ && Clock::now() < patience) {
         }
         const auto start = Clock::now();
+        const double own_start = own_time();
         work(data);
-        took[k] = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+        took[k] = own_time() - own_start;
+        passed[k] = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
       };
       std::vector<std::thread> others;
       for (unsigned k = 1; k < threads_; ++k) others.emplace_back(one, k);
       one(0);
       for (std::thread& other : others) other.join();
-      best = std::min(best, *std::max_element(took.begin(), took.end()));
+      const double longest = *std::max_element(took.begin(), took.end());
+      interrupted =
+          std::min(interrupted, *std::max_element(passed.begin(), passed.end()) / longest);
+      best = std::min(best, longest);
     }
+    busy_ = busy_ || interrupted > kInterrupted;
     return best;
   }
+  /// Was there never a run in which all threads had cores of their own?
+  bool busy() const { return busy_; }
   /// Of what all threads did in that time, the share of one unit of `each`.
-  double per(double each, const std::function<void(char*)>& work) const {
+  double per(double each, const std::function<void(char*)>& work) {
     return least(work) / each / threads_;
   }
 
  private:
   const unsigned threads_ = std::min(2U, std::max(1U, std::thread::hardware_concurrency()));
   Memory memory_;
+  bool busy_ = false;
 };
 
 }  // namespace
 
-ir::Times measure_times() {
-  const Pair pair;
+std::optional<ir::Times> measure_times() {
+  Pair pair;
   ir::Times times;
   constexpr int64_t kPasses = 2000;
   // Instructions for a vector: see compute().
@@ -142,7 +162,7 @@ ir::Times measure_times() {
   const double down = pair.per(static_cast<double>(kMemory / kRowBytes * 8 * kLine),
                                [](char* data) { read_down(data, kMemory); });
   times.far_line = std::max(1.0, down / memory);
-  return times;
+  return pair.busy() ? std::nullopt : std::optional(times);
 }
 
 }  // namespace graft::runtime
