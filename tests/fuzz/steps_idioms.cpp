@@ -133,9 +133,10 @@ void resampled(Generator& g) {
   const int64_t height = g.tensor(x).size(0), width = g.tensor(x).size(1);
   for (int k = 0; k < 2 && x >= 0; ++k) x = g.add("aten::unsqueeze", {value_of(x), integer(0)});
   if (x < 0) return;
-  x = g.add(
-      "aten::upsample_nearest2d",
-      {value_of(x), integers({height * g.random.between(1, 3), width * 2 + g.random.below(2)})});
+  const Operand size = integers({height * g.random.between(1, 3), width * 2 + g.random.below(2)});
+  x = g.random.chance(0.5)
+          ? g.add("aten::upsample_nearest2d", {value_of(x), size})
+          : g.add("aten::upsample_bilinear2d", {value_of(x), size, boolean(g.random.chance(0.5))});
   if (x >= 0) g.add("aten::add.Scalar", {value_of(x), integer(1), integer(1)});
 }
 
@@ -160,12 +161,57 @@ void pooled(Generator& g) {
   }
 }
 
+/// Running maxima and minima, alone and of what was computed.
+void running(Generator& g) {
+  int x = matrix(g);
+  if (x >= 0 && g.random.chance(0.5)) x = g.add("aten::abs", {value_of(x)});
+  if (x < 0) return;
+  const int most = g.add(g.random.chance(0.5) ? "aten::cummax" : "aten::cummin",
+                         {value_of(x), integer(g.random.below(2))});
+  if (most >= 0 && g.random.chance(0.5))
+    g.add("aten::sub.Tensor", {value_of(x), value_of(most), integer(1)});
+}
+
+/// Rows with a border of their own elements.
+void bordered(Generator& g) {
+  int x = g.pick([](const at::Tensor& t) {
+    return t.dim() == 2 && is_floating(t) && t.size(0) >= 2 && t.size(1) >= 5;
+  });
+  if (x < 0) return;
+  const Operand border = integers({g.random.below(4), g.random.below(6) - 1});
+  x = g.add(g.random.chance(0.5) ? "aten::reflection_pad1d" : "aten::replication_pad1d",
+            {value_of(x), border});
+  if (x >= 0) g.add("aten::mul.Tensor", {value_of(x), value_of(x)});
+}
+
+/// A matrix times a few of its own columns, or a vector.
+void few_terms(Generator& g) {
+  const int x =
+      g.pick([](const at::Tensor& t) { return t.dim() == 2 && is_floating(t) && t.numel() > 0; });
+  if (x < 0) return;
+  const int64_t rows = g.tensor(x).size(0), columns = g.tensor(x).size(1),
+                terms = std::min(g.random.between(1, 9), std::min(rows, columns));
+  const int left = g.add("aten::slice.Tensor",
+                         {value_of(x), integer(1), integer(0), integer(terms), integer(1)}),
+            right = g.add("aten::slice.Tensor", {value_of(x), integer(0), integer(rows - terms),
+                                                 integer(rows), integer(1)});
+  if (left < 0 || right < 0) return;
+  if (g.random.chance(0.3)) {
+    const int row = g.add("aten::select.int", {value_of(x), integer(0), integer(0)});
+    if (row >= 0) g.add("aten::mv", {value_of(x), value_of(row)});
+    return;
+  }
+  const int product = g.add("aten::mm", {value_of(left), value_of(right)});
+  if (product >= 0) g.add("aten::add.Tensor", {value_of(product), value_of(x), integer(1)});
+}
+
 }  // namespace
 
 void add_idiom(Generator& g) {
   using Idiom = void (*)(Generator&);
   static constexpr Idiom kIdioms[] = {column_sums, computed_scalar,   interleaved, picked,
-                                      ordered,     overlapping_parts, resampled,   pooled};
+                                      ordered,     overlapping_parts, resampled,   pooled,
+                                      running,     bordered,          few_terms};
   kIdioms[g.random.below(std::size(kIdioms))](g);
 }
 

@@ -24,6 +24,7 @@ std::string text(const Extents& e) {
 
 std::vector<Recipe> product_recipes() {
   std::vector<Recipe> r;
+  const std::vector<std::string_view> may = {"columns lie apart"};
   for (const Extents& e : kExtents) {
     const std::vector<int64_t> left{e.rows, e.terms}, right{e.terms, e.columns},
         all{e.rows, e.columns};
@@ -34,38 +35,46 @@ std::vector<Recipe> product_recipes() {
     r.push_back({"aten::bmm" + text(e),
                  {batched(left), batched(right)},
                  [](const Tensors& t) -> Tensors { return {at::bmm(t[0], t[1])}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
     r.push_back({"aten::bmm transposed" + text(e),
                  {batched(left), batched({e.columns, e.terms})},
                  [](const Tensors& t) -> Tensors { return {at::bmm(t[0], t[1].transpose(1, 2))}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
     for (double beta : {1.0, 0.0, 0.5})
       r.push_back({"aten::baddbmm" + text(e),
                    {batched(all), batched(left), batched(right)},
                    [beta](const Tensors& t) -> Tensors {
                      return {at::baddbmm(t[0], t[1], t[2], beta, beta + 0.5)};
                    },
-                   Types::Floating});
+                   Types::Floating,
+                   may});
     r.push_back({"aten::mm" + text(e),
                  {values(left), values(right)},
                  [](const Tensors& t) -> Tensors { return {at::mm(t[0], t[1])}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
     r.push_back({"aten::addmm" + text(e),
                  {values({e.columns}), values(left), values({e.columns, e.terms})},
                  [](const Tensors& t) -> Tensors { return {at::linear(t[1], t[2], t[0])}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
     r.push_back({"aten::addmm scaled" + text(e),
                  {values(all), values(left), values(right)},
                  [](const Tensors& t) -> Tensors { return {at::addmm(t[0], t[1], t[2], 2, -0.5)}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
     r.push_back({"aten::mv" + text(e),
                  {values(left), values({e.terms})},
                  [](const Tensors& t) -> Tensors { return {at::mv(t[0], t[1])}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
     r.push_back({"aten::dot" + text(e),
                  {values({e.terms}), values({e.terms})},
                  [](const Tensors& t) -> Tensors { return {at::dot(t[0], t[1])}; },
-                 Types::Floating});
+                 Types::Floating,
+                 may});
   }
   return r;
 }

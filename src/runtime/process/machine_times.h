@@ -11,16 +11,16 @@ namespace graft::runtime {
 /// The cost model's numbers for this machine. The first process that compiles measures them on two
 /// threads (0.2 s), rounds them to powers of 2, and writes them into a file of
 /// the folder GRAFT_CACHE_DIR, or else XDG_CACHE_HOME/graft or ~/.cache/graft; later ones read it.
-/// Where the machine is busy (a later process will measure), no file can be written, or GRAFT_CACHE_DIR is "off", they are the assumed ones: all
-/// processes are to choose the same schedules. `cpu`: ir::Target::cpu. Thread-safe; constant for
-/// the process.
+/// Where the machine is busy (a later process will measure), no file can be written, or
+/// GRAFT_CACHE_DIR is "off", they are the assumed ones: all processes are to choose the same
+/// schedules. `cpu`: ir::Target::cpu. Thread-safe; constant for the process.
 ir::Times machine_times(const std::string& cpu);
 
 // --- for tests ---
 
 /// What plain loops take per instruction, per byte of memory, and per line of far rows against near
-/// ones; nothing else is set. Nothing where other work takes the cores: its use of memory and caches
-/// would be measured.
+/// ones; nothing else is set. Nothing where other work takes the cores: its use of memory and
+/// caches would be measured.
 std::optional<ir::Times> measure_times();
 /// The assumed times by as much more or less as the measured ones are against those of the machine
 /// that the assumed ones were fitted on: by a power of 2, 8 at most, so that
