@@ -1,5 +1,7 @@
-// Batch norm with given statistics, as in evaluation: one multiplication and addition per element.
+// Batch norm: one multiplication and addition per element, with given statistics or with those of
+// the batch.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "ops/reduce.h"
@@ -37,58 +39,140 @@ bool takes_terms(const View& view) {
   return is_dense(view, order);
 }
 
-/// x * scale + shift, with one scale and one shift per channel:
-/// scale = weight / sqrt(var + eps), shift = bias - mean * scale.
+/// What a batch norm is given, and the type that it computes in.
+struct Batch {
+  View x, out, weight, bias, mean, var;  ///< mean, var: the running ones
+  ScalarType compute;
+  double eps = 0;
+
+  std::vector<int64_t> channels() const { return {x.sizes[1]}; }
+  /// A view of one element per channel, beside x.
+  View spread(View view) const {
+    view.sizes.resize(x.sizes.size() - 1, 1);
+    view.strides.resize(x.sizes.size() - 1, 0);
+    return view;
+  }
+};
+
+/// scale = rstd * weight, shift = bias - mean * scale, out = x * scale + shift
+void normalise(Context& ctx, const Batch& b, const View& mean, const View& rstd) {
+  View scale = ctx.temporary(b.channels(), b.compute),
+       shift = ctx.temporary(b.channels(), b.compute);
+  {
+    StatementBuilder s(b.channels());
+    const Value root = s.load(rstd).to(b.compute);
+    ctx.emit(s.store(scale, b.weight.storage < 0 ? root : root * s.load(b.weight)));
+  }
+  {
+    StatementBuilder s(b.channels());
+    const Value from = b.bias.storage < 0 ? s.constant(0, b.compute) : s.load(b.bias);
+    ctx.emit(s.store(shift, from - s.load(mean).to(b.compute) * s.load(scale)));
+  }
+  StatementBuilder s(b.x.sizes);
+  ctx.emit(s.store(
+      b.out, fma(s.load(b.x).to(b.compute), s.load(b.spread(scale)), s.load(b.spread(shift)))));
+}
+
+Value root_of(StatementBuilder& s, Value variance, double eps) {
+  return 1.0 / (variance + s.scalar(eps, variance.type())).op(Op::Sqrt);
+}
+
+/// momentum * now + (1 - momentum) * running
+void update(Context& ctx, const View& running, double momentum,
+            const std::function<Value(StatementBuilder&)>& now) {
+  StatementBuilder s(running.sizes);
+  const Value before = s.load(running).to(ScalarType::Double);
+  ctx.emit(s.store(running, s.scalar(momentum, ScalarType::Double) * now(s) +
+                                s.scalar(1 - momentum, ScalarType::Double) * before));
+}
+
+/// With the statistics of the batch, which are results, too, and move the running ones.
+void train(Context& ctx, const OperatorRecord& op, const Batch& b) {
+  const View mean = ctx.output(op, 1), rstd = ctx.output(op, 2);
+  const int64_t count = ir::numel(b.x.sizes) / b.x.sizes[1];
+  std::vector<bool> axes(b.x.sizes.size(), true);
+  axes[1] = false;
+  auto per_channel = [&](const View& view) {
+    View made = b.spread(view);
+    made.sizes.insert(made.sizes.begin(), 1);
+    made.strides.insert(made.strides.begin(), 0);
+    return made;
+  };
+  const View means = ctx.temporary(b.channels(), ScalarType::Double),
+             squares = ctx.temporary(b.channels(), ScalarType::Double);
+  {
+    StatementBuilder s(b.x.sizes);
+    const Value sum =
+        s.reduce(ir::ReduceOp::Sum, s.load(b.x).to(ScalarType::Double), axes, ScalarType::Double);
+    ctx.emit(s.store(per_channel(means), sum / s.scalar(count, ScalarType::Double)));
+  }
+  {
+    StatementBuilder s(b.x.sizes);
+    const Value apart = s.load(b.x).to(ScalarType::Double) - s.load(b.spread(means));
+    ctx.emit(s.store(per_channel(squares),
+                     s.reduce(ir::ReduceOp::Sum, apart * apart, axes, ScalarType::Double)));
+  }
+  ctx.copy(means, mean);
+  {
+    StatementBuilder s(b.channels());
+    const Value variance = s.load(squares) / s.scalar(count, ScalarType::Double);
+    ctx.emit(s.store(rstd, root_of(s, variance, b.eps)));
+  }
+  const double momentum = number(op, "momentum").value_or(0).toDouble();
+  if (b.mean.storage >= 0)
+    update(ctx, b.mean, momentum, [&](StatementBuilder& s) { return s.load(means); });
+  if (b.var.storage >= 0)
+    update(ctx, b.var, momentum, [&](StatementBuilder& s) {
+      return s.load(squares) / s.scalar(count - 1, ScalarType::Double);
+    });
+  normalise(ctx, b, mean, rstd);
+}
+
 Fate batch_norm(Context& ctx, const OperatorRecord& op) {
-  const View x = ctx.tensor(op, 0), out = ctx.output(op);
-  if (boolean(op, "training", false)) return Fate::external("statistics of the batch");
-  for (size_t k = 1; k < op.outputs.size(); ++k)
+  Batch b{ctx.tensor(op, 0),
+          ctx.output(op),
+          optional_tensor(ctx, op, "weight"),
+          optional_tensor(ctx, op, "bias"),
+          optional_tensor(ctx, op, "running_mean"),
+          optional_tensor(ctx, op, "running_var"),
+          ScalarType::Undefined,
+          number(op, "eps").value_or(0).toDouble()};
+  const bool trains = boolean(op, "training", false);
+  for (size_t k = 1; !trains && k < op.outputs.size(); ++k)
     if (ir::numel(ctx.output(op, k).sizes) != 0) return Fate::external("it returns statistics");
-  if (x.storage < 0 || !is_float(x.dtype) || x.sizes.size() < 2 || overlaps(x, {out}))
+  if (b.x.storage < 0 || !is_float(b.x.dtype) || b.x.sizes.size() < 2 || overlaps(b.x, {b.out}))
     return Fate::external("an unusual input");
-  const ScalarType compute = opmath(x.dtype);
-  const View weight = optional_tensor(ctx, op, "weight"), bias = optional_tensor(ctx, op, "bias"),
-             mean = optional_tensor(ctx, op, "running_mean"),
-             var = optional_tensor(ctx, op, "running_var");
-  if (!takes_terms(x) || !takes_terms(out)) return Fate::external("it is not contiguous");
-  for (const View* v : {&weight, &bias, &mean, &var}) {
+  b.compute = opmath(b.x.dtype);
+  if (!takes_terms(b.x) || !takes_terms(b.out)) return Fate::external("it is not contiguous");
+  for (const View* v : {&b.weight, &b.bias, &b.mean, &b.var}) {
     if (v->storage >= 0 && !takes_terms(*v)) return Fate::external("it is not contiguous");
-    const bool needed = v == &mean || v == &var;
-    if (v->storage < 0 ? needed : v->dtype != compute || overlaps(*v, {out}))
+    const bool needed = !trains && (v == &b.mean || v == &b.var);
+    if (v->storage < 0 ? needed : v->dtype != b.compute || overlaps(*v, {b.out}))
       return Fate::external("parameters that are missing, or of another dtype");
   }
   if (is_constant(ctx, op, "weight") || is_constant(ctx, op, "bias"))
     return Fate::external("a weight without memory");
-  if (ir::numel(x.sizes) == 0) return Fate::fused();
-  ctx.approximate(x.dtype);
-  const std::vector<int64_t> channels = {x.sizes[1]};
-  View scale = ctx.temporary(channels, compute), shift = ctx.temporary(channels, compute);
-  {
-    StatementBuilder s(channels);
-    const double eps = number(op, "eps").value_or(0).toDouble();
-    Value rstd = 1.0 / (s.load(var) + s.scalar(eps, compute)).op(Op::Sqrt);
-    ctx.emit(s.store(scale, weight.storage < 0 ? rstd : rstd * s.load(weight)));
+  if (trains && (op.outputs.size() != 3 || b.x.dtype != b.compute))
+    return Fate::external("statistics of another dtype");
+  if (trains && ir::numel(b.x.sizes) == 0) return Fate::external("statistics of nothing");
+  if (ir::numel(b.x.sizes) == 0) return Fate::fused();
+  ctx.approximate(b.x.dtype);
+  if (trains) {
+    train(ctx, op, b);
+    return Fate::fused();
   }
-  {
-    StatementBuilder s(channels);
-    Value zero = s.constant(0, compute);
-    ctx.emit(
-        s.store(shift, (bias.storage < 0 ? zero : s.load(bias)) - s.load(mean) * s.load(scale)));
-  }
-  for (View* v : {&scale, &shift}) {
-    v->sizes.resize(x.sizes.size() - 1, 1);
-    v->strides.resize(x.sizes.size() - 1, 0);
-  }
-  StatementBuilder s(x.sizes);
-  ctx.emit(s.store(out, fma(s.load(x).to(compute), s.load(scale), s.load(shift))));
+  const View rstd = ctx.temporary(b.channels(), b.compute);
+  StatementBuilder s(b.channels());
+  ctx.emit(s.store(rstd, root_of(s, s.load(b.var), b.eps)));
+  normalise(ctx, b, b.mean, rstd);
   return Fate::fused();
 }
 
 }  // namespace
 
 std::vector<Row> batch_rows() {
-  return {{"aten::native_batch_norm", batch_norm, "batch norm in evaluation"},
-          {"aten::_native_batch_norm_legit_no_training", batch_norm, "batch norm in evaluation"}};
+  return {{"aten::native_batch_norm", batch_norm, "one multiply-add per element"},
+          {"aten::_native_batch_norm_legit_no_training", batch_norm, "likewise"}};
 }
 
 }  // namespace graft::ops

@@ -302,6 +302,18 @@ std::vector<Recipe> norm_recipes() {
                    },
                    Types::Floating,
                    {"another dtype", "not contiguous"}});
+    for (bool tracked : {true, false})
+      r.push_back({"aten::native_batch_norm training" + label + (tracked ? "" : " untracked"),
+                   {values({5, 6, 3, 7}), values({6}), values({6}), values({6}), positive({6})},
+                   [=](const Tensors& t) -> Tensors {
+                     const at::Tensor none;
+                     auto [y, mean, rstd] = at::native_batch_norm(
+                         t[0], affine ? t[1] : none, affine ? t[2] : none, tracked ? t[3] : none,
+                         tracked ? t[4] : none, true, 0.1, 1e-5);
+                     return {y, mean, rstd};
+                   },
+                   Types::Floating,
+                   {"another dtype", "not contiguous"}});
     r.push_back({"aten::_native_batch_norm_legit_no_training" + label,
                  {values({2, 6, 5, 7}), values({6}), values({6}), values({6}), positive({6})},
                  [affine](const Tensors& t) -> Tensors {

@@ -77,7 +77,12 @@ ir::Times find_or_measure(const std::string& cpu) {
   const std::filesystem::path path = folder / name.str();
   if (const auto text = read(path))
     if (const auto times = times_of(*text, cpu)) return *times;
-  const std::optional<ir::Times> measured = measure_times();
+  std::optional<ir::Times> measured;
+  try {
+    measured = measure_times();
+  } catch (const std::exception& error) {  // no memory for it, or no thread
+    log(Topic::Cache, std::string("could not measure this machine: ") + error.what());
+  }
   if (!measured) return {};
   const std::string text = text_of(rounded(*measured), cpu);
   if (!write(path, text)) return {};

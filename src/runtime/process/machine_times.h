@@ -8,12 +8,12 @@
 
 namespace graft::runtime {
 
-/// The cost model's numbers for this machine. The first process that compiles measures them on two
-/// threads (0.2 s), rounds them to powers of 2, and writes them into a file of
+/// The cost model's numbers for this machine. The first process that compiles on an idle machine
+/// measures them on two threads (0.1 s), rounds them to powers of 2, and writes them into a file of
 /// the folder GRAFT_CACHE_DIR, or else XDG_CACHE_HOME/graft or ~/.cache/graft; later ones read it.
-/// Where the machine is busy (a later process will measure), no file can be written, or
-/// GRAFT_CACHE_DIR is "off", they are the assumed ones: all processes are to choose the same
-/// schedules. `cpu`: ir::Target::cpu. Thread-safe; constant for the process.
+/// Where the machine is busy, no file can be written, or GRAFT_CACHE_DIR is "off", they are the
+/// assumed ones: all processes are to choose the same schedules. `cpu`: ir::Target::cpu.
+/// Thread-safe; constant for the process.
 ir::Times machine_times(const std::string& cpu);
 
 // --- for tests ---
@@ -23,8 +23,8 @@ ir::Times machine_times(const std::string& cpu);
 /// caches would be measured.
 std::optional<ir::Times> measure_times();
 /// The assumed times by as much more or less as the measured ones are against those of the machine
-/// that the assumed ones were fitted on: by a power of 2, 8 at most, so that
-/// neither noise nor a busy machine chooses schedules.
+/// that the assumed ones were fitted on: by a power of 2, 8 at most, so that noise chooses no
+/// schedules.
 ir::Times rounded(const ir::Times& measured);
 std::string text_of(const ir::Times& times, const std::string& cpu);
 /// Nothing where the text is of another processor, of another version, or damaged.
