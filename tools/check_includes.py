@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "src/runtime/process": ["src/runtime/memory", "src/ir", "src/tensor", "include/graft"],
     "src/runtime/key": ["src/record", "include/graft"],
     "src/runtime/plan": [*COMPILER, "src/runtime/process", "src/runtime/memory"],
-    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
+    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
     "formats": [],
     "lab": ["formats"],

@@ -92,7 +92,7 @@ void print_single(std::span<const ModelRow> rows, bool color) {
          "which leaves it cold caches.\n";
   if (!rows.front().tuned.ms.empty())
     std::cout << "max-autotune: compiled, with matmuls by the fastest of ATen's routines, which "
-                 "sum in another order.\n";
+                 "sum in another order, and the fastest of several schedules.\n";
   std::cout << '\n' << std::flush;
 }
 

@@ -19,7 +19,7 @@
 //   while the first is still alive, or a generator that is replaced by another; C++ code that reads
 //   or writes tensors through pointers (data_ptr) or has other effects (counters, output). Call
 //   reset() after such a change, or set Options::audit_every. Data that operators read (item()) is
-//   seen, and is a graph break.
+//   seen, and is a graph break unless constants alone make it.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
 //   operators' results that require grad (backward is not compiled: call under at::NoGradGuard),
 //   tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on

@@ -1,4 +1,5 @@
-// How a function is compiled. Names and meanings follow torch.compile's where it has the same.
+// How a function is compiled. Names and meanings follow torch.compile's where it has the same
+// option.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,10 @@ class GRAFT_API Error : public std::runtime_error {
 
 enum class Mode {
   Default,  ///< compile, prove, use the faster side
-  /// As Default, with what is fastest when measured while compiling, for up to some seconds: fp32
-  /// matmuls by one of ATen's routines, whose results may differ from eager's by the rounding of a
-  /// sum in another order; schedules by running other ones on data of their own (Report::tuned).
+  /// As Default, and measures while compiling. It times ATen's routines for each fp32 matmul and
+  /// takes the fastest; results may then differ from eager's by the rounding of a sum in another
+  /// order. Then it times alternative schedules, on data of its own, for about two seconds, and
+  /// takes the fastest (Report::tuned).
   MaxAutotune,
 };
 

@@ -28,7 +28,7 @@ struct PoolStats {
   int64_t misses = 0;        ///< allocations that asked the system
 };
 GRAFT_API PoolStats pool_stats();
-/// Gives every cached block back to the system.
+/// Gives cached blocks back to the system: all but the few small ones that other threads keep.
 GRAFT_API void pool_trim();
 
 }  // namespace graft

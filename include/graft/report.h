@@ -17,7 +17,7 @@ enum class Verdict {
   Compiling,  ///< recorded; compiling in the background, calls stay eager
   Proving,    ///< compiled; now compared with eager, then raced against it
   Faster,     ///< proven equal, and faster where Options::race asks: compiled code runs
-  NotFaster,  ///< proven equal, not faster: eager runs
+  NotFaster,  ///< proven equal, not faster, or gives up too often: eager runs
   Mismatch,   ///< results differed: eager runs (`reason` holds both values)
   Failed,     ///< it could not be compiled, or the plan could not run: eager runs (`reason`)
 };
@@ -35,14 +35,15 @@ struct OperatorReport {
 struct GRAFT_API Decision {
   struct Way {
     std::string name;  ///< "together", "v1"
-    double ns = 0;     ///< estimated for a small machine: a measure to compare ways by
+    double ns = 0;     ///< estimated for a small machine, to compare ways by
   };
   std::string pass = {};  ///< "fuse"
   /// What its statements store to, as in the printed program: "%3 %5 + %7".
   std::string about = {};
   std::vector<Way> ways = {};
   size_t taken = 0;  ///< into `ways`
-  /// Names the decision among those of one program. Equal questions get the same answer.
+  /// Names the decision among those of one program. Decisions with the same id are overridden
+  /// together.
   std::string id() const { return pass + ": " + about; }
   /// The cheapest of the ways that were not taken.
   const Way& runner_up() const;

@@ -49,8 +49,8 @@ struct Instance {
   /// Eager on the inputs in double: the reference for a reduction's error.
   std::function<Tensors()> fp64;
   int64_t input_bytes = 0;
-  /// The least that a call must read and write: inputs and outputs once each, of a table the rows
-  /// that its indices name. 0: all of input_bytes and all outputs.
+  /// The least that a call must read and write: inputs and outputs once each, of a table only
+  /// the rows that are looked up. 0: all of input_bytes and all outputs.
   double bytes = 0;
   double flops = 0, samples = 0, tokens = 0;  ///< per call, where they mean something; otherwise 0
 };
@@ -177,7 +177,7 @@ Call call_of(const F& f, const std::shared_ptr<Args>& args) {
   return {[f, args] { (void)std::apply(f, *args); }, [f, args] { return outputs_of(f, *args); }};
 }
 
-/// `run` goes on from what the last one left in `own`, `outputs` starts from `args`.
+/// `run` changes `own` further with each call; `outputs` starts from `args` each time.
 template <class F, class Args>
 Call updating_call_of(const F& f, const std::shared_ptr<Args>& args,
                       const std::shared_ptr<Args>& own) {

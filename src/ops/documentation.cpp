@@ -9,11 +9,18 @@ namespace graft::ops {
 
 namespace {
 
+/// A vertical bar would end the cell.
+std::string cell(std::string_view what) {
+  std::string text;
+  for (char c : what) text += c == '|' ? std::string("\\|") : std::string(1, c);
+  return text;
+}
+
 void table(std::string& text, const char* title, const char* intro, const std::vector<Row>& rows) {
   text += "\n## " + std::string(title) + "\n\n" + intro +
           "\n\n| operator | what it becomes |\n|---|---|\n";
   for (const Row& row : rows)
-    text += "| `" + std::string(row.name) + "` | " + std::string(row.what) + " |\n";
+    text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " |\n";
 }
 
 const char* name(Promotion promotion) {
@@ -40,13 +47,6 @@ std::string name(RowBits bits) {
       return "close";
   }
   return "";
-}
-
-/// A vertical bar would end the cell.
-std::string cell(std::string_view what) {
-  std::string text;
-  for (char c : what) text += c == '|' ? std::string("\\|") : std::string(1, c);
-  return text;
 }
 
 }  // namespace

@@ -66,10 +66,6 @@ Value between(StatementBuilder& s, const View& in, const std::vector<Stretch>& s
               const std::vector<Neighbours>& all, size_t d, ir::Access access, bool fused) {
   if (d == stretches.size()) return s.load(std::move(access));
   const size_t axis = kBefore + d;
-  if (stretches[d].from == stretches[d].to) {
-    if (in.sizes[axis] > 1) access.strides[axis] = in.strides[axis];
-    return between(s, in, stretches, all, d + 1, std::move(access), fused);
-  }
   auto at = [&](Value place) {
     ir::Access next = access;
     next.indirect.push_back({place.id, in.strides[axis], stretches[d].from});
@@ -86,6 +82,9 @@ Fate linear(Context& ctx, const OperatorRecord& op, const std::vector<const char
     return Fate::external("an unusual input");
   if (opmath(in.dtype) != in.dtype || !is_float(in.dtype))
     return Fate::external("weights of another dtype");
+  for (size_t d = kBefore; d < in.sizes.size(); ++d)
+    if (in.sizes[d] == out.sizes[d])  // ATen weighs a neighbour by 0, which infinities show
+      return Fate::external("a dimension that keeps its size");
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   ctx.approximate(in.dtype);

@@ -175,7 +175,7 @@ class Lowering {
     if (made < 0 || !is_new(info(made))) return std::nullopt;
     const auto& bytes = trace_.storages[static_cast<size_t>(info(made).storage)].numbers;
     if (bytes.empty()) return std::nullopt;
-    if (!has_loops(info(made).dtype))
+    if (!context_.settings.target.loops(info(made).dtype))
       return Fate::broken("at::tensor({…}) of " + std::string(c10::toString(info(made).dtype)) +
                           "; make it outside the compiled function and capture it");
     context_.write_numbers(info(made), bytes);

@@ -20,10 +20,12 @@ struct Run {
   int64_t to = 0, count = 0, from = 0, step = 1;
 };
 
-/// `before` and `after` may be negative: then that much is left out.
+/// `before` and `after` may be negative: then that much is left out. Empty where more is left out
+/// on one side than there is.
 std::vector<Run> runs_of(int64_t extent, int64_t before, int64_t after, bool reflects) {
   const int64_t left = std::max<int64_t>(before, 0), right = std::max<int64_t>(after, 0),
                 first = left - before, inside = extent - first - (right - after);
+  if (inside < 0) return {};
   std::vector<Run> runs;
   auto add = [&](Run run) {
     if (run.count > 0) runs.push_back(run);
@@ -65,6 +67,7 @@ Fate pad(Context& ctx, const OperatorRecord& op, bool reflects) {
     const bool padded = back < border.size() / 2;
     runs.push_back(runs_of(from.sizes[d], padded ? border[2 * back] : 0,
                            padded ? border[2 * back + 1] : 0, reflects));
+    if (runs.back().empty()) return Fate::external("more is left out than there is");
   }
   copy_runs(ctx, from, to, 0, runs);
   return Fate::fused();

@@ -1,5 +1,8 @@
 // Matrix products that are loops: few terms each, or one row or column. All others are calls of
 // ATen's routines.
+#include <tuple>
+#include <utility>
+
 #include "ops/reduce.h"
 #include "ops/schema.h"
 
@@ -59,8 +62,9 @@ Value finished(StatementBuilder& s, const Product& p, Value sum) {
   return sum + scaled(s.load(p.added).to(sum.type()), p.beta);
 }
 
-/// Each sum written out, in the order of its terms; `fused`: a term's product is not rounded.
-void write_out(Context& ctx, const Product& p, bool fused) {
+/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop, which rounds each
+/// product.
+void write_out(Context& ctx, const Product& p, bool plain) {
   const ScalarType compute = opmath(p.out.dtype);
   StatementBuilder s(p.out.sizes);
   auto term = [&](const View& view, int64_t k, size_t along, std::vector<int64_t> strides) {
@@ -69,11 +73,15 @@ void write_out(Context& ctx, const Product& p, bool fused) {
     return s.load(at).to(compute);
   };
   const auto &l = p.left.strides, &r = p.right.strides;
-  Value sum = s.constant(0, compute);
-  for (int64_t k = 0; k < p.terms(); ++k) {
-    const Value left = term(p.left, k, 2, {l[0], l[1], 0}),
-                right = term(p.right, k, 1, {r[0], 0, r[2]});
-    sum = fused ? ir::fma(left, right, sum) : sum + left * right;
+  auto factors = [&](int64_t k) {
+    return std::pair(term(p.left, k, 2, {l[0], l[1], 0}), term(p.right, k, 1, {r[0], 0, r[2]}));
+  };
+  auto [left, right] = factors(0);
+  // Routines keep a product that is -0; ATen's own loop adds it to 0.
+  Value sum = plain ? s.constant(0, compute) + left * right : left * right;
+  for (int64_t k = 1; k < p.terms(); ++k) {
+    std::tie(left, right) = factors(k);
+    sum = !plain && ctx.settings.target.fma ? ir::fma(left, right, sum) : sum + left * right;
   }
   ctx.emit(s.store(p.out, finished(s, p, sum)));
 }
@@ -116,8 +124,9 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
   const bool in_order = plain && !is_reduced(p.out.dtype) && p.terms() <= kMostTerms &&
                         p.rows() * p.columns() * p.terms() < kPlainProducts;
   if (!in_order) ctx.approximate(p.out.dtype);
-  if (in_order || (p.terms() <= kMostTerms && ir::numel(p.out.sizes) >= kFewSums))
-    write_out(ctx, p, !in_order && ctx.settings.target.fma);
+  const bool few = p.terms() > 1 && ir::numel(p.out.sizes) < kFewSums;
+  if (in_order || (p.terms() <= kMostTerms && !few))
+    write_out(ctx, p, in_order);
   else
     reduce(ctx, p);
   return Fate::fused();
@@ -151,6 +160,8 @@ Fate with_added(Context& ctx, const OperatorRecord& op, size_t front) {
   if (added.storage < 0 || added.dtype != out.dtype || added.sizes.size() > out.sizes.size())
     return Fate::external("a number, or another dtype");
   const std::optional<c10::Scalar> alpha = number(op, "alpha"), beta = number(op, "beta");
+  if (alpha && alpha->toDouble() == 0)
+    return Fate::external("alpha is 0: its factors are not read");
   Product p{with_rank(ctx.tensor(op, 1), front), with_rank(ctx.tensor(op, 2), front), out, added,
             alpha ? alpha->toDouble() : 1,       beta ? beta->toDouble() : 1};
   return lower(ctx, p, false);
@@ -166,7 +177,8 @@ Fate baddbmm(Context& ctx, const OperatorRecord& op) {
 
 std::vector<Row> product_rows() {
   return {
-      {"aten::bmm", bmm, "of up to 8 terms, or of one row or column: a sum"},
+      {"aten::bmm", bmm,
+       "of up to 8 terms (4 where columns lie apart), or of one row or column: a sum"},
       {"aten::mm", mm, "likewise"},
       {"aten::mv", mv, "sum over columns"},
       {"aten::dot", dot, "sum of products"},

@@ -18,8 +18,8 @@ using ir::Target;
 
 namespace {
 
-/// With fewer than kEnough tiles some threads of a larger machine have nothing to do. Fewer tiles
-/// than this do not saturate its memory's bandwidth.
+/// Fewer tiles than this do not saturate the bandwidth of a larger machine's memory. (With fewer
+/// than kEnough some of its threads have nothing to do.)
 constexpr double kStreams = 4;
 
 constexpr double kScatter = 1.5;     ///< against a gather

@@ -139,7 +139,9 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   strided_view = starts_with(base, "as_strided");
   draws = h.hasTag(at::Tag::nondeterministic_seeded);
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || name == kReturnsData;
-  repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file";
+  // Zeros are what functions make to fill them through pointers.
+  repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file" &&
+            !starts_with(base, "zero") && !starts_with(base, "new_zeros");
   // As many as `minlength` says, but for data that it was not meant for.
   const bool has_usual_size = name == "aten::bincount";
   shapes_by_data =

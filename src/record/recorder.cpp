@@ -1,4 +1,5 @@
 #include "record/recorder.h"
+#include "record/numbers.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
@@ -195,7 +196,22 @@ bool Recorder::is_constant(const at::Tensor& tensor) {
   if (!is_plain(impl)) return false;
   const int storage = storages_.find(impl);
   if (storage < 0) return impl.is_wrapped_number();
-  return storages_.state(storage).constant && is_filled(tensor, storage);
+  const Storages::State& state = storages_.state(storage);
+  if (!state.constant || !is_filled(tensor, storage)) return false;
+  return !state.written || state.content == content_of(storage);
+}
+
+std::vector<char> Recorder::content_of(int storage) const {
+  const c10::StorageImpl* memory = storages_.made(storage);
+  const auto* first = static_cast<const char*>(memory->data());
+  return {first, first + memory->nbytes()};
+}
+
+void Recorder::keep_content(int storage) {
+  constexpr size_t kMostBytes = kMostNumbers * sizeof(double);
+  Storages::State& state = storages_.state(storage);
+  state.constant = state.constant && storages_.made(storage)->nbytes() <= kMostBytes;
+  if (state.constant) state.content = content_of(storage);
 }
 
 bool Recorder::only_constants(c10::ArrayRef<const c10::IValue> inputs) {
@@ -338,6 +354,8 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
   if (storage < 0) return;
   Storages::State& state = storages_.state(storage);
+  // What at::tensor wrote is seen now: a part of it may stay.
+  if (trace_.storages[storage].origin == StorageInfo::Origin::Made) is_filled(tensor, storage);
   state.written = true;
   state.constant = state.constant && constant_;
   visible_ = visible_ || trace_.storages[storage].origin != StorageInfo::Origin::Made;
@@ -361,6 +379,8 @@ void Recorder::end_operator(c10::ArrayRef<c10::IValue> outputs) {
     Operand operand = output(outputs[k], facts_->returns[k]);
     trace_.ops.back().outputs.push_back(std::move(operand));
   }
+  for (int storage : trace_.ops.back().mutated)
+    if (trace_.storages[storage].origin == StorageInfo::Origin::Made) keep_content(storage);
   for (const auto& [tensor, info] : written_objects_) {
     if (!same_layout(*tensor, trace_.tensors[info], /*address=*/true)) {
       return give_up(facts_->full_name +

@@ -86,6 +86,9 @@ class Recorder {
   void draw(c10::ArrayRef<const c10::IValue> inputs);
   bool autocast_wrapper(const OperatorFacts& facts) const;
   bool is_constant(const at::Tensor& tensor);
+  std::vector<char> content_of(int storage) const;
+  /// After an operator wrote a storage: constants are small, and nobody else writes to them.
+  void keep_content(int storage);
   bool only_constants(c10::ArrayRef<const c10::IValue> inputs);
   bool reads_constants(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);

@@ -25,12 +25,8 @@ void Range::cover(const Range& other) {
 }
 
 int64_t reach_bytes(const TensorInfo& tensor) {
-  int64_t elements = 1;
-  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
-    if (tensor.sizes[i] == 0) return 0;
-    elements += (tensor.sizes[i] - 1) * tensor.strides[i];
-  }
-  return elements * static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  return elements_reached(tensor.sizes, tensor.strides) *
+         static_cast<int64_t>(c10::elementSize(tensor.dtype));
 }
 
 Range reach(const c10::TensorImpl& tensor) {
@@ -38,11 +34,7 @@ Range reach(const c10::TensorImpl& tensor) {
   if (storage == nullptr || tensor.numel() == 0) return {};
   const auto item = static_cast<int64_t>(tensor.itemsize());
   const int64_t first = reinterpret_cast<int64_t>(storage->data()) + tensor.storage_offset() * item;
-  int64_t elements = 1;
-  for (size_t i = 0; i < tensor.sizes().size(); ++i) {
-    elements += (tensor.sizes()[i] - 1) * tensor.strides()[i];
-  }
-  return {first, first + elements * item};
+  return {first, first + elements_reached(tensor.sizes(), tensor.strides()) * item};
 }
 
 int Storages::add(const StorageInfo& info, const State& state) {

@@ -46,7 +46,8 @@ class Storages {
     size_t holder = 0;    ///< Made: index into holders_
     /// Made from nothing but numbers of the function: its content is the same at every call.
     bool constant = false;
-    bool of_numbers = false;  ///< made by at::tensor({…}), which fills it unseen
+    bool of_numbers = false;         ///< made by at::tensor({…}), which fills it unseen
+    std::vector<char> content = {};  ///< of a constant, when an operator wrote it last
   };
 
   /// Groups the arguments' memory: one storage for one StorageImpl, or for ranges that overlap.

@@ -205,8 +205,7 @@ bool Recorder::is_filled(const at::Tensor& tensor, int storage) {
   const Storages::State& state = storages_.state(storage);
   if (state.written || tensor.numel() == 0) return true;
   if (!state.of_numbers) return false;
-  const auto* first = static_cast<const char*>(storages_.made(storage)->data());
-  const std::vector<char> now(first, first + storages_.made(storage)->nbytes());
+  const std::vector<char> now = content_of(storage);
   std::vector<char>& numbers = trace_.storages[storage].numbers;
   if (numbers.empty()) numbers = now;
   return numbers == now;  // otherwise somebody wrote to it meanwhile
@@ -259,6 +258,7 @@ int Recorder::output_tensor(const at::Tensor& tensor) {
     state.constant = constant_;
     state.of_numbers = facts_->uninitialized && tensor.numel() <= kMostNumbers &&
                        tensor.dim() == 1 && inside_at_tensor();
+    if (state.written) keep_content(storage);
   } else if (trace_.storages[storage].origin != StorageInfo::Origin::Made &&
              known_.find(&impl) == nullptr) {
     known_.insert(&impl, {});

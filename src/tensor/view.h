@@ -20,6 +20,18 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
+/// Elements from a tensor's first to behind its last, of strides that are not negative; 0 without
+/// elements.
+template <class Sizes, class Strides>
+int64_t elements_reached(const Sizes& sizes, const Strides& strides) {
+  int64_t elements = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    elements += (sizes[i] - 1) * strides[i];
+  }
+  return elements;
+}
+
 /// How an operator's schema takes an argument, or gives a result.
 enum class OperandKind : uint8_t {
   Constant,  ///< no tensor: a number, a list of numbers, a text, None …

@@ -86,6 +86,14 @@ TEST(Autotune, RandomNumbersAreNotDrawn) {
   }
 }
 
+/// Whatever keeps a plan from running on its own data, the plan stays.
+TEST(Autotune, OtherDtypes) {
+  auto f = compile(
+      [](const at::Tensor& x, const at::Tensor& gain) { return centred(x.to(at::kFloat), gain); },
+      tuned());
+  test::warm_up(f, at::rand({256, 512}).to(at::kFloat8_e4m3fn), at::rand({256}));
+}
+
 /// Indices are data: those of its own are in range, and what gives up is not timed.
 TEST(Autotune, IndicesAndEmptyTensors) {
   auto pick = [](const at::Tensor& table, const at::Tensor& index) {

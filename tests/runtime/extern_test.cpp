@@ -137,6 +137,19 @@ TEST(Externs, BinsBeyondTheUsual) {
   expect_eager(more);
 }
 
+/// Rare calls that give up do not add up, with audits or without.
+TEST(Externs, RareGiveUpsAreForgiven) {
+  at::NoGradGuard no_grad;
+  for (int64_t audit : {0, 1000000}) {
+    Options options = at_once();
+    options.audit_every = audit;
+    auto f = compile([](const at::Tensor& x) { return at::bincount(x, {}, 8) * 2; }, options);
+    const at::Tensor usual = at::randint(8, {100}), more = at::full({3}, 11, at::kLong);
+    for (int i = 0; i < 30 * 40; ++i) f(i % 40 == 39 ? more : usual);
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+  }
+}
+
 TEST(Externs, ResultsInAnotherOrder) {
   at::NoGradGuard no_grad;
   auto op = c10::Dispatcher::singleton()

@@ -89,6 +89,27 @@ TEST(Numbers, HostReadsOfDataStayBreaks) {
   EXPECT_EQ(random.report().verdict, Verdict::Break);
 }
 
+/// Buffers that the function fills through pointers or accessors are no constants, whatever made
+/// them.
+TEST(Numbers, BuffersAreNoConstants) {
+  for (int kind : {0, 1, 2}) {
+    auto count = [kind](const at::Tensor& x) {
+      const at::Tensor n = kind == 0   ? at::zeros({1}, at::kInt)
+                           : kind == 1 ? at::full({1}, 0, at::kInt)
+                                       : at::tensor({0}, at::kInt).mul_(2);
+      for (int64_t i = 0; i < x.numel(); ++i)
+        n.mutable_data_ptr<int>()[0] += x.const_data_ptr<float>()[i] > 0;
+      return Tensors{n.item<int>() > 4 ? x * 2 : x * 3};
+    };
+    auto f = compile(count, test::at_once());
+    for (int call = 0; call < 6; ++call) {
+      const at::Tensor x = call % 3 == 2 ? -at::rand({8}) : at::rand({8});
+      EXPECT_EQ(test::difference(count(x)[0], f(x)[0]), "") << kind << ", call " << call;
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Break) << f.explain();
+  }
+}
+
 /// Memory that the function fills through a pointer may hold other numbers at each call.
 TEST(Numbers, FilledThroughAPointerStayABreak) {
   auto f = compile(

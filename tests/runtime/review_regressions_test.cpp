@@ -162,5 +162,68 @@ TEST(Review, AnUnsignedScalarBeyondInt64) {
     EXPECT_TRUE(same(f(x, at::Scalar(large)), x * static_cast<double>(large)));
 }
 
+/// Of what BLAS does not read, nothing comes.
+TEST(Review, ProductsTimesZero) {
+  at::NoGradGuard no_grad;
+  auto f = compile([](const at::Tensor& c, const at::Tensor& a,
+                      const at::Tensor& b) { return at::addmm(c, a, b, 1, 0).relu(); },
+                   test::at_once());
+  const at::Tensor c = at::randn({16, 16}), a = at::randn({16, 4}), b = at::randn({4, 16});
+  for (int call = 0; call < 4; ++call) {
+    if (call == 3) a[0][0] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(test::difference(at::addmm(c, a, b, 1, 0).relu(), f(c, a, b)), "") << call;
+  }
+}
+
+/// One term is no sum: -0 stays.
+TEST(Review, ProductsOfOneTerm) {
+  at::NoGradGuard no_grad;
+  for (int64_t rows : {16, 2}) {
+    auto f =
+        compile([](const at::Tensor& a, const at::Tensor& b) { return at::mm(a, b).reciprocal(); },
+                test::at_once());
+    for (int call = 0; call < 4; ++call) {
+      at::Tensor a = at::rand({rows, 1}) + 1, b = at::rand({1, rows}) + 1;
+      if (call == 3) a.zero_(), b.fill_(-1);
+      EXPECT_EQ(test::difference(at::mm(a, b).reciprocal(), f(a, b)), "") << call;
+    }
+  }
+}
+
+TEST(Review, UpsamplingOfInfinity) {
+  at::NoGradGuard no_grad;
+  for (std::vector<int64_t> size : {std::vector<int64_t>{16, 8}, {8, 8}, {16, 16}}) {
+    auto grown = [size](const at::Tensor& x) {
+      return at::upsample_bilinear2d(x, size, false) + 0;
+    };
+    auto f = compile(grown, test::at_once());
+    for (int call = 0; call < 4; ++call) {
+      at::Tensor x = at::rand({2, 3, 8, 8});
+      if (call == 3) x[1][1][3][4] = std::numeric_limits<float>::infinity();
+      EXPECT_TRUE(at::allclose(grown(x), f(x), 1e-5, 1e-6, /*equal_nan=*/true)) << call;
+    }
+  }
+}
+
+/// More is cut off on one side than there is, and the other side's border fills it.
+TEST(Review, BordersBeyondTheOtherSide) {
+  at::NoGradGuard no_grad;
+  for (std::vector<int64_t> border : {std::vector<int64_t>{-5, 3}, {3, -5}}) {
+    auto into = [border](const at::Tensor& x, const at::Tensor& big) {
+      at::Tensor out = big.narrow(1, 3, 2);
+      at::replication_pad2d_out(out, x, {0, 0, border[0], border[1]});
+      return big + 0;
+    };
+    auto f = compile(into, test::at_once());
+    for (int call = 0; call < 4; ++call) {
+      const at::Tensor x = call < 3 ? at::ones({1, 4, 6}) : at::rand({1, 4, 6});
+      const at::Tensor big = call < 3 ? at::ones({1, 8, 6}) : at::rand({1, 8, 6});
+      const at::Tensor same = big.clone();
+      EXPECT_EQ(test::difference(into(x, same), f(x, big)), "") << call;
+      EXPECT_EQ(test::difference(same, big), "") << call;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft::test

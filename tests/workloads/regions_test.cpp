@@ -96,12 +96,7 @@ TEST_P(Region, CompiledAgrees) {
         << compiled.report();
     compiled.wait();
   }
-  const Report report = compiled.report();
-  if (workload().set == kDefaultSet) {
-    EXPECT_TRUE(test::was_compiled(report));
-  } else {  // may stay eager, but not for results that were wrong
-    EXPECT_TRUE(report.verdict != Verdict::Mismatch && report.verdict != Verdict::Failed) << report;
-  }
+  EXPECT_TRUE(test::was_compiled(compiled.report()));
 }
 
 TEST_P(Region, TheLowerBoundIsAtMostAllInputsAndOutputs) {

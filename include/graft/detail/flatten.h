@@ -148,7 +148,7 @@ struct Flatten<std::map<K, V>> {
   }
 };
 
-// No const parts: a map whose order a copy may change is no sequence of pairs.
+// Not for pairs with const parts, as those of a map, whose order may differ from copy to copy.
 template <class A, class B>
   requires(Flatten<std::remove_reference_t<A>>::known && Flatten<std::remove_reference_t<B>>::known)
 struct Flatten<std::pair<A, B>> {

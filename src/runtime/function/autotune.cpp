@@ -13,7 +13,8 @@
 #include "graft/pool.h"
 #include "runtime/plan/frame.h"
 #include "runtime/process/log.h"
-#include "runtime/proof/race.h"
+#include "runtime/process/text.h"
+#include "runtime/process/worker.h"
 
 namespace graft::runtime {
 
@@ -21,24 +22,28 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kBudget = 2;            ///< seconds for all
-constexpr double kBudgetOfTrial = 0.15;  ///< seconds of running, per way
-constexpr int kMostRuns = 25;            ///< of each side
+constexpr double kSeconds = 2;            ///< of trying, code generation and all
+constexpr double kSecondsOfTrial = 0.15;  ///< of running, per way
+constexpr int kMostRuns = 25;             ///< of each side
 constexpr int kFewestRuns = 3;
 constexpr size_t kMostTrials = 12;
-constexpr double kUnlikely = 4;    ///< ways that are estimated to cost more times than this
-constexpr double kWorthIt = 0.97;  ///< of the time before
-constexpr int64_t kMostBytes = int64_t{1} << 30;  ///< of arguments
+constexpr double kUnlikely = 4;  ///< ways that are estimated to cost more times than this
+constexpr double kGain = 0.97;   ///< of the time before
+constexpr int64_t kMostOwnBytes = int64_t{1} << 30;  ///< of arguments
 
 /// Tensors like those of a call: memory of their own, arguments that overlap overlap.
 class OwnData {
  public:
   explicit OwnData(const Plan& plan, size_t arguments) {
+    std::vector<const ViewSpec*> views;
+    for (size_t i = 0; i < arguments; ++i) views.push_back(&plan.argument_view(i));
+    for (size_t i = 0; i < plan.captured_count(); ++i) views.push_back(&plan.captured_view(i));
     for (const Block& block : plan.blocks())
       storages_.push_back(block.is_callers() ? make_storage(block.bytes) : c10::Storage());
-    for (size_t i = 0; i < arguments; ++i) arguments_.push_back(tensor(plan.argument_view(i)));
-    for (size_t i = 0; i < plan.captured_count(); ++i)
-      captured_.push_back(tensor(plan.captured_view(i)));
+    for (size_t b = 0; b < storages_.size(); ++b)
+      if (storages_[b]) fill(storages_[b], type_in(static_cast<int>(b), views));
+    for (size_t i = 0; i < views.size(); ++i)
+      (i < arguments ? arguments_ : captured_).push_back(tensor(*views[i]));
     for (const at::Tensor& argument : arguments_) args_.tensors.push_back(&argument);
   }
   OwnData(const OwnData&) = delete;
@@ -56,20 +61,40 @@ class OwnData {
  private:
   at::Tensor tensor(const ViewSpec& spec) const {
     if (spec.place.block < 0) return {};
-    const c10::Storage& storage = storages_[static_cast<size_t>(spec.place.block)];
-    fill(storage, spec.view.dtype);
-    return make_view(spec, storage, spec.place.offset);
+    return make_view(spec, storages_[static_cast<size_t>(spec.place.block)], spec.place.offset);
   }
 
-  /// Numbers from 0.25 to 0.73, which no function is slow on; 0 for integers, which may be indices.
+  /// The dtype of the views of a block; Byte where one is of integers, which may be indices.
+  static c10::ScalarType type_in(int block, const std::vector<const ViewSpec*>& views) {
+    auto type = c10::ScalarType::Undefined;
+    for (const ViewSpec* spec : views) {
+      if (spec->place.block != block) continue;
+      const bool same = type == c10::ScalarType::Undefined || type == spec->view.dtype;
+      type =
+          same && c10::isFloatingType(spec->view.dtype) ? spec->view.dtype : c10::ScalarType::Byte;
+    }
+    return type == c10::ScalarType::Undefined ? c10::ScalarType::Byte : type;
+  }
+
+  /// Numbers from 0.25 to 0.73, which no function is slow on; 0 for integers.
   static void fill(const c10::Storage& storage, c10::ScalarType type) {
+    constexpr int64_t kPiece = 61 << 12;
     const auto count =
         static_cast<int64_t>(storage.nbytes()) / static_cast<int64_t>(c10::elementSize(type));
-    at::Tensor all = at::empty({0}, type).set_(storage, 0, {count}, {1});
-    if (c10::isFloatingType(type))
-      all.copy_(at::arange(count, at::kLong).remainder_(61)).mul_(1.0 / 128).add_(0.25);
-    else
+    const at::Tensor all = at::empty({0}, type).set_(storage, 0, {count}, {1});
+    if (!c10::isFloatingType(type)) {
       all.zero_();
+      return;
+    }
+    const at::Tensor piece = at::arange(std::min(kPiece, count), at::kLong)
+                                 .remainder_(61)
+                                 .to(at::kFloat)
+                                 .mul_(1.0 / 128)
+                                 .add_(0.25);
+    for (int64_t first = 0; first < count; first += kPiece) {
+      const int64_t length = std::min(kPiece, count - first);
+      all.slice(0, first, first + length).copy_(piece.slice(0, 0, length));
+    }
   }
 
   std::vector<c10::Storage> storages_;
@@ -80,24 +105,24 @@ class OwnData {
 bool may_run_alone(const ir::Schedule& schedule, const Plan& plan) {
   int64_t bytes = 0;
   for (const Block& block : plan.blocks()) bytes += block.is_callers() ? block.bytes : 0;
-  return bytes <= kMostBytes && plan.generators().empty() &&
+  return bytes <= kMostOwnBytes && plan.generators().empty() &&
          std::all_of(schedule.steps.begin(), schedule.steps.end(), [](const ir::Step& step) {
            const auto* call = std::get_if<ir::Extern>(&step);
            return call == nullptr || call->op.name.starts_with("aten::");
          });
 }
 
-struct Times {
-  double before = 0, other = 0;
+struct Pair {
+  double before = 0, other = 0;  ///< seconds
 };
 
 /// The least of a few runs in turns: whatever else the machine does only adds.
-Times race(const OwnData& data, const Plan& before, const Plan& other) {
-  Times least{data.seconds(before), data.seconds(other)};
-  double spent = 0;
-  for (int run = 0; run < kMostRuns && (run < kFewestRuns || spent < kBudgetOfTrial); ++run) {
-    const Times now{data.seconds(before), data.seconds(other)};
-    if (run == 0) least = now;  // the first pair warmed up
+Pair race(const OwnData& data, const Plan& before, const Plan& other, double left) {
+  double spent = data.seconds(before) + data.seconds(other);  // which warms up
+  Pair least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  for (int run = 0; run < kMostRuns && spent < left && !Worker::instance().stopping(); ++run) {
+    if (run >= kFewestRuns && spent > kSecondsOfTrial) break;
+    const Pair now{data.seconds(before), data.seconds(other)};
     spent += now.before + now.other;
     least = {std::min(least.before, now.before), std::min(least.other, now.other)};
   }
@@ -132,34 +157,45 @@ class Autotuner {
     found_.decisions = settings.decisions;
   }
 
+  /// The plan as it was where anything goes wrong.
   Autotuned run() {
+    try {
+      found_ = found_or_tried();
+    } catch (const std::exception& error) {
+      log(Topic::Fusion, settings_.name + ": not tuned: " + error.what());
+    }
+    if (ran_) pool_trim();  // the memory of its own data
+    return found_;
+  }
+
+ private:
+  Autotuned found_or_tried() {
     static auto* known = new Found;  // the worker may outlive static objects
-    const std::string key =
-        std::to_string(settings_.target.threads) + '\n' + ir::print(scheduled_.schedule);
+    std::string key = std::to_string(settings_.target.threads) + '\n';
+    for (const auto& [id, way] : settings_.decisions) key += id + '=' + way + '\n';
+    key += ir::print(scheduled_.schedule);
     if (const std::optional<Autotuned> before = known->find(key)) {
       settings_.decisions = before->decisions;
       take(schedule(trace_, settings_, true));
       return *before;
     }
     const std::vector<Decision> decisions = likely();
-    bool tried = false;
     if (!decisions.empty() && may_run_alone(scheduled_.schedule, *generated_.plan)) {
       const at::NoGradGuard no_grad;
       const WithThreads with_threads(settings_.target.threads);
+      ran_ = true;
       const OwnData data(*generated_.plan, trace_.arguments.size());
       const auto start = Clock::now();
       for (const Decision& decision : decisions) {
-        if (std::chrono::duration<double>(Clock::now() - start).count() > kBudget) break;
-        try_way(decision, data);
+        const double left = kSeconds - std::chrono::duration<double>(Clock::now() - start).count();
+        if (left < 0) break;
+        try_way(decision, data, left);
       }
-      tried = true;
     }
-    if (tried) pool_trim();  // the memory of its own data
     known->add(key, found_);
     return found_;
   }
 
- private:
   /// The closest decisions that the caller left open.
   std::vector<Decision> likely() const {
     std::vector<Decision> all = closest_first(scheduled_.decisions());
@@ -170,7 +206,8 @@ class Autotuner {
     return all;
   }
 
-  void try_way(const Decision& decision, const OwnData& data) {
+  /// `left`: seconds.
+  void try_way(const Decision& decision, const OwnData& data, double left) {
     const std::string& way = decision.runner_up().name;
     settings_.decisions = found_.decisions;
     settings_.decisions[decision.id()] = way;
@@ -178,10 +215,10 @@ class Autotuner {
       Scheduled other = schedule(trace_, settings_, true);
       if (ir::print(other.schedule) == ir::print(scheduled_.schedule)) return;
       Generated code = generate(other.schedule, other.target, settings_.name);
-      const Times times = race(data, *generated_.plan, *code.plan);
+      const Pair times = race(data, *generated_.plan, *code.plan, left);
       const std::string note = decision.id() + ": " + way + ", " + duration(times.other * 1e6) +
                                " against " + duration(times.before * 1e6);
-      const bool better = times.other < kWorthIt * times.before;
+      const bool better = times.other < kGain * times.before;
       log(Topic::Fusion, settings_.name + ": tried " + note + (better ? ": taken" : ""));
       if (!better) return;
       found_.decisions = settings_.decisions;
@@ -194,8 +231,9 @@ class Autotuner {
   }
 
   void take(Scheduled other) {
+    Generated code = generate(other.schedule, other.target, settings_.name);
     scheduled_ = std::move(other);
-    keep(generate(scheduled_.schedule, scheduled_.target, settings_.name));
+    keep(std::move(code));
   }
   void keep(Generated code) {
     generated_.plan = std::move(code.plan);
@@ -208,6 +246,7 @@ class Autotuner {
   Scheduled& scheduled_;
   Generated& generated_;
   Autotuned found_;
+  bool ran_ = false;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "graft/report.h"
-#include "runtime/proof/race.h"
+#include "runtime/process/text.h"
 
 namespace graft {
 

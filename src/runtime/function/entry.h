@@ -39,6 +39,11 @@ struct Entry {
     if (used.load(std::memory_order_relaxed) != now) used.store(now, std::memory_order_relaxed);
   }
 
+  /// The plan served a call.
+  void served() {
+    if (misses.load(std::memory_order_relaxed) > 0) misses.fetch_sub(1, std::memory_order_relaxed);
+  }
+
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest

@@ -78,8 +78,7 @@ void Core::call(CallBase& call) {
       if (tier == Tier::Compiled && impl.options.audit_every == 0) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) {
-          if (ready.misses.load(std::memory_order_relaxed) > 0)
-            ready.misses.fetch_sub(1, std::memory_order_relaxed);
+          ready.served();
           return;
         }
       }

@@ -4,17 +4,14 @@
 #include <ostream>
 #include <sstream>
 
-#include "runtime/proof/race.h"
+#include "runtime/process/text.h"
 
 namespace graft {
 
 namespace {
 
+using runtime::count_of;
 using runtime::duration;
-
-std::string plural(int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 std::string headline(const Report& report) {
   switch (report.verdict) {
@@ -117,10 +114,10 @@ std::string Report::text() const {
   print_times(*this, page);
   if (calls > 0)
     page.line("calls", std::to_string(calls) + ", " + std::to_string(plan_hits) +
-                           " of them compiled; " + plural(records, "record") + ", " +
-                           plural(plans, "plan") + ", " + plural(breaks, "break"));
+                           " of them compiled; " + count_of(records, "record") + ", " +
+                           count_of(plans, "plan") + ", " + count_of(breaks, "break"));
   if (kernels > 0)
-    page.line("code", plural(kernels, "kernel") + " in the newest plan; " +
+    page.line("code", count_of(kernels, "kernel") + " in the newest plan; " +
                           std::to_string(kernels_compiled) + " compiled, in " +
                           duration(compile_ms * 1e3) + "; recording and planning " +
                           duration(record_ms * 1e3));

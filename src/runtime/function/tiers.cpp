@@ -268,7 +268,8 @@ void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<
     return prove(call, key, entry, /*audit=*/true);
   std::optional<runtime::PlanError> wrong;
   Served served = serve(*entry, call, wrong);
-  if (served != Served::Yes) after_serving(served, call, key, entry, wrong);
+  if (served == Served::Yes) return entry->served();
+  after_serving(served, call, key, entry, wrong);
 }
 
 }  // namespace graft::detail

@@ -3,18 +3,9 @@
 #include <algorithm>
 
 #include "runtime/key/key.h"
+#include "runtime/key/range.h"
 
 namespace graft::runtime {
-
-namespace {
-
-std::pair<uintptr_t, uintptr_t> storage_range(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) return {0, 0};
-  auto low = reinterpret_cast<uintptr_t>(tensor.storage().data());
-  return {low, low == 0 ? 0 : low + tensor.storage().nbytes()};
-}
-
-}  // namespace
 
 CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& args) {
   Words words;
@@ -29,7 +20,7 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
                         storage,
                         storage->data(),
                         storage->nbytes()});
-    auto [low, high] = storage_range(tensor);
+    const auto [low, high, data] = range_of(tensor);
     if (low != high) intervals_.push_back({low, high});
   }
   if (tensors_.empty()) return;
@@ -56,7 +47,7 @@ bool CapturedSet::same_place(const Expected& expected, const at::Tensor& tensor)
 
 bool CapturedSet::overlaps_arguments(const detail::FlatArgs& args) const {
   for (const at::Tensor* tensor : args.tensors) {
-    auto [low, high] = storage_range(*tensor);
+    const auto [low, high, data] = range_of(*tensor);
     if (low == high) continue;
     auto after = std::lower_bound(
         intervals_.begin(), intervals_.end(), high,

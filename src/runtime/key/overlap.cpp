@@ -3,25 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/key/range.h"
+
 namespace graft::runtime {
 
 namespace {
-
-/// The storage's bytes: two views of one storage always meet, two storages over one buffer
-/// (from_blob) do as well.
-struct Range {
-  uintptr_t low, high, data;
-};
-
-Range range_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return {0, 0, 0};
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
-  if (storage == nullptr) return {0, 0, 0};
-  auto low = reinterpret_cast<uintptr_t>(storage->data());
-  uintptr_t data = low + static_cast<uintptr_t>(impl.storage_offset()) * impl.dtype().itemsize();
-  return {low, low == 0 ? 0 : low + storage->nbytes(), data};
-}
 
 bool is_empty(const Range& range) {
   return range.low == range.high;

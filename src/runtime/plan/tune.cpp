@@ -9,12 +9,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <optional>
 
 #include "ops/constant.h"
+#include "runtime/process/text.h"
 
 namespace graft::runtime {
 
@@ -23,9 +23,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Stack = torch::jit::Stack;
 
-constexpr double kBudget = 0.3;    // seconds of measuring
-constexpr int kMostSamples = 15;   // of each routine
-constexpr double kWorthIt = 0.95;  // of the recorded operator's time
+constexpr double kSecondsOfChoice = 0.3;  // seconds of measuring
+constexpr int kMostSamples = 15;          // of each routine
+constexpr double kGainOfChoice = 0.95;    // of the recorded operator's time
 
 /// An operator with arguments of its own: tensors of the call's layouts, all elements 0.5.
 class Candidate {
@@ -75,7 +75,7 @@ Times race(const ir::Extern& recorded_call, const ir::Extern& other_call, int th
   const Candidate recorded(recorded_call), other(other_call);
   Times least{recorded.seconds(), other.seconds()};
   double spent = least.recorded + least.other;
-  for (int i = 0; i < kMostSamples && spent < kBudget; ++i) {
+  for (int i = 0; i < kMostSamples && spent < kSecondsOfChoice; ++i) {
     Times now{recorded.seconds(), other.seconds()};
     spent += now.recorded + now.other;
     least.recorded = std::min(least.recorded, now.recorded);
@@ -118,12 +118,6 @@ class Measured {
   std::map<CallKey, Times> known_;
 };
 
-std::string milliseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
-  return text;
-}
-
 /// Why the choice is taken; empty where it is not.
 std::string decide(const ops::Lowered& lowered, const ops::Choice& choice, int threads) {
   static auto* measured = new Measured;  // the worker may outlive static objects
@@ -136,9 +130,9 @@ std::string decide(const ops::Lowered& lowered, const ops::Choice& choice, int t
     return {};  // no memory for it, no such routine, or a layout that one of them refuses
   }
   measured->add(key, *times);
-  if (times->other > kWorthIt * times->recorded) return {};
-  return choice.name + ", " + milliseconds(times->other) + " against " +
-         milliseconds(times->recorded);
+  if (times->other > kGainOfChoice * times->recorded) return {};
+  return choice.name + ", " + duration(times->other * 1e6) + " against " +
+         duration(times->recorded * 1e6);
 }
 
 }  // namespace

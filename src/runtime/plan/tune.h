@@ -1,5 +1,5 @@
-// Mode::MaxAutotune: where two of ATen's routines compute an operator, the one that is faster on
-// this machine.
+// Mode::MaxAutotune, first half: where two of ATen's routines compute an operator, the one that is
+// faster on this machine. The other half chooses schedules (runtime/function/autotune.h).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Short loops on two threads, each run several times; the least time counts,
-// since whatever else the machine does only adds.
+// Short loops on two threads, each run several times; the least time counts, since whatever else
+// the machine does only adds.
 #include <sys/mman.h>
 #include <time.h>
 

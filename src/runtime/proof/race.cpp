@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "runtime/process/text.h"
+
 namespace graft::runtime {
 
 namespace {
@@ -30,20 +32,6 @@ double chance(size_t heads, size_t tosses) {
 }
 
 }  // namespace
-
-std::string duration(double microseconds) {
-  std::ostringstream out;
-  out.precision(3);
-  if (microseconds < 0.9995)
-    out << microseconds * 1e3 << " ns";
-  else if (microseconds < 999.5)
-    out << microseconds << " us";
-  else if (microseconds < 999.5e3)
-    out << microseconds / 1e3 << " ms";
-  else
-    out << microseconds / 1e6 << " s";
-  return out.str();
-}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;

@@ -41,7 +41,5 @@ class Race {
 };
 
 double median(std::vector<double> values);
-/// Three significant digits and a unit: 812 ns, 4.13 us, 27.6 ms.
-std::string duration(double microseconds);
 
 }  // namespace graft::runtime
