@@ -173,7 +173,7 @@ std::vector<Recipe> copy_recipes() {
   }
   for (bool corners : {false, true})
     for (auto [height, width] :
-         {std::pair<int64_t, int64_t>{14, 37}, {7, 40}, {5, 11}, {1, 1}, {21, 18}}) {
+         {std::pair<int64_t, int64_t>{14, 37}, {7, 40}, {5, 11}, {1, 1}, {21, 17}}) {
       const std::string text =
           (corners ? " corners " : " ") + std::to_string(height) + "x" + std::to_string(width);
       auto upsamples = [&](const char* row, std::vector<int64_t> sizes, auto f) {
@@ -181,7 +181,7 @@ std::vector<Recipe> copy_recipes() {
                      {values(std::move(sizes))},
                      [f](const Tensors& t) -> Tensors { return {f(t[0])}; },
                      Recipe::Types::Floating,
-                     {"weights of another dtype"}});
+                     {"weights of another dtype", "a dimension that keeps its size"}});
       };
       upsamples("aten::upsample_bilinear2d", {2, 3, 7, 18},
                 [=](const T& x) { return at::upsample_bilinear2d(x, {height, width}, corners); });
