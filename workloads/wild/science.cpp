@@ -30,14 +30,14 @@ at::Tensor lorenz_slope(const at::Tensor& state, const at::Tensor& rho) {
 /// Steps of Runge and Kutta's fourth order: the last states, and the highest z on the way.
 std::tuple<at::Tensor, at::Tensor> lorenz_paths(const at::Tensor& start, const at::Tensor& rho,
                                                 int64_t steps) {
-  constexpr double h = 0.01;
+  constexpr double kStep = 0.01;
   at::Tensor state = start, highest = start.select(-1, 2);
   for (int64_t step = 0; step < steps; ++step) {
     const at::Tensor k1 = lorenz_slope(state, rho);
-    const at::Tensor k2 = lorenz_slope(state + 0.5 * h * k1, rho);
-    const at::Tensor k3 = lorenz_slope(state + 0.5 * h * k2, rho);
-    const at::Tensor k4 = lorenz_slope(state + h * k3, rho);
-    state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
+    const at::Tensor k2 = lorenz_slope(state + 0.5 * kStep * k1, rho);
+    const at::Tensor k3 = lorenz_slope(state + 0.5 * kStep * k2, rho);
+    const at::Tensor k4 = lorenz_slope(state + kStep * k3, rho);
+    state = state + kStep / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
     highest = at::maximum(highest, state.select(-1, 2));
   }
   return {state, highest};
@@ -85,7 +85,7 @@ std::tuple<at::Tensor, at::Tensor> conjugate_gradient(const at::Tensor& matrices
 /// trigonometric formula, and the fractional anisotropy (N), as for diffusion tensors.
 std::tuple<at::Tensor, at::Tensor> diffusion_tensor(const at::Tensor& tensors) {
   const auto t = tensors.unbind(1);
-  const at::Tensor xy = t[1], xz = t[2], yz = t[4];
+  const at::Tensor &xy = t[1], &xz = t[2], &yz = t[4];
   const at::Tensor mean = (t[0] + t[3] + t[5]) / 3;
   const at::Tensor a = t[0] - mean, b = t[3] - mean, c = t[5] - mean;
   const at::Tensor off = xy.square() + xz.square() + yz.square();
@@ -137,7 +137,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> drawdown(const at::Te
 /// plans (B, N, M) and their costs (B).
 std::tuple<at::Tensor, at::Tensor> sinkhorn(const at::Tensor& x, const at::Tensor& y,
                                             int64_t rounds) {
-  constexpr double blur = 0.5;
+  constexpr double kBlur = 0.5;
   const double log_n = std::log(static_cast<double>(x.size(1))),
                log_m = std::log(static_cast<double>(y.size(1)));
   const at::Tensor cost = (x.square().sum(-1).unsqueeze(2) + y.square().sum(-1).unsqueeze(1) -
@@ -145,10 +145,11 @@ std::tuple<at::Tensor, at::Tensor> sinkhorn(const at::Tensor& x, const at::Tenso
                               .clamp_min(0);
   at::Tensor f = at::zeros_like(cost.select(2, 0)), g = at::zeros_like(cost.select(1, 0));
   for (int64_t i = 0; i < rounds; ++i) {
-    f = -blur * at::logsumexp((g.unsqueeze(1) - cost) / blur - log_m, {2});
-    g = -blur * at::logsumexp((f.unsqueeze(2) - cost) / blur - log_n, {1});
+    f = -kBlur * at::logsumexp((g.unsqueeze(1) - cost) / kBlur - log_m, {2});
+    g = -kBlur * at::logsumexp((f.unsqueeze(2) - cost) / kBlur - log_n, {1});
   }
-  const at::Tensor plan = ((f.unsqueeze(2) + g.unsqueeze(1) - cost) / blur - (log_n + log_m)).exp();
+  const at::Tensor plan =
+      ((f.unsqueeze(2) + g.unsqueeze(1) - cost) / kBlur - (log_n + log_m)).exp();
   return {plan, (plan * cost).sum({1, 2})};
 }
 

@@ -159,7 +159,7 @@ std::optional<ir::Times> measure_times() {
   const double memory = pair.per(kMemory, [](char* data) { read_all(data, kMemory); });
   const double copied = pair.per(kMemory, [](char* data) { copy_half(data, kMemory); });
   times.memory_byte = std::max(memory, copied);
-  const double down = pair.per(static_cast<double>(kMemory / kRowBytes * 8 * kLine),
+  const double down = pair.per(8.0 * kLine * static_cast<double>(kMemory) / kRowBytes,
                                [](char* data) { read_down(data, kMemory); });
   times.far_line = std::max(1.0, down / memory);
   return pair.busy() ? std::nullopt : std::optional(times);
