@@ -55,7 +55,7 @@ Value scaled(Value v, double factor) {
   return factor == 1 ? v : v * factor;
 }
 
-/// The sum as the operator returns it. It was made by a multiplication at most once.
+/// alpha * sum + beta * added
 Value finished(StatementBuilder& s, const Product& p, Value sum) {
   sum = scaled(sum, p.alpha);
   if (p.added.storage < 0 || p.beta == 0) return sum;

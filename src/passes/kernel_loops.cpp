@@ -81,4 +81,28 @@ void wrap(Kernel& kernel, int var) {
   kernel.body.push_back({std::make_unique<Loop>(Loop{var, std::move(inner)}), -1});
 }
 
+std::vector<int> nest_of(const Loop& loop) {
+  std::vector<int> vars{loop.var};
+  const Loop* at = &loop;
+  while (at->body.size() == 1 && at->body[0].loop)
+    vars.push_back((at = at->body[0].loop.get())->var);
+  return vars;
+}
+
+void reorder(Loop& loop, const std::vector<int>& order) {
+  Loop* at = &loop;
+  for (int v : order) {
+    at->var = v;
+    if (at->body.size() == 1 && at->body[0].loop) at = at->body[0].loop.get();
+  }
+}
+
+bool is_reduced_over(const Kernel& kernel, int var, bool scan_only) {
+  return std::any_of(kernel.placed.begin(), kernel.placed.end(), [&](const Placed& p) {
+    int a = axis_of(p, var);
+    return a >= 0 && p.statement.reduction && p.statement.reduction->axes[static_cast<size_t>(a)] &&
+           (!scan_only || p.statement.reduction->scan);
+  });
+}
+
 }  // namespace graft::passes

@@ -39,4 +39,11 @@ int split_variable(ir::Kernel& kernel, int var, int64_t inner);
 /// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
 void wrap(ir::Kernel& kernel, int var);
 
+/// The nest of single loops that starts at `loop`: its variables, outermost first.
+std::vector<int> nest_of(const ir::Loop& loop);
+/// Reorders a nest of single loops to `order`.
+void reorder(ir::Loop& loop, const std::vector<int>& order);
+/// Does a statement reduce over the variable (`scan_only`: in a scan)?
+bool is_reduced_over(const ir::Kernel& kernel, int var, bool scan_only = false);
+
 }  // namespace graft::passes

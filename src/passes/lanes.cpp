@@ -104,10 +104,9 @@ class Lanes {
     if (2 * bytes <= settings_.target.second_cache_bytes / 8 &&
         extent(chosen) >= 4 * settings_.target.lanes)
       vectors_ = 2;
-    turns_ = prepare_turn(parts, chosen);
-    if (turns_) parts = parts_of(chosen);
+    if (prepare_turn(parts, chosen)) parts = parts_of(chosen);
     for (const Part& part : parts) move(part, chosen);
-    if (turns_) return turn(kernel_);
+    if (turns()) return turn(kernel_);
     for (Placed& p : kernel_.placed) mark_transposed(p, chosen);
   }
 
@@ -319,7 +318,7 @@ class Lanes {
       redirect(p.statement.store);
       for (Access& x : p.statement.loads) redirect(x);
     }
-    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, turns_ ? 0 : vectors_});
+    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, turns() ? 0 : vectors_});
     kernel_.scratch_bytes += (bytes + 63) / 64 * 64;
     if (part.copied_in) add(copy, false);
     if (part.copied_out) {
@@ -395,9 +394,10 @@ class Lanes {
     body.insert(last ? body.end() : body.begin(), TreeNode{std::move(loop), -1});
   }
 
+  bool turns() const { return lanes_ > 0; }
   /// Lanes that have a place in scratch.
   int64_t width() const {
-    return turns_ ? lanes_ : static_cast<int64_t>(settings_.target.lanes) * vectors_;
+    return turns() ? lanes_ : static_cast<int64_t>(settings_.target.lanes) * vectors_;
   }
 
   Kernel& kernel_;
@@ -405,9 +405,9 @@ class Lanes {
   const std::vector<bool> local_;
   const Settings& settings_;
   Decider& decider_;
-  int vectors_ = 1;     ///< side by side
-  bool turns_ = false;  ///< the vector loop goes inside of all others
-  int64_t lanes_ = 0;   ///< then: its iterations
+  int vectors_ = 1;  ///< side by side
+  int64_t lanes_ =
+      0;  ///< iterations of the vector loop that goes inside of all others; 0: none does
 };
 
 }  // namespace

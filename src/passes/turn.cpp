@@ -33,7 +33,8 @@ int64_t bytes_of(const ir::Access& access) {
 /// The loops of the nest, those that are reduced last.
 std::vector<int> rows_of(const Kernel& kernel, const Loop& nest) {
   std::vector<int> rows = nest_of(nest);
-  std::stable_partition(rows.begin(), rows.end(), [&](int v) { return !is_reduced(kernel, v); });
+  std::stable_partition(rows.begin(), rows.end(),
+                        [&](int v) { return !is_reduced_over(kernel, v); });
   return rows;
 }
 
@@ -158,30 +159,6 @@ void turn(Kernel& kernel) {
   const int columns = outer.var;
   std::vector<TreeNode> body = std::move(outer.body);
   kernel.body = Turn(kernel, columns).body(std::move(body));
-}
-
-std::vector<int> nest_of(const Loop& loop) {
-  std::vector<int> vars{loop.var};
-  const Loop* at = &loop;
-  while (at->body.size() == 1 && at->body[0].loop)
-    vars.push_back((at = at->body[0].loop.get())->var);
-  return vars;
-}
-
-void reorder(Loop& loop, const std::vector<int>& order) {
-  Loop* at = &loop;
-  for (int v : order) {
-    at->var = v;
-    if (at->body.size() == 1 && at->body[0].loop) at = at->body[0].loop.get();
-  }
-}
-
-bool is_reduced(const Kernel& kernel, int var, bool scan_only) {
-  return std::any_of(kernel.placed.begin(), kernel.placed.end(), [&](const Placed& p) {
-    int a = axis_of(p, var);
-    return a >= 0 && p.statement.reduction && p.statement.reduction->axes[static_cast<size_t>(a)] &&
-           (!scan_only || p.statement.reduction->scan);
-  });
 }
 
 }  // namespace graft::passes

@@ -9,8 +9,6 @@
 // time; but each column has accumulators in memory.
 #pragma once
 
-#include <vector>
-
 #include "ir/kernel.h"
 
 namespace graft::passes {
@@ -29,11 +27,5 @@ Turning turning(const ir::Kernel& kernel);
 
 /// Turns a kernel for which that is possible.
 void turn(ir::Kernel& kernel);
-
-/// The nest of single loops that starts at `loop`: its variables, outermost first.
-std::vector<int> nest_of(const ir::Loop& loop);
-/// Reorders a nest of single loops to `order`.
-void reorder(ir::Loop& loop, const std::vector<int>& order);
-bool is_reduced(const ir::Kernel& kernel, int var, bool scan_only = false);
 
 }  // namespace graft::passes

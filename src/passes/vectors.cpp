@@ -68,7 +68,7 @@ std::vector<size_t> placed_in(const std::vector<TreeNode>& body) {
 std::vector<int> candidates_of(const Kernel& kernel, const Loop& loop) {
   std::vector<int> out;
   for (int v : nest_of(loop))
-    if (!is_reduced(kernel, v, true)) out.push_back(v);
+    if (!is_reduced_over(kernel, v, true)) out.push_back(v);
   return out;
 }
 
@@ -91,12 +91,12 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
       return decision;
     })];
     kernel.vars[static_cast<size_t>(chosen)].kind = LoopKind::Vector;
-    bool reduced = is_reduced(kernel, chosen);
+    bool reduced = is_reduced_over(kernel, chosen);
     for (int v : vars)
-      if (!is_reduced(kernel, v) && v != chosen) order.push_back(v);
+      if (!is_reduced_over(kernel, v) && v != chosen) order.push_back(v);
     if (!reduced) order.push_back(chosen);
     for (int v : vars)
-      if (is_reduced(kernel, v) && v != chosen) order.push_back(v);
+      if (is_reduced_over(kernel, v) && v != chosen) order.push_back(v);
     if (reduced) order.push_back(chosen);
     reorder(*node.loop, order);
   }

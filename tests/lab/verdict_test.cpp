@@ -9,7 +9,7 @@ namespace graft::lab {
 namespace {
 
 /// Times around `center` with noise that lasts: each is half its neighbour's.
-std::vector<double> times(double center, size_t count, uint64_t seed, double noise = 0.03) {
+std::vector<double> normal_times(double center, size_t count, uint64_t seed, double noise = 0.03) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> draw(0, noise);
   std::vector<double> out;
@@ -22,9 +22,9 @@ std::vector<double> times(double center, size_t count, uint64_t seed, double noi
 }
 
 TEST(Verdict, ClearDifferencesAreNamed) {
-  EXPECT_EQ(judge(times(2, 40, 1), times(1, 40, 2)).verdict, Verdict::Faster);
-  EXPECT_EQ(judge(times(1, 40, 1), times(1.2, 40, 2)).verdict, Verdict::Slower);
-  const Judgement j = judge(times(2, 40, 1), times(1, 40, 2));
+  EXPECT_EQ(judge(normal_times(2, 40, 1), normal_times(1, 40, 2)).verdict, Verdict::Faster);
+  EXPECT_EQ(judge(normal_times(1, 40, 1), normal_times(1.2, 40, 2)).verdict, Verdict::Slower);
+  const Judgement j = judge(normal_times(2, 40, 1), normal_times(1, 40, 2));
   EXPECT_NEAR(j.ratio.ratio, 2, 0.1);
   EXPECT_LT(j.ratio.lo, j.ratio.ratio);
   EXPECT_GT(j.ratio.hi, j.ratio.ratio);
@@ -34,7 +34,7 @@ TEST(Verdict, ClearDifferencesAreNamed) {
 TEST(Verdict, IdenticalOnesAreSeldomCalledDifferent) {
   int wrong = 0, same = 0;
   for (uint64_t run = 0; run < 200; ++run) {
-    const Verdict v = judge(times(1, 60, 2 * run), times(1, 60, 2 * run + 1)).verdict;
+    const Verdict v = judge(normal_times(1, 60, 2 * run), normal_times(1, 60, 2 * run + 1)).verdict;
     wrong += v == Verdict::Faster || v == Verdict::Slower;
     same += v == Verdict::Same;
   }
@@ -45,8 +45,8 @@ TEST(Verdict, IdenticalOnesAreSeldomCalledDifferent) {
 TEST(Verdict, FivePercentIsFound) {
   int found = 0;
   for (uint64_t run = 0; run < 100; ++run)
-    found +=
-        judge(times(1, 200, 2 * run), times(1.05, 200, 2 * run + 1)).verdict == Verdict::Slower;
+    found += judge(normal_times(1, 200, 2 * run), normal_times(1.05, 200, 2 * run + 1)).verdict ==
+             Verdict::Slower;
   EXPECT_GT(found, 90);
 }
 
@@ -58,11 +58,12 @@ TEST(Verdict, AFewSamplesSayNothing) {
 }
 
 TEST(Verdict, NoiseIsAmbiguous) {
-  EXPECT_EQ(judge(times(1, 8, 1, 0.5), times(1.05, 8, 2, 0.5)).verdict, Verdict::Ambiguous);
+  EXPECT_EQ(judge(normal_times(1, 8, 1, 0.5), normal_times(1.05, 8, 2, 0.5)).verdict,
+            Verdict::Ambiguous);
 }
 
 TEST(Verdict, DriftThatBothShareCancelsInPairs) {
-  std::vector<double> a = times(1, 100, 1, 0.002), b = times(1.05, 100, 2, 0.002);
+  std::vector<double> a = normal_times(1, 100, 1, 0.002), b = normal_times(1.05, 100, 2, 0.002);
   for (size_t i = 0; i < a.size(); ++i) {
     const double drift = 1 + static_cast<double>(i) / 100;  // the machine slows down to half
     a[i] *= drift, b[i] *= drift;

@@ -7,16 +7,12 @@
 
 namespace graft::test {
 
-namespace {
-
 using at::Tensor;
 
 class Moves : public testing::TestWithParam<at::ScalarType> {
  protected:
   Tensor of(std::vector<int64_t> sizes) { return grid(std::move(sizes), GetParam()); }
 };
-
-}  // namespace
 
 TEST_P(Moves, Joins) {
   expect_as_eager(

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "support/compare.h"
 #include "support/interpreter.h"
 #include "support/lowered.h"
 #include "support/samples.h"
@@ -122,7 +123,7 @@ void expect_abort(const Function& fn, const Tensors& recorded, const Tensors& ca
   EXPECT_ANY_THROW(fn(eager));
   EXPECT_THROW(interpret(run.lowered.program, copies, run.trace.captured), Aborted);
   for (size_t k = 0; k < called.size(); ++k)
-    EXPECT_EQ(difference(copies[k], called[k]), "") << "an argument was written";
+    EXPECT_EQ(content_difference(called[k], copies[k]), "") << "an argument was written";
 }
 
 TEST(Index, OutOfBoundsAborts) {

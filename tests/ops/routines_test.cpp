@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "ir/builder.h"
+#include "support/compare.h"
 #include "support/interpreter.h"
 #include "support/lowered.h"
 
@@ -65,7 +66,7 @@ TEST_P(RoutineBits, AreEagers) {
     GTEST_SKIP() << "libm then";
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
     Tensor x = spread(type, GetParam().low, GetParam().high);
-    EXPECT_EQ(difference(evaluate(GetParam().routine, x), GetParam().eager(x)), "")
+    EXPECT_EQ(content_difference(GetParam().eager(x), evaluate(GetParam().routine, x)), "")
         << c10::toString(type);
   }
 }
@@ -106,7 +107,7 @@ void expect_every_bit(Tensor (*fn)(const Tensor&), const char* what) {
     Tensors args = {every(type)};
     LoweredRun run = lower_run([fn](Tensors& t) -> Tensors { return {fn(t[0])}; }, args);
     ASSERT_FALSE(run.lowered.broken) << what << ": " << *run.lowered.broken;
-    EXPECT_EQ(difference(interpret(run.lowered.program, args)[0], fn(args[0])), "")
+    EXPECT_EQ(content_difference(fn(args[0]), interpret(run.lowered.program, args)[0]), "")
         << what << " of " << c10::toString(type);
   }
 }
@@ -148,7 +149,8 @@ TEST(Contraction, FollowsAtensKernels) {
   };
   Tensors args = {x, y, z}, ours = interpret(lower_run(fn, args).lowered.program, args),
           eager = fn(args);
-  for (size_t k = 0; k < eager.size(); ++k) EXPECT_EQ(difference(ours[k], eager[k]), "") << k;
+  for (size_t k = 0; k < eager.size(); ++k)
+    EXPECT_EQ(content_difference(eager[k], ours[k]), "") << k;
 }
 
 TEST(SignsOfZero, MaximumTakesTheSecondOperand) {
@@ -160,7 +162,8 @@ TEST(SignsOfZero, MaximumTakesTheSecondOperand) {
   };
   Tensors args = {plus, minus}, ours = interpret(lower_run(fn, args).lowered.program, args),
           eager = fn(args);
-  for (size_t k = 0; k < eager.size(); ++k) EXPECT_EQ(difference(ours[k], eager[k]), "") << k;
+  for (size_t k = 0; k < eager.size(); ++k)
+    EXPECT_EQ(content_difference(eager[k], ours[k]), "") << k;
 }
 
 TEST(NaN, BoundsAndChoices) {

@@ -12,7 +12,7 @@ namespace {
 
 /// The items of a program over rows %2[64,100], indices %1[64] and row values %3[64], after the
 /// pass.
-std::string after(const std::string& lines) {
+std::string after_store(const std::string& lines) {
   const ir::Program program = ir::parse(
       "%0: argument 0, 25600 bytes\n%1: argument 1, 512 bytes\n%2: output, 25600 bytes\n"
       "%3: argument 2, 256 bytes\n" +
@@ -26,17 +26,17 @@ std::string after(const std::string& lines) {
 const std::string kWhole = "[a:64,b:100] %2[a*100+b] f32 = (%0[a*100+b] * 2)\n";
 
 TEST(OneHot, OneElementPerRowJoinsTheRow) {
-  EXPECT_EQ(after(kWhole + "repeat 1 in order\n"
-                           "  [a:1,b:64] %2[b*100+(%1[b]:100)] f32 = "
-                           "(%2[b*100+(%1[b]:100)] + %3[b])\n"),
+  EXPECT_EQ(after_store(kWhole + "repeat 1 in order\n"
+                                 "  [a:1,b:64] %2[b*100+(%1[b]:100)] f32 = "
+                                 "(%2[b*100+(%1[b]:100)] + %3[b])\n"),
             kWhole +
                 "[a:64,b:100] %2[a*100+b] f32 = select((b == %1[a]), "
                 "(%2[a*100+b] + %3[a]), %2[a*100+b])\n");
 }
 
 TEST(OneHot, AStoreThatReadsNothingKeepsTheRest) {
-  EXPECT_EQ(after(kWhole + "repeat 1 in order\n"
-                           "  [a:1,b:100] %2[b+(%1[0]:64)*100] f32 = %3[0]\n"),
+  EXPECT_EQ(after_store(kWhole + "repeat 1 in order\n"
+                                 "  [a:1,b:100] %2[b+(%1[0]:64)*100] f32 = %3[0]\n"),
             kWhole +
                 "[a:64,b:100] %2[a*100+b] f32 = select((a == %1[0]), %3[0], "
                 "%2[a*100+b])\n");
@@ -52,13 +52,13 @@ TEST(OneHot, OthersStayInOrder) {
                             "repeat 1 in order\n"
                             "  [a:1,b:63] %2[b*100+(%1[b]:100)] f32 = %2[b*100+100]\n"}) {
     const std::string text = kWhole + other;
-    EXPECT_EQ(after(text), text);
+    EXPECT_EQ(after_store(text), text);
   }
   const std::string part =
       "[a:64,b:99] %2[a*100+b] f32 = %0[a*100+b]\n"
       "repeat 1 in order\n"
       "  [a:1,b:64] %2[b*100+(%1[b]:100)] f32 = %3[b]\n";
-  EXPECT_EQ(after(part), part);
+  EXPECT_EQ(after_store(part), part);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "build.h"
-#include "support/lowered.h"
+#include "support/compare.h"
 
 namespace graft::passes {
 namespace {
@@ -62,8 +62,8 @@ std::string simplified(ScalarType type, const Formula& formula) {
   EXPECT_EQ(ir::verify(after_rules), "");
   std::vector<at::Tensor> arguments = {values.unsqueeze(1).expand({count, count}).contiguous(),
                                        values.unsqueeze(0).expand({count, count}).contiguous()};
-  std::string differs = test::difference(test::interpret(after_rules, arguments).front(),
-                                         test::interpret(b.program, arguments).front());
+  std::string differs = test::content_difference(test::interpret(b.program, arguments).front(),
+                                                 test::interpret(after_rules, arguments).front());
   EXPECT_EQ(differs, "") << ir::print(b.program) << ir::print(after_rules);
   std::string text = ir::print(std::get<ir::Statement>(after_rules.items.front()));
   return text.substr(text.find(" = ") + 3);

@@ -39,7 +39,7 @@ TEST(Turn, RoutinesGetRowsOfColumns) {
 
 /// A recurrence over steps, h = f(x_t + a) h + x_t for each channel and state, and y_t = sum h: the
 /// channels are lanes. `routine`: f, the identity without it.
-ProgramBuilder recurrence(bool routine) {
+ProgramBuilder turned_recurrence(bool routine) {
   constexpr int64_t kSteps = 12, kChannels = 256, kStates = 4;
   ProgramBuilder b;
   auto x = b.argument({kSteps, kChannels}), rates = b.argument({kChannels, kStates});
@@ -65,7 +65,8 @@ ProgramBuilder recurrence(bool routine) {
 }
 
 TEST(Turn, LanesOfStepsTurnForRoutines) {
-  const std::string turned = schedule_of(recurrence(true)), plain = schedule_of(recurrence(false));
+  const std::string turned = schedule_of(turned_recurrence(true)),
+                    plain = schedule_of(turned_recurrence(false));
   EXPECT_GT(count_of("step v", turned), 0u) << turned;
   EXPECT_EQ(count_of("by lane", turned), 0u) << turned;
   EXPECT_GT(count_of("      vector v", turned), 0u) << turned;
@@ -74,7 +75,7 @@ TEST(Turn, LanesOfStepsTurnForRoutines) {
 
 /// The interpreter runs the turned loops as the program.
 TEST(Turn, KeepsTheResults) {
-  const ProgramBuilder b = recurrence(true);
+  const ProgramBuilder b = turned_recurrence(true);
   const std::vector<at::Tensor> arguments = whole_numbers(b);
   const std::string expected = after(b.program, arguments);
   for (int lanes : {16, 8, 4}) {

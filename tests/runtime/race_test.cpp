@@ -6,7 +6,7 @@ namespace graft::runtime {
 namespace {
 
 /// Runs a race with the given times; gives the number of calls it took.
-int run(Race& race, double eager, double compiled, double noise = 0) {
+int race_of(Race& race, double eager, double compiled, double noise = 0) {
   int calls = 0;
   double wobble = 1;
   while (!race.decided() && calls < 100) {
@@ -20,41 +20,41 @@ int run(Race& race, double eager, double compiled, double noise = 0) {
 
 TEST(Race, AClearWinnerNeedsThreePairs) {
   Race race;
-  EXPECT_EQ(run(race, 100, 50), 8) << "three of each, and one of each to warm up";
+  EXPECT_EQ(race_of(race, 100, 50), 8) << "three of each, and one of each to warm up";
   EXPECT_TRUE(race.compiled_wins());
   EXPECT_EQ(race.text(), "50 us against eager's 100 us (2.00x), 3 calls of each");
   Race other;
-  run(other, 50, 100);
+  race_of(other, 50, 100);
   EXPECT_FALSE(other.compiled_wins());
 }
 
 TEST(Race, ATieEndsAndGoesToTheCompiledSide) {
   Race race;
-  EXPECT_EQ(run(race, 100, 100), 32);
+  EXPECT_EQ(race_of(race, 100, 100), 32);
   EXPECT_TRUE(race.compiled_wins());
 }
 
 TEST(Race, NoiseTakesLonger) {
   Race race;
-  EXPECT_GT(run(race, 100, 99, 0.2), 8);
+  EXPECT_GT(race_of(race, 100, 99, 0.2), 8);
   EXPECT_TRUE(race.decided());
 }
 
 TEST(Race, LongCallsEndItEarly) {
   Race race;
-  EXPECT_LE(run(race, 4e6, 3e6), 2) << "seconds per call: one of each is enough";
+  EXPECT_LE(race_of(race, 4e6, 3e6), 2) << "seconds per call: one of each is enough";
   EXPECT_TRUE(race.compiled_wins());
 }
 
 TEST(Race, ALoserWaitsUntilTheNextRaceCostsLittle) {
   Race race;
-  EXPECT_EQ(run(race, 100, 300), 8);
+  EXPECT_EQ(race_of(race, 100, 300), 8);
   ASSERT_FALSE(race.compiled_wins());
   EXPECT_EQ(race.calls_to_rematch(1), 50 * 4 * 300 / 100);
   EXPECT_EQ(race.calls_to_rematch(2), 2 * race.calls_to_rematch(1));
   EXPECT_EQ(race.calls_to_rematch(2000), int64_t{1000000000000000});
   Race close;
-  run(close, 4e6, 4.1e6);
+  race_of(close, 4e6, 4.1e6);
   ASSERT_FALSE(close.compiled_wins());
   EXPECT_EQ(close.calls_to_rematch(1), 100) << "at least";
 }

@@ -15,8 +15,8 @@ std::unique_ptr<Plan> plan_of(const char* text) {
   return generate(schedule(ir::parse(text), settings), settings.target, settings.name).plan;
 }
 
-std::vector<at::Tensor> run(const Plan& plan, const std::vector<at::Tensor>& arguments,
-                            const std::vector<at::Tensor>& captured = {}) {
+std::vector<at::Tensor> run_text(const Plan& plan, const std::vector<at::Tensor>& arguments,
+                                 const std::vector<at::Tensor>& captured = {}) {
   detail::FlatArgs args;
   for (const at::Tensor& tensor : arguments) args.tensors.push_back(&tensor);
   std::vector<at::Tensor> results(plan.result_count());
@@ -37,7 +37,7 @@ TEST(Text, AProgramRuns) {
     result 0 = %3 f32[4]:(1)
   )");
   at::Tensor x = at::arange(24, at::kFloat).view({4, 6}), w = at::ones({6}, at::kBFloat16) * 2;
-  EXPECT_TRUE(at::equal(run(*plan, {x, w})[0], (x * 2).sum(1)));
+  EXPECT_TRUE(at::equal(run_text(*plan, {x, w})[0], (x * 2).sum(1)));
 }
 
 TEST(Text, WhatTheSignatureSaysHolds) {
@@ -58,7 +58,7 @@ TEST(Text, WhatTheSignatureSaysHolds) {
   )");
   at::Tensor x = at::zeros({8}), held = at::arange(8, at::kFloat);
   auto version = x._version();
-  std::vector<at::Tensor> results = run(*plan, {x}, {held});
+  std::vector<at::Tensor> results = run_text(*plan, {x}, {held});
   EXPECT_TRUE(results.at(0).is_same(x));
   EXPECT_EQ(x._version(), version + 1);
   EXPECT_TRUE(at::equal(x, held));

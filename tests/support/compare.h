@@ -130,7 +130,15 @@ inline std::string value_difference(const at::Tensor& eager, const at::Tensor& c
   });
 }
 
-/// Both of the above.
+/// Empty when dtype, sizes and all values agree; strides may differ.
+inline std::string content_difference(const at::Tensor& eager, const at::Tensor& came) {
+  if (eager.defined() == came.defined() && eager.defined() &&
+      eager.scalar_type() == came.scalar_type() && eager.sizes() == came.sizes())
+    return value_difference(eager, came);
+  return layout_difference(eager, came);
+}
+
+/// Both layout and values.
 inline std::string difference(const at::Tensor& eager, const at::Tensor& came, double ulps = 0) {
   std::string layout = layout_difference(eager, came);
   return layout.empty() ? value_difference(eager, came, ulps) : layout;

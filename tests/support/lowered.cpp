@@ -3,16 +3,15 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/isnan.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <sstream>
 
 #include "codegen/backend.h"
 #include "ir/builder.h"
+#include "support/compare.h"
 #include "support/interpreter.h"
 #include "support/round_trip.h"
 
@@ -126,29 +125,6 @@ std::string fate(const ops::Lowered& lowered, const std::string& name) {
   return {};
 }
 
-std::string difference(const at::Tensor& actual, const at::Tensor& expected) {
-  if (actual.defined() != expected.defined()) return "one is undefined";
-  if (!actual.defined()) return {};
-  if (actual.scalar_type() != expected.scalar_type() || actual.sizes() != expected.sizes())
-    return "got " + text({actual}) + "instead of " + text({expected});
-  at::Tensor a = actual.detach().contiguous(), e = expected.detach().contiguous();
-  at::Tensor nan_a = a.isnan().contiguous(), nan_e = e.isnan().contiguous();
-  auto size = static_cast<int64_t>(a.itemsize());
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    bool both_nan = nan_a.const_data_ptr<bool>()[i] && nan_e.const_data_ptr<bool>()[i];
-    const auto* x = static_cast<const char*>(a.const_data_ptr()) + i * size;
-    const auto* y = static_cast<const char*>(e.const_data_ptr()) + i * size;
-    if (both_nan || std::memcmp(x, y, static_cast<size_t>(size)) == 0) continue;
-    std::ostringstream out;
-    out.precision(17);
-    out << "element " << i << " of " << text({expected}) << "is "
-        << a.reshape({-1})[i].to(at::kDouble).item<double>() << " instead of "
-        << e.reshape({-1})[i].to(at::kDouble).item<double>();
-    return out.str();
-  }
-  return {};
-}
-
 Error error_of(const at::Tensor& actual, const at::Tensor& reference) {
   Error error;
   at::Tensor a = actual.detach().to(at::kDouble).contiguous(),
@@ -201,7 +177,7 @@ void expect_as_eager(const Function& fn, const Tensors& args, Fates fates) {
     if (!lowered.exact && all_eager[k].defined() && is_floating(all_eager[k]))
       expect_near_as_eager(all_ours[k], all_eager[k], all_wide[k], what);
     else
-      EXPECT_EQ(difference(all_ours[k], all_eager[k]), "") << what;
+      EXPECT_EQ(content_difference(all_eager[k], all_ours[k]), "") << what;
   }
 }
 

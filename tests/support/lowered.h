@@ -30,8 +30,6 @@ LoweredRun lower_run(const Function& fn, const Tensors& args, ops::LowerSettings
 /// "fused", "view" or "extern: why" of the operator of that name; empty when it was not recorded.
 std::string fate(const ops::Lowered& lowered, const std::string& name);
 
-/// Equal dtype, sizes and bits (all NaNs are equal). Empty, or where they differ first.
-std::string difference(const at::Tensor& actual, const at::Tensor& expected);
 /// How far a result is from one of a run in double: compared element by element, where those are
 /// finite.
 struct Error {

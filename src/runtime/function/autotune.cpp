@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "graft/pool.h"
 #include "runtime/plan/frame.h"
+#include "runtime/process/kept.h"
 #include "runtime/process/log.h"
 #include "runtime/process/text.h"
 #include "runtime/process/worker.h"
@@ -129,25 +129,6 @@ Pair race(const OwnData& data, const Plan& before, const Plan& other, double lef
   return least;
 }
 
-/// What was found for schedules of this process. Nobody holds the mutex while it measures: a fork
-/// in between would leave the child without it.
-class Found {
- public:
-  std::optional<Autotuned> find(const std::string& key) {
-    std::lock_guard lock(mutex_);
-    auto known = known_.find(key);
-    return known == known_.end() ? std::nullopt : std::optional(known->second);
-  }
-  void add(const std::string& key, const Autotuned& found) {
-    std::lock_guard lock(mutex_);
-    known_[key] = found;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, Autotuned> known_;
-};
-
 class Autotuner {
  public:
   Autotuner(const record::Trace& trace, const CompileSettings& settings, Scheduled& scheduled,
@@ -170,7 +151,7 @@ class Autotuner {
 
  private:
   Autotuned found_or_tried() {
-    static auto* known = new Found;  // the worker may outlive static objects
+    static auto* known = new Kept<std::string, Autotuned>;  // the worker may outlive static objects
     std::string key = std::to_string(settings_.target.threads) + '\n';
     for (const auto& [id, way] : settings_.decisions) key += id + '=' + way + '\n';
     key += ir::print(scheduled_.schedule);

@@ -9,11 +9,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <mutex>
 #include <optional>
 
 #include "ops/constant.h"
+#include "runtime/process/kept.h"
 #include "runtime/process/text.h"
 
 namespace graft::runtime {
@@ -99,28 +98,9 @@ CallKey call_key(const ir::Extern& call, int threads) {
   return key;
 }
 
-/// Of the operators that were measured in this process. Nobody holds the mutex while it measures: a
-/// fork in between would leave the child without it.
-class Measured {
- public:
-  std::optional<Times> find(const CallKey& key) {
-    std::lock_guard lock(mutex_);
-    auto known = known_.find(key);
-    return known == known_.end() ? std::nullopt : std::optional(known->second);
-  }
-  void add(const CallKey& key, const Times& times) {
-    std::lock_guard lock(mutex_);
-    known_[key] = times;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<CallKey, Times> known_;
-};
-
 /// Why the choice is taken; empty where it is not.
 std::string decide(const ops::Lowered& lowered, const ops::Choice& choice, int threads) {
-  static auto* measured = new Measured;  // the worker may outlive static objects
+  static auto* measured = new Kept<CallKey, Times>;  // the worker may outlive static objects
   const auto& recorded = std::get<ir::Extern>(lowered.program.items.at(choice.item));
   const CallKey key = call_key(recorded, threads);
   std::optional<Times> times = measured->find(key);

@@ -84,10 +84,11 @@ ir::Times find_or_measure(const std::string& cpu) {
     log(Topic::Cache, std::string("could not measure this machine: ") + error.what());
   }
   if (!measured) return {};
-  const std::string text = text_of(rounded(*measured), cpu);
+  const ir::Times times = rounded(*measured);
+  const std::string text = text_of(times, cpu);
   if (!write(path, text)) return {};
   log(Topic::Cache, "measured this machine, kept in " + path.string() + ": " + text);
-  return times_of(text, cpu).value_or(ir::Times());
+  return times;
 }
 
 }  // namespace
