@@ -30,23 +30,32 @@ function(graft_use_pch target name)
   endif()
 endfunction()
 
-# graft_add_library(NAME SHARED|STATIC|MODULE|OBJECT PCH NAME SOURCES FILE...)
+# What only calls libtorch and Graft: less optimised, and with a precompiled header for that.
+function(graft_is_caller target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  graft_use_pch(${target} graft_torch_pch)
+endfunction()
+
+# graft_add_library(NAME SHARED|STATIC|MODULE|OBJECT [PCH NAME | CALLER] SOURCES FILE...)
 # Shared ones lie at the top of the build folder, where the graft program finds them by $ORIGIN.
 function(graft_add_library name kind)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "CALLER" "PCH" "SOURCES")
   add_library(${name} ${kind} ${arg_SOURCES})
   # GRAFT_API needs no macro of CMake's, which would bar the shared precompiled header.
   set_target_properties(${name} PROPERTIES
     DEFINE_SYMBOL "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
     BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
   target_link_libraries(${name} PRIVATE GraftTorch::openmp)
+  if(arg_CALLER)
+    graft_is_caller(${name})
+  endif()
   graft_use_pch(${name} "${arg_PCH}")
 endfunction()
 
-# graft_add_executable(NAME FOLDER [INTERNALS] SOURCES FILE...): a program in FOLDER of the build
+# graft_add_executable(NAME FOLDER [INTERNALS] [PCH NAME | CALLER] SOURCES FILE...): a program in FOLDER of the build
 # folder; INTERNALS: one that uses what libgraft.so does not export.
 function(graft_add_executable name folder)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "INTERNALS" "PCH" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "INTERNALS;CALLER" "PCH" "SOURCES")
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}"
@@ -56,6 +65,9 @@ function(graft_add_executable name folder)
   endif()
   target_link_libraries(${name} PRIVATE graft GraftTorch::openmp)
   add_dependencies(${name} graft_runtime)
+  if(arg_CALLER)
+    graft_is_caller(${name})
+  endif()
   graft_use_pch(${name} "${arg_PCH}")
 endfunction()
 
@@ -77,4 +89,7 @@ if(TARGET LLVM)
     target_compile_definitions(graft_llvm_pch PRIVATE ${graft_llvm_definitions})
   endif()
 endif()
-graft_pch(graft_torch_pch workloads/pch.h FEW)
+graft_pch(graft_torch_pch workloads/pch.h)
+if(TARGET graft_torch_pch)
+  target_compile_options(graft_torch_pch PRIVATE $<$<CONFIG:Release>:-O1>)
+endif()

@@ -1,7 +1,7 @@
 // Whether two accesses, or two views, touch the same memory: the one place that says so. Lowering,
 // passes and checks ask here, and every answer errs to one side only, which its comment names.
 //
-// Addresses are read as mixed-radix numbers (docs/architecture.md, "the digit test"). A dense store
+// Addresses are read as mixed-radix numbers (docs/compiler.md, "the digit test"). A dense store
 // has nested strides, so each of its axes is a digit of the address. Writing another access in
 // those digits tells which point of the store made the element that it sees. This needs no solver
 // and is exact for what eager programs do; overlapping or irregular strides give Unknown, which

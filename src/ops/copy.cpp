@@ -19,9 +19,7 @@ using record::TensorInfo;
 
 /// Elements [from, from + count) of an axis.
 View narrow(View view, size_t axis, int64_t from, int64_t count) {
-  if (count > 0)
-    view.byte_offset +=
-        from * view.strides[axis] * static_cast<int64_t>(c10::elementSize(view.dtype));
+  if (count > 0) advance(view, axis, from);
   view.sizes[axis] = count;
   return view;
 }
@@ -251,9 +249,8 @@ Fate lower_diagonal_scatter(Context& context, const OperatorRecord& op) {
   const size_t row = wrapped(integer(op, "dim1", 0), out.sizes.size());
   const size_t column = wrapped(integer(op, "dim2", 1), out.sizes.size());
   const int64_t offset = integer(op, "offset", 0);
-  const int64_t from = offset < 0 ? -offset * out.strides[row] : offset * out.strides[column];
   if (!source.sizes.empty() && source.sizes.back() > 0)
-    diagonal.byte_offset += from * static_cast<int64_t>(c10::elementSize(out.dtype));
+    advance(diagonal, offset < 0 ? row : column, std::abs(offset));
   for (size_t axis : {std::max(row, column), std::min(row, column)}) {
     diagonal.sizes.erase(diagonal.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
     diagonal.strides.erase(diagonal.strides.begin() + static_cast<std::ptrdiff_t>(axis));

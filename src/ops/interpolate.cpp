@@ -2,6 +2,7 @@
 #include "ops/fill.h"
 #include "ops/reduce.h"
 #include "ops/schema.h"
+#include "ops/upsampling.h"
 
 namespace graft::ops {
 
@@ -13,9 +14,6 @@ using ir::StatementBuilder;
 using ir::Value;
 using ir::View;
 using record::OperatorRecord;
-
-/// Samples and channels stand before the dimensions that grow.
-constexpr size_t kBefore = 2;
 
 /// Along one dimension: elements of the input per element of the result.
 struct Stretch {
@@ -61,7 +59,8 @@ Neighbours neighbours(StatementBuilder& s, const Stretch& stretch, size_t axis, 
   return {first, ir::min(first + s.integer(1, ScalarType::Long), last), weight};
 }
 
-/// Between the neighbours along the dimensions from `d` on; `places`: along those before it.
+/// Between the neighbours along the dimensions from `d` on, where `access` stands at one neighbour
+/// along each dimension before it.
 Value between(StatementBuilder& s, const View& in, const std::vector<Stretch>& stretches,
               const std::vector<Neighbours>& all, size_t d, ir::Access access, bool fused) {
   if (d == stretches.size()) return s.load(std::move(access));
@@ -75,10 +74,10 @@ Value between(StatementBuilder& s, const View& in, const std::vector<Stretch>& s
   return multiply_add(at(all[d].second), second, at(all[d].first) * first, fused);
 }
 
-Fate linear(Context& ctx, const OperatorRecord& op, const std::vector<const char*>& factors) {
+Fate linear(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
-  if (in.storage < 0 || in.dtype != out.dtype || in.sizes.size() != kBefore + factors.size() ||
-      out.sizes.size() != in.sizes.size())
+  const std::vector<const char*> factors = upsampling_factors(in, out);
+  if (in.storage < 0 || in.dtype != out.dtype || factors.empty())
     return Fate::external("an unusual input");
   if (opmath(in.dtype) != in.dtype || !is_float(in.dtype))
     return Fate::external("weights of another dtype");
@@ -105,23 +104,13 @@ Fate linear(Context& ctx, const OperatorRecord& op, const std::vector<const char
   return Fate::fused();
 }
 
-Fate linear_1d(Context& ctx, const OperatorRecord& op) {
-  return linear(ctx, op, {"scales"});
-}
-Fate linear_2d(Context& ctx, const OperatorRecord& op) {
-  return linear(ctx, op, {"scales_h", "scales_w"});
-}
-Fate linear_3d(Context& ctx, const OperatorRecord& op) {
-  return linear(ctx, op, {"scales_d", "scales_h", "scales_w"});
-}
-
 }  // namespace
 
 std::vector<Row> interpolation_rows() {
   const char* what = "weighted means of neighbours, whose places are computed as ATen does";
-  return {{"aten::upsample_linear1d", linear_1d, what},
-          {"aten::upsample_bilinear2d", linear_2d, what},
-          {"aten::upsample_trilinear3d", linear_3d, what}};
+  return {{"aten::upsample_linear1d", linear, what},
+          {"aten::upsample_bilinear2d", linear, what},
+          {"aten::upsample_trilinear3d", linear, what}};
 }
 
 }  // namespace graft::ops

@@ -41,12 +41,10 @@ std::vector<Run> runs_of(int64_t extent, int64_t before, int64_t after, bool ref
 void copy_runs(Context& ctx, View from, View to, size_t dim,
                const std::vector<std::vector<Run>>& runs) {
   if (dim == to.sizes.size()) return ctx.copy(from, to);
-  const auto bytes = static_cast<int64_t>(c10::elementSize(to.dtype));
   for (const Run& run : runs[dim]) {
     View part = from, place = to;
-    part.byte_offset += run.from * from.strides[dim] * bytes;
+    advance(part, dim, run.from), advance(place, dim, run.to);
     part.strides[dim] *= run.step;
-    place.byte_offset += run.to * to.strides[dim] * bytes;
     part.sizes[dim] = place.sizes[dim] = run.count;
     copy_runs(ctx, std::move(part), std::move(place), dim + 1, runs);
   }
@@ -115,12 +113,11 @@ Fate shuffle(Context& ctx, const OperatorRecord& op, const char* argument, bool 
     ctx.copy(source, target);
     return Fate::fused();
   }
-  const auto bytes = static_cast<int64_t>(c10::elementSize(to.dtype));
-  const int64_t read = source.strides.back() * bytes, store = target.strides.back() * bytes;
-  for (View* view : {&source, &target}) view->sizes.pop_back(), view->strides.pop_back();
+  const size_t neighbours = source.sizes.size() - 1;
+  source.sizes[neighbours] = target.sizes[neighbours] = 1;
   for (int64_t j = 0; j < r; ++j) {
     ctx.copy(source, target);
-    source.byte_offset += read, target.byte_offset += store;
+    advance(source, neighbours, 1), advance(target, neighbours, 1);
   }
   return Fate::fused();
 }

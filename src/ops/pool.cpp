@@ -93,12 +93,6 @@ std::optional<Pool> read_pool(Context& ctx, const OperatorRecord& op, size_t dim
   return pool;
 }
 
-/// Lets the view begin so many elements further along dimension d.
-void offset(View& view, size_t d, int64_t elements) {
-  view.byte_offset +=
-      view.strides[d] * elements * static_cast<int64_t>(c10::elementSize(view.dtype));
-}
-
 /// One part of the result: the same run along each dimension.
 struct Part {
   View in;   ///< its windows: the result's axes, then one axis per dimension
@@ -117,8 +111,8 @@ std::vector<Part> parts_of(const Pool& pool) {
     for (const Part& part : parts)
       for (const Windows::Run& run : w.runs()) {
         Part& made = cut.emplace_back(part);
-        offset(made.in, d, run.first);
-        offset(made.out, d, run.begin);
+        advance(made.in, d, run.first);
+        advance(made.out, d, run.begin);
         made.in.sizes[d] = made.out.sizes[d] = run.count;
         made.in.strides[d] = pool.in.strides[d] * w.step;
         made.in.sizes.push_back(run.elements);
@@ -157,7 +151,7 @@ Pool bordered(Context& ctx, const Pool& pool, double value) {
   View inside = made.in;
   inside.sizes = pool.in.sizes;
   for (size_t k = 0; k < pool.windows.size(); ++k)
-    offset(inside, pool.others() + k, pool.windows[k].padding);
+    advance(inside, pool.others() + k, pool.windows[k].padding);
   ctx.copy(pool.in, inside);
   return made;
 }
@@ -183,7 +177,7 @@ Value coordinate(StatementBuilder& s, const Windows& w, const Windows::Run& run,
 /// loop leaves it. `part` is one of `pool`, with or without a border.
 void store_places(Context& ctx, const Pool& pool, const Part& part, View to, bool border) {
   to.sizes = part.out.sizes;
-  for (size_t k = 0; k < part.runs.size(); ++k) offset(to, pool.others() + k, part.runs[k].begin);
+  for (size_t k = 0; k < part.runs.size(); ++k) advance(to, pool.others() + k, part.runs[k].begin);
   const View first = ctx.temporary(part.out.sizes, ScalarType::Long),
              last_nan = ctx.temporary(part.out.sizes, ScalarType::Long);
   const ScalarType compute = opmath(part.in.dtype);

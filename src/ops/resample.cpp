@@ -5,6 +5,7 @@
 #include "ops/fill.h"
 #include "ops/reduce.h"
 #include "ops/schema.h"
+#include "ops/upsampling.h"
 
 namespace graft::ops {
 
@@ -17,8 +18,6 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-/// The last dimensions of a tensor are those that grow: one to three, behind samples and channels.
-constexpr size_t kOthers = 2;
 /// Copies of an element that are stored one by one, so that whole vectors of them are shuffled.
 constexpr int64_t kMostCopies = 4;
 
@@ -76,16 +75,15 @@ void repeat(Context& ctx, const View& in, const View& out, const std::vector<Sca
     to.strides.push_back(store);
   };
   for (size_t d = 0; d < in.sizes.size(); ++d) {
-    const int64_t times = d < kOthers ? 1 : scales[d - kOthers].repeats();
+    const int64_t times = d < kBefore ? 1 : scales[d - kBefore].repeats();
     axis(in.sizes[d], in.strides[d], times * out.strides[d]);
     if (times > 1 && (d + 1 < in.sizes.size() || times > kMostCopies))
       axis(times, 0, out.strides[d]);
   }
   const int64_t times = scales.back().repeats(), copies = times <= kMostCopies ? times : 1;
-  const auto bytes = static_cast<int64_t>(c10::elementSize(out.dtype));
   for (int64_t k = 0; k < copies; ++k) {
     ctx.copy(from, to);
-    to.byte_offset += out.strides.back() * bytes;
+    to.byte_offset += out.strides.back() * static_cast<int64_t>(c10::elementSize(out.dtype));
   }
 }
 
@@ -94,11 +92,11 @@ void gather(Context& ctx, const View& in, const View& out, const std::vector<Sca
   StatementBuilder s(out.sizes);
   ir::Access load = ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes);
   for (size_t d = 0; d < out.sizes.size(); ++d) {
-    if (d < kOthers || scales[d - kOthers].from == scales[d - kOthers].to) {
+    if (d < kBefore || scales[d - kBefore].from == scales[d - kBefore].to) {
       if (out.sizes[d] > 1) load.strides[d] = in.strides[d];
       continue;
     }
-    const Scale& scale = scales[d - kOthers];
+    const Scale& scale = scales[d - kBefore];
     const Value at = s.axis(static_cast<int>(d));
     Value source =
         scale.to == 2 * scale.from
@@ -112,16 +110,17 @@ void gather(Context& ctx, const View& in, const View& out, const std::vector<Sca
   ctx.emit(s.store(out, s.load(std::move(load))));
 }
 
-Fate nearest(Context& ctx, const OperatorRecord& op, const std::vector<const char*>& factors) {
+Fate nearest(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
+  const std::vector<const char*> factors = upsampling_factors(in, out);
   if (in.storage < 0 || !ctx.settings.target.loops(in.dtype) || out.dtype != in.dtype ||
-      in.sizes.size() != kOthers + factors.size() || out.sizes.size() != in.sizes.size())
+      factors.empty())
     return Fate::external("an unusual input");
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   std::vector<Scale> scales;
   for (size_t d = 0; d < factors.size(); ++d)
-    scales.push_back(scale_of(op, factors[d], in.sizes[kOthers + d], out.sizes[kOthers + d]));
+    scales.push_back(scale_of(op, factors[d], in.sizes[kBefore + d], out.sizes[kBefore + d]));
   if (!std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.is_agreed(); }))
     return Fate::external("its kernels round the places in different ways");
   if (std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.repeats() > 0; }))
@@ -131,23 +130,13 @@ Fate nearest(Context& ctx, const OperatorRecord& op, const std::vector<const cha
   return Fate::fused();
 }
 
-Fate nearest_1d(Context& ctx, const OperatorRecord& op) {
-  return nearest(ctx, op, {"scales"});
-}
-Fate nearest_2d(Context& ctx, const OperatorRecord& op) {
-  return nearest(ctx, op, {"scales_h", "scales_w"});
-}
-Fate nearest_3d(Context& ctx, const OperatorRecord& op) {
-  return nearest(ctx, op, {"scales_d", "scales_h", "scales_w"});
-}
-
 }  // namespace
 
 std::vector<Row> resample_rows() {
   const char* what = "copies of the nearest element";
-  return {{"aten::upsample_nearest1d", nearest_1d, what},
-          {"aten::upsample_nearest2d", nearest_2d, what},
-          {"aten::upsample_nearest3d", nearest_3d, what}};
+  return {{"aten::upsample_nearest1d", nearest, what},
+          {"aten::upsample_nearest2d", nearest, what},
+          {"aten::upsample_nearest3d", nearest, what}};
 }
 
 }  // namespace graft::ops

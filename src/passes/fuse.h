@@ -1,5 +1,5 @@
 // Fuse: makes a schedule of the program. Statements that touch, along common parallel axes, only
-// their own slice of every shared buffer run as one kernel, tile by tile (docs/architecture.md).
+// their own slice of every shared buffer run as one kernel, tile by tile (docs/compiler.md).
 // This one rule fuses pointwise chains, residual + RMSNorm and softmax.
 //
 //     [a:4096,b:2048] %9[a*2048+b] f32 = …

@@ -20,6 +20,11 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
+/// Lets the view begin `steps` elements further along dimension `d`.
+inline void advance(View& view, size_t d, int64_t steps) {
+  view.byte_offset += steps * view.strides[d] * static_cast<int64_t>(c10::elementSize(view.dtype));
+}
+
 /// Elements from a tensor's first to behind its last, of strides that are not negative; 0 without
 /// elements.
 template <class Sizes, class Strides>

@@ -89,6 +89,17 @@ inline ProgramBuilder long_sum() {
   return b;
 }
 
+/// A sum of powers of 2, each computed as a number of its own: exact for whole numbers.
+inline ProgramBuilder sum_of_powers() {
+  ProgramBuilder b;
+  const ir::View x = b.argument({64, 100});
+  ir::StatementBuilder s(x.sizes);
+  const ir::Value power = call(ir::Routine::ScalarExp2, s.load(x)).to(kDouble);
+  b.program.items.emplace_back(s.store(
+      b.output({64, 1}), s.reduce(ir::ReduceOp::Sum, power, {false, true}, kDouble).to(kFloat)));
+  return b;
+}
+
 /// Results that do not fit a cache of 1 MiB.
 inline ProgramBuilder large_results() {
   using ir::Value;

@@ -1,0 +1,18 @@
+// Near-sums: inside a sum, a function need not be computed one number at a time.
+#pragma once
+
+#include "ir/program.h"
+
+namespace graft::passes {
+
+/// Where ATen computes a function one number at a time (xlogy's logarithm) and all that it is used
+/// for are the terms of a floating sum, its vector form computes it: the order of the sum's
+/// roundings differs from eager's anyway. What is compared, rounded to a whole number, stored or
+/// used as an index keeps its bits.
+///
+///     [a:64,b:100] %2[a] f32 = f32(reduced)  reduced = sum.f64{b} f64((%0.f32[a*100+b] * ScalarLog(%0.f32[a*100+b])))
+/// becomes
+///     [a:64,b:100] %2[a] f32 = f32(reduced)  reduced = sum.f64{b} f64((%0.f32[a*100+b] * VectorLog(%0.f32[a*100+b])))
+ir::Program near_sums(ir::Program program);
+
+}  // namespace graft::passes
