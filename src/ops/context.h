@@ -64,6 +64,8 @@ class Context {
   /// after something visible was written: the operator must then stay extern.
   bool check(const std::vector<int64_t>& axes,
              const std::function<ir::Value(ir::StatementBuilder&)>& bad);
+  /// Could a check of values that the program computes still come?
+  bool can_check() const { return !visible_written_; }
   /// Are the view's elements known to lie in [low, high]?
   bool is_within(const ir::View& view, int64_t low, int64_t high) const;
   /// Notes that the storage is written.

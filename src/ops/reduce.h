@@ -70,6 +70,7 @@ std::vector<Row> pool_rows();     // pool.cpp: maxima and means of windows
 std::vector<Row> moment_rows();   // reduction_moments.cpp: var, std, norms
 std::vector<Row> loss_rows();     // loss.cpp
 std::vector<Row> product_rows();  // products.cpp: matrix products that are loops
+std::vector<Row> order_rows();    // order.cpp: sorted rows, the few largest elements
 // And of norm_rows():
 std::vector<Row> layer_rows();  // norm_layers.cpp: layer and group norm
 std::vector<Row> batch_rows();  // norm_batch.cpp: batch norm

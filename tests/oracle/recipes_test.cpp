@@ -55,6 +55,9 @@ TEST_P(Recipes, Pools) {
 TEST_P(Recipes, Products) {
   sweep(product_recipes(), layouts_for(GetParam()));
 }
+TEST_P(Recipes, Orders) {
+  sweep(order_recipes(), layouts_for(GetParam()));
+}
 TEST_P(Recipes, Indexing) {
   sweep(index_recipes(), layouts_for(GetParam()));
 }
@@ -137,7 +140,7 @@ bool is_recorded(std::string_view name) {
 std::set<std::string> rows_reached() {
   std::set<std::string> reached;
   for (const auto& family : {view_recipes(), copy_recipes(), reduction_recipes(), norm_recipes(),
-                             pool_recipes(), product_recipes(), index_recipes()})
+                             pool_recipes(), product_recipes(), order_recipes(), index_recipes()})
     for (const Recipe& recipe : family) {
       Check check = check_of(recipe, at::kFloat, Layout::Contiguous);
       Compiled<Function> compiled(recipe.f, in_order(recipe.label));

@@ -24,7 +24,7 @@ const std::string kSum = "[a:64,b:100] %1[a] f32 = f32(reduced)  reduced = sum.f
 
 TEST(NearSums, ATermsFunctionIsComputedByVector) {
   EXPECT_EQ(after_near(kSum + "f64((%0.f32[a*100+b] * ScalarLog(%0.f32[a*100+b])))"),
-            kSum + "f64((%0.f32[a*100+b] * VectorLog(%0.f32[a*100+b])))\n");
+            kSum + "f64((%0.f32[a*100+b] * VectorLog(%0[a*100+b])))\n");
 }
 
 TEST(NearSums, WhatIsComparedOrRoundedKeepsItsBits) {

@@ -63,7 +63,7 @@ void expect_near_as_eager(const at::Tensor& actual, const at::Tensor& eager,
                           const at::Tensor& reference, const std::string& what) {
   ASSERT_EQ(actual.scalar_type(), eager.scalar_type()) << what;
   ASSERT_EQ(actual.sizes(), eager.sizes()) << what;
-  Error ours = error_of(actual, reference), theirs = error_of(eager, reference);
+  const Deviation ours = deviation_of(actual, reference), theirs = deviation_of(eager, reference);
   EXPECT_FALSE(ours.odd && !theirs.odd)
       << what << ": not finite where the reference is, or the other way round";
   double rounding = rounding_of(reference, eager.scalar_type());
@@ -125,8 +125,8 @@ std::string fate(const ops::Lowered& lowered, const std::string& name) {
   return {};
 }
 
-Error error_of(const at::Tensor& actual, const at::Tensor& reference) {
-  Error error;
+Deviation deviation_of(const at::Tensor& actual, const at::Tensor& reference) {
+  Deviation error;
   at::Tensor a = actual.detach().to(at::kDouble).contiguous(),
              r = reference.detach().to(at::kDouble).contiguous();
   for (int64_t i = 0; i < a.numel(); ++i) {

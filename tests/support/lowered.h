@@ -32,12 +32,12 @@ std::string fate(const ops::Lowered& lowered, const std::string& name);
 
 /// How far a result is from one of a run in double: compared element by element, where those are
 /// finite.
-struct Error {
+struct Deviation {
   double most = 0, sum = 0;
   /// One of them is finite where the other is not, or NaN where the other is not.
   bool odd = false;
 };
-Error error_of(const at::Tensor& actual, const at::Tensor& reference);
+Deviation deviation_of(const at::Tensor& actual, const at::Tensor& reference);
 
 /// Checks that the lowered function, interpreted on fresh copies of `args`, gives eager's results
 /// and leaves eager's values in the arguments: bitwise when the lowering says so, otherwise no
