@@ -10,8 +10,8 @@ namespace graft::ops {
 /// Samples and channels stand before the dimensions that grow.
 constexpr size_t kBefore = 2;
 
-/// The schema's arguments with the factors of the one to three dimensions that grow; empty where the
-/// operator was given something else.
+/// The schema's arguments with the factors of the one to three dimensions that grow; empty where
+/// the operator was given something else.
 inline std::vector<const char*> upsampling_factors(const View& in, const View& out) {
   if (in.sizes.size() != out.sizes.size()) return {};
   switch (in.sizes.size()) {

@@ -10,9 +10,9 @@ namespace graft::passes {
 /// roundings differs from eager's anyway. What is compared, rounded to a whole number, stored or
 /// used as an index keeps its bits.
 ///
-///     [a:64,b:100] %2[a] f32 = f32(reduced)  reduced = sum.f64{b} f64((%0.f32[a*100+b] * ScalarLog(%0[a*100+b])))
+///     %2[a] f32 = f32(reduced)  reduced = sum.f64{b} f64((%0.f32[a*9+b] * ScalarLog(%0[a*9+b])))
 /// becomes
-///     [a:64,b:100] %2[a] f32 = f32(reduced)  reduced = sum.f64{b} f64((%0.f32[a*100+b] * VectorLog(%0[a*100+b])))
+///     %2[a] f32 = f32(reduced)  reduced = sum.f64{b} f64((%0.f32[a*9+b] * VectorLog(%0[a*9+b])))
 ir::Program near_sums(ir::Program program);
 
 }  // namespace graft::passes
