@@ -87,7 +87,8 @@ class ProgramParser {
     results.push_back(std::move(made));
   }
 
-  /// "view of result 0", "version of argument 1", "creation 3", "inference", "not returned". The
+  /// "view of result 0", "version of argument 1", "creation 3", "inference", "gradient of
+  /// captured 0", "not returned". The
   /// result that another is a view of may come later.
   void standing(Result& made) {
     Lineage& lineage = made.lineage;
@@ -95,6 +96,12 @@ class ProgramParser {
       lineage.inference = true;
     } else if (cursor_.eat("creation")) {
       lineage.creation = static_cast<uint8_t>(cursor_.index("what autograd allows on a view"));
+    } else if (cursor_.eat("gradient")) {
+      cursor_.expect("of");
+      const bool captured = cursor_.eat("captured");
+      if (!captured) cursor_.expect("argument");
+      made.gradient_of = CallersTensor{captured, cursor_.index("the leaf's number")};
+      made.returned = false;
     } else if (cursor_.eat("not")) {
       cursor_.expect("returned");
       made.returned = false;

@@ -113,7 +113,12 @@ std::string results_text(const std::vector<Result>& results) {
       text += "result " + std::to_string(r.same_as);
     else
       text += view_text(r.view) + print(r.lineage);
-    text += r.returned ? "\n" : ", not returned\n";
+    if (r.gradient_of)
+      text += std::string(", gradient of ") +
+              (r.gradient_of->captured ? "captured " : "argument ") +
+              std::to_string(r.gradient_of->index) + "\n";
+    else
+      text += r.returned ? "\n" : ", not returned\n";
   }
   return text;
 }

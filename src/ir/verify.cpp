@@ -229,6 +229,13 @@ std::string verify(const Program& program) {
   for (const Result& r : program.signature.results)
     if (r.defined && r.argument < 0 && r.captured < 0 && r.same_as < 0 && !exists(r.view.storage))
       return "a result has no storage";
+  for (const Result& r : program.signature.results) {
+    if (!r.gradient_of) continue;
+    const auto& owners =
+        r.gradient_of->captured ? program.signature.captured : program.signature.arguments;
+    if (r.gradient_of->index < 0 || static_cast<size_t>(r.gradient_of->index) >= owners.size())
+      return "a gradient has no leaf";
+  }
   return "";
 }
 

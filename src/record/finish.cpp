@@ -67,8 +67,17 @@ Trace Recorder::finish(const std::vector<at::Tensor>& results) {
   if (!trace_.broken) check_generators();
   if (!trace_.broken) add_results(results);
   Survivors survivors(results);
+  std::vector<const at::Tensor*> surviving;
+  for (const at::Tensor& tensor : results) surviving.push_back(&tensor);
+  each_owner([&](const CallersTensor&, const at::Tensor& owner) {
+    if (!gradients_.changed(owner)) return;
+    const at::Tensor& gradient = gradient_of(owner);
+    if (gradient.defined()) survivors.add(gradient, 1), surviving.push_back(&gradient);
+  });
+  if (!trace_.broken) check_leaves();
+  if (!trace_.broken) find_owners();
   if (!trace_.broken) check_held(survivors);
-  if (!trace_.broken) check_kept(results, survivors);
+  if (!trace_.broken) check_kept(surviving, survivors);
   if (!trace_.broken) {
     trace_.bumped = bumped(args_, trace_.arguments, args_before_, "argument ");
     trace_.bumped_captured =
@@ -92,10 +101,18 @@ void Recorder::check_generators() {
 void Recorder::add_results(const std::vector<at::Tensor>& results) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& tensor : results) {
-    trace_.results.push_back(result(tensor, all));
+    const std::string who = c10::str("result ", all.size());
+    trace_.results.push_back(result(who, tensor, all));
+    const ResultInfo& info = trace_.results.back();
+    if (tensor.defined() && tensor.requires_grad() && info.argument < 0 && info.captured < 0)
+      give_up(who +
+              " requires grad, and a backward that runs after the call is not compiled; call "
+              "backward() inside the function and return the result detached, or call the function "
+              "under at::NoGradGuard or c10::InferenceMode");
     if (trace_.broken) return;
     all.push_back(tensor);
   }
+  add_gradients(all);
   add_bases(all);
   for (size_t i = 0; i < all.size() && !trace_.broken; ++i) {
     const Lineage found = lineage(i, all);
@@ -110,7 +127,8 @@ void Recorder::add_results(const std::vector<at::Tensor>& results) {
   }
 }
 
-ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier) {
+ResultInfo Recorder::result(const std::string& who, const at::Tensor& tensor,
+                            const std::vector<at::Tensor>& earlier) {
   ResultInfo info;
   if (!tensor.defined()) {
     info.defined = false;
@@ -122,14 +140,14 @@ ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tens
     if (earlier[i].is_same(tensor)) info.same_as = static_cast<int>(i);
   }
   if (!is_plain(impl)) {
-    give_up(c10::str("result ", place, " is a ", describe_tensor(tensor),
+    give_up(c10::str(who, " is a ", describe_tensor(tensor),
                      "; Graft compiles dense CPU tensors: convert it after the call"));
     return info;
   }
   const int storage = storages_.find(impl);
   if (storage < 0) {
     give_up(
-        c10::str("result ", place, ", a ", describe_tensor(tensor),
+        c10::str(who, ", a ", describe_tensor(tensor),
                  ", was made by no recorded operator (a kernel called past the dispatcher, another "
                  "thread, or a tensor that the function only hands on); make it by at:: "
                  "functions on the calling thread, or return it outside the compiled function"));
@@ -143,14 +161,14 @@ ResultInfo Recorder::result(const at::Tensor& tensor, const std::vector<at::Tens
     memory.escapes = true;
     if (!is_filled(tensor, storage)) {
       give_up(
-          c10::str("result ", place, ", a ", describe_tensor(tensor), " that ",
+          c10::str(who, ", a ", describe_tensor(tensor), " that ",
                    toString(trace_.ops[memory.maker].op.operator_name()),
                    " made, was filled by no recorded operator (a data pointer or another thread "
                    "did); fill it by operators, or outside the compiled function"));
       return info;
     }
   } else if (known == nullptr) {
-    aliases_.push_back(tensor);
+    aliases_.push_back({tensor, Held(impl)});
     known_.insert(&impl, {});
   }
   info.tensor = describe(impl, storage);
@@ -179,6 +197,8 @@ void Recorder::check_held(Survivors& survivors) {
     }
   }
   if (!trace_.broken) check_aliases(survivors);
+  if (!trace_.broken) check_objects(survivors);
+  if (trace_.broken) return;
   for (size_t k = 0; k < trace_.captured.size(); ++k) {
     const at::Tensor& tensor = trace_.captured[k];
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
@@ -188,7 +208,7 @@ void Recorder::check_held(Survivors& survivors) {
           c10::str("the function changed the layout, memory or requires_grad of captured tensor ",
                    k, ", a ", describe_tensor(tensor), "; change a view or a copy of it instead"));
     }
-    if (!held_elsewhere(tensor, survivors)) {
+    if (!trace_.gradient_of[k] && !held_elsewhere(tensor, survivors)) {
       return give_up(
           c10::str("the function uses a ", describe_tensor(tensor),
                    " that no recorded operator made and that is gone after the call (made on "
@@ -196,12 +216,29 @@ void Recorder::check_held(Survivors& survivors) {
                    "and capture it or pass it as an argument"));
     }
   }
-  for (const at::Tensor& tensor : aliases_) {
-    if (tensor.use_count() > 1 + survivors.references(tensor)) {
+}
+
+/// Objects over memory that was there before, which the caller holds as well.
+void Recorder::check_objects(Survivors& survivors) {
+  for (const auto& [tensor, before] : aliases_) {
+    if (tensor.use_count() <= 1 + survivors.references(tensor)) continue;
+    const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
+    if (trace_.storages[storage].origin != StorageInfo::Origin::Captured)
       return give_up(
           c10::str("the function holds a ", describe_tensor(tensor),
                    " that shares memory with an argument; the next call's argument may be "
                    "elsewhere, so pass both as arguments"));
+    trace_.watched.push_back(tensor);
+    // What stays stands for one that went with the run (p.data()).
+    for (size_t k = 0; k < trace_.captured.size(); ++k) {
+      at::Tensor& seen = trace_.captured[k];
+      if (seen.use_count() > 1 + survivors.references(seen) || trace_.gradient_of[k] ||
+          trace_.tensors[trace_.captured_tensors[k]].storage != storage ||
+          !same_layout(*tensor.unsafeGetTensorImpl(), trace_.tensors[trace_.captured_tensors[k]],
+                       /*address=*/true))
+        continue;
+      seen = tensor;
+      captured_before_[k] = before;
     }
   }
 }
@@ -225,7 +262,7 @@ void Recorder::check_aliases(Survivors& survivors) {
     leave_out(args_);
     leave_out(trace_.captured);
     // And what only the record holds; check_held looks at who else holds it.
-    for (const at::Tensor& alias : aliases_)
+    for (const auto& [alias, before_run] : aliases_)
       if (alias.storage().unsafeGetStorageImpl() == storage && survivors.references(alias) == 0 &&
           before.insert(alias.unsafeGetTensorImpl()).second)
         ++made;
@@ -253,9 +290,10 @@ bool Recorder::held_elsewhere(const at::Tensor& tensor, Survivors& survivors) co
   return tensor.storage().use_count() > objects;
 }
 
-void Recorder::check_kept(const std::vector<at::Tensor>& results, Survivors& survivors) {
+void Recorder::check_kept(const std::vector<const at::Tensor*>& results, Survivors& survivors) {
   std::vector<bool> kept(trace_.storages.size());
-  for (const at::Tensor& tensor : results) {
+  for (const at::Tensor* result : results) {
+    const at::Tensor& tensor = *result;
     if (!tensor.defined()) continue;
     const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
     kept[storage] = kept[storage] || tensor.use_count() > survivors.references(tensor);

@@ -37,7 +37,7 @@ void Recorder::add_bases(std::vector<at::Tensor>& results) {
     if (std::any_of(results.begin(), results.end(),
                     [&](const at::Tensor& other) { return other.is_same(base); }))
       continue;
-    ResultInfo info = result(base, results);
+    ResultInfo info = result("the base of a result", base, results);
     info.returned = false;
     trace_.results.push_back(info);
     results.push_back(base);

@@ -20,6 +20,7 @@ class PointerMap {
     Slot& slot = slots_[place(key)];
     return slot.key == nullptr ? nullptr : &slot.value;
   }
+  const V* find(const void* key) const { return const_cast<PointerMap*>(this)->find(key); }
 
   /// `key` must not be null; a value that is there already is replaced.
   void insert(const void* key, V value) {

@@ -34,10 +34,10 @@ c10::MemoryReportingInfoBase* memory_profiler() {
 /// The thread's observers during a run, and what was there before afterwards.
 class Session {
  public:
-  explicit Session(const std::vector<at::Tensor>& args)
+  Session(const std::vector<at::Tensor>& args, const std::vector<at::Tensor>& leaves)
       : profiler_(memory_profiler()),
         allocations_(std::make_shared<Allocations>(profiler_)),
-        recorder_(args, *allocations_),
+        recorder_(args, leaves, *allocations_),
         callbacks_(at::get_record_function_tls_()),
         autocast_cache_(at::autocast::is_autocast_cache_enabled()) {
     // A profiler's callbacks look for their state in the very slot that the memory hook needs. They
@@ -93,20 +93,22 @@ bool recording() {
 }
 
 Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
-             const std::function<std::vector<at::Tensor>()>& results) {
+             const std::function<std::vector<at::Tensor>()>& results,
+             const std::vector<at::Tensor>& leaves) {
   if (recording()) {
     fn();
     Trace trace;
     trace.broken = "called inside the recorded run of another function, which sees its operators";
     return trace;
   }
-  Session session(args);
+  Session session(args, leaves);
   fn();
   session.stop();
   return session.recorder().finish(results());
 }
 
-Recorder::Recorder(const std::vector<at::Tensor>& args, const Allocations& allocations)
+Recorder::Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Tensor>& leaves,
+                   const Allocations& allocations)
     : args_(args),
       allocations_(allocations),
       storages_(trace_.storages),
@@ -119,6 +121,8 @@ Recorder::Recorder(const std::vector<at::Tensor>& args, const Allocations& alloc
       return;
     }
   }
+  for (const std::vector<at::Tensor>* known : {&args, &leaves})
+    for (const at::Tensor& tensor : *known) gradients_.note(tensor, /*from_start=*/true);
   storages_.add_arguments(args);
   for (int k = 0; k < static_cast<int>(args.size()); ++k) add_argument(k);
 }

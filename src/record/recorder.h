@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "record/generators.h"
+#include "record/gradients.h"
 #include "record/holes.h"
 #include "record/operators.h"
 #include "record/pointer_map.h"
@@ -46,6 +47,8 @@ struct Held {
 class Survivors {
  public:
   explicit Survivors(const std::vector<at::Tensor>& results);
+  /// Something outside holds it so many times.
+  void add(const at::TensorBase& tensor, size_t references = 2);
   /// How many references to this TensorImpl the result accounts for: at most its own and the copy
   /// flattened from it.
   size_t references(const at::Tensor& tensor);
@@ -54,7 +57,6 @@ class Survivors {
   size_t objects(const c10::StorageImpl* storage);
 
  private:
-  void add(const at::TensorBase& tensor, size_t references = 2);
   PointerMap<size_t> references_;
   PointerMap<size_t> objects_;
 };
@@ -62,7 +64,8 @@ class Survivors {
 class Recorder {
  public:
   /// `args` outlives the recorder.
-  Recorder(const std::vector<at::Tensor>& args, const Allocations& allocations);
+  Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Tensor>& leaves,
+           const Allocations& allocations);
 
   /// The observer's two ends. They throw nothing: what goes wrong here makes the trace `broken`.
   void start(const at::RecordFunction& fn) noexcept;
@@ -110,13 +113,30 @@ class Recorder {
   // finish.cpp: what is known only after the run
   void check_generators();
   void add_results(const std::vector<at::Tensor>& results);
-  ResultInfo result(const at::Tensor& tensor, const std::vector<at::Tensor>& earlier);
+  /// `who`: "result 2"
+  ResultInfo result(const std::string& who, const at::Tensor& tensor,
+                    const std::vector<at::Tensor>& earlier);
   void check_held(Survivors& survivors);
+  void check_objects(Survivors& survivors);
   void check_aliases(Survivors& survivors);
   bool held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const;
-  void check_kept(const std::vector<at::Tensor>& results, Survivors& survivors);
+  void check_kept(const std::vector<const at::Tensor*>& results, Survivors& survivors);
   std::vector<int> bumped(const std::vector<at::Tensor>& tensors, const std::vector<int>& infos,
                           const std::vector<Held>& before, const char* what);
+
+  // leaves.cpp: gradients
+  /// Calls fn(leaf, tensor) for each argument and captured tensor that can have a gradient.
+  template <class Fn>
+  void each_owner(Fn fn) const {
+    for (bool captured : {false, true}) {
+      const std::vector<at::Tensor>& tensors = captured ? trace_.captured : args_;
+      for (size_t k = 0; k < tensors.size(); ++k)
+        if (tensors[k].defined()) fn(CallersTensor{captured, static_cast<int>(k)}, tensors[k]);
+    }
+  }
+  void add_gradients(std::vector<at::Tensor>& results);
+  void check_leaves();
+  void find_owners();
 
   // lineage.cpp: how results stand to other tensors
   void add_bases(std::vector<at::Tensor>& results);
@@ -132,12 +152,19 @@ class Recorder {
   Trace trace_;
   Storages storages_;
   Generators generators_;
+  Gradients gradients_;
+  bool differentiates_ = false;  ///< an operator's result requires grad
   /// For each tensor of the trace, the tensor described before it in the same storage.
   std::vector<int> older_;
   PointerMap<Known> known_;
   std::vector<Held> args_before_;
   std::vector<Held> captured_before_;
-  std::vector<at::Tensor> aliases_;  ///< over arguments' memory, from no recorded operator
+  /// Over arguments' and captures' memory, from no recorded operator.
+  struct Alias {
+    at::Tensor tensor;
+    Held before;
+  };
+  std::vector<Alias> aliases_;
 
   /// The operator now running; operators inside it are not recorded.
   const at::RecordFunction* leaf_ = nullptr;

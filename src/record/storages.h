@@ -21,6 +21,9 @@ struct Range {
   bool overlaps(const Range& other) const {
     return !empty() && !other.empty() && first < other.last && other.first < last;
   }
+  bool contains(const Range& other) const {
+    return other.empty() || (first <= other.first && other.last <= last);
+  }
   void cover(const Range& other);
 };
 

@@ -66,7 +66,22 @@ struct Trace {
   std::vector<int> arguments;         ///< index into tensors, one per tensor argument
   std::vector<at::Tensor> captured;   ///< tensors that were neither arguments nor made in the run
   std::vector<int> captured_tensors;  ///< index into tensors, one per capture
-  std::vector<ResultInfo> results;    ///< the function's, then the bases that it does not return
+  /// The function's, then the gradients that it set or cleared, then bases that it does not return.
+  std::vector<ResultInfo> results;
+  /// Per capture: the leaf whose gradient it was before the run.
+  std::vector<std::optional<CallersTensor>> gradient_of;
+  /// A captured leaf of a run that differentiates, or that used or changed its gradient: it must
+  /// come to the next run with a gradient, or without, as it came to this one.
+  struct Leaf {
+    int captured;
+    bool had_gradient;
+  };
+  std::vector<Leaf> leaves;
+  /// Some of these leaves were met in the middle of the run, so that what is said of their
+  /// gradients may be wrong: record again, with them.
+  bool met_leaves = false;
+  /// Other tensor objects over captured memory that the function holds.
+  std::vector<at::Tensor> watched;
   /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
   std::vector<int> bumped_captured;  ///< likewise, captures
@@ -77,11 +92,12 @@ struct Trace {
 };
 
 /// Runs `fn` and records what it does on this thread. `args` are the caller's tensor arguments, in
-/// order; after fn, `results()` gives the tensors of its result. Exceptions of fn pass through, and
-/// no trace is left. Thread-safe: other threads may run or record at the same time, and are not
-/// seen.
+/// order; after fn, `results()` gives the tensors of its result. `leaves`: captured leaves that an
+/// earlier run met. Exceptions of fn pass through, and no trace is left. Thread-safe: other threads
+/// may run or record at the same time, and are not seen.
 Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
-             const std::function<std::vector<at::Tensor>()>& results);
+             const std::function<std::vector<at::Tensor>()>& results,
+             const std::vector<at::Tensor>& leaves = {});
 
 /// Is a run being recorded on this thread? A compiled function called inside one runs eagerly and
 /// is seen through.

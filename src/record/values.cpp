@@ -150,8 +150,10 @@ int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts)
     }
   } else if (known_.find(&impl) == nullptr) {
     // A tensor object that no recorded operator made, over memory that was there before.
-    if (trace_.storages[storage].origin == StorageInfo::Origin::Captured) return capture(tensor);
-    aliases_.push_back(tensor);
+    if (trace_.storages[storage].origin == StorageInfo::Origin::Captured &&
+        !storages_.state(storage).range.contains(reach(impl)))
+      return capture(tensor);
+    aliases_.push_back({tensor, Held(impl)});
     known_.insert(&impl, {});
   }
   return describe(impl, storage);
@@ -170,7 +172,7 @@ int Recorder::unknown_tensor(const at::Tensor& tensor) {
   const Range range = reach(impl);
   if (const int storage = storages_.argument_at(range); storage >= 0) {
     storages_.add_alias(impl, storage);
-    aliases_.push_back(tensor);
+    aliases_.push_back({tensor, Held(impl)});
     known_.insert(&impl, {});
     return describe(impl, storage);
   }
@@ -180,6 +182,12 @@ int Recorder::unknown_tensor(const at::Tensor& tensor) {
                      "call the public at:: function instead, or make the tensor outside the "
                      "compiled function and capture it or pass it as an argument"));
     return -1;
+  }
+  // p.grad().data(): another object over the memory of a gradient that is there at each call.
+  const at::Tensor gradient = gradients_.over(impl.unsafe_storage().unsafeGetStorageImpl());
+  if (gradient.defined() && !gradient.is_same(tensor)) {
+    capture(gradient);
+    return trace_.broken ? -1 : input_tensor(tensor, {});
   }
   return capture(tensor);
 }
@@ -197,6 +205,7 @@ int Recorder::capture(const at::Tensor& tensor) {
   trace_.captured.push_back(tensor);
   trace_.captured_tensors.push_back(info);
   captured_before_.emplace_back(impl);
+  gradients_.note(tensor, /*from_start=*/false);
   known_.insert(&impl, {Known::Kind::Captured, index});
   return info;
 }
@@ -244,12 +253,7 @@ int Recorder::output_tensor(const at::Tensor& tensor) {
                      "; Graft compiles dense CPU tensors: call it outside the compiled function"));
     return -1;
   }
-  if (c10::GradMode::is_enabled() && impl.requires_grad()) {
-    give_up(current() +
-            " made a tensor that requires grad; backward is not compiled: call under "
-            "at::NoGradGuard or c10::InferenceMode, or detach() the inputs");
-    return -1;
-  }
+  differentiates_ = differentiates_ || (c10::GradMode::is_enabled() && impl.requires_grad());
   int storage = storages_.find(impl);
   if (storage < 0) {
     const int maker = static_cast<int>(trace_.ops.size()) - 1;

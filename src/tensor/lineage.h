@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace graft {
@@ -28,14 +29,24 @@ struct Lineage {
   bool operator==(const Lineage&) const = default;
 };
 
+/// A tensor that the caller has: an argument or a captured tensor.
+struct CallersTensor {
+  bool captured = false;
+  int index = -1;
+  bool operator==(const CallersTensor&) const = default;
+};
+
 /// Which tensor a result is.
 struct Returned {
   int argument = -1;  ///< >= 0: that argument's own TensorImpl
   int captured = -1;  ///< >= 0: that captured tensor's
   int same_as = -1;   ///< >= 0: that earlier result's
   bool defined = true;
-  bool returned = true;  ///< false: the base of returned views, which the function itself keeps
-  Lineage lineage;       ///< of a tensor that is none of the above
+  /// False: the base of returned views, which the function itself keeps, or a gradient.
+  bool returned = true;
+  /// It becomes the gradient of this leaf (Tensor::grad()); undefined: the leaf has none afterwards.
+  std::optional<CallersTensor> gradient_of = {};
+  Lineage lineage;  ///< of a tensor that is none of the above
 };
 
 /// What follows a result's place in printed programs: ", view of argument 0", ", version of result

@@ -260,7 +260,8 @@ TEST(Handles, MetadataChangedInPlaceIsABreak) {
   check("swapdims_", [](at::Tensor& a) { a.swapdims_(0, 1), a.add_(1); });
 }
 
-TEST(Handles, GradientsOfArgumentsAreABreak) {
+/// Each argument comes with a gradient of its own.
+TEST(Handles, GradientsOfArgumentsAreRead) {
   auto step = [](at::Tensor& p) {
     at::NoGradGuard no_grad;
     p.sub_(p.grad() * 0.5);
@@ -278,9 +279,7 @@ TEST(Handles, GradientsOfArgumentsAreABreak) {
   }
   for (size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(same(ours[i].detach(), theirs[i].detach())) << i;
-  EXPECT_EQ(f.report().verdict, Verdict::Break) << f.report();
-  EXPECT_NE(f.report().reason.find("gradient of tensor argument 0"), std::string::npos)
-      << f.report();
+  EXPECT_TRUE(was_compiled(f.report())) << f.report();
 
   auto zero =
       compile([](at::Tensor& p) { p.detach().mul_(2), p.mutable_grad().reset(); }, at_once());
@@ -290,7 +289,7 @@ TEST(Handles, GradientsOfArgumentsAreABreak) {
     zero(p);
     EXPECT_FALSE(p.grad().defined()) << i;
   }
-  EXPECT_EQ(zero.report().verdict, Verdict::Break) << zero.report();
+  EXPECT_TRUE(was_compiled(zero.report())) << zero.report();
 }
 
 TEST(Handles, ReferencesReturnedBecomeTensors) {

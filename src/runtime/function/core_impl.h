@@ -64,6 +64,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void forget(const Entry& entry);
   void finish_record(CallBase& call, const FlatArgs& args, const std::shared_ptr<Entry>& entry,
                      record::Trace trace);
+  void meet(const std::shared_ptr<Entry>& entry, const record::Trace& trace);
   void broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace,
              const std::string& why);
   void start_compiling(const std::shared_ptr<Entry>& entry,

@@ -44,6 +44,14 @@ struct Entry {
     if (misses.load(std::memory_order_relaxed) > 0) misses.fetch_sub(1, std::memory_order_relaxed);
   }
 
+  /// Those of `leaves` that are still there.
+  std::vector<at::Tensor> met() const {
+    std::vector<at::Tensor> all;
+    for (const auto& leaf : leaves)
+      if (at::Tensor tensor(leaf.lock()); tensor.defined()) all.push_back(std::move(tensor));
+    return all;
+  }
+
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest
@@ -63,6 +71,8 @@ struct Entry {
   Scales scales;  ///< for what `tolerance` refused
 
   // By the busy thread alone.
+  /// Captured leaves that an earlier run met.
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> leaves;
   int attempts = 0;   ///< recorded runs that broke
   int no_proofs = 0;  ///< shadow runs that proved nothing
   /// Where results are approximated and not proven yet: what to make `scales` from.

@@ -19,25 +19,6 @@ using runtime::log;
 using runtime::runtime_mutex;
 using runtime::Topic;
 
-namespace {
-
-/// Another argument of this layout has another gradient, which the plan would not find.
-std::optional<std::string> captured_gradient(const record::Trace& trace, const FlatArgs& args) {
-  for (const at::Tensor& captured : trace.captured)
-    for (size_t i = 0; i < args.tensors.size(); ++i) {
-      const at::Tensor& tensor = *args.tensors[i];
-      if (!tensor.defined() || tensor.unsafeGetTensorImpl()->autograd_meta() == nullptr ||
-          !tensor.unsafeGetTensorImpl()->grad().is_same(captured))
-        continue;
-      return "the function reads the gradient of tensor argument " + std::to_string(i) +
-             ", which is another tensor for another argument; pass the gradient as an argument of "
-             "its own";
-    }
-  return std::nullopt;
-}
-
-}  // namespace
-
 void Core::Impl::miss(CallBase& call, const Key& key) {
   if (too_many_layouts(key)) return run_eager(call);
   std::string difference = nearest_difference(key);
@@ -63,7 +44,7 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
           run_eager(call);
           ran = true;
         },
-        [&] { return call.result_tensors(); });
+        [&] { return call.result_tensors(); }, entry->met());
   } catch (const std::exception& error) {
     if (!ran) {
       forget(*entry);
@@ -98,24 +79,29 @@ void Core::Impl::forget(const Entry& entry) {
 void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
                                const std::shared_ptr<Entry>& entry, record::Trace recorded) {
   auto trace = std::make_shared<record::Trace>(std::move(recorded));
-  if (!trace->broken) {
-    std::vector<at::Tensor> results = call.result_tensors();
-    for (size_t i = 0; i < results.size() && !trace->broken; ++i)
-      if (results[i].defined() && results[i].requires_grad() && trace->results[i].argument < 0 &&
-          trace->results[i].captured < 0)
-        trace->broken = "result " + std::to_string(i) +
-                        " requires grad, and backward is not compiled; call the function under "
-                        "at::NoGradGuard or "
-                        "c10::InferenceMode, or detach what it is given";
-  }
-  if (!trace->broken) trace->broken = captured_gradient(*trace, args);
+  if (!trace->broken && trace->met_leaves) return meet(entry, *trace);
   if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, args);
   // From here on their owner alone keeps them; a trace is kept for explain().
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
+  trace->watched.clear();
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
   entry->prototype = call.result_prototype();
   entry->constants = call.result_words();
   start_compiling(entry, trace);
+}
+
+/// The next call is recorded with these leaves, whose gradients are noted before it runs.
+void Core::Impl::meet(const std::shared_ptr<Entry>& entry, const record::Trace& trace) {
+  entry->leaves.clear();
+  for (const record::Trace::Leaf& leaf : trace.leaves)
+    entry->leaves.emplace_back(
+        trace.captured[static_cast<size_t>(leaf.captured)].getIntrusivePtr());
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry->reason = "recorded once more, to see what it does to the gradients of captured tensors";
+  }
+  entry->tier.store(Tier::Retry, std::memory_order_release);
+  entry->busy.store(false, std::memory_order_release);
 }
 
 void Core::Impl::broke(const std::shared_ptr<Entry>& entry,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "record/gradients.h"
+#include "record/recorder.h"
 #include "runtime/key/key.h"
 #include "runtime/key/range.h"
 
@@ -9,9 +11,12 @@ namespace graft::runtime {
 
 CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& args) {
   Words words;
-  for (const at::Tensor& tensor : trace.captured) {
+  leaves_ = trace.leaves;
+  for (const at::Tensor& tensor : trace.watched) watched_.emplace_back(tensor.getIntrusivePtr());
+  for (size_t k = 0; k < trace.captured.size(); ++k) {
+    const at::Tensor& tensor = trace.captured[k];
     words.clear();
-    append_tensor(words, tensor);
+    append_layout(words, tensor);
     auto view = words.view();
     const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
     tensors_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
@@ -19,7 +24,8 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
                         {view.begin(), view.end()},
                         storage,
                         storage->data(),
-                        storage->nbytes()});
+                        storage->nbytes(),
+                        trace.gradient_of[k]});
     const auto [low, high, data] = range_of(tensor);
     if (low != high) intervals_.push_back({low, high});
   }
@@ -72,12 +78,26 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
   Words words;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Expected& expected = tensors_[i];
-    out[i] = at::Tensor(expected.tensor.lock());
+    if (expected.gradient_of) continue;
+    out[i] = find(i, args, out);
     if (!out[i].defined()) return false;
     words.clear();
-    append_tensor(words, out[i]);
+    append_layout(words, out[i]);
     if (!same_words(words.view(), expected.words)) return false;
     moved = moved || !same_place(expected, out[i]);
+  }
+  for (const record::Trace::Leaf& leaf : leaves_)
+    if (record::gradient_of(out[leaf.captured]).defined() != leaf.had_gradient) return false;
+  for (const auto& object : watched_)
+    if (object.expired()) return false;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (!tensors_[i].gradient_of) continue;
+    out[i] = find(i, args, out);
+    if (!out[i].defined() || !record::is_plain(*out[i].unsafeGetTensorImpl())) return false;
+    words.clear();
+    append_layout(words, out[i]);
+    if (!same_words(words.view(), tensors_[i].words)) return false;
+    moved = true;
   }
   // While the captures lie where they lay and no argument comes near, nothing can overlap
   // differently.
@@ -85,27 +105,43 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
   return joint_overlaps(args, out) == overlaps_;
 }
 
+at::Tensor CapturedSet::find(size_t k, const detail::FlatArgs& args,
+                             const at::Tensor* others) const {
+  const std::optional<CallersTensor>& owner = tensors_[k].gradient_of;
+  if (!owner) return at::Tensor(tensors_[k].tensor.lock());
+  const auto index = static_cast<size_t>(owner->index);
+  return record::gradient_of(owner->captured ? others[index] : *args.tensors[index]);
+}
+
 bool CapturedSet::any_is_argument(const detail::FlatArgs& args) const {
   for (const Expected& expected : tensors_)
     for (const at::Tensor* argument : args.tensors)
-      if (argument->unsafeGetTensorImpl() == expected.tensor._unsafe_get_target())
+      if (!expected.gradient_of &&
+          argument->unsafeGetTensorImpl() == expected.tensor._unsafe_get_target())
         return !expected.tensor.expired();
   return false;
 }
 
 std::string CapturedSet::describe() const {
   for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].gradient_of) continue;
     std::string who = "captured tensor " + std::to_string(i);
     at::Tensor tensor(tensors_[i].tensor.lock());
     if (!tensor.defined()) return who + ": its owner dropped or replaced it";
     Words words;
-    append_tensor(words, tensor);
+    append_layout(words, tensor);
     if (std::string text = describe_tensor_difference(who, tensors_[i].words, words.view());
         !text.empty())
       return text;
   }
-  return "captured tensors: they overlap the arguments or one another differently than when "
-         "recorded";
+  for (const record::Trace::Leaf& leaf : leaves_) {
+    const at::Tensor owner(tensors_[static_cast<size_t>(leaf.captured)].tensor.lock());
+    if (record::gradient_of(owner).defined() != leaf.had_gradient)
+      return "captured tensor " + std::to_string(leaf.captured) + ": it came with" +
+             (leaf.had_gradient ? "out" : "") + " a gradient, unlike when recorded";
+  }
+  return "captured tensors: their gradients have other layouts than when recorded, or they overlap "
+         "the arguments or one another differently";
 }
 
 }  // namespace graft::runtime

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class CapturedSet {
     const c10::StorageImpl* storage;
     const void* data;  ///< of the storage, when it was recorded
     size_t bytes;
+    /// It is the gradient of this tensor, whichever tensor that is; `tensor` says nothing then.
+    std::optional<CallersTensor> gradient_of;
   };
   struct Interval {
     uintptr_t low, high;
@@ -50,7 +53,13 @@ class CapturedSet {
   std::vector<uint64_t> joint_overlaps(const detail::FlatArgs& args,
                                        const at::Tensor* captured) const;
 
+  /// The tensor of this place now; undefined where it is gone.
+  at::Tensor find(size_t k, const detail::FlatArgs& args, const at::Tensor* others) const;
+
   std::vector<Expected> tensors_;
+  std::vector<record::Trace::Leaf> leaves_;
+  /// Objects over captured memory that must still be there.
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> watched_;
   std::vector<uint64_t> overlaps_;   ///< append_overlaps of arguments and captures together
   std::vector<Interval> intervals_;  ///< the captures' storages, merged, by address
   bool shares_with_arguments_ = false;

@@ -28,13 +28,19 @@ const uint64_t kPlainThread =
     c10::default_included_set.raw_repr() |
     DispatchKeySet({DispatchKey::AutocastCPU, DispatchKey::ADInplaceOrView}).raw_repr();
 
-enum TensorFlag : uint64_t { kDefined = 1, kRequiresGrad = 2, kWrappedNumber = 4 };
+enum TensorFlag : uint64_t {
+  kDefined = 1,
+  kRequiresGrad = 2,
+  kWrappedNumber = 4,
+  kHasGradient = 8,
+};
 
 /// [key set][dtype | dims << 8 | flags << 40][sizes][strides]
 uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArrayRef sizes) {
   bool requires_grad = impl.autograd_meta() != nullptr && impl.requires_grad();
   uint64_t flags = kDefined;
   if (requires_grad) flags |= kRequiresGrad;
+  if (requires_grad && impl.grad().defined()) flags |= kHasGradient;
   if (impl.is_wrapped_number()) flags |= kWrappedNumber;
   *out++ = impl.key_set().raw_repr();
   *out++ = static_cast<uint64_t>(impl.dtype().toScalarType()) | sizes.size() << 8 | flags << 40;
@@ -112,10 +118,13 @@ Unsupported Key::build(const detail::FlatArgs& args) {
   return {};
 }
 
-void append_tensor(Words& words, const at::Tensor& tensor) {
+void append_layout(Words& words, const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   c10::IntArrayRef sizes = impl.sizes();
-  words.end_at(write_tensor(words.room(2 + 2 * sizes.size()), impl, sizes));
+  uint64_t* first = words.room(2 + 2 * sizes.size());
+  uint64_t* end = write_tensor(first, impl, sizes);
+  first[1] &= ~(kHasGradient << 40);
+  words.end_at(end);
 }
 
 std::string Unsupported::text(const detail::FlatArgs& args) const {

@@ -1,7 +1,7 @@
 // The plan key: everything that a plan depends on except the numbers in its tensors.
 //
 // It holds, for each tensor argument, whether it is defined, its dtype, device, layout and kind
-// (the dispatch key set), sizes, strides and requires_grad; scalars and container sizes
+// (the dispatch key set), sizes, strides, requires_grad and whether it has a gradient; scalars and container sizes
 // (FlatArgs::statics); grad, inference and autocast mode, the default dtype, whether the thread
 // flushes subnormal numbers, and the flags by which ATen selects other operators; and how the
 // arguments overlap in memory.
@@ -51,8 +51,9 @@ struct StoredKey {
 /// Empty when they are equal.
 std::string describe_difference(std::span<const uint64_t> expected, std::span<const uint64_t> came);
 
-/// Appends the words of one tensor's metadata, by which captured tensors are compared.
-void append_tensor(Words& words, const at::Tensor& tensor);
+/// Appends the words of one tensor's metadata, by which captured tensors are compared: all but
+/// whether it has a gradient.
+void append_layout(Words& words, const at::Tensor& tensor);
 /// "captured 3: dtype Float expected, Double came"
 std::string describe_tensor_difference(const std::string& who, std::span<const uint64_t> expected,
                                        std::span<const uint64_t> came);

@@ -33,6 +33,7 @@ struct TensorWords {
   }
   bool defined() const { return (meta >> 40 & 1) != 0; }
   bool requires_grad() const { return (meta >> 40 & 2) != 0; }
+  bool has_gradient() const { return (meta >> 40 & 8) != 0; }
   bool wrapped() const { return (meta >> 40 & 4) != 0; }
   c10::ScalarType dtype() const { return static_cast<c10::ScalarType>(meta & 0xff); }
 };
@@ -51,6 +52,8 @@ std::string tensor_difference(const std::string& who, const TensorWords& a, cons
     return differs(who, "strides", list(a.strides), list(b.strides));
   if (a.requires_grad() != b.requires_grad())
     return differs(who, "requires_grad", yes(a.requires_grad()), yes(b.requires_grad()));
+  if (a.has_gradient() != b.has_gradient())
+    return differs(who, "has a gradient", yes(a.has_gradient()), yes(b.has_gradient()));
   if (a.wrapped() != b.wrapped())
     return differs(who, "wrapped number", yes(a.wrapped()), yes(b.wrapped()));
   auto keys = [](uint64_t raw) { return c10::toString(c10::DispatchKeySet::from_raw_repr(raw)); };

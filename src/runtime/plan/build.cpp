@@ -250,7 +250,8 @@ class PlanBuilder {
 
   void add_results() {
     for (const ir::Result& from : signature_.results) {
-      ResultSpec made{ResultSpec::Kind::Undefined, -1, {}, from.lineage, from.returned};
+      ResultSpec made{
+          ResultSpec::Kind::Undefined, -1, {}, from.lineage, from.returned, from.gradient_of};
       if (!from.defined) {
       } else if (from.same_as >= 0) {
         made.kind = ResultSpec::Kind::Same, made.index = from.same_as;

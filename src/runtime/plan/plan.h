@@ -14,6 +14,7 @@
 #include <c10/core/Storage.h>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -91,7 +92,8 @@ struct ResultSpec {
   int index = -1;  ///< which argument, captured tensor or earlier result
   ViewSpec view;
   Lineage lineage;       ///< View
-  bool returned = true;  ///< false: only the base of returned views
+  bool returned = true;  ///< false: only the base of returned views, or a gradient
+  std::optional<CallersTensor> gradient_of = {};  ///< the leaf whose gradient it becomes
 };
 
 /// A version counter that a run raises, as eager's in-place operators do.

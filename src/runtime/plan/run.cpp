@@ -98,6 +98,17 @@ void raise_version(const Raise& raise, const detail::FlatArgs& args, const at::T
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
 
+/// As autograd's engine does after it computed them, and as optimizers do that clear them.
+void set_gradients(const std::vector<ResultSpec>& specs, const detail::FlatArgs& args,
+                   const at::Tensor* captured, const at::Tensor* results) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (!specs[i].gradient_of) continue;
+    const auto k = static_cast<size_t>(specs[i].gradient_of->index);
+    const at::Tensor& leaf = specs[i].gradient_of->captured ? captured[k] : *args.tensors[k];
+    leaf.mutable_grad() = results[i];
+  }
+}
+
 }  // namespace
 
 Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured,
@@ -146,6 +157,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   }
   raise_written_by(steps_.size());
   for (int i : result_order_) results[i] = frame.result(results_[static_cast<size_t>(i)], results);
+  if (stand_ins == nullptr) set_gradients(results_, args, captured, results);
   return Outcome::Done;
 }
 

@@ -13,23 +13,12 @@ constexpr const char* kInstead =
     " that the caller passes by reference, which a plan cannot repeat; return the new value as a "
     "result and assign it outside of the compiled function";
 
-/// Tensor::grad() warns where there can be none.
-const at::Tensor& gradient(const at::Tensor& tensor) {
-  static const at::Tensor none;
-  return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr
-             ? tensor.unsafeGetTensorImpl()->grad()
-             : none;
-}
-
 }  // namespace
 
 HeldArguments::HeldArguments(const detail::CallBase& call) {
   const auto& given = call.args.tensors;
   tensors_.reserve(given.size());
-  for (const at::Tensor* tensor : given) {
-    tensors_.push_back(*tensor);
-    gradients_.push_back(gradient(*tensor));
-  }
+  for (const at::Tensor* tensor : given) tensors_.push_back(*tensor);
   for (const at::Tensor& tensor : tensors_) args_.tensors.push_back(&tensor);
   args_.statics = call.args.statics;
 }
@@ -51,11 +40,6 @@ std::optional<std::string> HeldArguments::changed(const detail::CallBase& call) 
         return who + "a tensor" + kInstead;
     tensors = tensors.subspan(came.tensors.size());
   }
-  for (size_t i = 0; i < tensors_.size(); ++i)
-    if (!gradient(tensors_[i]).is_same(gradients_[i]))
-      return "the function replaces the gradient of tensor argument " + std::to_string(i) +
-             ", which a plan cannot repeat; change it in place, or set it outside of the compiled "
-             "function";
   return std::nullopt;
 }
 

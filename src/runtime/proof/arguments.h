@@ -33,7 +33,7 @@ class HeldArguments {
   std::optional<std::string> changed(const detail::CallBase& call) const;
 
  private:
-  std::vector<at::Tensor> tensors_, gradients_;
+  std::vector<at::Tensor> tensors_;
   detail::FlatArgs args_;
 };
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "record/gradients.h"
 #include "record/recorder.h"
 #include "runtime/key/words.h"
 #include "runtime/plan/frame.h"
@@ -116,6 +117,15 @@ std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* c
   return all;
 }
 
+/// The gradients of the tensors that a call can change them of, arguments first.
+std::vector<at::Tensor> gradients(const detail::FlatArgs& args, const at::Tensor* captured,
+                                  size_t captures) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor* tensor : args.tensors) all.push_back(record::gradient_of(*tensor));
+  for (size_t i = 0; i < captures; ++i) all.push_back(record::gradient_of(captured[i]));
+  return all;
+}
+
 class Check {
  public:
   Check(const Plan& plan, const Tolerance& tolerance, const detail::FlatArgs& args,
@@ -189,6 +199,34 @@ class Check {
         continue;
       unlike_record((argument ? "argument " : "captured tensor ") + std::to_string(k) +
                     ": eager changed it in place, the record does not");
+    }
+  }
+
+  /// Gradients that eager set, cleared or left alone.
+  void set_gradients(const std::vector<at::Tensor>& before,
+                     const std::vector<at::Tensor>& compiled) {
+    const std::vector<at::Tensor> after = gradients(args_, captured_, plan_.captured_count());
+    for (size_t i = 0; i < after.size(); ++i) {
+      CallersTensor owner{i >= args_.tensors.size(), static_cast<int>(i)};
+      if (owner.captured) owner.index -= static_cast<int>(args_.tensors.size());
+      const std::string who = std::string("the gradient of ") +
+                              (owner.captured ? "captured tensor " : "argument ") +
+                              std::to_string(owner.index);
+      const auto spec =
+          std::find_if(plan_.results().begin(), plan_.results().end(),
+                       [&](const ResultSpec& result) { return result.gradient_of == owner; });
+      const bool kept = after[i].is_same(before[i]);
+      if (spec == plan_.results().end()) {
+        if (!kept) unlike_record(who + ": eager set or cleared it, the record does not");
+        continue;
+      }
+      if (kept && after[i].defined())
+        unlike_record(who + ": eager kept the tensor, the record has a new one");
+      const auto place = static_cast<size_t>(spec - plan_.results().begin());
+      compare_pair(who, tolerance_.of(tolerance_.results, place), after[i], compiled[place],
+                   [&](const Outputs& other) { return other.results[place]; });
+      if (spec->kind == ResultSpec::Kind::View)
+        compare_standing(who, *spec, after[i], compiled[place]);
     }
   }
 
@@ -323,6 +361,7 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   }
   generators.restore();
   std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
+  const std::vector<at::Tensor> gradients_before = gradients(args, captured, plan.captured_count());
   call.run_eager();
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
@@ -334,6 +373,7 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   check.results(call.result_tensors(), compiled);
   check.written(stand_ins);
   check.unwritten(before);
+  check.set_gradients(gradients_before, compiled);
   if (!same_words(call.result_words(), constants))
     check.unlike_record(
         "a number in the result differs from the recorded one; results that change from call to "
