@@ -44,7 +44,7 @@ struct Returned {
   bool defined = true;
   /// False: the base of returned views, which the function itself keeps, or a gradient.
   bool returned = true;
-  /// It becomes the gradient of this leaf (Tensor::grad()); undefined: the leaf has none afterwards.
+  /// It becomes the gradient of this leaf (Tensor::grad()). Undefined: the leaf has none then.
   std::optional<CallersTensor> gradient_of = {};
   Lineage lineage;  ///< of a tensor that is none of the above
 };
