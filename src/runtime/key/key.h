@@ -2,9 +2,9 @@
 //
 // It holds, for each tensor argument, whether it is defined, its dtype, device, layout and kind
 // (the dispatch key set), sizes, strides, requires_grad and whether it has a gradient; scalars and
-// container sizes (FlatArgs::statics); grad, inference and autocast mode, the default dtype, whether
-// the thread flushes subnormal numbers, and the flags by which ATen selects other operators; and
-// how the arguments overlap in memory.
+// container sizes (FlatArgs::statics); grad, inference and autocast mode, the default dtype,
+// whether the thread flushes subnormal numbers, and the flags by which ATen selects other
+// operators; and how the arguments overlap in memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
