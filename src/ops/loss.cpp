@@ -125,6 +125,94 @@ Fate nll(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+/// slope(input - target, gradient, norm), norm being 1 over the number of losses for the mean.
+template <class Slope>
+Fate pointwise_backward(Context& ctx, const OperatorRecord& op, Slope slope) {
+  const ir::View gradient = ctx.tensor(op, 0), input = ctx.tensor(op, 1),
+                 target = ctx.tensor(op, 2), out = ctx.output(op);
+  const ScalarType type = out.dtype;
+  const Reduction reduction = reduction_of(op);
+  if (!is_known(reduction)) return Fate::external(kUnknown);
+  for (const ir::View* in : {&gradient, &input, &target}) {
+    if (in->storage < 0) return Fate::external("a tensor without memory");
+    if (opmath(type) != type || in->dtype != type)
+      return Fate::external("of other dtypes than fp32 or fp64, which round at each step");
+    if (overlaps(*in, {out}, /*in_step=*/true)) return Fate::external(kOverlap);
+  }
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  StatementBuilder s(out.sizes);
+  const double norm =
+      reduction == Reduction::Mean ? 1. / static_cast<double>(ir::numel(input.sizes)) : 1.;
+  ctx.emit(s.store(out, slope(s, s.load(input) - s.load(target), s.load(gradient), norm)));
+  return Fate::fused();
+}
+
+Fate mse_backward(Context& ctx, const OperatorRecord& op) {
+  return pointwise_backward(ctx, op, [](StatementBuilder& s, Value apart, Value g, double norm) {
+    return s.scalar(2 * norm, apart.type()) * apart * g;
+  });
+}
+
+/// Eager's vector body and its tail round in different orders.
+Fate smooth_l1_backward(Context& ctx, const OperatorRecord& op) {
+  const c10::Scalar beta = number(op, "beta").value_or(1.0);
+  ctx.approximate(ctx.output(op).dtype);
+  return pointwise_backward(ctx, op, [&](StatementBuilder& s, Value x, Value g, double norm) {
+    const Value limit = s.scalar(beta, x.type());
+    const Value sign = select(gt(x, x.like(0)), x.like(1), x.like(-1));
+    const Value slope = select(ge(x.op(Op::Abs), limit), sign, x / limit);
+    return s.scalar(norm, x.type()) * slope * g;
+  });
+}
+
+Fate huber_backward(Context& ctx, const OperatorRecord& op) {
+  const c10::Scalar delta = number(op, "delta").value_or(1.0);
+  ctx.approximate(ctx.output(op).dtype);
+  return pointwise_backward(ctx, op, [&](StatementBuilder& s, Value x, Value g, double norm) {
+    const Value limit = s.scalar(delta, x.type());
+    const Value far = select(gt(x, x.like(0)), limit, -limit);
+    return s.scalar(norm, x.type()) * select(ge(x.op(Op::Abs), limit), far, x) * g;
+  });
+}
+
+/// Each row's gradient stands at its class alone.
+Fate nll_backward(Context& ctx, const OperatorRecord& op) {
+  const ir::View gradient = ctx.tensor(op, 0), logs = ctx.tensor(op, 1), target = ctx.tensor(op, 2),
+                 total = ctx.tensor(op, 6), out = ctx.output(op);
+  const Reduction reduction = reduction_of(op);
+  if (ctx.tensor(op, 3).storage >= 0) return Fate::external("classes of other weights");
+  if (logs.sizes.size() != 2 || target.sizes != std::vector{logs.sizes[0]} ||
+      out.sizes != logs.sizes)
+    return Fate::external("no matrix of rows, with a class for each");
+  if (!is_known(reduction)) return Fate::external(kUnknown);
+  if (gradient.storage < 0 || target.storage < 0 || total.storage < 0)
+    return Fate::external("a tensor without memory");
+  if (target.dtype != ScalarType::Long || !is_float(out.dtype) || is_reduced(out.dtype) ||
+      gradient.dtype != out.dtype || total.dtype != out.dtype)
+    return Fate::external("of other dtypes than fp32 or fp64, or classes that are no int64");
+  for (const ir::View* in : {&gradient, &target, &total})
+    if (overlaps(*in, {out})) return Fate::external(kOverlap);
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  const int64_t ignored = integer(op, "ignore_index", -100), classes = logs.sizes[1];
+  const bool checked = ctx.check(target.sizes, [&](StatementBuilder& s) {
+    Value t = s.load(target);
+    return ne(t, s.scalar(ignored, ScalarType::Long)) &
+           (lt(t, t.like(0)) | ge(t, s.scalar(classes, ScalarType::Long)));
+  });
+  if (!checked) return Fate::external(kTooLate);
+  StatementBuilder s(out.sizes);
+  ir::View row = target;
+  row.sizes.push_back(1), row.strides.push_back(0);
+  ir::View each = gradient;
+  if (!each.sizes.empty()) each.sizes.push_back(1), each.strides.push_back(0);
+  Value g = s.load(each);
+  if (reduction == Reduction::Mean) g = g / s.load(total);
+  const Value t = s.load(row);
+  const Value here = eq(t, s.axis(1)) & ne(t, s.scalar(ignored, ScalarType::Long));
+  ctx.emit(s.store(out, select(here, -g, g.like(0))));
+  return Fate::fused();
+}
+
 }  // namespace
 
 std::vector<Row> loss_rows() {
@@ -133,6 +221,10 @@ std::vector<Row> loss_rows() {
       {"aten::smooth_l1_loss", smooth_l1, "(a - b)² / 2 beta near 0, |a - b| - beta / 2 beyond"},
       {"aten::huber_loss", huber, "(a - b)² / 2 near 0, delta (|a - b| - delta / 2) beyond"},
       {"aten::nll_loss_forward", nll, "minus the log-probability of each row's class, reduced"},
+      {"aten::mse_loss_backward", mse_backward, "2 (a - b) times the gradient"},
+      {"aten::smooth_l1_loss_backward", smooth_l1_backward, "(a - b) / beta, between -1 and 1"},
+      {"aten::huber_loss_backward", huber_backward, "(a - b), between -delta and delta"},
+      {"aten::nll_loss_backward", nll_backward, "minus the gradient at each row's class, else 0"},
   };
 }
 

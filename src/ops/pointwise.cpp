@@ -192,8 +192,8 @@ const std::vector<PointwiseRow>& pointwise_table() {
   // Never destroyed: the worker may still lower while the process ends.
   static const auto* table = [] {
     auto* all = new std::vector<PointwiseRow>;
-    for (const auto& family :
-         {arithmetic_rows(), comparison_rows(), unary_rows(), activation_rows(), ternary_rows()})
+    for (const auto& family : {arithmetic_rows(), comparison_rows(), unary_rows(),
+                               activation_rows(), ternary_rows(), backward_rows()})
       all->insert(all->end(), family.begin(), family.end());
     return all;
   }();

@@ -158,6 +158,7 @@ std::vector<PointwiseRow> comparison_rows();  // pointwise_comparison.cpp
 std::vector<PointwiseRow> unary_rows();       // pointwise_unary.cpp
 std::vector<PointwiseRow> activation_rows();  // pointwise_activation.cpp
 std::vector<PointwiseRow> ternary_rows();     // pointwise_ternary.cpp
+std::vector<PointwiseRow> backward_rows();    // pointwise_backward.cpp
 
 // Formulas that several families use: selections follow the operand order of ATen's vector
 // instructions, so that NaN and −0 come out alike.

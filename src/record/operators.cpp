@@ -129,9 +129,12 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   const bool reads_on_host = contains(kReadOnHost, full_name) ||
                              starts_with(base, "fbgemm_linear_") ||
                              starts_with(base, "fbgemm_pack_");
-  composite = (h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
-               contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
-              !counts_classes && !reads_on_host && name != kFillsItself;
+  // silu_backward has a kernel for the CPU besides, which runs then.
+  const bool implicit = h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+                        !h.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  composite =
+      (implicit || contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
+      !counts_classes && !reads_on_host && name != kFillsItself;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");

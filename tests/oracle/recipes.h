@@ -55,6 +55,7 @@ std::vector<Recipe> norm_recipes();
 std::vector<Recipe> pool_recipes();
 std::vector<Recipe> product_recipes();
 std::vector<Recipe> order_recipes();
+std::vector<Recipe> backward_recipes();
 std::vector<Recipe> index_recipes();
 
 bool accepts(const Recipe& recipe, at::ScalarType type);

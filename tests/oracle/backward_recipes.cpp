@@ -1,0 +1,98 @@
+// The backward of softmax, layer norm and losses, called as autograd calls them.
+#include <ATen/ATen.h>
+
+#include "oracle/recipes.h"
+
+namespace graft::test {
+
+namespace {
+
+using T = at::Tensor;
+
+const std::vector<std::vector<int64_t>> kShapes = {{37, 65}, {3, 5, 17}, {1, 1}, {64}};
+
+void add_softmax(std::vector<Recipe>& to) {
+  for (const auto& sizes : kShapes)
+    for (int64_t dim : {int64_t{0}, static_cast<int64_t>(sizes.size()) - 1}) {
+      const std::string where = " dim=" + std::to_string(dim);
+      to.push_back(
+          {"aten::_softmax_backward_data" + where,
+           {values(sizes), values(sizes)},
+           [=](const Tensors& t) -> Tensors {
+             return {at::_softmax_backward_data(t[0], t[1].softmax(dim), dim, t[0].scalar_type())};
+           },
+           Recipe::Types::Floating});
+      to.push_back({"aten::_log_softmax_backward_data" + where,
+                    {values(sizes), values(sizes)},
+                    [=](const Tensors& t) -> Tensors {
+                      return {at::_log_softmax_backward_data(t[0], t[1].log_softmax(dim), dim,
+                                                             t[0].scalar_type())};
+                    },
+                    Recipe::Types::Floating});
+    }
+}
+
+void add_layer_norm(std::vector<Recipe>& to) {
+  for (bool affine : {true, false})
+    for (std::array<bool, 3> mask :
+         {std::array{true, true, true}, std::array{true, false, false}}) {
+      if (!affine && mask[1]) continue;
+      to.push_back({std::string("aten::native_layer_norm_backward") + (affine ? " affine" : ""),
+                    {values({12, 33}), values({12, 33}), values({33})},
+                    [=](const Tensors& t) -> Tensors {
+                      const std::optional<T> weight = affine ? std::optional(t[2]) : std::nullopt;
+                      auto [y, mean, rstd] = at::native_layer_norm(t[1], {33}, weight, {}, 1e-3);
+                      auto [dx, dw, db] = at::native_layer_norm_backward(
+                          t[0], t[1], {33}, mean, rstd, weight, weight, mask);
+                      return {y, dx, dw, db};
+                    },
+                    Recipe::Types::Floating});
+    }
+}
+
+void add_losses(std::vector<Recipe>& to) {
+  for (int64_t reduction : {0, 1, 2}) {
+    const std::string how = " reduction=" + std::to_string(reduction);
+    auto add = [&](const char* row, auto f) {
+      to.push_back({row + how,
+                    {values({37, 65}), values({37, 65}), values({37, 65})},
+                    [=](const Tensors& t) -> Tensors {
+                      return {
+                          f(reduction == 0 ? t[2] : t[2].select(0, 0).select(0, 1), t[0], t[1])};
+                    },
+                    Recipe::Types::Floating,
+                    {"of other dtypes than fp32 or fp64"}});
+    };
+    add("aten::mse_loss_backward", [=](const T& g, const T& x, const T& y) {
+      return at::mse_loss_backward(g, x, y, reduction);
+    });
+    add("aten::smooth_l1_loss_backward", [=](const T& g, const T& x, const T& y) {
+      return at::smooth_l1_loss_backward(g, x, y, reduction, 0.7);
+    });
+    add("aten::huber_loss_backward", [=](const T& g, const T& x, const T& y) {
+      return at::huber_loss_backward(g, x, y, reduction, 1.3);
+    });
+    for (int64_t ignored : {-100, 3})
+      to.push_back({"aten::nll_loss_backward" + how + " ignore=" + std::to_string(ignored),
+                    {values({70, 65}), indices({70}, 65), values({70})},
+                    [=](const Tensors& t) -> Tensors {
+                      auto [loss, total] = at::nll_loss_forward(t[0], t[1], {}, reduction, ignored);
+                      const T g = reduction == 0 ? t[2] : t[2].select(0, 1);
+                      return {at::nll_loss_backward(g, t[0], t[1], {}, reduction, ignored, total)};
+                    },
+                    Recipe::Types::Floating,
+                    {"of other dtypes than fp32 or fp64", "its losses are not reduced"}});
+  }
+}
+
+}  // namespace
+
+std::vector<Recipe> backward_recipes() {
+  std::vector<Recipe> r;
+  add_softmax(r);
+  add_layer_norm(r);
+  add_losses(r);
+  return r;
+}
+
+}  // namespace graft::test
