@@ -13,7 +13,8 @@ namespace {
 std::vector<Workload>& registry() {
   static std::vector<Workload> all = [] {
     std::vector<Workload> cases = region_cases();
-    for (const std::vector<Workload>& more : std::array{loop_cases(), wild_cases()})
+    for (const std::vector<Workload>& more :
+         std::array{loop_cases(), wild_cases(), training_cases()})
       cases.insert(cases.end(), more.begin(), more.end());
     return cases;
   }();

@@ -127,8 +127,12 @@ inline int64_t bytes_of(int64_t) {
   return 0;
 }
 
+/// A leaf's stand-in is a leaf.
+inline at::Tensor like_leaf(const at::Tensor& made, const at::Tensor& t) {
+  return t.requires_grad() ? made.requires_grad_() : made;
+}
 inline at::Tensor in_double(const at::Tensor& t) {
-  return t.is_floating_point() ? t.to(at::kDouble) : t;
+  return t.is_floating_point() ? like_leaf(t.detach().to(at::kDouble), t) : t;
 }
 inline Tensors in_double(Tensors list) {
   for (at::Tensor& t : list) t = in_double(t);
@@ -139,7 +143,7 @@ inline int64_t in_double(int64_t scalar) {
 }
 
 inline at::Tensor copy_of(const at::Tensor& t) {
-  return t.clone();
+  return like_leaf(t.detach().clone(), t);
 }
 inline Tensors copy_of(Tensors list) {
   for (at::Tensor& t : list) t = copy_of(t);
