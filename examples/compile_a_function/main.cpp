@@ -22,7 +22,7 @@ static void expect_equal(const at::Tensor& compiled, const at::Tensor& eager) {
 }
 
 int main() {
-  // Backward is not compiled: a function whose results require grad stays eager.
+  // A function whose results require grad stays eager: nobody calls backward() inside this one.
   const at::NoGradGuard no_grad;
 
   // `weight` is captured, as a module's parameter is: it is read at each call.

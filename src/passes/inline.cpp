@@ -28,6 +28,7 @@ namespace {
 constexpr size_t kMaxNodes = 220;
 constexpr size_t kMaxLoads = 24;
 constexpr size_t kMaxPieces = 16;
+constexpr int64_t kPicked = 8;  ///< of so many points that data picks one of, each is computed anew
 constexpr int64_t kScrap = 32;  ///< of so many points, one is little
 constexpr int64_t kRepeated =
     8;  ///< points per element that a load reads, from which on it is cheap
@@ -95,7 +96,7 @@ class Inliner {
 
   /// How often an element of what `producer` (item `at`) stores is read, by loads as recorded:
   /// those of different parts count as one. Externs and results count too, but not who reads a
-  /// little that others left of it. From two on it makes no difference.
+  /// little that others left of it, or what data picks. From two on it makes no difference.
   int count_readers(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
     std::vector<Reader> readers;
@@ -114,6 +115,7 @@ class Inliner {
         for (const Statement& part : left)
           if (meet(part.store, part, load, *s)) read += points(part);
         if (kScrap * read <= points(producer)) continue;
+        if (!load.indirect.empty() && kPicked * points(*s) <= points(producer)) continue;
         if (others > 0 || readers.size() == kMaxPieces) return 2;
         for (const Reader& other : readers)
           if (meet(*other.load, *other.statement, load, *s)) return 2;
@@ -306,7 +308,7 @@ class Inliner {
     if (producer.loads.empty() && work(producer) <= 2) return true;
     bool expands = read > points(producer) * 2;
     if (expands) return work(producer) <= 2 && producer.loads.size() <= 1;
-    if (picks && read <= points(producer) / 8) return true;
+    if (picks && kPicked * read <= points(producer)) return true;
     if (readers <= 1) return true;
     return is_cheap(producer);
   }
