@@ -22,14 +22,14 @@ constexpr const char* kHalf = "half precision, of which each step is rounded";
 /// Operands: the gradient, the sigmoid.
 Value sigmoid_backward(Args& a) {
   if (!lie_alike(a)) return a.refuse(kApart);
-  if (a.common == c10::ScalarType::Half) return a.refuse(kHalf);
+  if (a.common == c10::ScalarType::Half && !a.is_fast()) return a.refuse(kHalf);
   return a[0] * (1 - a[1]) * a[1];
 }
 
 /// Operands: the gradient, the tanh.
 Value tanh_backward(Args& a) {
   if (!lie_alike(a)) return a.refuse(kApart);
-  if (a.common == c10::ScalarType::Half) return a.refuse(kHalf);
+  if (a.common == c10::ScalarType::Half && !a.is_fast()) return a.refuse(kHalf);
   return a[0] * contracted(a, -a[1], a[1], a[1].like(1));
 }
 

@@ -12,6 +12,15 @@ const at::Tensor& gradient_of(const at::Tensor& tensor) {
              : none;
 }
 
+bool has_hooks(const c10::TensorImpl& leaf) {
+  const auto* meta = static_cast<torch::autograd::AutogradMeta*>(leaf.autograd_meta());
+  if (meta == nullptr) return false;
+  if (!meta->hooks_.empty() || meta->post_acc_grad_hooks_ != nullptr) return true;
+  const auto accumulator = meta->grad_accumulator_.lock();
+  return accumulator && (!accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty() ||
+                         !accumulator->tensor_pre_hooks().empty());
+}
+
 bool is_leaf_with_gradient(const at::Tensor& tensor) {
   return tensor.defined() && tensor.requires_grad() && tensor.is_leaf();
 }
@@ -54,18 +63,6 @@ at::Tensor Gradients::over(const c10::StorageImpl* memory) const {
   const int* index = by_memory_.find(memory);
   return index == nullptr ? at::Tensor()
                           : at::Tensor(states_[static_cast<size_t>(*index)].before.lock());
-}
-
-std::optional<std::string> Gradients::hooked(const at::Tensor& leaf) {
-  namespace impl = torch::autograd::impl;
-  const auto accumulator = impl::try_get_grad_accumulator(leaf);
-  const bool hooks =
-      !impl::hooks(leaf).empty() || impl::post_acc_grad_hooks(leaf) != nullptr ||
-      (accumulator && (!accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty() ||
-                       !accumulator->tensor_pre_hooks().empty()));
-  if (!hooks) return std::nullopt;
-  return "has hooks, which autograd calls when its gradient is computed and a plan would not; "
-         "remove them, or do what they do inside the function";
 }
 
 }  // namespace graft::record

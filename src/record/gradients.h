@@ -9,8 +9,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "record/pointer_map.h"
@@ -21,6 +19,12 @@ namespace graft::record {
 const at::Tensor& gradient_of(const at::Tensor& tensor);
 /// Does it take part in backward without being computed from other tensors?
 bool is_leaf_with_gradient(const at::Tensor& tensor);
+
+/// Would autograd call functions of the caller's when it computes its gradient?
+bool has_hooks(const c10::TensorImpl& leaf);
+constexpr const char* kHooked =
+    "has hooks, which autograd calls when its gradient is computed and a plan would not; remove "
+    "them, or do what they do inside the function";
 
 class Gradients {
  public:
@@ -36,9 +40,6 @@ class Gradients {
 
   /// The noted gradient of that memory; undefined: there is none.
   at::Tensor over(const c10::StorageImpl* memory) const;
-
-  /// Why a plan cannot stand in for autograd at this leaf: hooks of the caller's would not run.
-  static std::optional<std::string> hooked(const at::Tensor& leaf);
 
  private:
   // Held weakly: the address stays theirs, and engines see who else holds them.

@@ -38,7 +38,7 @@ void Recorder::check_leaves() {
       return give_up(name_of(owner) + ", a " + describe_tensor(tensor) +
                      ", was itself computed from tensors that require grad, outside of the "
                      "function: backward would go on there; detach() it, or compute it inside");
-    if (auto why = Gradients::hooked(tensor)) give_up(name_of(owner) + " " + *why);
+    if (has_hooks(*tensor.unsafeGetTensorImpl())) give_up(name_of(owner) + " " + kHooked);
   });
 }
 

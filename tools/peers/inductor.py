@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp and the set `wild` (the folder wild),
+"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp and the sets `wild` (the folder wild) and `training`,
 inputs of the same shapes.
 
 usage: inductor.py [--threads N] [--min-time S] CASE... [--config AXIS=VALUE...]
@@ -17,6 +17,7 @@ try:
     import torch.nn.functional as F
 except ImportError as error:
     protocol.absent("torch.compile", "torch", error)
+import training  # needs torch
 import wild  # needs torch
 
 
@@ -219,6 +220,7 @@ CASES = {
     "codebook_f32": (codebook_case, {}),
     "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
     **wild.CASES,
+    **training.CASES,
 }
 
 
@@ -236,7 +238,7 @@ def difference(expected, got):
 
 def copy_of(argument):
     if isinstance(argument, torch.Tensor):
-        return argument.clone()
+        return argument.detach().clone().requires_grad_(argument.requires_grad)
     return [copy_of(part) for part in argument] if isinstance(argument, list) else argument
 
 
@@ -261,7 +263,8 @@ def measure(request):
     torch.manual_seed(0)
     with torch.no_grad():
         function, args = make(**arguments)
-        compiled = torch.compile(function)
+        # A step of training is compiled in parts.
+        compiled = function.compiled() if hasattr(function, "compiled") else torch.compile(function)
         torch._inductor.metrics.reset()
         first_call_ms = protocol.call_ms(lambda: compiled(*args))
         bitwise, largest = difference(outputs(function, args), outputs(compiled, args))

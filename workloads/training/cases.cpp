@@ -27,14 +27,24 @@ Tensors forward_backward(F f, Tensors inputs, size_t count, const Tensor& direct
   return all;
 }
 
-/// Such a region as a workload: in the direction of a random tensor like the result.
+/// FLOPs of exp or tanh: a polynomial.
+constexpr double kFunction = 16;
+
+/// Such a region as a workload, with its lower bound: inputs, result and gradients once each, and
+/// `flops` per element of the first input.
 template <class F>
-Instance region_of(F f, const Tensors& inputs, size_t count, const Tensor& direction) {
-  return instance_of(
+Instance region_of(F f, const Tensors& inputs, size_t count, const Tensor& direction,
+                   double flops) {
+  Instance made = instance_of(
       [f, count](const Tensors& given, const Tensor& along) {
         return forward_backward(f, given, count, along);
       },
       inputs, direction);
+  made.bytes = static_cast<double>(made.input_bytes);
+  made.bytes += static_cast<double>(direction.nbytes());
+  for (size_t k = 0; k < count; ++k) made.bytes += static_cast<double>(inputs[k].nbytes());
+  made.flops = flops * static_cast<double>(inputs[0].numel());
+  return made;
 }
 
 Instance rope_training(const Options& o) {
@@ -46,7 +56,7 @@ Instance rope_training(const Options& o) {
         const auto halves = t[0].chunk(2, -1);
         return t[0] * t[1] + at::cat({-halves[1], halves[0]}, -1) * t[2];
       },
-      {q, draw.normal({s, d}), draw.normal({s, d})}, 1, draw.normal(q.sizes()));
+      {q, draw.normal({s, d}), draw.normal({s, d})}, 1, draw.normal(q.sizes()), 6);
 }
 
 Instance rmsnorm_training(const Options& o) {
@@ -54,7 +64,7 @@ Instance rmsnorm_training(const Options& o) {
   const int64_t rows = o.integer("rows"), width = o.integer("width");
   return region_of([](const Tensors& t) { return std::get<1>(rmsnorm_residual(t[0], t[1], t[2])); },
                    {draw.normal({rows, width}), draw.normal({rows, width}), draw.normal({width})},
-                   3, draw.normal({rows, width}));
+                   3, draw.normal({rows, width}), 13);
 }
 
 Instance swiglu_training(const Options& o) {
@@ -62,15 +72,15 @@ Instance swiglu_training(const Options& o) {
   const int64_t rows = o.integer("rows"), width = o.integer("width");
   return region_of([](const Tensors& t) { return swiglu(t[0], t[1]); },
                    {draw.normal({rows, width}), draw.normal({rows, width})}, 2,
-                   draw.normal({rows, width}));
+                   draw.normal({rows, width}), kFunction + 9);
 }
 
 Instance softmax_training(const Options& o) {
   Draw draw(o);
   const int64_t heads = o.integer("heads"), s = o.integer("sequence");
   return region_of([](const Tensors& t) { return softmax_mask(t[0], t[1]); },
-                   {draw.normal({heads, s, s}), draw.normal({s, s})}, 1,
-                   draw.normal({heads, s, s}));
+                   {draw.normal({heads, s, s}), draw.normal({s, s})}, 1, draw.normal({heads, s, s}),
+                   kFunction + 8);
 }
 
 Instance layernorm_gelu_training(const Options& o) {
@@ -81,14 +91,15 @@ Instance layernorm_gelu_training(const Options& o) {
         return at::gelu(at::layer_norm(t[0], {t[0].size(1)}, t[1], t[2]), "tanh");
       },
       {draw.normal({rows, width}), draw.normal({width}), draw.normal({width})}, 3,
-      draw.normal({rows, width}));
+      draw.normal({rows, width}), 2 * kFunction + 25);
 }
 
 Instance cross_entropy_training(const Options& o) {
   Draw draw(o);
   const int64_t rows = o.integer("rows"), classes = o.integer("classes");
   return region_of([](const Tensors& t) { return at::cross_entropy_loss(t[0], t[1]); },
-                   {draw.normal({rows, classes}), draw.integers({rows}, classes)}, 1, at::ones({}));
+                   {draw.normal({rows, classes}), draw.integers({rows}, classes)}, 1, at::ones({}),
+                   2 * kFunction + 4);
 }
 
 Instance gpt_step(const Options& o) {
@@ -117,7 +128,13 @@ Instance gpt_step(const Options& o) {
     second.push_back(at::zeros_like(p.detach()));
   }
   const Gpt model{o.integer("heads")};
-  return updating_instance_of(
+  const auto elements = [](const Tensors& all) {
+    double sum = 0;
+    for (const Tensor& t : all) sum += static_cast<double>(t.numel());
+    return sum;
+  };
+  const double tokens_seen = static_cast<double>(batch * context);
+  Instance made = updating_instance_of(
       [model](const Tensors& p, const Tensors& m, const Tensors& v, const Tensor& steps,
               const Tensor& tokens, const Tensor& next) {
         const at::AutoGradMode grad(true);
@@ -128,6 +145,14 @@ Instance gpt_step(const Options& o) {
       },
       parameters, first, second, at::zeros({}), draw.integers({batch, context}, vocabulary),
       draw.integers({batch, context}, vocabulary));
+  // Parameters and AdamW's means are read and written; each parameter of a matmul takes a
+  // multiply-add forward and two backward per token, and so does each pair of positions.
+  made.bytes = 6 * 4 * elements(parameters);
+  made.flops =
+      6 * tokens_seen *
+      (elements(parameters) + 2. * static_cast<double>(o.integer("layers") * context * width));
+  made.tokens = tokens_seen;
+  return made;
 }
 
 /// Gradients are sums that are added in another order.

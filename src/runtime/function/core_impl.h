@@ -53,6 +53,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::atomic<int64_t> clock{0};        ///< number of records so far
   std::atomic<int64_t> eager_calls{0};  ///< calls that ran eagerly
   std::atomic<int64_t> bypassed{0};     ///< of these, calls that did not look for a plan
+  std::atomic<int> meetings{0};         ///< records that met captured leaves they did not know
 
  private:
   /// The newest record, and what it is scheduled with; null before one.
@@ -64,6 +65,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void forget(const Entry& entry);
   void finish_record(CallBase& call, const FlatArgs& args, const std::shared_ptr<Entry>& entry,
                      record::Trace trace);
+  std::vector<at::Tensor> known_leaves() const;
+  bool passes_known_leaf(const CallBase& call) const;
   void meet(const std::shared_ptr<Entry>& entry, const record::Trace& trace);
   void broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace,
              const std::string& why);

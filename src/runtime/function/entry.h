@@ -44,14 +44,6 @@ struct Entry {
     if (misses.load(std::memory_order_relaxed) > 0) misses.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  /// Those of `leaves` that are still there.
-  std::vector<at::Tensor> met() const {
-    std::vector<at::Tensor> all;
-    for (const auto& leaf : leaves)
-      if (at::Tensor tensor(leaf.lock()); tensor.defined()) all.push_back(std::move(tensor));
-    return all;
-  }
-
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest
@@ -71,8 +63,6 @@ struct Entry {
   Scales scales;  ///< for what `tolerance` refused
 
   // By the busy thread alone.
-  /// Captured leaves that an earlier run met.
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> leaves;
   int attempts = 0;   ///< recorded runs that broke
   int no_proofs = 0;  ///< shadow runs that proved nothing
   /// Where results are approximated and not proven yet: what to make `scales` from.
@@ -100,7 +90,8 @@ struct Entry {
 class Table {
  public:
   Table() = default;
-  explicit Table(std::vector<std::shared_ptr<Entry>> entries);
+  /// `leaves`: captured ones that records met; keys say which of them come with a gradient.
+  Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves = {});
 
   const std::shared_ptr<Entry>* find(const Key& key) const {
     if (slots_.empty()) return nullptr;
@@ -113,6 +104,7 @@ class Table {
     }
   }
   const std::vector<std::shared_ptr<Entry>>& entries() const { return entries_; }
+  const std::vector<WeakTensor>& leaves() const { return leaves_; }
 
  private:
   struct Slot {
@@ -120,6 +112,7 @@ class Table {
     int32_t entry = -1;
   };
   std::vector<std::shared_ptr<Entry>> entries_;
+  std::vector<WeakTensor> leaves_;
   std::vector<Slot> slots_;  ///< a power of two, at most half full
 };
 

@@ -64,12 +64,13 @@ void Core::call(CallBase& call) {
     return impl.run_eager(call);
   }
   runtime::Key key;
-  runtime::Unsupported unsupported = key.build(call.args);
+  runtime::Unsupported unsupported;
   std::shared_ptr<Entry> entry;
   auto served = Impl::Served::No;
   std::optional<runtime::PlanError> wrong;
   {
     runtime::Snapshot<Table>::Reader table(impl.table);
+    unsupported = key.build(call.args, table->leaves());
     const std::shared_ptr<Entry>* found = unsupported ? nullptr : table->find(key);
     if (found != nullptr) {
       Entry& ready = **found;

@@ -21,6 +21,7 @@ using runtime::Topic;
 
 void Core::Impl::miss(CallBase& call, const Key& key) {
   if (too_many_layouts(key)) return run_eager(call);
+  if (passes_known_leaf(call)) return run_eager(call);
   std::string difference = nearest_difference(key);
   if (!difference.empty() && stance() == Stance::FailOnRerecord)
     throw Error(options.name + ": no plan fits this call: " + difference +
@@ -35,6 +36,7 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
 void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   auto start = std::chrono::steady_clock::now();
   const runtime::HeldArguments held(call);
+  const std::vector<at::Tensor> leaves = known_leaves();
   record::Trace trace;
   bool ran = false;
   try {
@@ -44,7 +46,7 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
           run_eager(call);
           ran = true;
         },
-        [&] { return call.result_tensors(); }, entry->met());
+        [&] { return call.result_tensors(); }, leaves);
   } catch (const std::exception& error) {
     if (!ran) {
       forget(*entry);
@@ -79,7 +81,13 @@ void Core::Impl::forget(const Entry& entry) {
 void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
                                const std::shared_ptr<Entry>& entry, record::Trace recorded) {
   auto trace = std::make_shared<record::Trace>(std::move(recorded));
-  if (!trace->broken && trace->met_leaves) return meet(entry, *trace);
+  if (!trace->broken && trace->met_leaves) {
+    constexpr int kMost = 8;
+    if (++meetings < kMost) return meet(entry, *trace);
+    trace->broken =
+        "the function uses the gradients of other captured tensors at each call; pass "
+        "them as arguments";
+  }
   if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, args);
   // From here on their owner alone keeps them; a trace is kept for explain().
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
@@ -90,18 +98,41 @@ void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
   start_compiling(entry, trace);
 }
 
-/// The next call is recorded with these leaves, whose gradients are noted before it runs.
+/// Recorded now, a captured leaf would count as the argument only.
+bool Core::Impl::passes_known_leaf(const CallBase& call) const {
+  for (const at::Tensor& leaf : known_leaves())
+    for (const at::Tensor* argument : call.args.tensors)
+      if (argument->is_same(leaf)) return true;
+  return false;
+}
+
+std::vector<at::Tensor> Core::Impl::known_leaves() const {
+  std::lock_guard lock(runtime_mutex());
+  std::vector<at::Tensor> all;
+  for (const runtime::WeakTensor& leaf : table.peek().leaves())
+    if (at::Tensor tensor(leaf.lock()); tensor.defined()) all.push_back(std::move(tensor));
+  return all;
+}
+
+/// Later calls look at these leaves' gradients before they run: they have other keys, so this entry
+/// serves nobody.
 void Core::Impl::meet(const std::shared_ptr<Entry>& entry, const record::Trace& trace) {
-  entry->leaves.clear();
-  for (const record::Trace::Leaf& leaf : trace.leaves)
-    entry->leaves.emplace_back(
-        trace.captured[static_cast<size_t>(leaf.captured)].getIntrusivePtr());
-  {
-    std::lock_guard lock(runtime_mutex());
-    entry->reason = "recorded once more, to see what it does to the gradients of captured tensors";
+  std::vector<runtime::WeakTensor> leaves;
+  for (const at::Tensor& known : known_leaves()) leaves.emplace_back(known.getIntrusivePtr());
+  for (const record::Trace::Leaf& leaf : trace.leaves) {
+    const at::Tensor& tensor = trace.captured[static_cast<size_t>(leaf.captured)];
+    if (std::none_of(leaves.begin(), leaves.end(), [&](const runtime::WeakTensor& other) {
+          return other._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+        }))
+      leaves.emplace_back(tensor.getIntrusivePtr());
   }
-  entry->tier.store(Tier::Retry, std::memory_order_release);
+  entry->tier.store(Tier::Eager, std::memory_order_release);
   entry->busy.store(false, std::memory_order_release);
+  std::lock_guard lock(runtime_mutex());
+  std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
+  std::erase(entries, entry);
+  table.replace(std::make_unique<Table>(std::move(entries), std::move(leaves)));
+  entry->reason = "recorded once more, to see what it does to the gradients of captured tensors";
 }
 
 void Core::Impl::broke(const std::shared_ptr<Entry>& entry,

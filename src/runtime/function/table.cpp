@@ -8,7 +8,8 @@
 
 namespace graft::runtime {
 
-Table::Table(std::vector<std::shared_ptr<Entry>> entries) : entries_(std::move(entries)) {
+Table::Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves)
+    : entries_(std::move(entries)), leaves_(std::move(leaves)) {
   slots_.resize(std::bit_ceil(entries_.size() * 2 + 1));
   size_t mask = slots_.size() - 1;
   for (size_t e = 0; e < entries_.size(); ++e) {
@@ -40,7 +41,7 @@ std::shared_ptr<Entry> Core::Impl::admit(const Key& key) {
   entry->busy.store(true);
   entry->touch(clock.fetch_add(1, std::memory_order_relaxed) + 1);
   entries.push_back(entry);
-  table.replace(std::make_unique<Table>(std::move(entries)));
+  table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
   ++records_;
   return entry;
 }
@@ -55,7 +56,7 @@ void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
     *found = std::move(with);
   else
     entries.erase(found);
-  table.replace(std::make_unique<Table>(std::move(entries)));
+  table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
 }
 
 /// How the call differs from the layout that was used last.

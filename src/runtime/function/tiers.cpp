@@ -69,6 +69,7 @@ void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry
         return rematch(call, key, entry);
       return run_eager(call);
     case Tier::Retry: {
+      if (passes_known_leaf(call)) return run_eager(call);
       Turn turn(*entry);
       if (!turn || entry->tier.load() != Tier::Retry) return run_eager(call);
       turn.hand_on();

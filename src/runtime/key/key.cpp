@@ -8,6 +8,8 @@
 
 #include <limits>
 
+#include "record/gradients.h"
+
 namespace graft::runtime {
 
 namespace {
@@ -33,6 +35,7 @@ enum TensorFlag : uint64_t {
   kRequiresGrad = 2,
   kWrappedNumber = 4,
   kHasGradient = 8,
+  kHasHooks = 16,
 };
 
 /// [key set][dtype | dims << 8 | flags << 40][sizes][strides]
@@ -41,6 +44,7 @@ uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArray
   uint64_t flags = kDefined;
   if (requires_grad) flags |= kRequiresGrad;
   if (requires_grad && impl.grad().defined()) flags |= kHasGradient;
+  if (requires_grad && record::has_hooks(impl)) flags |= kHasHooks;
   if (impl.is_wrapped_number()) flags |= kWrappedNumber;
   *out++ = impl.key_set().raw_repr();
   *out++ = static_cast<uint64_t>(impl.dtype().toScalarType()) | sizes.size() << 8 | flags << 40;
@@ -86,7 +90,7 @@ uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
 
 }  // namespace
 
-Unsupported Key::build(const detail::FlatArgs& args) {
+Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves) {
   words.clear();
   c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   if ((local.included_.raw_repr() & ~kPlainThread) != 0) return {Unsupported::Kind::ThreadState};
@@ -114,6 +118,16 @@ Unsupported Key::build(const detail::FlatArgs& args) {
     words.end_at(write_tensor(words.room(2 + 2 * sizes.size()), impl, sizes));
   }
   append_overlaps(words, {args.tensors.data(), args.tensors.size()});
+  constexpr size_t kPerWord = 32;
+  for (size_t i = 0; i < leaves.size(); i += kPerWord) {
+    uint64_t states = 0;
+    for (size_t k = i; k < std::min(i + kPerWord, leaves.size()); ++k) {
+      const at::Tensor leaf(leaves[k].lock());
+      const uint64_t state = !leaf.defined() ? 0 : record::gradient_of(leaf).defined() ? 2 : 1;
+      states |= state << 2 * (k - i);
+    }
+    words.push(states);
+  }
   hash = hash_words(words.view());
   return {};
 }

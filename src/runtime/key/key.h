@@ -4,7 +4,7 @@
 // (the dispatch key set), sizes, strides, requires_grad and whether it has a gradient; scalars and
 // container sizes (FlatArgs::statics); grad, inference and autocast mode, the default dtype,
 // whether the thread flushes subnormal numbers, and the flags by which ATen selects other
-// operators; and how the arguments overlap in memory.
+// operators; how the arguments overlap in memory; and which captured leaves come with a gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,13 +27,16 @@ struct Unsupported {
   std::string text(const detail::FlatArgs& args) const;  ///< with the next step
 };
 
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
 struct Key {
   Words words;
   uint64_t hash = 0;
 
   /// Fills the key for a call made now, on this thread. No allocation for up to eight tensors of
   /// six dimensions.
-  Unsupported build(const detail::FlatArgs& args);
+  /// `leaves`: captured leaves that records met.
+  Unsupported build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves = {});
 };
 
 /// A key kept in a plan table.

@@ -34,6 +34,7 @@ struct TensorWords {
   bool defined() const { return (meta >> 40 & 1) != 0; }
   bool requires_grad() const { return (meta >> 40 & 2) != 0; }
   bool has_gradient() const { return (meta >> 40 & 8) != 0; }
+  bool has_hooks() const { return (meta >> 40 & 16) != 0; }
   bool wrapped() const { return (meta >> 40 & 4) != 0; }
   c10::ScalarType dtype() const { return static_cast<c10::ScalarType>(meta & 0xff); }
 };
@@ -54,6 +55,8 @@ std::string tensor_difference(const std::string& who, const TensorWords& a, cons
     return differs(who, "requires_grad", yes(a.requires_grad()), yes(b.requires_grad()));
   if (a.has_gradient() != b.has_gradient())
     return differs(who, "has a gradient", yes(a.has_gradient()), yes(b.has_gradient()));
+  if (a.has_hooks() != b.has_hooks())
+    return differs(who, "has hooks", yes(a.has_hooks()), yes(b.has_hooks()));
   if (a.wrapped() != b.wrapped())
     return differs(who, "wrapped number", yes(a.wrapped()), yes(b.wrapped()));
   auto keys = [](uint64_t raw) { return c10::toString(c10::DispatchKeySet::from_raw_repr(raw)); };
@@ -118,15 +121,22 @@ std::string describe_difference(std::span<const uint64_t> expected,
       return text;
     at += a.length, at_came += b.length;
   }
-  auto overlap_a = expected.subspan(at), overlap_b = came.subspan(at_came);
-  if (same_words(overlap_a, overlap_b)) return {};
+  // A 0, or a 1 and two words per tensor; then what is said of captured leaves.
+  auto overlaps = [](std::span<const uint64_t> words, uint64_t tensors) {
+    return words.first(words[0] == 0 ? 1 : 1 + 2 * tensors);
+  };
+  auto overlap_a = overlaps(expected.subspan(at), tensors(expected)),
+       overlap_b = overlaps(came.subspan(at_came), tensors(came));
   if (overlap_a[0] != overlap_b[0])
     return overlap_a[0] == 0 ? "arguments: disjoint memory expected, some that share memory came"
                              : "arguments: shared memory expected, disjoint memory came";
-  for (uint64_t i = 0; i < tensors(expected); ++i)
+  for (uint64_t i = 0; overlap_a[0] != 0 && i < tensors(expected); ++i)
     if (!same_words(overlap_a.subspan(1 + 2 * i, 2), overlap_b.subspan(1 + 2 * i, 2)))
       return "argument " + std::to_string(i) +
              ": overlaps the other arguments' memory differently than expected";
+  if (!same_words(expected.subspan(at + overlap_a.size()),
+                  came.subspan(at_came + overlap_b.size())))
+    return "captured tensors: others of them come with a gradient than expected";
   return {};
 }
 
