@@ -1,5 +1,7 @@
 // The backward of softmax and layer norm: the same rows as forward (norm.cpp, norm_layers.cpp), one
 // or two sums per row, and column sums for the parameters.
+#include <algorithm>
+
 #include "ops/reduce.h"
 #include "ops/schema.h"
 
@@ -152,7 +154,9 @@ class LayerNormBackward {
   void column(const View& out, Term term) {
     StatementBuilder s(x_.sizes);
     const Value terms = term(s).to(ScalarType::Double);
-    ctx_.emit(s.store(out, s.reduce(ReduceOp::Sum, terms, columns_, ScalarType::Double)));
+    const bool one_row = std::find(columns_.begin(), columns_.end(), true) == columns_.end();
+    ctx_.emit(s.store(
+        out, one_row ? terms : s.reduce(ReduceOp::Sum, terms, columns_, ScalarType::Double)));
   }
 
   void input() {

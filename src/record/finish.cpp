@@ -64,9 +64,10 @@ size_t Survivors::objects(const c10::StorageImpl* storage) {
 
 Trace Recorder::finish(const std::vector<at::Tensor>& results) {
   drawn_ = {};
-  if (!trace_.broken) check_generators();
-  if (!trace_.broken) add_results(results);
   Survivors survivors(results);
+  if (!trace_.broken) check_generators();
+  if (!trace_.broken) capture_held(survivors);
+  if (!trace_.broken) add_results(results);
   std::vector<const at::Tensor*> surviving;
   for (const at::Tensor& tensor : results) surviving.push_back(&tensor);
   each_owner([&](const CallersTensor&, const at::Tensor& owner) {
@@ -75,7 +76,7 @@ Trace Recorder::finish(const std::vector<at::Tensor>& results) {
     if (gradient.defined()) survivors.add(gradient, 1), surviving.push_back(&gradient);
   });
   if (!trace_.broken) check_leaves();
-  if (!trace_.broken) find_owners();
+  find_owners(survivors);
   if (!trace_.broken) check_held(survivors);
   if (!trace_.broken) check_kept(surviving, survivors);
   if (!trace_.broken) {
@@ -196,8 +197,13 @@ void Recorder::check_held(Survivors& survivors) {
                    "function"));
     }
   }
-  if (!trace_.broken) check_aliases(survivors);
-  if (!trace_.broken) check_objects(survivors);
+  for (const auto& [tensor, before] : aliases_)
+    if (tensor.use_count() > 1 + survivors.references(tensor))
+      return give_up(
+          c10::str("the function holds a ", describe_tensor(tensor),
+                   " that shares memory with an argument; the next call's argument may be "
+                   "elsewhere, so pass both as arguments"));
+  check_aliases(survivors);
   if (trace_.broken) return;
   for (size_t k = 0; k < trace_.captured.size(); ++k) {
     const at::Tensor& tensor = trace_.captured[k];
@@ -218,29 +224,36 @@ void Recorder::check_held(Survivors& survivors) {
   }
 }
 
-/// Objects over memory that was there before, which the caller holds as well.
-void Recorder::check_objects(Survivors& survivors) {
+/// Other objects over captured memory that somebody holds are captured tensors, too. What stays
+/// stands for one of that place that goes with the run (p.data()).
+void Recorder::capture_held(Survivors& survivors) {
   for (const auto& [tensor, before] : aliases_) {
-    if (tensor.use_count() <= 1 + survivors.references(tensor)) continue;
-    const int storage = storages_.find(*tensor.unsafeGetTensorImpl());
-    if (trace_.storages[storage].origin != StorageInfo::Origin::Captured)
-      return give_up(
-          c10::str("the function holds a ", describe_tensor(tensor),
-                   " that shares memory with an argument; the next call's argument may be "
-                   "elsewhere, so pass both as arguments"));
-    trace_.watched.push_back(tensor);
-    // What stays stands for one that went with the run (p.data()).
-    for (size_t k = 0; k < trace_.captured.size(); ++k) {
-      at::Tensor& seen = trace_.captured[k];
-      if (seen.use_count() > 1 + survivors.references(seen) || trace_.gradient_of[k] ||
-          trace_.tensors[trace_.captured_tensors[k]].storage != storage ||
-          !same_layout(*tensor.unsafeGetTensorImpl(), trace_.tensors[trace_.captured_tensors[k]],
-                       /*address=*/true))
-        continue;
-      seen = tensor;
-      captured_before_[k] = before;
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    const int storage = storages_.find(impl);
+    if (trace_.storages[storage].origin != StorageInfo::Origin::Captured ||
+        tensor.use_count() <= 1 + survivors.references(tensor))
+      continue;
+    const int info = describe(impl, storage);
+    auto gone = [&](size_t k) {
+      const at::Tensor& seen = trace_.captured[k];
+      return trace_.captured_tensors[k] == info &&
+             seen.use_count() <= 1 + survivors.references(seen);
+    };
+    size_t k = 0;
+    while (k < trace_.captured.size() && !gone(k)) ++k;
+    if (k == trace_.captured.size()) {
+      trace_.captured.emplace_back();
+      trace_.captured_tensors.push_back(info);
+      captured_before_.emplace_back();
     }
+    trace_.captured[k] = tensor;
+    captured_before_[k] = before;
+    known_.insert(&impl, {Known::Kind::Captured, static_cast<int>(k)});
   }
+  std::erase_if(aliases_, [&](const Alias& alias) {
+    const Known* known = known_.find(alias.tensor.unsafeGetTensorImpl());
+    return known != nullptr && known->kind == Known::Kind::Captured;
+  });
 }
 
 /// A detached alias or a view of an argument that stays holds the argument's memory, not the

@@ -42,15 +42,31 @@ void Recorder::check_leaves() {
   });
 }
 
-void Recorder::find_owners() {
+void Recorder::find_owners(Survivors& survivors) {
   trace_.gradient_of.resize(trace_.captured.size());
-  std::vector<bool> matters(trace_.captured.size(), false);
+  trace_.held.resize(trace_.captured.size());
   each_owner([&](const CallersTensor& owner, const at::Tensor& tensor) {
     bool used = gradients_.changed(tensor);
-    for (size_t k = 0; k < trace_.captured.size(); ++k) {
-      if (!gradients_.had(tensor) || !gradients_.was(tensor, trace_.captured[k])) continue;
-      trace_.gradient_of[k] = owner;
-      used = true;
+    if (gradients_.had(tensor)) {
+      for (size_t k = 0; k < args_.size(); ++k)
+        if (args_[k].defined() && gradients_.was(tensor, args_[k]))
+          give_up(c10::str("argument ", k, " is the gradient of ", name_of(owner),
+                           ", and which of the two is meant cannot be seen; pass a copy"));
+      for (size_t k = 0; k < trace_.captured.size(); ++k) {
+        if (!gradients_.was(tensor, trace_.captured[k])) continue;
+        std::optional<CallersTensor>& of = trace_.gradient_of[k];
+        const auto& owners = owner.captured ? trace_.captured : args_;
+        if (of && !(of->captured ? trace_.captured : args_)[static_cast<size_t>(of->index)].is_same(
+                      owners[static_cast<size_t>(owner.index)]))
+          give_up(name_of(*of) + " and " + name_of(owner) +
+                  " share one gradient tensor; give each its own");
+        of = owner;
+        used = true;
+        // The record's own reference, and the leaf's.
+        const size_t known = 1 + static_cast<size_t>(!gradients_.changed(tensor)) +
+                             survivors.references(trace_.captured[k]);
+        trace_.held[k] = trace_.captured[k].use_count() > known;
+      }
     }
     if (!owner.captured || !(used || (differentiates_ && is_leaf_with_gradient(tensor)))) return;
     trace_.leaves.push_back({owner.index, gradients_.had(tensor)});

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <exception>
@@ -154,6 +155,8 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
     const OperatorFacts* facts = facts_of(fn);
     if (facts == nullptr || facts->composite || autocast_wrapper(*facts)) return;
     facts_ = facts;
+    // A backward may begin at a graph from outside.
+    differentiates_ = differentiates_ || torch::autograd::get_current_graph_task_id() >= 0;
     exceptions_ = std::uncaught_exceptions();
     // A boxed call shows the caller's whole stack, and the arguments on top of it.
     c10::ArrayRef<const c10::IValue> inputs = fn.inputs();

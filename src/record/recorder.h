@@ -111,13 +111,13 @@ class Recorder {
   void check_filled(const at::Tensor& tensor, int storage);
 
   // finish.cpp: what is known only after the run
+  void capture_held(Survivors& survivors);
   void check_generators();
   void add_results(const std::vector<at::Tensor>& results);
   /// `who`: "result 2"
   ResultInfo result(const std::string& who, const at::Tensor& tensor,
                     const std::vector<at::Tensor>& earlier);
   void check_held(Survivors& survivors);
-  void check_objects(Survivors& survivors);
   void check_aliases(Survivors& survivors);
   bool held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const;
   void check_kept(const std::vector<const at::Tensor*>& results, Survivors& survivors);
@@ -136,7 +136,7 @@ class Recorder {
   }
   void add_gradients(std::vector<at::Tensor>& results);
   void check_leaves();
-  void find_owners();
+  void find_owners(Survivors& survivors);
 
   // lineage.cpp: how results stand to other tensors
   void add_bases(std::vector<at::Tensor>& results);

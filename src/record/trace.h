@@ -70,6 +70,8 @@ struct Trace {
   std::vector<ResultInfo> results;
   /// Per capture: the leaf whose gradient it was before the run.
   std::vector<std::optional<CallersTensor>> gradient_of;
+  /// Per such capture: others hold it as well, and may mean the tensor, not the leaf's gradient.
+  std::vector<bool> held;
   /// A captured leaf of a run that differentiates, or that used or changed its gradient: it must
   /// come to the next run with a gradient, or without, as it came to this one.
   struct Leaf {
@@ -80,8 +82,6 @@ struct Trace {
   /// Some of these leaves were met in the middle of the run, so that what is said of their
   /// gradients may be wrong: record again, with them.
   bool met_leaves = false;
-  /// Other tensor objects over captured memory that the function holds.
-  std::vector<at::Tensor> watched;
   /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
   std::vector<int> bumped_captured;  ///< likewise, captures

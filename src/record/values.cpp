@@ -155,6 +155,7 @@ int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts)
       return capture(tensor);
     aliases_.push_back({tensor, Held(impl)});
     known_.insert(&impl, {});
+    gradients_.note(tensor, /*from_start=*/false);
   }
   return describe(impl, storage);
 }

@@ -1,5 +1,6 @@
 // What a plan leaves in Tensor::grad(), against eager: who owns a gradient, when it is new, added
 // to or gone, and what the caller does to it between calls.
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <thread>
@@ -227,6 +228,158 @@ TEST(Gradients, WithMemoryOfAnotherTensor) {
     compiled(x), f(x);
     expect_same_gradient(p.ours, p.theirs, call);
   }
+}
+
+/// Leaves over one buffer, the middle one within what the others span.
+TEST(Gradients, OfParametersInOneBuffer) {
+  auto make = [] {
+    const Tensor flat = at::arange(6, at::kFloat);
+    Tensors parts;
+    for (int64_t k = 0; k < 3; ++k) {
+      parts.push_back(flat.narrow(0, 2 * k, 2).detach().requires_grad_());
+      parts.back().mutable_grad() = at::zeros({2});
+    }
+    return parts;
+  };
+  auto step = [](const Tensors& p) {
+    return [p](const Tensor& x) {
+      const Tensor loss = (p[0] * x + p[2] * x + p[1] * x).sum();
+      loss.backward();
+      return loss.detach();
+    };
+  };
+  const Tensors ours = make(), theirs = make();
+  auto f = step(theirs);
+  auto compiled = compile(step(ours), at_once());
+  for (int call = 0; call < 24; ++call) {
+    for (const Tensors* parts : {&ours, &theirs}) {
+      if (call == 8) (*parts)[1].requires_grad_(false);
+      if (call == 12) (*parts)[1].requires_grad_(true);
+      if (call == 16) (*parts)[1].mutable_grad().reset();
+    }
+    const Tensor x = at::randn({2});
+    compiled(x), f(x);
+    for (size_t k = 0; k < 3; ++k) expect_same_gradient(ours[k], theirs[k], call);
+  }
+}
+
+/// Two objects over one memory, of which one gets another.
+TEST(Gradients, ViewsOfACapturedTensorThatMoves) {
+  auto make = [](const Tensor& p, const Tensor& q) {
+    return [p, q](const Tensor& x) { return x + p + q.view(4); };
+  };
+  const Tensor p = at::ones({4}), q = p.view({2, 2}), r = at::ones({4}), s = r.view({2, 2});
+  auto f = make(r, s);
+  auto compiled = compile(make(p, q), at_once());
+  for (int call = 0; call < 16; ++call) {
+    if (call == 6)
+      for (const Tensor* t : {&p, &r}) t->set_data(at::full({4}, 5.0F));
+    if (call == 11)
+      for (const Tensor* t : {&q, &s}) t->set_data(at::full({2, 2}, 7.0F));
+    const Tensor x = at::randn({4});
+    EXPECT_TRUE(same(compiled(x), f(x))) << call;
+  }
+}
+
+TEST(Gradients, ThatTheFunctionAlsoGetsOrHolds) {
+  {
+    auto f = [](const Tensor& w, const Tensor& buffer, const Tensor& x) {
+      (w * x).sum().backward();
+      return buffer * 1;
+    };
+    auto compiled = compile(f, at_once());
+    Pair p;
+    for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad() = at::zeros({3});
+    for (int call = 0; call < 16; ++call) {
+      const Tensor x = at::randn({3});
+      const bool other = call % 5 == 4;
+      EXPECT_TRUE(same(compiled(p.ours, other ? at::zeros({3}) : p.ours.grad(), x),
+                       f(p.theirs, other ? at::zeros({3}) : p.theirs.grad(), x)))
+          << call;
+      expect_same_gradient(p.ours, p.theirs, call);
+    }
+  }
+  auto make = [](const Tensor& w, const Tensor& held) {
+    return [w, held](const Tensor& x) {
+      (w * x).sum().backward();
+      return held * 1;
+    };
+  };
+  Pair p;
+  for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad() = at::zeros({3});
+  auto f = make(p.theirs, p.theirs.grad());
+  auto compiled = compile(make(p.ours, p.ours.grad()), at_once());
+  for (int call = 0; call < 16; ++call) {
+    if (call == 8)
+      for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad() = at::zeros({3});
+    const Tensor x = at::randn({3});
+    EXPECT_TRUE(same(compiled(x), f(x))) << call;
+    expect_same_gradient(p.ours, p.theirs, call);
+  }
+}
+
+TEST(Gradients, OfAGraphFromOutside) {
+  auto f = [](const Tensor& loss) { loss.backward(); };
+  auto compiled = compile(f, at_once());
+  const Tensor w = leaf();
+  w.mutable_grad() = at::zeros({3});
+  for (int call = 0; call < 8; ++call) compiled((w * at::ones({3})).sum());
+  EXPECT_EQ(compiled.report().verdict, Verdict::Break);
+  EXPECT_TRUE(same(w.grad(), at::full({3}, 8.0F)));
+}
+
+/// A leaf that is another at each call is met anew each time: that ends.
+TEST(Gradients, OfLeavesThatAreReplaced) {
+  Tensor w = leaf();
+  auto f = [&w](const Tensor& x) {
+    const Tensor loss = (w * x).sum();
+    loss.backward();
+    return loss.detach();
+  };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 40; ++call) {
+    w = w.detach().clone().requires_grad_();
+    const Tensor x = at::randn({3});
+    compiled(x);
+    EXPECT_TRUE(same(w.grad(), x)) << call;
+  }
+  EXPECT_LT(compiled.report().records, 30) << compiled.explain();
+}
+
+TEST(Gradients, InAnomalyMode) {
+  auto f = [](const Tensor& w, const Tensor& x) {
+    (w.sqrt() * x).sum().backward();
+    return x + 1;
+  };
+  auto compiled = compile(f, at_once());
+  const Tensor w = leaf();
+  for (int call = 0; call < 6; ++call) compiled(w, at::ones({3}));
+  const torch::autograd::DetectAnomalyGuard guard;
+  const Tensor bad = at::full({3}, -1.0F).requires_grad_();
+  bad.mutable_grad() = at::zeros({3});
+  EXPECT_ANY_THROW(f(bad, at::ones({3})));
+  EXPECT_ANY_THROW(compiled(bad, at::ones({3})));
+}
+
+/// Each adds 1 a thousand times.
+TEST(Gradients, ThatThreadsAddTo) {
+  const Tensor w = leaf({64});
+  auto compiled = compile(
+      [&w](const Tensor& x) {
+        (w * x).sum().backward();
+        return x + 1;
+      },
+      at_once());
+  const Tensor x = at::ones({64});
+  for (int call = 0; call < 8; ++call) compiled(x);
+  ASSERT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k)
+    threads.emplace_back([&] {
+      for (int call = 0; call < 250; ++call) compiled(x);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(same(w.grad(), at::full({64}, 1008.0F)));
 }
 
 TEST(Gradients, OfManyThreads) {

@@ -2,6 +2,7 @@
 // recording in record.cpp.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
 #include "passes/pipeline.h"
 #include "record/trace.h"
@@ -114,6 +115,11 @@ void Core::reset() {
 
 Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
                                      std::optional<runtime::PlanError>& wrong) const {
+  // Autograd's engine adds to a leaf's gradient under a lock of the leaf's; plans take turns.
+  static auto* turns = new std::recursive_mutex;  // a thread may outlive static objects
+  std::unique_lock<std::recursive_mutex> turn;
+  if (entry.plan->sets_gradients() || entry.captured.has_gradients())
+    turn = std::unique_lock(*turns);
   c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
   if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;
   c10::SmallVector<at::Tensor, 4> results(entry.plan->result_count());

@@ -91,7 +91,6 @@ void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
   if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, args);
   // From here on their owner alone keeps them; a trace is kept for explain().
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
-  trace->watched.clear();
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
   entry->prototype = call.result_prototype();
   entry->constants = call.result_words();

@@ -12,7 +12,6 @@ namespace graft::runtime {
 CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& args) {
   Words words;
   leaves_ = trace.leaves;
-  for (const at::Tensor& tensor : trace.watched) watched_.emplace_back(tensor.getIntrusivePtr());
   for (size_t k = 0; k < trace.captured.size(); ++k) {
     const at::Tensor& tensor = trace.captured[k];
     words.clear();
@@ -25,7 +24,9 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
                         storage,
                         storage->data(),
                         storage->nbytes(),
-                        trace.gradient_of[k]});
+                        trace.gradient_of[k],
+                        trace.held[k]});
+    has_gradients_ = has_gradients_ || trace.gradient_of[k].has_value();
     const auto [low, high, data] = range_of(tensor);
     if (low != high) intervals_.push_back({low, high});
   }
@@ -88,12 +89,12 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
   }
   for (const record::Trace::Leaf& leaf : leaves_)
     if (record::gradient_of(out[leaf.captured]).defined() != leaf.had_gradient) return false;
-  for (const auto& object : watched_)
-    if (object.expired()) return false;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (!tensors_[i].gradient_of) continue;
     out[i] = find(i, args, out);
     if (!out[i].defined() || !record::is_plain(*out[i].unsafeGetTensorImpl())) return false;
+    if (tensors_[i].held && tensors_[i].tensor._unsafe_get_target() != out[i].unsafeGetTensorImpl())
+      return false;
     words.clear();
     append_layout(words, out[i]);
     if (!same_words(words.view(), tensors_[i].words)) return false;

@@ -24,6 +24,8 @@ class CapturedSet {
   CapturedSet(const record::Trace& trace, const detail::FlatArgs& args);
 
   size_t size() const { return tensors_.size(); }
+  /// Is one of them a leaf's gradient?
+  bool has_gradients() const { return has_gradients_; }
   /// Puts strong references for one call into `out`. False when a tensor is gone, has another
   /// layout than recorded, or overlaps the arguments or other captures in another way: the function
   /// must then be recorded again.
@@ -41,8 +43,9 @@ class CapturedSet {
     const c10::StorageImpl* storage;
     const void* data;  ///< of the storage, when it was recorded
     size_t bytes;
-    /// It is the gradient of this tensor, whichever tensor that is; `tensor` says nothing then.
+    /// It is the gradient of this tensor, whichever tensor that is.
     std::optional<CallersTensor> gradient_of;
+    bool held = false;  ///< … and `tensor` besides
   };
   struct Interval {
     uintptr_t low, high;
@@ -58,11 +61,10 @@ class CapturedSet {
 
   std::vector<Expected> tensors_;
   std::vector<record::Trace::Leaf> leaves_;
-  /// Objects over captured memory that must still be there.
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> watched_;
   std::vector<uint64_t> overlaps_;   ///< append_overlaps of arguments and captures together
   std::vector<Interval> intervals_;  ///< the captures' storages, merged, by address
   bool shares_with_arguments_ = false;
+  bool has_gradients_ = false;
 };
 
 }  // namespace graft::runtime

@@ -5,6 +5,7 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <limits>
 
@@ -43,7 +44,7 @@ uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArray
   bool requires_grad = impl.autograd_meta() != nullptr && impl.requires_grad();
   uint64_t flags = kDefined;
   if (requires_grad) flags |= kRequiresGrad;
-  if (requires_grad && impl.grad().defined()) flags |= kHasGradient;
+  if (impl.autograd_meta() != nullptr && impl.grad().defined()) flags |= kHasGradient;
   if (requires_grad && record::has_hooks(impl)) flags |= kHasHooks;
   if (impl.is_wrapped_number()) flags |= kWrappedNumber;
   *out++ = impl.key_set().raw_repr();
@@ -75,12 +76,14 @@ bool flushes_denormals() {
 
 uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
   const at::Context& context = at::globalContext();
-  uint64_t flags =
-      static_cast<uint64_t>(autograd.get_grad_mode()) | autograd.get_inference_mode() << 1 |
-      autograd.get_fw_grad_mode() << 2 | context.deterministicAlgorithms() << 3 |
-      context.deterministicFillUninitializedMemory() << 4 | context.userEnabledFlashSDP() << 5 |
-      context.userEnabledMathSDP() << 6 | context.userEnabledMemEfficientSDP() << 7 |
-      context.userEnabledMkldnn() << 8 | flushes_denormals() << 9;
+  uint64_t flags = static_cast<uint64_t>(autograd.get_grad_mode()) |
+                   autograd.get_inference_mode() << 1 | autograd.get_fw_grad_mode() << 2 |
+                   context.deterministicAlgorithms() << 3 |
+                   context.deterministicFillUninitializedMemory() << 4 |
+                   context.userEnabledFlashSDP() << 5 | context.userEnabledMathSDP() << 6 |
+                   context.userEnabledMemEfficientSDP() << 7 | context.userEnabledMkldnn() << 8 |
+                   flushes_denormals() << 9 | torch::autograd::AnomalyMode::is_enabled() << 10 |
+                   torch::autograd::AnomalyMode::should_check_nan() << 11;
   flags |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 16;
   if (autocast)
     flags |= (static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) + 1) << 24 |

@@ -264,6 +264,7 @@ class PlanBuilder {
         made.view = spec(from.view);
         if (made.view.place.block == plan_.arena_) fail("a result lies in temporary memory");
       }
+      plan_.sets_gradients_ = plan_.sets_gradients_ || made.gradient_of.has_value();
       plan_.results_.push_back(std::move(made));
     }
     order_results();

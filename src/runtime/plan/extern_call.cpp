@@ -1,9 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <algorithm>
-#include <optional>
-
 #include "graft/pool.h"
 #include "runtime/plan/frame.h"
 
@@ -18,13 +15,6 @@ struct ExternGuards {
   PoolGuard pool;
 };
 
-bool requires_grad(const c10::IValue& value) {
-  if (value.isTensor()) return value.toTensor().requires_grad();
-  if (!value.isList()) return false;
-  const auto elements = value.toListRef();
-  return std::any_of(elements.begin(), elements.end(), requires_grad);
-}
-
 std::string name(const ExternStep& step) {
   return c10::toString(step.op.operator_name());
 }
@@ -36,11 +26,6 @@ void Frame::call(const ExternStep& step) {
   torch::jit::Stack stack;
   stack.reserve(step.slots.size());
   for (const auto& slot : step.slots) stack.push_back(value(step, slot));
-  // Some operators look at grad mode themselves (oneDNN's LSTM makes a workspace for backward), so
-  // it stays the caller's. Where an input requires a gradient, grad mode was off in the recorded
-  // run, or the record had been a break.
-  std::optional<at::NoGradGuard> no_grad;
-  if (std::any_of(stack.begin(), stack.end(), requires_grad)) no_grad.emplace();
   step.op.callBoxed(stack);
   size_t next = 0;
   for (const c10::IValue& returned : stack) take(step, returned, next);
@@ -50,8 +35,12 @@ void Frame::call(const ExternStep& step) {
 
 c10::IValue Frame::value(const ExternStep& step, const ExternStep::Slot& slot) const {
   using Kind = OperandKind;
+  // Some operators look at grad mode themselves (oneDNN's LSTM makes a workspace for backward), so
+  // it stays the caller's. But no graph is built: a leaf goes in as a tensor over its memory.
   auto tensor = [&](int index) {
-    return index < 0 ? at::Tensor() : view(step.inputs[static_cast<size_t>(index)]);
+    if (index < 0) return at::Tensor();
+    at::Tensor made = view(step.inputs[static_cast<size_t>(index)]);
+    return c10::GradMode::is_enabled() && made.requires_grad() ? made.variable_data() : made;
   };
   switch (slot.kind) {
     case Kind::Constant:

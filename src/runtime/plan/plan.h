@@ -138,6 +138,8 @@ class Plan {
   Outcome run(const detail::FlatArgs& args, const at::Tensor* captured, at::Tensor* results,
               const StandIns* stand_ins = nullptr) const;
 
+  /// Does a run replace the gradients of leaves?
+  bool sets_gradients() const { return sets_gradients_; }
   size_t result_count() const { return results_.size(); }
   size_t kernel_count() const { return kernels_.size(); }
   /// The generators that the plan draws random numbers from, each once, ATen's default one
@@ -158,8 +160,9 @@ class Plan {
   friend class Frame;
 
   std::vector<Block> blocks_;
-  std::vector<int> outputs_;   ///< blocks to allocate
-  int arena_ = -1;             ///< its block
+  std::vector<int> outputs_;  ///< blocks to allocate
+  int arena_ = -1;            ///< its block
+  bool sets_gradients_ = false;
   bool arena_shared_ = false;  ///< an extern call sees the arena: it needs a c10::Storage
   std::vector<Step> steps_;
   std::vector<KernelStep> kernels_;
