@@ -118,7 +118,7 @@ std::vector<const Workload*> chosen_workloads(const std::string& filter, const s
   for (const Workload& workload : workloads::workloads()) {
     const bool matches = std::regex_search(workload.name, pattern);
     if (!set.empty() && workload.set != set) {
-      if (matches) elsewhere = workload.set;
+      if (matches && elsewhere.empty()) elsewhere = workload.set;
       continue;
     }
     names.push_back(workload.name);

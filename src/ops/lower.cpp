@@ -83,6 +83,7 @@ class Lowering {
     }
     lowered_.exact = context_.approximated.empty() && !context_.settings.fast;
     lowered_.either_zero = context_.either_zero;
+    lowered_.may_give_up = context_.may_give_up;
     lowered_.approximated = std::move(context_.approximated);
     return std::move(lowered_);
   }

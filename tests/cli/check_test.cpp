@@ -65,7 +65,8 @@ TEST(Check, AxesAndSeeds) {
 
 TEST(Check, UsageErrors) {
   expect_usage_error("check swiglu",
-                     "there is no workload 'swiglu'; did you mean 'swiglu_bf16' or 'swiglu_f32'?");
+                     "there is no workload 'swiglu'; did you mean 'swiglu_bf16' or 'swiglu_f32' or "
+                     "'swiglu_train_f32'?");
   expect_usage_error("check --filter ropef32", "did you mean 'rope_f32'?");
   expect_usage_error("check rope_f32 --filter gptq", "none of the workloads named matches");
   expect_usage_error("check --json /no/such/folder/x.json", "No such file or directory");

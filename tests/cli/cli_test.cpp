@@ -82,7 +82,7 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
                      "no workload matches 'ropef32'; did you mean 'rope_f32'?");
   for (const char* command : {"bench", "list", "check"})
     expect_usage_error(std::string(command) + " --set wlid",
-                       "--set: came 'wlid'; the sets are regions, wild.");
+                       "--set: came 'wlid'; the sets are regions, wild, training.");
   expect_usage_error("bench --filter heat", "choose it with --set wild");
   expect_usage_error("bench --set wild --filter swiglu", "choose it with --set regions");
   expect_usage_error("bench --variants eagr", "--variants: came 'eagr'; did you mean 'eager'?");
@@ -96,10 +96,10 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
   expect_usage_error("bench --json /no/such/folder/x.json", "No such file or directory");
   expect_usage_error("bench --json /", "which is a folder");
   expect_usage_error("bench --peers --python /no/such/python", "Name one with --python EXE");
-  expect_usage_error("explain softmax",
-                     "there is no workload 'softmax'; did you mean 'softmax_f32'?");
+  for (const char* command : {"explain", "tune"})
+    expect_usage_error(std::string(command) + " cholesky",
+                       "there is no workload 'cholesky'; did you mean 'cholesky_f32'?");
   expect_usage_error("explain", "workload is required");
-  expect_usage_error("tune softmax", "there is no workload 'softmax'; did you mean 'softmax_f32'?");
   expect_usage_error("tune rope_f32 --json /", "--json: came '/', which is a folder");
   expect_usage_error("tune rope_f32 --most 0", "--most: Value 0 not in range 1 to 100000");
 }
