@@ -14,7 +14,7 @@ from pathlib import Path
 ALL = None
 COMPILER = ["src/tensor", "src/record", "src/ops", "src/ir", "src/passes", "src/codegen"]
 COMPILER += ["src/codegen/source", "include/graft"]
-RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "plan", "proof")]
+RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "random", "plan", "proof")]
 SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
 COMMANDS += ["quantizer/command", "quantizer/experiment"]
@@ -32,7 +32,8 @@ MAY_INCLUDE = {
     "src/runtime/memory": ["include/graft"],
     "src/runtime/process": ["src/runtime/memory", "src/ir", "src/tensor", "include/graft"],
     "src/runtime/key": ["src/record", "include/graft"],
-    "src/runtime/plan": [*COMPILER, "src/runtime/process", "src/runtime/memory"],
+    "src/runtime/random": [],
+    "src/runtime/plan": [*COMPILER, "src/runtime/random", "src/runtime/process", "src/runtime/memory"],
     "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
     "formats": [],

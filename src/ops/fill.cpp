@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/constant.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -78,6 +79,36 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+bool is_contiguous(const View& view) {
+  const auto plain = ir::contiguous_strides(view.sizes);
+  for (size_t d = 0; d < plain.size(); ++d)
+    if (view.sizes[d] != 1 && view.strides[d] != plain[d]) return false;
+  return true;
+}
+
+/// ATen draws the same numbers for each dtype, so they are drawn as truth values, of a byte each,
+/// and what follows makes of them what it needs.
+Fate lower_bernoulli(Context& context, const OperatorRecord& op) {
+  const c10::OperatorName& name = op.op.operator_name();
+  if (name.name != "aten::bernoulli_" || name.overload_name != "float")
+    return Fate::external("a probability for each element");
+  const record::TensorInfo& self = context.tensor(op, 0);
+  if (self.dtype == ScalarType::Bool) return Fate::external("truth values, as they are drawn");
+  if (ir::numel(self.sizes) == 0) return Fate::fused();
+  if (!is_contiguous(self)) return Fate::external("drawn in another order");
+  const View drawn = context.temporary(self.sizes, ScalarType::Bool);
+  ir::Extern call{{name.name, name.overload_name}, {}, {drawn}, {drawn}, {}, context.record};
+  call.slots = {{OperandKind::Tensor, {}, {0}},
+                {OperandKind::Constant, constant_of(op.inputs[1].constant), {}},
+                {OperandKind::Constant, constant_of(op.inputs[2].constant), {}}};
+  call.written = {drawn.storage};
+  context.stored(drawn.storage);
+  context.drawn();
+  context.program.items.emplace_back(std::move(call));
+  context.copy(drawn, self);
+  return Fate::fused();
+}
+
 }  // namespace
 
 std::vector<Row> fill_rows() {
@@ -95,6 +126,8 @@ std::vector<Row> fill_rows() {
       {"aten::ones_like", lower_constant<1>, "one everywhere"},
       {"aten::new_ones", lower_constant<1>, "one everywhere"},
       {"aten::arange", lower_arange, "start + step i, where the dtype holds every value"},
+      {"aten::bernoulli", lower_bernoulli,
+       "in place, of one probability: of bytes drawn by ATen's generator"},
       {"aten::eye", lower_eye, "one on the diagonal, zero elsewhere"},
   };
 }

@@ -188,9 +188,11 @@ class Lowering {
     if (std::optional<Fate> written = write_numbers(op)) return *written;
     if (as_called_) return Fate::external("called as recorded");
     auto row = rows().find(base_name(op));
-    if (row == rows().end()) return Fate::external("no lowering");
-    if (op.op.hasTag(at::Tag::nondeterministic_seeded))
-      return Fate::external("random numbers come from ATen's generator");
+    if (row == rows().end()) {
+      return Fate::external(op.op.hasTag(at::Tag::nondeterministic_seeded)
+                                ? "random numbers come from ATen's generator"
+                                : "no lowering");
+    }
     if (std::string why = unfit(op); !why.empty()) return Fate::external(why);
     return row->second(context_, op);
   }

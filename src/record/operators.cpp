@@ -51,8 +51,13 @@ constexpr std::array<std::string_view, 20> kReadOnHost = {
 
 // Operators that are no CompositeImplicitAutograd ones, but whose CPU kernels call operators and do
 // nothing else: those are recorded in their place.
-constexpr std::array<std::string_view, 2> kMadeOfOperators = {
-    "aten::binary_cross_entropy_with_logits", "aten::soft_margin_loss"};
+constexpr std::array<std::string_view, 6> kMadeOfOperators = {
+    "aten::binary_cross_entropy_with_logits",
+    "aten::soft_margin_loss",
+    "aten::rand",
+    "aten::rand_like",
+    "aten::randn",
+    "aten::randn_like"};
 
 /// One that fills fresh memory past the dispatcher: recorded as it is called.
 constexpr std::string_view kFillsItself = "aten::max_pool1d";

@@ -221,10 +221,23 @@ TEST(Lower, UnsupportedDtypesStayExtern) {
   EXPECT_EQ(fate(run.lowered, "aten::mul.Tensor"), "extern: dtype ComplexFloat");
 }
 
+/// Drawn as bytes, into memory of the plan's own.
+TEST(Lower, MasksAreDrawnAsTruthValues) {
+  EXPECT_EQ(program([](Tensors& t) -> Tensors { return {at::empty_like(t[0]).bernoulli_(0.5)}; },
+                    {grid({3})}),
+            "argument 0 = %0 f32[3]:(1)\n"
+            "%0: argument 0, 12 bytes\n"
+            "%1: output, 12 bytes\n"
+            "%2: temporary, 3 bytes\n"
+            "%2 bool[3]:(1) = aten::bernoulli_.float(%2 bool[3]:(1), 0.5, None) writes %2\n"
+            "[a:3] %1[a] f32 = f32(%2.bool[a])\n"
+            "result 0 = %1 f32[3]:(1)\n");
+}
+
 TEST(Lower, RandomNumbersStayExtern) {
   LoweredRun run =
       lower_run([](Tensors& t) -> Tensors { return {at::rand_like(t[0]) + t[0]}; }, {grid({3})});
-  EXPECT_EQ(fate(run.lowered, "aten::rand_like").rfind("extern", 0), 0u);
+  EXPECT_EQ(fate(run.lowered, "aten::uniform_").rfind("extern", 0), 0u);
 }
 
 // --- Text

@@ -96,6 +96,16 @@ std::vector<Recipe> copy_recipes() {
                    return {out};
                  }});
   }
+  for (double p : {0.0, 0.3, 1.0})
+    r.push_back({"aten::bernoulli p=" + std::to_string(p),
+                 {values(matrix)},
+                 [p](const Tensors& t) -> Tensors {
+                   T self = t[0];
+                   self.bernoulli_(p);
+                   return {self, at::empty({5, 1, 7}, self.options()).bernoulli_(p)};
+                 },
+                 Recipe::Types::All,
+                 {"drawn in another order", "truth values, as they are drawn"}});
   add(r, "aten::copy overwrites", {values(matrix), values({33})}, [](const Tensors& t) {
     T self = t[0];
     self.copy_(t[1]);

@@ -185,7 +185,9 @@ std::string run_call(const Check& check, const Compiled<Function>& compiled, Pro
                      int call) {
   Tensors made = check.arguments(call);
   Tensors eager_args = clone_arguments(made), args = clone_arguments(made);
+  at::manual_seed(static_cast<uint64_t>(call));
   Attempt eager = attempt([&] { return check.f(eager_args); });
+  at::manual_seed(static_cast<uint64_t>(call));
   Attempt came = attempt([&] { return compiled(args); });
   if (eager.error != came.error)
     return "eager error \"" + eager.error + "\", compiled error \"" + came.error + "\"";

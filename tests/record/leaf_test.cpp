@@ -76,8 +76,8 @@ TEST_F(Leaf, RandomOperatorsAreRecordedInOrder) {
   });
   expect_whole(trace);
   EXPECT_EQ(names(trace), (Names{"aten::empty_like", "aten::bernoulli_.float", "aten::div_.Scalar",
-                                 "aten::mul.Tensor", "aten::rand", "aten::add.Tensor", "aten::full",
-                                 "aten::bernoulli"}));
+                                 "aten::mul.Tensor", "aten::empty.memory_format", "aten::uniform_",
+                                 "aten::add.Tensor", "aten::full", "aten::bernoulli"}));
 }
 
 TEST_F(Leaf, NumbersOnTheLeft) {

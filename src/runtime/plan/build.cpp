@@ -224,13 +224,16 @@ class PlanBuilder {
       step.outputs.push_back(std::move(output));
     }
     for (int id : call.written) write(id);
-    if (op->hasTag(at::Tag::nondeterministic_seeded)) draw(step);
+    if (op->hasTag(at::Tag::nondeterministic_seeded)) {
+      note_generator(step);
+      step.draw = draw_of(*op);
+    }
     plan_.externs_.push_back(std::move(step));
     return static_cast<int>(plan_.externs_.size()) - 1;
   }
 
   /// A generator's state is as visible as memory.
-  void draw(const ExternStep& step) {
+  void note_generator(const ExternStep& step) {
     visible_ = true;
     at::Generator from = at::detail::getDefaultCPUGenerator();
     for (const auto& slot : step.slots)

@@ -26,7 +26,11 @@ void Frame::call(const ExternStep& step) {
   torch::jit::Stack stack;
   stack.reserve(step.slots.size());
   for (const auto& slot : step.slots) stack.push_back(value(step, slot));
-  step.op.callBoxed(stack);
+  if (step.draw != nullptr && step.draw(stack)) {
+    stack.resize(1);  // what was filled is what the operator returns
+  } else {
+    step.op.callBoxed(stack);
+  }
   size_t next = 0;
   for (const c10::IValue& returned : stack) take(step, returned, next);
   if (next != step.outputs.size())

@@ -22,6 +22,7 @@
 #include "codegen/backend.h"
 #include "graft/detail/core.h"
 #include "ir/kernel.h"
+#include "runtime/random/draw.h"
 #include "tensor/lineage.h"
 
 namespace graft::runtime {
@@ -75,6 +76,7 @@ struct ExternStep {
   std::vector<Slot> slots;
   std::vector<ViewSpec> inputs;
   std::vector<Output> outputs;
+  Draw draw = nullptr;  ///< tried in the operator's place
 };
 
 struct Step {
