@@ -122,6 +122,7 @@ ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& s
   else if (settings.mode == Mode::MaxAutotune)
     tuning = tune(lowered, settings.target.threads);
   apply_tuning(tuning, lowered);
+  if (!lowered.broken) merge_products(lowered, settings.target.threads);
   return lowered;
 }
 

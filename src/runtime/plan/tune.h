@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/lower.h"
+#include "passes/merge_products.h"
 
 namespace graft::runtime {
 
@@ -33,5 +34,9 @@ Tuning tune(const ops::Lowered& lowered, int threads);
 
 /// Puts the routines that were chosen into the program.
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered);
+
+/// Merges the products that are faster as one and have the same bits, with that many threads: both
+/// ways run a few times on random numbers, once in a process for those layouts. Thread-safe.
+void merge_products(ops::Lowered& lowered, int threads);
 
 }  // namespace graft::runtime
