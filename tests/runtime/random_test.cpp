@@ -50,7 +50,7 @@ bool same_state(const at::Generator& a, const at::Generator& b) {
   return a.get_state().equal(b.get_state());
 }
 
-/// Each draw starts where the last one ended: within a block of words, at its end, before the first.
+/// Each draw starts where the last ended: within a block of words, at its end, before the first.
 TEST(Random, DrawsHaveEagersBitsAndLeaveItsState) {
   const at::Generator ours = at::detail::createCPUGenerator(7),
                       eager = at::detail::createCPUGenerator(7);
