@@ -2,11 +2,16 @@
 // and the sets `wild` and `training`.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "graft/workload.h"
 
 namespace graft::workloads {
+
+/// FLOPs of exp, log, tanh, erf, sin or atan2: a reduction of the range and a polynomial of degree
+/// 6, in multiply-adds. A division, a square root and a comparison count as one FLOP.
+constexpr int64_t kFunction = 16;
 
 std::vector<Workload> region_cases();
 std::vector<Workload> loop_cases();

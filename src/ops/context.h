@@ -35,8 +35,8 @@ class Context {
   const LowerSettings settings;
   std::vector<Approximation> approximated;  ///< what approximate() was called with
   bool either_zero = false;                 ///< a zero result may have either sign, in eager too
-  bool may_give_up = false;                 ///< a check ends runs of which eager raises no error
-  int record = -1;                          ///< index of the operator being lowered
+  std::string gives_up;  ///< why a check may end runs of which eager raises no error; empty: none
+  int record = -1;       ///< index of the operator being lowered
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;

@@ -83,7 +83,7 @@ class Lowering {
     }
     lowered_.exact = context_.approximated.empty() && !context_.settings.fast;
     lowered_.either_zero = context_.either_zero;
-    lowered_.may_give_up = context_.may_give_up;
+    lowered_.gives_up = std::move(context_.gives_up);
     lowered_.approximated = std::move(context_.approximated);
     return std::move(lowered_);
   }

@@ -28,8 +28,8 @@ struct Lowered {
   ir::Program program;
   std::vector<OperatorReport> operators;  ///< what became of each operator, counted
   bool exact = true;  ///< every fused operator has eager's bits: results must be bitwise equal
-  bool either_zero = false;                 ///< except that zeros may differ in sign
-  bool may_give_up = false;                 ///< where data says so, although eager would go on
+  bool either_zero = false;  ///< except that zeros may differ in sign
+  std::string gives_up;      ///< why it may although eager would go on; empty: it may not
   std::vector<Approximation> approximated;  ///< if not exact
   std::vector<Choice> choices;              ///< none is taken
   /// Why the program cannot be compiled, and what the user can do. With choices: why it is not

@@ -189,7 +189,8 @@ Fate top(Context& ctx, const OperatorRecord& op) {
     return bad;
   });
   if (!checked) return Fate::external(kTies);
-  ctx.may_give_up = true;
+  ctx.gives_up =
+      "among the largest elements (topk) some are equal or NaN, and their order is eager's own";
   for (int64_t p = 0; p < k; ++p) {
     View value = o.values, place = o.places;
     value.sizes[o.along] = place.sizes[o.along] = 1;

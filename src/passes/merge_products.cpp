@@ -70,6 +70,7 @@ struct Run {
   Product first;
   std::vector<size_t> items;
   std::vector<int64_t> steps;  ///< bytes, one per operand; known from the second on
+  bool open = true;            ///< nothing that it reads was written since
 };
 
 std::vector<int64_t> distances(const Product& from, const Product& to) {
@@ -79,13 +80,16 @@ std::vector<int64_t> distances(const Product& from, const Product& to) {
   return bytes;
 }
 
+/// But for where they begin.
+bool is_alike(const View& a, const View& b) {
+  return a.storage == b.storage && a.dtype == b.dtype && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
 bool continues(const Run& run, const Product& next) {
   if (next.adds != run.first.adds || next.out.sizes != run.first.out.sizes) return false;
-  for (size_t k = 0; k < next.operands.size(); ++k) {
-    View there = next.operands[k];
-    there.byte_offset = run.first.operands[k].byte_offset;
-    if (!(there == run.first.operands[k])) return false;
-  }
+  for (size_t k = 0; k < next.operands.size(); ++k)
+    if (!is_alike(run.first.operands[k], next.operands[k])) return false;
   std::vector<int64_t> steps = run.steps;
   const auto count = static_cast<int64_t>(run.items.size());
   for (int64_t& step : steps) step *= count;
@@ -170,9 +174,10 @@ ProductsToMerge merged(const Program& program, Run run) {
   return made;
 }
 
+/// In time linear in the program's items.
 class Search {
  public:
-  explicit Search(const Program& program) : program_(program) {}
+  explicit Search(const Program& program) : program_(program), readers_(program.storages.size()) {}
 
   std::vector<ProductsToMerge> run() {
     for (size_t i = 0; i < program_.items.size(); ++i) {
@@ -181,38 +186,34 @@ class Search {
         if (writes) close_readers(storage);
       });
     }
-    for (Run& run : open_) close(run);
+    for (Run& run : runs_) close(run);
     return std::move(found_);
   }
 
  private:
+  std::vector<size_t>& readers(int storage) { return readers_[static_cast<size_t>(storage)]; }
+
   void add(size_t item, Product product) {
-    for (Run& run : open_)
-      if (continues(run, product)) {
-        if (run.items.size() == 1) run.steps = distances(run.first, product);
-        run.items.push_back(item);
-        return;
-      }
-    open_.push_back({std::move(product), {item}, {}});
+    const View& left = product.operands[product.operands.size() - 2];
+    for (size_t r : readers(left.storage)) {
+      Run& run = runs_[r];
+      if (!run.open || !continues(run, product)) continue;
+      if (run.items.size() == 1) run.steps = distances(run.first, product);
+      run.items.push_back(item);
+      return;
+    }
+    for (const View& view : product.operands) readers(view.storage).push_back(runs_.size());
+    runs_.push_back({std::move(product), {item}, {}});
   }
 
   /// What is called later cannot move before the write.
   void close_readers(int storage) {
-    auto reads = [&](const Run& run) {
-      return std::any_of(run.first.operands.begin(), run.first.operands.end(),
-                         [&](const View& v) { return v.storage == storage; });
-    };
-    for (size_t k = 0; k < open_.size();) {
-      if (!reads(open_[k])) {
-        ++k;
-        continue;
-      }
-      close(open_[k]);
-      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(k));
-    }
+    for (size_t r : readers(storage)) close(runs_[r]);
+    readers(storage).clear();
   }
 
   void close(Run& run) {
+    if (!std::exchange(run.open, false)) return;
     const auto count = static_cast<int64_t>(run.items.size());
     const int64_t bytes = ir::numel(run.first.out.sizes) * element_bytes(run.first.out);
     const bool moves = std::any_of(run.steps.begin(), run.steps.end(), [](int64_t s) { return s; });
@@ -221,7 +222,8 @@ class Search {
   }
 
   const Program& program_;
-  std::vector<Run> open_;
+  std::vector<Run> runs_;
+  std::vector<std::vector<size_t>> readers_;  ///< by storage: runs of products that read it
   std::vector<ProductsToMerge> found_;
 };
 

@@ -34,6 +34,17 @@ struct Pair {
   Tensor ours = leaf(), theirs = leaf();
 };
 
+/// Calls both with the same x; `change(call)` comes before each call.
+template <class Ours, class Theirs, class Change>
+void expect_same_gradients(const Pair& p, int calls, Ours ours, Theirs theirs, Change change) {
+  for (int call = 0; call < calls; ++call) {
+    const Tensor x = at::randn(p.ours.sizes());
+    change(call);
+    ours(x), theirs(x);
+    expect_same_gradient(p.ours, p.theirs, call);
+  }
+}
+
 TEST(Gradients, AreTheOnesThatAreReturned) {
   auto f = [](const Tensor& w, const Tensor& x) {
     (w * x).sum().backward();
@@ -58,13 +69,12 @@ TEST(Gradients, OfAnotherLayout) {
   };
   auto compiled = compile(f, at_once());
   Pair p{leaf({3, 4}), leaf({3, 4})};
-  for (int call = 0; call < 24; ++call) {
-    const Tensor x = at::randn({3, 4});
+  auto ours = [&](const Tensor& x) { compiled(p.ours, x); };
+  auto theirs = [&](const Tensor& x) { f(p.theirs, x); };
+  expect_same_gradients(p, 24, ours, theirs, [&](int call) {
     if (call % 6 == 4)
       for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad() = at::ones({4, 3}).t();
-    compiled(p.ours, x), f(p.theirs, x);
-    expect_same_gradient(p.ours, p.theirs, call);
-  }
+  });
   EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
 }
 
@@ -74,15 +84,11 @@ TEST(Gradients, ReplacedByTheCaller) {
   auto f = adding_to(p.theirs);
   auto compiled = compile(adding_to(p.ours), at_once());
   Tensors kept;
-  for (int call = 0; call < 20; ++call) {
-    const Tensor x = at::randn({3});
-    if (call % 5 == 3) {
-      kept.push_back(p.ours.grad());
-      for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad() = at::zeros({3});
-    }
-    compiled(x), f(x);
-    expect_same_gradient(p.ours, p.theirs, call);
-  }
+  expect_same_gradients(p, 20, std::ref(compiled), f, [&](int call) {
+    if (call % 5 != 3) return;
+    kept.push_back(p.ours.grad());
+    for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad() = at::zeros({3});
+  });
   EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
 }
 
@@ -91,13 +97,10 @@ TEST(Gradients, ThereInSomeCallsAndNotInOthers) {
   Pair p;
   auto f = adding_to(p.theirs);
   auto compiled = compile(adding_to(p.ours), at_once());
-  for (int call = 0; call < 60; ++call) {
-    const Tensor x = at::randn({3});
+  expect_same_gradients(p, 60, std::ref(compiled), f, [&](int call) {
     if (call % 4 == 0)
       for (Tensor* w : {&p.ours, &p.theirs}) w->mutable_grad().reset();
-    compiled(x), f(x);
-    expect_same_gradient(p.ours, p.theirs, call);
-  }
+  });
   EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
   EXPECT_EQ(compiled.report().plans, 2) << compiled.explain();
   EXPECT_GT(compiled.report().plan_hits, 45) << compiled.explain();

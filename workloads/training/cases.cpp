@@ -27,9 +27,6 @@ Tensors forward_backward(F f, Tensors inputs, size_t count, const Tensor& direct
   return all;
 }
 
-/// FLOPs of exp or tanh: a polynomial.
-constexpr double kFunction = 16;
-
 /// Such a region as a workload, with its lower bound: inputs, result and gradients once each, and
 /// `flops` per element of the first input.
 template <class F>

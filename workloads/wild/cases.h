@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graft/workload.h"
+#include "workloads/region_cases.h"
 
 namespace graft::workloads::wild {
 
@@ -40,9 +41,6 @@ constexpr double kSums = 1e-5;
 /// Of functions that eager's vector body and its tail compute with other bits (docs/numerics.md).
 constexpr double kTails = 1e-6;
 
-/// FLOPs of exp, log, tanh, erf, sin or atan2: a reduction of the range and a polynomial of degree
-/// 6, in multiply-adds. A division, a square root and a comparison count as one FLOP.
-constexpr int64_t kFunction = 16;
 /// Bytes that memory moves at least, for gathers of less.
 constexpr int64_t kLine = 64;
 

@@ -155,7 +155,7 @@ void build(const record::Trace& trace, const CompileSettings& settings,
   out.plan_ms = since(start);
   out.operators = std::move(scheduled.operators);
   out.tolerance = scheduled.tolerance;
-  out.may_give_up = scheduled.may_give_up;
+  out.gives_up = std::move(scheduled.gives_up);
   out.tuning = std::move(scheduled.tuning);
   out.broken = std::move(scheduled.broken);
   if (out.broken) {
@@ -180,7 +180,7 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
   ops::Lowered lowered = lower_and_tune(trace, settings, out.tuning);
   out.operators = lowered.operators;
   out.tolerance = tolerance_of(trace, lowered);
-  out.may_give_up = lowered.may_give_up;
+  out.gives_up = std::move(lowered.gives_up);
   out.broken = lowered.broken;
   if (out.broken) return out;
   out.target = settings.target;

@@ -35,7 +35,7 @@ struct Scheduled {
   std::vector<OperatorReport> operators;
   std::optional<std::string> broken;  ///< the function cannot be compiled: why, and the next step
   Tolerance tolerance;
-  bool may_give_up = false;  ///< where data says so, although eager would go on
+  std::string gives_up;  ///< why it may although eager would go on; empty: it may not
   Tuning tuning;
   ir::Target target;      ///< what it is scheduled for
   ir::Schedule schedule;  ///< empty when broken
@@ -71,7 +71,7 @@ struct Autotuned {
 struct Built {
   std::unique_ptr<Plan> plan;  ///< null when broken or failed
   Tolerance tolerance;
-  bool may_give_up = false;  ///< where data says so, although eager would go on
+  std::string gives_up;  ///< why it may although eager would go on; empty: it may not
   Tuning tuning;
   Autotuned autotuned;
   std::vector<OperatorReport> operators;

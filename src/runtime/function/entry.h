@@ -60,8 +60,8 @@ struct Entry {
   std::shared_ptr<const void> prototype;  ///< of the result
   std::vector<uint64_t> constants;        ///< the result's words
   Tolerance tolerance;
-  bool may_give_up = false;  ///< where data says so, although eager would go on
-  Scales scales;             ///< for what `tolerance` refused
+  std::string gives_up;  ///< why it may although eager would go on; empty: it may not
+  Scales scales;         ///< for what `tolerance` refused
 
   // By the busy thread alone.
   int attempts = 0;   ///< recorded runs that broke

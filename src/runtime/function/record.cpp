@@ -214,7 +214,7 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
     settle(*entry, Tier::Eager, Verdict::Failed, *built.failed);
   } else {
     entry->tolerance = built.tolerance;
-    entry->may_give_up = built.may_give_up;
+    entry->gives_up = std::move(built.gives_up);
     entry->plan = std::move(built.plan);
     if (!entry->tolerance.exact) entry->approximated = trace;
     settle(*entry, Tier::Proving, Verdict::Proving,

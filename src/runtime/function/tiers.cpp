@@ -152,10 +152,9 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                                       entry->constants, entry->scales);
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit || ++entry->no_proofs < kShadowsWithoutProof) return;
-    if (entry->may_give_up)
+    if (!entry->gives_up.empty())
       return settle(*entry, Tier::Eager, Verdict::NotFaster,
-                    "the plan gave up in each call that was to prove it: among the largest "
-                    "elements (topk) some are equal or NaN, and their order is eager's own");
+                    "the plan gave up in each call that was to prove it: " + entry->gives_up);
     return settle(*entry, Tier::Eager, Verdict::Failed,
                   "the plan gave up where eager did not" +
                       (shadow.what.empty() ? "" : ": " + shadow.what) +

@@ -29,41 +29,52 @@ constexpr double kSecondsOfChoice = 0.3;  // seconds of measuring
 constexpr int kMostSamples = 15;          // of each routine
 constexpr double kGainOfChoice = 0.95;    // of the recorded operator's time
 
-/// An operator with arguments of its own: tensors of the call's layouts, all elements 0.5.
-class Candidate {
+/// An operator with arguments of its own, for one call or several. Throws c10::Error where the
+/// operator is missing or memory is.
+class Routine {
  public:
-  /// Throws c10::Error where the operator is missing or memory is.
-  explicit Candidate(const ir::Extern& call)
-      : op_(c10::Dispatcher::singleton().findSchemaOrThrow(call.op.name.c_str(),
-                                                           call.op.overload.c_str())) {
-    for (size_t k = 0; k < call.slots.size(); ++k) {
-      const ir::Extern::Slot& slot = call.slots[k];
-      if (slot.kind == OperandKind::Constant)
-        arguments_.push_back(ops::value_of(slot.constant, op_.schema().arguments().at(k).type()));
-      else if (slot.kind != OperandKind::Tensor)
-        throw std::logic_error("tuning: an operator that takes lists of tensors");
-      else if (slot.views.at(0) < 0)
-        arguments_.emplace_back();
-      else
-        arguments_.emplace_back(like(call.inputs.at(static_cast<size_t>(slot.views[0]))));
-    }
-  }
+  explicit Routine(const ir::OperatorName& op)
+      : op(c10::Dispatcher::singleton().findSchemaOrThrow(op.name.c_str(), op.overload.c_str())) {}
 
+  std::vector<at::Tensor> run() const {
+    std::vector<at::Tensor> results;
+    for (Stack stack : calls) {
+      op.callBoxed(stack);
+      results.push_back(stack.at(0).toTensor());
+    }
+    return results;
+  }
   double seconds() const {
-    Stack stack = arguments_;
-    auto start = Clock::now();
-    op_.callBoxed(stack);
+    const auto start = Clock::now();
+    run();
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
- private:
-  static at::Tensor like(const View& view) {
-    return at::empty_strided(view.sizes, view.strides, view.dtype).fill_(0.5);
-  }
-
-  c10::OperatorHandle op_;
-  Stack arguments_;
+  c10::OperatorHandle op;
+  std::vector<Stack> calls;
 };
+
+/// One call, with tensors of the call's layouts, all elements 0.5.
+Routine candidate(const ir::Extern& call) {
+  Routine made(call.op);
+  auto like = [](const View& view) {
+    return at::empty_strided(view.sizes, view.strides, view.dtype).fill_(0.5);
+  };
+  Stack arguments;
+  for (size_t k = 0; k < call.slots.size(); ++k) {
+    const ir::Extern::Slot& slot = call.slots[k];
+    if (slot.kind == OperandKind::Constant)
+      arguments.push_back(ops::value_of(slot.constant, made.op.schema().arguments().at(k).type()));
+    else if (slot.kind != OperandKind::Tensor)
+      throw std::logic_error("tuning: an operator that takes lists of tensors");
+    else if (slot.views.at(0) < 0)
+      arguments.emplace_back();
+    else
+      arguments.emplace_back(like(call.inputs.at(static_cast<size_t>(slot.views[0]))));
+  }
+  made.calls.push_back(std::move(arguments));
+  return made;
+}
 
 struct Times {
   double recorded = 0, other = 0;
@@ -74,7 +85,7 @@ struct Times {
 Times race(const ir::Extern& recorded_call, const ir::Extern& other_call, int threads) {
   at::NoGradGuard no_grad;
   WithThreads with_threads(threads);
-  const Candidate recorded(recorded_call), other(other_call);
+  const Routine recorded = candidate(recorded_call), other = candidate(other_call);
   Times least{recorded.seconds(), other.seconds()};
   double spent = least.recorded + least.other;
   for (int i = 0; i < kMostSamples && spent < kSecondsOfChoice; ++i) {
@@ -122,89 +133,56 @@ std::string decide(const ops::Lowered& lowered, const ops::Choice& choice, int t
          duration(times->recorded * 1e6);
 }
 
-/// Products one by one, and as one, over the same random numbers.
-class Merge {
- public:
-  Merge(const ir::Program& program, const passes::ProductsToMerge& group)
-      : one_(op_of(group.merged)), each_(op_of(call(program, group, 0))) {
-    const at::Generator random = at::detail::createCPUGenerator(1);
-    const ir::Extern &first = call(program, group, 0), &second = call(program, group, 1);
-    std::vector<Stack> calls(group.items.size());
-    Stack all;
-    for (size_t k = 0; k < first.inputs.size(); ++k) {
-      const View& whole = group.merged.inputs[k];
-      const at::Tensor memory =
-          at::empty({elements_reached(whole.sizes, whole.strides)}, whole.dtype);
-      memory.normal_(0, 1, random);
-      all.emplace_back(memory.as_strided(whole.sizes, whole.strides));
-      const View& part = first.inputs[k];
-      const int64_t step = (second.inputs[k].byte_offset - part.byte_offset) /
-                           static_cast<int64_t>(c10::elementSize(part.dtype));
-      for (size_t i = 0; i < calls.size(); ++i)
-        calls[i].emplace_back(
-            memory.as_strided(part.sizes, part.strides, step * static_cast<int64_t>(i)));
-    }
-    one_.arguments = {std::move(all)};
-    each_.arguments = std::move(calls);
-    if (first.inputs.size() == 3)
-      for (Routine* routine : {&one_, &each_})
-        for (Stack& stack : routine->arguments) stack.insert(stack.end(), {1, 1});
+const ir::Extern& call_at(const ir::Program& program, const passes::ProductsToMerge& group,
+                          size_t k) {
+  return std::get<ir::Extern>(program.items.at(group.items.at(k)));
+}
+
+/// Runs the products one by one, and as one, over the same random numbers.
+bool try_merge(const ir::Program& program, const passes::ProductsToMerge& group) {
+  constexpr int kRuns = 3;
+  const ir::Extern &first = call_at(program, group, 0), &second = call_at(program, group, 1);
+  Routine each(first.op), one(group.merged.op);
+  each.calls.resize(group.items.size());
+  one.calls.resize(1);
+  const at::Generator random = at::detail::createCPUGenerator(1);
+  for (size_t k = 0; k < first.inputs.size(); ++k) {
+    const View &whole = group.merged.inputs[k], &part = first.inputs[k];
+    const at::Tensor memory =
+        at::empty({elements_reached(whole.sizes, whole.strides)}, whole.dtype);
+    memory.normal_(0, 1, random);
+    one.calls[0].emplace_back(memory.as_strided(whole.sizes, whole.strides));
+    const int64_t step = (second.inputs[k].byte_offset - part.byte_offset) /
+                         static_cast<int64_t>(c10::elementSize(part.dtype));
+    for (size_t i = 0; i < each.calls.size(); ++i)
+      each.calls[i].emplace_back(
+          memory.as_strided(part.sizes, part.strides, step * static_cast<int64_t>(i)));
   }
+  if (first.inputs.size() == 3)  // beta and alpha
+    for (Routine* routine : {&one, &each})
+      for (Stack& stack : routine->calls) stack.insert(stack.end(), {1, 1});
 
-  bool is_better() {
-    const std::vector<at::Tensor> parts = each_.run(), whole = one_.run();
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const at::Tensor part = whole[0].flatten().narrow(
-          0, static_cast<int64_t>(i) * parts[0].numel(), parts[0].numel());
-      if (std::memcmp(part.const_data_ptr(), parts[i].const_data_ptr(), parts[i].nbytes()) != 0)
-        return false;
-    }
-    return one_.seconds() < each_.seconds();
+  const std::vector<at::Tensor> parts = each.run();
+  const at::Tensor whole = one.run()[0];
+  const auto* at = static_cast<const char*>(whole.const_data_ptr());
+  for (const at::Tensor& part : parts) {
+    if (std::memcmp(at, part.const_data_ptr(), part.nbytes()) != 0) return false;
+    at += part.nbytes();
   }
-
- private:
-  struct Routine {
-    c10::OperatorHandle op;
-    std::vector<Stack> arguments;
-
-    std::vector<at::Tensor> run() const {
-      std::vector<at::Tensor> results;
-      for (Stack stack : arguments) {
-        op.callBoxed(stack);
-        results.push_back(stack.at(0).toTensor());
-      }
-      return results;
-    }
-    double seconds() const {
-      double least = 1e9;
-      for (int i = 0; i < 3; ++i) {
-        const auto start = Clock::now();
-        run();
-        least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
-      }
-      return least;
-    }
+  auto least = [](const Routine& routine) {
+    double seconds = routine.seconds();
+    for (int i = 1; i < kRuns; ++i) seconds = std::min(seconds, routine.seconds());
+    return seconds;
   };
-
-  static const ir::Extern& call(const ir::Program& program, const passes::ProductsToMerge& group,
-                                size_t k) {
-    return std::get<ir::Extern>(program.items.at(group.items.at(k)));
-  }
-  static Routine op_of(const ir::Extern& call) {
-    return {c10::Dispatcher::singleton().findSchemaOrThrow(call.op.name.c_str(),
-                                                           call.op.overload.c_str()),
-            {}};
-  }
-
-  Routine one_, each_;
-};
+  return least(one) < least(each);
+}
 
 bool is_better_as_one(const ir::Program& program, const passes::ProductsToMerge& group,
                       int threads) {
   static auto* tried = new Kept<CallKey, bool>;  // the worker may outlive static objects
   CallKey key = call_key(group.merged, threads);
   for (size_t k = 0; k < 2; ++k) {
-    const auto& call = std::get<ir::Extern>(program.items.at(group.items[k]));
+    const ir::Extern& call = call_at(program, group, k);
     append(key, call.inputs);
     for (const View& view : call.inputs) key.second.push_back(view.byte_offset);
   }
@@ -213,7 +191,7 @@ bool is_better_as_one(const ir::Program& program, const passes::ProductsToMerge&
   try {
     at::NoGradGuard no_grad;
     WithThreads with_threads(threads);
-    better = Merge(program, group).is_better();
+    better = try_merge(program, group);
   } catch (const std::exception&) {  // no memory, or a dtype that has no such routine
   }
   tried->add(key, better);
@@ -248,9 +226,9 @@ void merge_products(ops::Lowered& lowered, int threads) {
     if (is_better_as_one(lowered.program, group, threads)) taken.push_back(std::move(group));
   for (const passes::ProductsToMerge& group : taken) {
     // The bits were the same, but nothing promises that they always are.
-    const auto& first = std::get<ir::Extern>(lowered.program.items.at(group.items.front()));
     lowered.exact = false;
-    lowered.approximated.push_back({group.merged.outputs[0].dtype, first.record});
+    lowered.approximated.push_back(
+        {group.merged.outputs[0].dtype, call_at(lowered.program, group, 0).record});
   }
   lowered.program = passes::merge_products(std::move(lowered.program), taken);
 }
