@@ -70,7 +70,7 @@ class Compiled {
     using Result = std::invoke_result_t<const F&, Args&&...>;
     detail::check_arguments<std::decay_t<Args>...>();
     detail::check_result<std::decay_t<Result>>();
-    detail::Call<F, Result, Args...> call(state_->f, args...);
+    detail::Call<F, Result, Args...> call(*state_, args...);
     state_->core.call(call);
     return call.take_result();
   }
@@ -89,9 +89,8 @@ class Compiled {
   void reset() const { state_->core.reset(); }
 
  private:
-  struct State {
-    State(F fn, Options options) : f(std::move(fn)), core(std::move(options)) {}
-    F f;
+  struct State : detail::Shared<F> {
+    State(F fn, Options options) : detail::Shared<F>(std::move(fn)), core(std::move(options)) {}
     detail::Core core;
   };
   std::shared_ptr<State> state_;

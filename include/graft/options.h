@@ -35,6 +35,12 @@ enum class Numerics {
   Fast,   ///< intermediates of bf16/fp16 chains stay fp32; faster routines for exp and the like
 };
 
+/// What a region keeps in memory from its forward to its backward.
+enum class Keep {
+  LeastTime,    ///< computes again what takes less time than to store and load it
+  LeastMemory,  ///< computes again whatever it can: all but matmuls, ATen's calls, random numbers
+};
+
 struct Options {
   std::string name = {};  ///< shown in reports and logs; empty: "fn<number>"
   Mode mode = Mode::Default;
@@ -48,6 +54,7 @@ struct Options {
   /// proof: for functions that use something that Graft does not see (graft.h).
   int64_t audit_every = 0;
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
+  Keep keep = Keep::LeastTime;
   /// Optional passes to leave out; throws graft::Error for other names.
   std::vector<std::string> skip_passes = {};
   /// Overrides of what the cost model decides, from Decision::id to the name of a way. `graft tune`

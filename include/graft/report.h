@@ -72,9 +72,13 @@ struct GRAFT_API Report {
   double compile_ms = 0;  ///< time in code generation, newest plan
   double eager_us = 0;    ///< medians of the race; 0 before it
   double compiled_us = 0;
-  bool compared = false;    ///< results were compared with eager's
-  bool bitwise = false;     ///< and every output and changed input had eager's bits
-  double max_abs_diff = 0;  ///< largest absolute difference seen in such comparisons
+  bool compared = false;  ///< results were compared with eager's
+  bool bitwise = false;   ///< and every output and changed input had eager's bits
+  /// Of a region (its results take part in autograd): what the newest plan keeps in memory from the
+  /// forward to the backward, beside arguments and results.
+  int64_t kept_bytes = 0;
+  int64_t backward_kernels = 0;  ///< kernels in the newest plan of a region's backward
+  double max_abs_diff = 0;       ///< largest absolute difference seen in such comparisons
   /// Some results were further from eager's than the tolerance, and a reference in fp64 showed that
   /// eager's are the ones that are off.
   bool fp64_decided = false;

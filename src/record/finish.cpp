@@ -62,11 +62,12 @@ size_t Survivors::objects(const c10::StorageImpl* storage) {
   return count == nullptr ? 0 : *count;
 }
 
-Trace Recorder::finish(const std::vector<at::Tensor>& results) {
+Trace Recorder::finish(const Outcome& outcome) {
+  const std::vector<at::Tensor>& results = outcome.results;
   drawn_ = {};
   Survivors survivors(results);
   if (!trace_.broken) check_generators();
-  if (!trace_.broken) capture_held(survivors);
+  if (!trace_.broken && !outcome.graph_stays) capture_held(survivors);
   if (!trace_.broken) add_results(results);
   std::vector<const at::Tensor*> surviving;
   for (const at::Tensor& tensor : results) surviving.push_back(&tensor);
@@ -75,10 +76,10 @@ Trace Recorder::finish(const std::vector<at::Tensor>& results) {
     const at::Tensor& gradient = gradient_of(owner);
     if (gradient.defined()) survivors.add(gradient, 1), surviving.push_back(&gradient);
   });
-  if (!trace_.broken) check_leaves();
-  find_owners(survivors);
-  if (!trace_.broken) check_held(survivors);
-  if (!trace_.broken) check_kept(surviving, survivors);
+  if (!trace_.broken && !outcome.graph_stays) check_leaves();
+  find_owners(survivors, outcome.graph_stays);
+  if (!trace_.broken) check_held(survivors, outcome.graph_stays);
+  if (!trace_.broken && !outcome.graph_stays) check_kept(surviving, survivors);
   if (!trace_.broken) {
     trace_.bumped = bumped(args_, trace_.arguments, args_before_, "argument ");
     trace_.bumped_captured =
@@ -176,7 +177,7 @@ ResultInfo Recorder::result(const std::string& who, const at::Tensor& tensor,
   return info;
 }
 
-void Recorder::check_held(Survivors& survivors) {
+void Recorder::check_held(Survivors& survivors, bool graph_stays) {
   for (int k = 0; k < static_cast<int>(args_.size()); ++k) {
     if (!args_[k].defined()) continue;
     const c10::TensorImpl& tensor = *args_[k].unsafeGetTensorImpl();
@@ -189,7 +190,7 @@ void Recorder::check_held(Survivors& survivors) {
                    " itself; change a view or a copy of it instead"));
     }
     const size_t most = args_before_[k].references + survivors.references(args_[k]);
-    if (stays([&] { return args_[k].use_count() > most; })) {
+    if (!graph_stays && stays([&] { return args_[k].use_count() > most; })) {
       return give_up(
           c10::str("the function keeps argument ", k,
                    " (in a member, a global or a container): a side effect that a plan cannot "
@@ -198,12 +199,12 @@ void Recorder::check_held(Survivors& survivors) {
     }
   }
   for (const auto& [tensor, before] : aliases_)
-    if (tensor.use_count() > 1 + survivors.references(tensor))
+    if (!graph_stays && tensor.use_count() > 1 + survivors.references(tensor))
       return give_up(
           c10::str("the function holds a ", describe_tensor(tensor),
                    " that shares memory with an argument; the next call's argument may be "
                    "elsewhere, so pass both as arguments"));
-  check_aliases(survivors);
+  if (!graph_stays) check_aliases(survivors);
   if (trace_.broken) return;
   for (size_t k = 0; k < trace_.captured.size(); ++k) {
     const at::Tensor& tensor = trace_.captured[k];

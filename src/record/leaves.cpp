@@ -42,7 +42,7 @@ void Recorder::check_leaves() {
   });
 }
 
-void Recorder::find_owners(Survivors& survivors) {
+void Recorder::find_owners(Survivors& survivors, bool graph_stays) {
   trace_.gradient_of.resize(trace_.captured.size());
   trace_.held.resize(trace_.captured.size());
   each_owner([&](const CallersTensor& owner, const at::Tensor& tensor) {
@@ -68,7 +68,8 @@ void Recorder::find_owners(Survivors& survivors) {
         trace_.held[k] = trace_.captured[k].use_count() > known;
       }
     }
-    if (!owner.captured || !(used || (differentiates_ && is_leaf_with_gradient(tensor)))) return;
+    const bool reached = differentiates_ && !graph_stays && is_leaf_with_gradient(tensor);
+    if (!owner.captured || !(used || reached)) return;
     trace_.leaves.push_back({owner.index, gradients_.had(tensor)});
     trace_.met_leaves = trace_.met_leaves || !gradients_.noted_from_start(tensor);
   });

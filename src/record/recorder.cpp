@@ -94,8 +94,7 @@ bool recording() {
 }
 
 Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
-             const std::function<std::vector<at::Tensor>()>& results,
-             const std::vector<at::Tensor>& leaves) {
+             const std::function<Outcome()>& outcome, const std::vector<at::Tensor>& leaves) {
   if (recording()) {
     fn();
     Trace trace;
@@ -105,7 +104,11 @@ Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& f
   Session session(args, leaves);
   fn();
   session.stop();
-  return session.recorder().finish(results());
+  return session.recorder().finish(outcome());
+}
+
+int add_new_arguments() {
+  return t_recorder == nullptr ? 0 : t_recorder->add_new_arguments();
 }
 
 Recorder::Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Tensor>& leaves,
@@ -126,6 +129,13 @@ Recorder::Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Te
     for (const at::Tensor& tensor : *known) gradients_.note(tensor, /*from_start=*/true);
   storages_.add_arguments(args);
   for (int k = 0; k < static_cast<int>(args.size()); ++k) add_argument(k);
+}
+
+int Recorder::add_new_arguments() {
+  const size_t known = trace_.arguments.size();
+  if (!trace_.broken) storages_.add_arguments(args_, known);
+  for (size_t k = known; k < args_.size() && !trace_.broken; ++k) add_argument(static_cast<int>(k));
+  return static_cast<int>(trace_.ops.size());
 }
 
 void Recorder::add_argument(int k) {

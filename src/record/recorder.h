@@ -71,8 +71,9 @@ class Recorder {
   void start(const at::RecordFunction& fn) noexcept;
   void end(const at::RecordFunction& fn) noexcept;
 
-  /// After the run, with the tensors of its result.
-  Trace finish(const std::vector<at::Tensor>& results);
+  int add_new_arguments();
+  /// After the run.
+  Trace finish(const Outcome& outcome);
 
  private:
   /// What is known of a TensorImpl over an argument's or a capture's memory.
@@ -117,7 +118,7 @@ class Recorder {
   /// `who`: "result 2"
   ResultInfo result(const std::string& who, const at::Tensor& tensor,
                     const std::vector<at::Tensor>& earlier);
-  void check_held(Survivors& survivors);
+  void check_held(Survivors& survivors, bool graph_stays);
   void check_aliases(Survivors& survivors);
   bool held_elsewhere(const at::Tensor& tensor, Survivors& survivors) const;
   void check_kept(const std::vector<const at::Tensor*>& results, Survivors& survivors);
@@ -136,7 +137,7 @@ class Recorder {
   }
   void add_gradients(std::vector<at::Tensor>& results);
   void check_leaves();
-  void find_owners(Survivors& survivors);
+  void find_owners(Survivors& survivors, bool graph_stays);
 
   // lineage.cpp: how results stand to other tensors
   void add_bases(std::vector<at::Tensor>& results);

@@ -55,7 +55,7 @@ int Storages::find(const c10::TensorImpl& tensor) {
   return found == nullptr ? -1 : *found;
 }
 
-void Storages::add_arguments(const std::vector<at::Tensor>& arguments) {
+void Storages::add_arguments(const std::vector<at::Tensor>& arguments, size_t first) {
   // What the tensors over one StorageImpl reach, then those in order of address: neighbours that
   // overlap are one.
   struct Group {
@@ -63,7 +63,7 @@ void Storages::add_arguments(const std::vector<at::Tensor>& arguments) {
     std::vector<int> members;
   };
   std::map<const c10::StorageImpl*, Group> by_storage;
-  for (int k = 0; k < static_cast<int>(arguments.size()); ++k) {
+  for (int k = static_cast<int>(first); k < static_cast<int>(arguments.size()); ++k) {
     if (!arguments[k].defined()) continue;
     const c10::TensorImpl& tensor = *arguments[k].unsafeGetTensorImpl();
     Group& group = by_storage[storage_of(tensor)];
@@ -93,8 +93,8 @@ void Storages::add_arguments(const std::vector<at::Tensor>& arguments) {
     // The base is found again at each call from the data of `first`, so it had better have data.
     const auto filled = std::find_if(group.members.begin(), group.members.end(),
                                      [&](int k) { return arguments[k].numel() > 0; });
-    const int first = filled == group.members.end() ? group.members[0] : *filled;
-    const int storage = add({.origin = StorageInfo::Origin::Argument, .first = first},
+    const int base = filled == group.members.end() ? group.members[0] : *filled;
+    const int storage = add({.origin = StorageInfo::Origin::Argument, .first = base},
                             {.range = group.range, .written = true});
     for (int k : group.members) hold(*arguments[k].unsafeGetTensorImpl(), storage);
   }

@@ -53,8 +53,9 @@ class Storages {
     std::vector<char> content = {};  ///< of a constant, when an operator wrote it last
   };
 
-  /// Groups the arguments' memory: one storage for one StorageImpl, or for ranges that overlap.
-  void add_arguments(const std::vector<at::Tensor>& arguments);
+  /// Groups the memory of the arguments from `first` on: one storage for one StorageImpl, or for
+  /// ranges that overlap.
+  void add_arguments(const std::vector<at::Tensor>& arguments, size_t first = 0);
   int add_made(const c10::TensorImpl& tensor, int maker, bool written);
   /// The storage of a captured tensor that has none yet; -1 if it connects two storages that were
   /// apart.

@@ -87,17 +87,40 @@ struct Trace {
   std::vector<int> bumped_captured;  ///< likewise, captures
   /// The process's default dtype while it ran, which type promotion depends on.
   c10::ScalarType default_dtype = c10::ScalarType::Float;
+  /// Where the operators of the function's own backward follow, as autograd runs it: gradients of
+  /// results come in as arguments behind the function's, others go out as results behind its own.
+  struct Backward {
+    size_t arguments = 0;               ///< of the function
+    size_t results = 0;                 ///< of the function
+    int operators = 0;                  ///< of the function
+    std::vector<int> places;            ///< per incoming gradient: the result that it is of
+    std::vector<CallersTensor> inputs;  ///< per outgoing gradient: the tensor that it is of
+  };
+  std::optional<Backward> backward;
   /// Why the function must stay eager: operator, cause, next step.
   std::optional<std::string> broken;
 };
 
+/// What a run leaves.
+struct Outcome {
+  Outcome(std::vector<at::Tensor> made, bool graph_stays = false)
+      : results(std::move(made)), graph_stays(graph_stays) {}
+  std::vector<at::Tensor> results;
+  /// Autograd's graph of the run is still there, and holds what its backward needs: who else holds
+  /// it cannot be seen.
+  bool graph_stays;
+};
+
 /// Runs `fn` and records what it does on this thread. `args` are the caller's tensor arguments, in
-/// order; after fn, `results()` gives the tensors of its result. `leaves`: captured leaves that an
+/// order; after fn, `outcome()` gives the tensors of its result. `leaves`: captured leaves that an
 /// earlier run met. Exceptions of fn pass through, and no trace is left. Thread-safe: other threads
 /// may run or record at the same time, and are not seen.
 Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& fn,
-             const std::function<std::vector<at::Tensor>()>& results,
-             const std::vector<at::Tensor>& leaves = {});
+             const std::function<Outcome()>& outcome, const std::vector<at::Tensor>& leaves = {});
+
+/// Inside `fn`: what was added to `args` since counts as arguments of the run. Returns how many
+/// operators it has recorded.
+int add_new_arguments();
 
 /// Is a run being recorded on this thread? A compiled function called inside one runs eagerly and
 /// is seen through.

@@ -70,20 +70,6 @@ TEST(Breaks, ALazyTableBreaksTheFirstRecordOnly) {
   EXPECT_EQ(f.report().verdict, Verdict::Faster);
 }
 
-TEST(Breaks, ResultsThatRequireGrad) {
-  auto f = compile([](const at::Tensor& x) { return x * 2 + 1; }, at_once());
-  at::Tensor x = at::randn({4}).requires_grad_();
-  for (int i = 0; i < 3; ++i) {
-    at::Tensor y = f(x);
-    EXPECT_TRUE(y.requires_grad());
-    y.sum().backward();
-  }
-  expect_break(f.report(), "requires grad");
-  at::NoGradGuard guard;
-  warm_up(f, x);
-  EXPECT_FALSE(f(x).requires_grad());
-}
-
 TEST(Breaks, OtherDevices) {
   auto f = compile([](const at::Tensor& x) { return x * 2 + 1; }, at_once());
   f(at::zeros({2}, at::kMeta));

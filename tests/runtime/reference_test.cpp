@@ -107,6 +107,7 @@ class Call final : public detail::CallBase {
   std::vector<uint64_t> result_words() const override { return {}; }
   std::shared_ptr<const void> result_prototype() const override { return {}; }
   void set_result(const void*, T*) override {}
+  std::shared_ptr<detail::KeptCall> keep() const override { return nullptr; }
 
  private:
   Function body_;

@@ -22,6 +22,15 @@ struct FlatArgs {
   c10::SmallVector<uint64_t, 8> statics;
 };
 
+/// A call that can be made again after it has returned.
+class GRAFT_API KeptCall {
+ public:
+  virtual ~KeptCall() = default;
+  /// Runs the wrapped function on these tensors and what else the call's arguments were. Gives the
+  /// tensors of its result.
+  virtual std::vector<at::Tensor> run(const at::Tensor* tensors) = 0;
+};
+
 /// One call, as the core sees it.
 class GRAFT_API CallBase {
  public:
@@ -43,6 +52,8 @@ class GRAFT_API CallBase {
   virtual std::shared_ptr<const void> result_prototype() const = 0;
   /// Makes the result: a copy of the prototype that takes `tensors`, in flattening order.
   virtual void set_result(const void* prototype, at::Tensor* tensors) = 0;
+  /// Holds no tensor. Null where an argument refers to what the caller owns.
+  virtual std::shared_ptr<KeptCall> keep() const = 0;
 
  protected:
   ~CallBase() = default;

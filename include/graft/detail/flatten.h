@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -235,14 +236,58 @@ struct FillTensors {
   void word(uint64_t) {}
 };
 
-/// One call of `f` with arguments `Args...`, which Core serves.
+/// The wrapped function, which calls that are kept hold as well.
+template <class F>
+struct Shared : std::enable_shared_from_this<Shared<F>> {
+  explicit Shared(F fn) : f(std::move(fn)) {}
+  F f;
+};
+
+struct CopyTensors {
+  const at::Tensor* next;
+  void tensor(at::Tensor& t) { t = *next++; }
+  void word(uint64_t) {}
+};
+
+template <class F, class R, class... Args>
+class CallAgain final : public KeptCall {
+ public:
+  CallAgain(std::shared_ptr<const Shared<F>> function, const std::tuple<Args&...>& arguments)
+      : function_(std::move(function)), arguments_(arguments) {
+    Flatten<Copies>::visit(arguments_, ClearTensors{});
+  }
+
+  std::vector<at::Tensor> run(const at::Tensor* tensors) override {
+    Copies arguments = arguments_;
+    Flatten<Copies>::visit(arguments, CopyTensors{tensors});
+    auto call = [&](auto&... a) -> decltype(auto) {
+      return function_->f(static_cast<Args&>(a)...);
+    };
+    std::vector<at::Tensor> out;
+    if constexpr (std::is_void_v<R>) {
+      std::apply(call, arguments);
+    } else {
+      const typename Owned<std::decay_t<R>>::type result = std::apply(call, arguments);
+      Flatten<std::decay_t<decltype(result)>>::visit(result, CollectTensors{out});
+    }
+    return out;
+  }
+
+ private:
+  using Copies = std::tuple<std::decay_t<Args>...>;
+  std::shared_ptr<const Shared<F>> function_;
+  Copies arguments_;
+};
+
+/// One call of a function with arguments `Args...`, which Core serves.
 template <class F, class R, class... Args>
 class Call final : public CallBase {
   using Value =
       std::conditional_t<std::is_void_v<R>, std::monostate, typename Owned<std::decay_t<R>>::type>;
 
  public:
-  Call(const F& f, Args&... arguments) : f_(f), arguments_(arguments...) {
+  Call(const Shared<F>& function, Args&... arguments)
+      : function_(function), arguments_(arguments...) {
     (Flatten<std::decay_t<Args>>::visit(std::as_const(arguments), CollectArgs{args}), ...);
   }
 
@@ -259,11 +304,11 @@ class Call final : public CallBase {
 
   void run_eager() override {
     if constexpr (std::is_void_v<R>) {
-      std::apply([&](auto&... a) { f_(a...); }, arguments_);
+      std::apply([&](auto&... a) { function_.f(a...); }, arguments_);
       result_.emplace();
     } else {
       result_.emplace(
-          std::apply([&](auto&... a) -> decltype(auto) { return f_(a...); }, arguments_));
+          std::apply([&](auto&... a) -> decltype(auto) { return function_.f(a...); }, arguments_));
     }
   }
   std::vector<at::Tensor> result_tensors() const override {
@@ -285,12 +330,18 @@ class Call final : public CallBase {
     result_.emplace(*static_cast<const Value*>(prototype));
     Flatten<Value>::visit(*result_, FillTensors{tensors});
   }
+  std::shared_ptr<KeptCall> keep() const override {
+    if constexpr ((Flatten<std::decay_t<Args>>::owns && ...))
+      return std::make_shared<CallAgain<F, R, Args...>>(function_.shared_from_this(), arguments_);
+    else
+      return nullptr;
+  }
   auto take_result() {
     if constexpr (!std::is_void_v<R>) return Value(std::move(*result_));
   }
 
  private:
-  const F& f_;
+  const Shared<F>& function_;
   std::tuple<Args&...> arguments_;
   std::optional<Value> result_;
 };

@@ -146,6 +146,44 @@ ReadyKernel ready(const ir::Kernel& kernel, const ir::Target& target, const std:
   return made;
 }
 
+/// How the results of a region's backward may differ, of those of the whole trace.
+Tolerance of_backward(Tolerance tolerance, const record::Trace::Backward& facts) {
+  auto& types = tolerance.results;
+  if (types.size() >= facts.results)
+    types.erase(types.begin(), types.begin() + static_cast<std::ptrdiff_t>(facts.results));
+  return tolerance;
+}
+
+passes::Seam seam_of(const record::Trace::Backward& facts) {
+  return {facts.arguments, facts.results, facts.operators};
+}
+
+std::shared_ptr<Region> make_region(const record::Trace::Backward& facts,
+                                    const Scheduled& scheduled, Generated backward,
+                                    const Plan& forward) {
+  auto region = std::make_shared<Region>();
+  region->facts = facts;
+  region->backward = std::move(backward.plan);
+  region->tolerance = of_backward(scheduled.tolerance, facts);
+  const std::vector<View>& arguments = scheduled.backward->signature.arguments;
+  for (size_t p = 0; p < facts.places.size(); ++p)
+    region->incoming.push_back(arguments[facts.arguments + p]);
+  const std::vector<ir::Result>& results = scheduled.schedule.signature.results;
+  for (int kept : scheduled.parts.kept) {
+    auto shares = [&](int place) {
+      return results[static_cast<size_t>(place)].view.storage == kept;
+    };
+    const auto of = std::find_if(facts.places.begin(), facts.places.end(), shares);
+    region->kept_of.push_back(of == facts.places.end() ? -1 : *of);
+  }
+  region->kept_bytes = scheduled.parts.kept_bytes;
+  region->has_effects =
+      !forward.generators().empty() ||
+      std::any_of(forward.blocks().begin(), forward.blocks().end(),
+                  [](const Block& block) { return block.is_callers() && block.written; });
+  return region;
+}
+
 void build(const record::Trace& trace, const CompileSettings& settings,
            const std::string& directory, Built& out) {
   auto start = Clock::now();
@@ -166,11 +204,22 @@ void build(const record::Trace& trace, const CompileSettings& settings,
   start = Clock::now();
   Generated generated = generate(scheduled.schedule, scheduled.target, settings.name);
   out.plan_ms += since(start) - generated.compile_ms;
-  if (tunes) out.autotuned = autotune(trace, settings, scheduled, generated);
-  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
-  out.plan = std::move(generated.plan);
   out.kernels_compiled = generated.kernels_compiled;
   out.compile_ms = generated.compile_ms;
+  if (trace.backward) {
+    start = Clock::now();
+    Generated backward = generate(*scheduled.backward, scheduled.target, settings.name);
+    out.plan_ms += since(start) - backward.compile_ms;
+    out.kernels_compiled += backward.kernels_compiled;
+    out.compile_ms += backward.compile_ms;
+    out.region = make_region(*trace.backward, scheduled, std::move(backward), *generated.plan);
+  } else if (tunes) {
+    out.autotuned = autotune(trace, settings, scheduled, generated);
+    out.kernels_compiled = generated.kernels_compiled;
+    out.compile_ms = generated.compile_ms;
+  }
+  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
+  out.plan = std::move(generated.plan);
 }
 
 }  // namespace
@@ -184,8 +233,22 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
   out.broken = lowered.broken;
   if (out.broken) return out;
   out.target = settings.target;
-  out.schedule =
-      passes::run(std::move(lowered.program), pass_settings(settings, keep_text), &out.records);
+  const passes::Settings how = pass_settings(settings, keep_text);
+  if (!trace.backward) {
+    out.schedule = passes::run(std::move(lowered.program), how, &out.records);
+    return out;
+  }
+  out.parts = passes::partition(lowered.program, seam_of(*trace.backward),
+                                {settings.target, settings.keep == Keep::LeastMemory});
+  out.broken = out.parts.refused;
+  if (out.broken) return out;
+  out.schedule = passes::run(std::move(out.parts.forward), how, &out.records);
+  std::vector<passes::PassRecord> records;
+  out.backward = passes::run(std::move(out.parts.backward), how, &records);
+  for (passes::PassRecord& record : records) {
+    record.name = "backward-" + record.name;
+    out.records.push_back(std::move(record));
+  }
   return out;
 }
 
@@ -225,9 +288,16 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
   return out;
 }
 
-Scales compile_scales(const record::Trace& trace, const CompileSettings& settings) noexcept {
+Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
+                      bool backward) noexcept {
+  auto part = [&](ir::Program program) {
+    if (!trace.backward) return program;
+    const passes::Seam seam = seam_of(*trace.backward);
+    return backward ? passes::whole_backward(program, seam) : passes::whole_forward(program, seam);
+  };
   auto make = [&](ir::Program program) {
-    return generate(schedule(std::move(program), settings), settings.target, settings.name).plan;
+    return generate(schedule(part(std::move(program)), settings), settings.target, settings.name)
+        .plan;
   };
   Scales made;
   try {

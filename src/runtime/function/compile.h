@@ -10,12 +10,14 @@
 #include "graft/options.h"
 #include "graft/report.h"
 #include "ops/lower.h"
+#include "passes/partition.h"
 #include "passes/pipeline.h"
 #include "record/trace.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/tune.h"
 #include "runtime/proof/compare.h"
 #include "runtime/proof/shadow.h"
+#include "runtime/region/region.h"
 
 namespace graft::runtime {
 
@@ -26,6 +28,7 @@ struct CompileSettings {
   std::map<std::string, std::string> decisions;  ///< Options::decisions
   ir::Target target;  ///< the machine, and the threads of the thread that will run it
   Mode mode = Mode::Default;
+  Keep keep = Keep::LeastTime;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
   std::optional<Tuning> tuning = std::nullopt;
 };
@@ -39,6 +42,9 @@ struct Scheduled {
   Tuning tuning;
   ir::Target target;      ///< what it is scheduled for
   ir::Schedule schedule;  ///< empty when broken
+  /// Of a region: that of its backward, and what both agreed on. `schedule` is the forward's.
+  std::optional<ir::Schedule> backward;
+  passes::Partition parts;
   /// With each pass's text and decisions, when asked for.
   std::vector<passes::PassRecord> records;
   /// Of all passes, in order.
@@ -69,7 +75,8 @@ struct Autotuned {
 };
 
 struct Built {
-  std::unique_ptr<Plan> plan;  ///< null when broken or failed
+  std::unique_ptr<Plan> plan;      ///< null when broken or failed
+  std::shared_ptr<Region> region;  ///< null when it is none
   Tolerance tolerance;
   std::string gives_up;  ///< why it may although eager would go on; empty: it may not
   Tuning tuning;
@@ -89,8 +96,10 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
                     const std::string& directory = {}) noexcept;
 
-/// Never throws: empty when they cannot be built.
-Scales compile_scales(const record::Trace& trace, const CompileSettings& settings) noexcept;
+/// Never throws: empty when they cannot be built. `backward`: a region's backward's, whose are
+/// otherwise its forward's.
+Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
+                      bool backward = false) noexcept;
 
 /// The trace, the program after each pass, the kernels, as text; the last part, under
 /// "== source ==", is the kernels as C++. `scheduled`: with its text.

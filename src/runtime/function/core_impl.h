@@ -84,6 +84,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
              bool audit);
   void weigh(const std::shared_ptr<Entry>& entry, const std::string& difference);
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
+  void finish_race(Entry& entry);
   void lose(Entry& entry);
   /// The plan gave up. Where that happens often, the entry stays eager.
   void missed(Entry& entry);
@@ -91,6 +92,13 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;
   void settle(Entry& entry, Tier tier, Verdict verdict, const std::string& reason);
+
+  // region.cpp: functions whose results take part in autograd
+  static runtime::Shadow shadow_region(const Entry& entry, CallBase& call,
+                                       const at::Tensor* captured);
+  /// Both sides run, forward and backward, since a backward's time cannot be taken where it
+  /// happens. The caller gets eager's result. False where captured tensors are not those recorded.
+  bool race_region(Entry& entry, CallBase& call);
 
   // table.cpp: which layouts are known
   std::shared_ptr<Entry> admit(const runtime::Key& key);

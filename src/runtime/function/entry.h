@@ -15,6 +15,7 @@
 #include "runtime/proof/compare.h"
 #include "runtime/proof/race.h"
 #include "runtime/proof/shadow.h"
+#include "runtime/region/region.h"
 
 namespace graft::runtime {
 
@@ -62,6 +63,9 @@ struct Entry {
   Tolerance tolerance;
   std::string gives_up;  ///< why it may although eager would go on; empty: it may not
   Scales scales;         ///< for what `tolerance` refused
+  /// Of a function whose results take part in autograd: `plan` is that of its forward. Otherwise
+  /// null.
+  std::shared_ptr<Region> region;
 
   // By the busy thread alone.
   int attempts = 0;   ///< recorded runs that broke

@@ -34,6 +34,10 @@ Report Core::Impl::report() const {
   if (gave_up_.load()) out.verdict = Verdict::Break, out.reason = outside_;
   if (entry.plan != nullptr && entry.tier.load(std::memory_order_acquire) > Tier::Compiling)
     out.kernels = static_cast<int64_t>(entry.plan->kernel_count());
+  if (entry.region != nullptr && out.kernels > 0) {
+    out.backward_kernels = static_cast<int64_t>(entry.region->backward->kernel_count());
+    out.kept_bytes = entry.region->kept_bytes;
+  }
   double eager_ms = entry.eager_us / 1000;
   out.record_ms = entry.plan_ms + (eager_ms > 0 ? std::max(entry.record_ms - eager_ms, 0.0) : 0.0);
   out.compile_ms = entry.compile_ms;

@@ -131,6 +131,9 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
     wrong.emplace(error);
     return Served::Wrong;
   }
+  if (entry.region)
+    runtime::connect(entry.region, call.args, captured.data(), captured.size(), results.data(),
+                     entry.region->has_effects ? nullptr : call.keep());
   call.set_result(entry.prototype.get(), results.data());
   return Served::Yes;
 }

@@ -11,6 +11,7 @@
 #include "runtime/process/machine_times.h"
 #include "runtime/process/worker.h"
 #include "runtime/proof/arguments.h"
+#include "runtime/region/differentiate.h"
 
 namespace graft::detail {
 
@@ -37,16 +38,29 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   auto start = std::chrono::steady_clock::now();
   const runtime::HeldArguments held(call);
   const std::vector<at::Tensor> leaves = known_leaves();
+  std::vector<at::Tensor> arguments = held.tensors();
+  runtime::Differentiation backward(held.args());
   record::Trace trace;
-  bool ran = false;
+  bool ran = false, differentiates = false;
+  int operators = 0;
+  auto run = [&] {
+    run_eager(call);
+    ran = true;
+    differentiates = backward.begin(call.result_tensors());
+    if (!differentiates) return;
+    const auto& incoming = backward.incoming();
+    arguments.insert(arguments.end(), incoming.begin(), incoming.end());
+    operators = record::add_new_arguments();
+    backward.run();
+  };
+  auto outcome = [&] {
+    return differentiates ? record::Outcome(backward.all_results(), /*graph_stays=*/true)
+                          : record::Outcome(call.result_tensors());
+  };
   try {
-    trace = record::record(
-        held.tensors(),
-        [&] {
-          run_eager(call);
-          ran = true;
-        },
-        [&] { return call.result_tensors(); }, leaves);
+    trace = record::record(arguments, run, outcome, leaves);
+    if (backward.refused()) trace.broken = backward.refused();
+    if (differentiates && !trace.broken) backward.describe(trace, operators);
   } catch (const std::exception& error) {
     if (!ran) {
       forget(*entry);
@@ -168,7 +182,8 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .skip_passes = options.skip_passes,
           .decisions = options.decisions,
           .target = codegen::host_target(at::get_num_threads()),
-          .mode = options.mode};
+          .mode = options.mode,
+          .keep = options.keep};
 }
 
 void Core::Impl::enqueue(std::function<void(Impl&)> job) {
@@ -216,6 +231,7 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
     entry->tolerance = built.tolerance;
     entry->gives_up = std::move(built.gives_up);
     entry->plan = std::move(built.plan);
+    entry->region = std::move(built.region);
     if (!entry->tolerance.exact) entry->approximated = trace;
     settle(*entry, Tier::Proving, Verdict::Proving,
            "compiled; the next call is compared with eager");

@@ -148,8 +148,10 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     return replace_stale(call, key, entry);
   }
   eager_calls.fetch_add(1, std::memory_order_relaxed);
-  Shadow shadow = runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(),
-                                      entry->constants, entry->scales);
+  Shadow shadow = entry->region
+                      ? shadow_region(*entry, call, captured.data())
+                      : runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(),
+                                            entry->constants, entry->scales);
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit || ++entry->no_proofs < kShadowsWithoutProof) return;
     if (!entry->gives_up.empty())
@@ -196,7 +198,10 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
   }
   enqueue([entry, difference, settings](Impl& impl) {
     entry->scales = runtime::compile_scales(*entry->approximated, settings);
-    if (!entry->scales.replay)
+    if (entry->region && entry->scales.replay)
+      entry->region->scales =
+          runtime::compile_scales(*entry->approximated, settings, /*backward=*/true);
+    if (!entry->scales.replay || (entry->region && !entry->region->scales.replay))
       impl.settle(*entry, Tier::Eager, Verdict::Mismatch, difference + kValuesDiffer);
     else
       impl.settle(*entry, Tier::Proving, Verdict::Proving,
@@ -207,6 +212,13 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
 void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
   Turn turn(*entry);
   if (!turn || entry->tier.load(std::memory_order_acquire) != Tier::Racing) return run_eager(call);
+  if (entry->region) {
+    if (!race_region(*entry, call)) {
+      turn.release();
+      return replace_stale(call, key, entry);
+    }
+    return finish_race(*entry);
+  }
   Race::Side side = entry->race.next();
   auto start = std::chrono::steady_clock::now();
   if (side == Race::Side::Eager) {
@@ -224,14 +236,18 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
   entry->race.add(
       side,
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-  if (!entry->race.decided()) return;
+  finish_race(*entry);
+}
+
+void Core::Impl::finish_race(Entry& entry) {
+  if (!entry.race.decided()) return;
   {
     std::lock_guard lock(runtime_mutex());
-    entry->eager_us = entry->race.eager_median();
-    entry->compiled_us = entry->race.compiled_median();
+    entry.eager_us = entry.race.eager_median();
+    entry.compiled_us = entry.race.compiled_median();
   }
-  if (!entry->race.compiled_wins()) return lose(*entry);
-  settle(*entry, Tier::Compiled, Verdict::Faster, entry->race.text());
+  if (!entry.race.compiled_wins()) return lose(entry);
+  settle(entry, Tier::Compiled, Verdict::Faster, entry.race.text());
 }
 
 void Core::Impl::missed(Entry& entry) {

@@ -12,10 +12,11 @@ namespace graft::runtime {
 CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& args) {
   Words words;
   leaves_ = trace.leaves;
+  hooks_matter_ = !trace.backward;
   for (size_t k = 0; k < trace.captured.size(); ++k) {
     const at::Tensor& tensor = trace.captured[k];
     words.clear();
-    append_layout(words, tensor);
+    append_layout(words, tensor, hooks_matter_);
     auto view = words.view();
     const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
     tensors_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
@@ -83,7 +84,7 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
     out[i] = find(i, args, out);
     if (!out[i].defined()) return false;
     words.clear();
-    append_layout(words, out[i]);
+    append_layout(words, out[i], hooks_matter_);
     if (!same_words(words.view(), expected.words)) return false;
     moved = moved || !same_place(expected, out[i]);
   }
@@ -96,7 +97,7 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
     if (tensors_[i].held && tensors_[i].tensor._unsafe_get_target() != out[i].unsafeGetTensorImpl())
       return false;
     words.clear();
-    append_layout(words, out[i]);
+    append_layout(words, out[i], hooks_matter_);
     if (!same_words(words.view(), tensors_[i].words)) return false;
     moved = true;
   }
@@ -130,7 +131,7 @@ std::string CapturedSet::describe() const {
     at::Tensor tensor(tensors_[i].tensor.lock());
     if (!tensor.defined()) return who + ": its owner dropped or replaced it";
     Words words;
-    append_layout(words, tensor);
+    append_layout(words, tensor, hooks_matter_);
     if (std::string text = describe_tensor_difference(who, tensors_[i].words, words.view());
         !text.empty())
       return text;

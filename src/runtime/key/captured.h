@@ -65,6 +65,7 @@ class CapturedSet {
   std::vector<Interval> intervals_;  ///< the captures' storages, merged, by address
   bool shares_with_arguments_ = false;
   bool has_gradients_ = false;
+  bool hooks_matter_ = true;  ///< a plan would have to call them; a region leaves them to autograd
 };
 
 }  // namespace graft::runtime

@@ -135,12 +135,13 @@ Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor>
   return {};
 }
 
-void append_layout(Words& words, const at::Tensor& tensor) {
+void append_layout(Words& words, const at::Tensor& tensor, bool hooks) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   c10::IntArrayRef sizes = impl.sizes();
   uint64_t* first = words.room(2 + 2 * sizes.size());
   uint64_t* end = write_tensor(first, impl, sizes);
   first[1] &= ~(kHasGradient << 40);
+  if (!hooks) first[1] &= ~(kHasHooks << 40);
   words.end_at(end);
 }
 

@@ -55,8 +55,8 @@ struct StoredKey {
 std::string describe_difference(std::span<const uint64_t> expected, std::span<const uint64_t> came);
 
 /// Appends the words of one tensor's metadata, by which captured tensors are compared: all but
-/// whether it has a gradient.
-void append_layout(Words& words, const at::Tensor& tensor);
+/// whether it has a gradient and, without `hooks`, whether autograd calls functions for it.
+void append_layout(Words& words, const at::Tensor& tensor, bool hooks = true);
 /// "captured 3: dtype Float expected, Double came"
 std::string describe_tensor_difference(const std::string& who, std::span<const uint64_t> expected,
                                        std::span<const uint64_t> came);

@@ -10,71 +10,11 @@
 #include "runtime/key/words.h"
 #include "runtime/plan/frame.h"
 #include "runtime/proof/arguments.h"
+#include "runtime/proof/aside.h"
 
 namespace graft::runtime {
 
 namespace {
-
-/// Random generators, put back to where they were so that eager draws the numbers that the plan
-/// drew.
-class SavedGenerators {
- public:
-  explicit SavedGenerators(const std::vector<at::Generator>& generators)
-      : generators_(generators), before_(states()) {}
-  void restore() {
-    after_plan_ = states();
-    rewind();
-  }
-  void rewind() {
-    for (size_t i = 0; i < generators_.size(); ++i) {
-      at::Generator generator = generators_[i];
-      std::lock_guard lock(generator.mutex());
-      generator.set_state(before_[i]);
-    }
-  }
-  /// After eager: did both sides leave the generators in one state?
-  bool disturbed() const {
-    std::vector<at::Tensor> now = states();
-    for (size_t i = 0; i < now.size(); ++i)
-      if (std::memcmp(now[i].const_data_ptr(), after_plan_[i].const_data_ptr(), now[i].nbytes()) !=
-          0)
-        return true;
-    return false;
-  }
-
- private:
-  std::vector<at::Tensor> states() const {
-    std::vector<at::Tensor> all;
-    for (at::Generator generator : generators_) {
-      std::lock_guard lock(generator.mutex());
-      all.push_back(generator.get_state());
-    }
-    return all;
-  }
-  const std::vector<at::Generator>& generators_;
-  std::vector<at::Tensor> before_, after_plan_;
-};
-
-const at::Tensor& source(const Block& block, const detail::FlatArgs& args,
-                         const at::Tensor* captured) {
-  return block.kind == Block::Kind::Argument ? *args.tensors[static_cast<size_t>(block.source)]
-                                             : captured[block.source];
-}
-
-Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
-                             const at::Tensor* captured) {
-  Plan::StandIns stand_ins(plan.blocks().size());
-  for (size_t b = 0; b < stand_ins.size(); ++b) {
-    const Block& block = plan.blocks()[b];
-    if (!block.is_callers() || !block.written) continue;
-    stand_ins[b] = make_storage(block.bytes);
-    const char* base =
-        static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back;
-    if (block.bytes > 0)
-      std::memcpy(stand_ins[b].mutable_data(), base, static_cast<size_t>(block.bytes));
-  }
-  return stand_ins;
-}
 
 /// What one run of a plan left: its results, and what it wrote in place of the caller's memory.
 struct Outputs {
@@ -380,6 +320,7 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
         "call must be tensors");
   if (replayed && !repeats) out.cause = Shadow::Cause::Function;
   out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
+  out.results = std::move(compiled);
   return out;
 }
 

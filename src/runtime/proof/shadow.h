@@ -35,6 +35,7 @@ struct Shadow {
   } cause = Cause::Unknown;  ///< of a difference
   /// Another thread drew random numbers meanwhile: a difference proves nothing.
   bool random_disturbed = false;
+  std::vector<at::Tensor> results = {};  ///< the plan's
 };
 
 /// What tells whether a difference is the rounding of sums. Empty unless one was found.

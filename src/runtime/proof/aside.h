@@ -1,0 +1,61 @@
+// What a run of a plan needs that must leave no trace: copies of what it writes, and generators
+// that are put back.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "graft/detail/core.h"
+#include "runtime/plan/plan.h"
+
+namespace graft::runtime {
+
+/// Random generators, put back to where they were so that eager draws the numbers that the plan
+/// drew.
+class SavedGenerators {
+ public:
+  explicit SavedGenerators(const std::vector<at::Generator>& generators)
+      : generators_(generators), before_(states()) {}
+  void restore() {
+    after_plan_ = states();
+    rewind();
+  }
+  void rewind() {
+    for (size_t i = 0; i < generators_.size(); ++i) {
+      at::Generator generator = generators_[i];
+      std::lock_guard lock(generator.mutex());
+      generator.set_state(before_[i]);
+    }
+  }
+  /// After eager: did both sides leave the generators in one state?
+  bool disturbed() const {
+    std::vector<at::Tensor> now = states();
+    for (size_t i = 0; i < now.size(); ++i)
+      if (std::memcmp(now[i].const_data_ptr(), after_plan_[i].const_data_ptr(), now[i].nbytes()) !=
+          0)
+        return true;
+    return false;
+  }
+
+ private:
+  std::vector<at::Tensor> states() const {
+    std::vector<at::Tensor> all;
+    for (at::Generator generator : generators_) {
+      std::lock_guard lock(generator.mutex());
+      all.push_back(generator.get_state());
+    }
+    return all;
+  }
+  const std::vector<at::Generator>& generators_;
+  std::vector<at::Tensor> before_, after_plan_;
+};
+
+/// Memory for what the plan writes of the caller's, as that is now.
+Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
+                             const at::Tensor* captured);
+
+}  // namespace graft::runtime

@@ -1,0 +1,73 @@
+// The backward of an eager run, by autograd itself: recorded with the run that it belongs to, and
+// run again where a plan's gradients are compared with it.
+//
+// A backward that the user asks for later cannot be foreseen, but what it will do can: the results'
+// gradients come in, those of the arguments and of captured leaves go out. So autograd is asked for
+// just that, with gradients of ours, which changes nothing of the user's: no leaf's gradient, and
+// the graph stays.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graft/detail/core.h"
+#include "record/trace.h"
+
+namespace graft::runtime {
+
+/// Would autograd call a function of the user's when it computes this tensor's gradient?
+bool has_gradient_hooks(const at::Tensor& tensor);
+
+/// What came to a result in backward: numbers between -1 and 1, the same each time, in the result's
+/// layout where that is dense.
+at::Tensor synthetic_gradient(const at::Tensor& result);
+
+class Differentiation {
+ public:
+  /// Before the run. Until end() or its own, arguments that were computed themselves seem to come
+  /// from nodes of ours, where the run's graph ends: autograd would go on behind them and find,
+  /// say, an argument that another one was computed from. The tensors outlive it.
+  explicit Differentiation(const detail::FlatArgs& args);
+  ~Differentiation() { end(); }
+  Differentiation(const Differentiation&) = delete;
+  Differentiation& operator=(const Differentiation&) = delete;
+
+  /// After it. False where autograd has nothing to do, or refused() says why it is not asked.
+  bool begin(const std::vector<at::Tensor>& results);
+  /// Gives the arguments their own place in autograd's graph back.
+  void end();
+  const std::optional<std::string>& refused() const { return refused_; }
+
+  /// Distinct results that require grad, in order, as places in the results.
+  const std::vector<int>& places() const { return places_; }
+  /// One per place.
+  const std::vector<at::Tensor>& incoming() const { return incoming_; }
+  /// Asks autograd for the outgoing gradients.
+  void run();
+  const std::vector<at::Tensor>& outgoing() const { return outgoing_; }
+  /// The run's results as tensors that autograd does not know, then the outgoing gradients.
+  std::vector<at::Tensor> all_results() const;
+  /// What the trace says of it; where that does not hold all that it differentiates with respect
+  /// to, the trace is broken.
+  void describe(record::Trace& trace, int operators) const;
+
+ private:
+  void find_inputs();
+
+  const detail::FlatArgs& args_;
+  std::vector<torch::autograd::Edge> edges_;   ///< one per argument, during the run
+  std::vector<torch::autograd::Edge> behind_;  ///< per argument that was computed: its own
+  std::vector<at::Tensor> results_;
+  std::vector<int> places_;
+  std::vector<at::Tensor> incoming_;
+  std::vector<at::Tensor> inputs_;  ///< arguments and leaves
+  std::vector<int> argument_of_;    ///< per input; -1: a captured leaf
+  std::vector<at::Tensor> outgoing_;
+  std::optional<std::string> refused_;
+};
+
+}  // namespace graft::runtime

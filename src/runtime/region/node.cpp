@@ -1,0 +1,213 @@
+// The node of autograd's graph that stands for a call of a region.
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "record/recorder.h"
+#include "runtime/region/region.h"
+
+namespace graft::runtime {
+
+using torch::autograd::Edge;
+using torch::autograd::variable_list;
+
+namespace {
+
+uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.defined() && !tensor.is_inference()
+             ? tensor.unsafeGetTensorImpl()->version_counter().current_version()
+             : 0;
+}
+
+/// A tensor as it was at the call: its memory and its version counter, without its place in
+/// autograd's graph, so that no graph holds itself.
+struct Saved {
+  Saved() = default;
+  explicit Saved(const at::Tensor& from)
+      : tensor(from.defined() ? from.tensor_data() : at::Tensor()), version(version_of(from)) {}
+
+  /// Throws eager's error where an in-place operator changed it since.
+  void check() const {
+    const uint32_t now = version_of(tensor);
+    TORCH_CHECK(now == version,
+                "one of the variables needed for gradient computation has been modified by an "
+                "inplace operation: [",
+                tensor.toString(), " ", tensor.sizes(), "] is at version ", now,
+                "; expected version ", version,
+                " instead. (A region that Graft compiled uses it in its backward. Change a copy of "
+                "it, or run the backward first.)");
+  }
+
+  at::Tensor tensor;
+  uint32_t version = 0;
+};
+
+class RegionNode final : public torch::autograd::Node {
+ public:
+  RegionNode(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
+             const at::Tensor* captured, size_t captures, const at::Tensor* results,
+             std::shared_ptr<detail::KeptCall> call)
+      : region_(std::move(region)), call_(std::move(call)) {
+    for (size_t k = 0; k < region_->arguments(); ++k)
+      arguments_.push_back(call_ || reads_argument(*region_, k) ? Saved(*args.tensors[k])
+                                                                : Saved());
+    for (size_t k = 0; k < captures; ++k)
+      captured_.push_back(call_ || reads_captured(*region_, k) ? Saved(captured[k]) : Saved());
+    for (size_t k = 0; call_ && k < arguments_.size(); ++k) {
+      size_t first = 0;
+      while (!args.tensors[first]->is_same(*args.tensors[k])) ++first;
+      first_.push_back(first);
+    }
+    const size_t first = region_->facts.results;
+    for (size_t k = 0; k < region_->kept_of.size(); ++k) {
+      const at::Tensor& kept = results[first + k];
+      if (const int of = region_->kept_of[k]; of >= 0)
+        kept.unsafeGetTensorImpl()->set_version_counter(
+            results[of].unsafeGetTensorImpl()->version_counter());
+      kept_.emplace_back(kept);
+    }
+    torch::autograd::edge_list edges;
+    for (const CallersTensor& input : region_->facts.inputs) {
+      const auto k = static_cast<size_t>(input.index);
+      edges.push_back(
+          torch::autograd::impl::gradient_edge(input.captured ? captured[k] : *args.tensors[k]));
+      leaves_.push_back(input.captured || args.tensors[k]->is_leaf()
+                            ? (input.captured ? captured[k] : *args.tensors[k])
+                            : at::Tensor());
+    }
+    set_next_edges(std::move(edges));
+  }
+
+  std::string name() const override { return "GraftRegionBackward"; }
+
+  variable_list apply(variable_list&& incoming) override {
+    std::lock_guard lock(mutex_);
+    TORCH_CHECK(!released_, torch::autograd::ERR_BACKWARD_TWICE);
+    const bool twice = c10::GradMode::is_enabled();
+    const bool plain =
+        std::all_of(incoming.begin(), incoming.end(), [](const at::Tensor& gradient) {
+          return !gradient.defined() || record::is_plain(*gradient.unsafeGetTensorImpl());
+        });
+    const bool all = std::all_of(incoming.begin(), incoming.end(),
+                                 [](const at::Tensor& gradient) { return gradient.defined(); });
+    if (twice || !plain || (!all && call_)) return run_again(incoming, twice);
+    if (std::none_of(incoming.begin(), incoming.end(),
+                     [](const at::Tensor& gradient) { return gradient.defined(); }))
+      return variable_list(num_outputs());
+    return run_plan(std::move(incoming), twice);
+  }
+
+  void release_variables() override {
+    std::lock_guard lock(mutex_);
+    released_ = true;
+    arguments_.clear();
+    captured_.clear();
+    kept_.clear();
+    call_.reset();
+  }
+
+ private:
+  variable_list run_plan(variable_list&& incoming, bool twice) {
+    std::vector<at::Tensor> arguments, captured, kept;
+    for (size_t k = 0; k < arguments_.size(); ++k) {
+      const bool reads = reads_argument(*region_, k);
+      if (reads) arguments_[k].check();
+      arguments.push_back(reads ? arguments_[k].tensor : at::Tensor());
+    }
+    for (size_t k = 0; k < captured_.size(); ++k) {
+      if (reads_captured(*region_, k)) captured_[k].check();
+      captured.push_back(captured_[k].tensor);
+    }
+    for (const Saved& saved : kept_) {
+      saved.check();
+      kept.push_back(saved.tensor);
+    }
+    const std::vector<at::Tensor> gradients = incoming;
+    const BackwardArguments given(*region_, std::move(arguments), std::move(incoming), kept.data());
+    variable_list outgoing(region_->backward->result_count());
+    if (region_->backward->run(given.args(), captured.data(), outgoing.data()) ==
+        Plan::Outcome::GivenUp)
+      return run_again(gradients, twice);
+    outgoing.resize(num_outputs());
+    return outgoing;
+  }
+
+  /// The function itself, once more, and its backward by autograd.
+  variable_list run_again(const variable_list& incoming, bool twice) {
+    TORCH_CHECK(
+        call_, "graft: this backward needs the region's function to run again (",
+        twice ? "create_graph is set" : "an operator of its plan gave up",
+        "), and it cannot: it draws random numbers, changes its arguments in place, or takes "
+        "arguments that cannot be kept. Call the function uncompiled.");
+    std::vector<at::Tensor> arguments;
+    for (const Saved& saved : arguments_) {
+      if (saved.tensor.defined()) saved.check();
+      arguments.push_back(saved.tensor);
+    }
+    for (const Saved& saved : captured_) saved.check();
+    std::vector<at::Tensor> inputs;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const CallersTensor& input = region_->facts.inputs[i];
+      const auto k = static_cast<size_t>(input.index);
+      inputs.push_back(leaves_[i]);
+      if (!inputs.back().defined()) {
+        inputs.back() = arguments[k].tensor_data();
+        torch::autograd::impl::set_gradient_edge(inputs.back(), next_edge(i));
+      }
+      if (!input.captured) arguments[k] = inputs.back();
+    }
+    for (size_t k = 0; k < arguments.size(); ++k) arguments[k] = arguments[first_[k]];
+    const at::AutoGradMode differentiable(true);
+    const std::vector<at::Tensor> results = call_->run(arguments.data());
+    std::vector<at::Tensor> outputs, gradients;
+    for (size_t p = 0; p < incoming.size(); ++p) {
+      if (!incoming[p].defined()) continue;
+      outputs.push_back(results.at(static_cast<size_t>(region_->facts.places[p])));
+      gradients.push_back(incoming[p]);
+    }
+    return torch::autograd::grad(outputs, inputs, gradients, /*retain_graph=*/twice,
+                                 /*create_graph=*/twice, /*allow_unused=*/true);
+  }
+
+  const std::shared_ptr<const Region> region_;
+  std::vector<Saved> arguments_, captured_, kept_;
+  std::vector<size_t> first_;       ///< per argument: the first one that is the same tensor
+  std::vector<at::Tensor> leaves_;  ///< per input; undefined where it is no leaf
+  std::shared_ptr<detail::KeptCall> call_;
+  bool released_ = false;
+};
+
+}  // namespace
+
+BackwardArguments::BackwardArguments(const Region& region, std::vector<at::Tensor> arguments,
+                                     std::vector<at::Tensor> incoming, const at::Tensor* kept)
+    : tensors_(std::move(arguments)) {
+  for (size_t p = 0; p < incoming.size(); ++p) {
+    const View& layout = region.incoming[p];
+    at::Tensor& gradient = incoming[p];
+    if (!gradient.defined())
+      gradient = at::empty_strided(layout.sizes, layout.strides, layout.dtype).zero_();
+    else if (gradient.strides() != c10::IntArrayRef(layout.strides))
+      gradient = at::empty_strided(layout.sizes, layout.strides, layout.dtype).copy_(gradient);
+    tensors_.push_back(gradient);
+  }
+  tensors_.insert(tensors_.end(), kept, kept + region.kept_of.size());
+  for (const at::Tensor& tensor : tensors_) args_.tensors.push_back(&tensor);
+}
+
+void connect(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
+             const at::Tensor* captured, size_t captures, at::Tensor* results,
+             std::shared_ptr<detail::KeptCall> call) {
+  const std::vector<int>& places = region->facts.places;
+  const std::shared_ptr<RegionNode> node(
+      new RegionNode(region, args, captured, captures, results, std::move(call)),
+      torch::autograd::deleteNode);
+  for (int place : places) torch::autograd::set_history(results[place], node);
+}
+
+}  // namespace graft::runtime

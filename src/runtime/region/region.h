@@ -1,0 +1,66 @@
+// A region: a compiled function whose results take part in autograd. Its plan computes the results
+// and what the backward will need, and a node of autograd's graph runs the backward's plan when
+// gradients come.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "graft/detail/core.h"
+#include "record/trace.h"
+#include "runtime/plan/plan.h"
+#include "runtime/proof/shadow.h"
+
+namespace graft::runtime {
+
+/// What a region has beside the plan of its forward. Immutable once proven.
+struct Region {
+  record::Trace::Backward facts;
+  /// Arguments: the function's, then one gradient per place of `facts`, then what is kept. Results:
+  /// one gradient per input of `facts`.
+  std::unique_ptr<Plan> backward;
+  Tolerance tolerance;  ///< of the backward's results
+  Scales scales;
+  std::vector<View> incoming;  ///< layouts of the incoming gradients
+  /// Per tensor that is kept, behind the results of the forward's plan: the result whose memory it
+  /// is; -1: it is nobody else's.
+  std::vector<int> kept_of;
+  int64_t kept_bytes = 0;  ///< of those that are nobody else's
+  /// The forward changes the caller's memory or draws random numbers: it cannot run again.
+  bool has_effects = false;
+
+  size_t arguments() const { return facts.arguments; }
+};
+
+/// Does the backward's plan read that argument (captured tensor)?
+inline bool reads_argument(const Region& region, size_t k) {
+  return region.backward->argument_view(k).place.block >= 0;
+}
+inline bool reads_captured(const Region& region, size_t k) {
+  return region.backward->captured_view(k).place.block >= 0;
+}
+
+/// The arguments of the backward's plan.
+class BackwardArguments {
+ public:
+  /// `kept`: as many as the region keeps. Undefined gradients become zeros, others are copied where
+  /// their layout is another than the plan's.
+  BackwardArguments(const Region& region, std::vector<at::Tensor> arguments,
+                    std::vector<at::Tensor> incoming, const at::Tensor* kept);
+  const detail::FlatArgs& args() const { return args_; }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+  detail::FlatArgs args_;
+};
+
+/// Makes the results of the forward's plan that require grad outputs of a new node of autograd's
+/// graph. `results`: the function's, then what is kept. `call`: for gradients that the plan does
+/// not compute; null where the call cannot be made again.
+void connect(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
+             const at::Tensor* captured, size_t captures, at::Tensor* results,
+             std::shared_ptr<detail::KeptCall> call);
+
+}  // namespace graft::runtime
