@@ -13,7 +13,8 @@
 //   requires_grad, grad modes, or *values* of numbers and strings need a plan of their own: the
 //   function is recorded again. A number that changes with each call belongs in a 0-dim tensor.
 // - Training: a function that calls backward() is recorded whole, and a plan leaves gradients as
-//   eager does. Whether an argument comes with a gradient is part of its layout.
+//   eager does. Of a function whose results require grad, the backward that comes after the call is
+//   compiled, too. Whether an argument comes with a gradient is part of its layout.
 // - Captured tensors: those that the function uses and that are not arguments. They are read at
 //   each call, so changes in place are seen. A plan holds them weakly, so it keeps no model alive.
 //   When one is freed, as a parameter that was replaced, the function is recorded again.
@@ -23,9 +24,8 @@
 //   reset() after such a change, or set Options::audit_every. Data that operators read (item()) is
 //   seen, and is a graph break unless constants alone make it.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
-//   results that require grad (a backward after the call is not compiled: detach them, or call
-//   under at::NoGradGuard), hooks on leaves where the function itself calls backward(), tensors
-//   that are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data,
+//   results that require grad and share memory with arguments, hooks on what the function
+//   differentiates, tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data,
 //   random generators that the function makes or gives a seed, and tensors that the function keeps.
 #pragma once
 

@@ -27,16 +27,21 @@ Tensors forward_backward(F f, Tensors inputs, size_t count, const Tensor& direct
   return all;
 }
 
-/// Such a region as a workload, with its lower bound: inputs, result and gradients once each, and
-/// `flops` per element of the first input.
+/// Such a region as a workload: f is what is compiled, as a part of somebody's model. With its lower
+/// bound: inputs, result and gradients once each, and `flops` per element of the first input.
 template <class F>
 Instance region_of(F f, const Tensors& inputs, size_t count, const Tensor& direction,
                    double flops) {
-  Instance made = instance_of(
-      [f, count](const Tensors& given, const Tensor& along) {
-        return forward_backward(f, given, count, along);
-      },
-      inputs, direction);
+  using Args = std::tuple<Tensors, Tensor>;
+  const auto differentiated = [count](const auto& g) {
+    return [g, count](const Tensors& given, const Tensor& along) {
+      return forward_backward(g, given, count, along);
+    };
+  };
+  const auto args = std::make_shared<Args>(inputs, direction);
+  Instance made = detail::instance_with(
+      f, args, [=](const auto& g) { return detail::call_of(differentiated(g), args); },
+      [=](const Args& given) { return detail::outputs_of(differentiated(f), given); });
   made.bytes = static_cast<double>(made.input_bytes);
   made.bytes += static_cast<double>(direction.nbytes());
   for (size_t k = 0; k < count; ++k) made.bytes += static_cast<double>(inputs[k].nbytes());

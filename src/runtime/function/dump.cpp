@@ -88,12 +88,21 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!out.flush()) warn("GRAFT_TRACE: cannot write " + path.string());
 }
 
-/// All kernels as one C++ file; empty when there are none.
-std::string source_of(const ir::Schedule& schedule, const ir::Target& target) {
+std::vector<const ir::Kernel*> kernels_of(const Scheduled& scheduled) {
   std::vector<const ir::Kernel*> kernels;
-  for (const ir::Step& step : schedule.steps)
-    if (const auto* kernel = std::get_if<ir::Kernel>(&step)) kernels.push_back(kernel);
-  return kernels.empty() ? "" : codegen::compile_source(kernels, target).bytes;
+  auto add = [&](const ir::Schedule& schedule) {
+    for (const ir::Step& step : schedule.steps)
+      if (const auto* kernel = std::get_if<ir::Kernel>(&step)) kernels.push_back(kernel);
+  };
+  add(scheduled.schedule);
+  if (scheduled.backward) add(*scheduled.backward);
+  return kernels;
+}
+
+/// All kernels as one C++ file; empty when there are none.
+std::string source_of(const Scheduled& scheduled) {
+  const std::vector<const ir::Kernel*> kernels = kernels_of(scheduled);
+  return kernels.empty() ? "" : codegen::compile_source(kernels, scheduled.target).bytes;
 }
 
 }  // namespace
@@ -102,7 +111,7 @@ std::string describe(const record::Trace& trace, const Scheduled& scheduled) {
   std::ostringstream out;
   for (const Part& part : parts(trace, scheduled))
     out << "== " << part.name << " ==\n" << part.text << '\n';
-  std::string source = source_of(scheduled.schedule, scheduled.target);
+  std::string source = source_of(scheduled);
   if (!source.empty()) out << "== source ==\n" << source << '\n';
   return out.str();
 }
@@ -113,11 +122,9 @@ void dump(const std::string& directory, const std::string& name, const record::T
     auto folder = make_folder(directory, name);
     for (const Part& part : parts(trace, scheduled))
       write_file(folder / (part.name + ".txt"), part.text);
-    write_file(folder / "kernels.cpp", source_of(scheduled.schedule, scheduled.target));
+    write_file(folder / "kernels.cpp", source_of(scheduled));
     int number = 0;
-    for (const ir::Step& step : scheduled.schedule.steps) {
-      const auto* kernel = std::get_if<ir::Kernel>(&step);
-      if (kernel == nullptr) continue;
+    for (const ir::Kernel* kernel : kernels_of(scheduled)) {
       std::string file = "kernel-" + std::to_string(number++) + "-" + plain_name(kernel->name);
       std::vector<codegen::Listing> listings;
       codegen::host_backend().compile({&kernel, 1}, scheduled.target, &listings);

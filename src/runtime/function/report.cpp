@@ -121,6 +121,9 @@ std::string Report::text() const {
                           std::to_string(kernels_compiled) + " compiled, in " +
                           duration(compile_ms * 1e3) + "; recording and planning " +
                           duration(record_ms * 1e3));
+  if (backward_kernels > 0)
+    page.line("backward", count_of(backward_kernels, "kernel") + "; the forward keeps " +
+                              std::to_string(kept_bytes) + " bytes for it");
   for (const std::string& way : tuned) page.line("tuned", way);
   print_operators(*this, page);
   return page.text();
