@@ -25,8 +25,9 @@
 //   seen, and is a graph break unless constants alone make it.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
 //   results that require grad and share memory with arguments, hooks on what the function
-//   differentiates, tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes that depend on data,
-//   random generators that the function makes or gives a seed, and tensors that the function keeps.
+//   differentiates, tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes
+//   that depend on data, random generators that the function makes or gives a seed, and tensors
+//   that the function keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -93,7 +93,8 @@ struct Trace {
     size_t arguments = 0;               ///< of the function
     size_t results = 0;                 ///< of the function
     int operators = 0;                  ///< of the function
-    std::vector<int> places;            ///< per incoming gradient: the result that it is of
+    std::vector<int> places;            ///< the distinct results that require grad
+    std::vector<bool> comes;            ///< per place: is there an incoming gradient?
     std::vector<CallersTensor> inputs;  ///< per outgoing gradient: the tensor that it is of
   };
   std::optional<Backward> backward;

@@ -27,8 +27,8 @@ Tensors forward_backward(F f, Tensors inputs, size_t count, const Tensor& direct
   return all;
 }
 
-/// Such a region as a workload: f is what is compiled, as a part of somebody's model. With its lower
-/// bound: inputs, result and gradients once each, and `flops` per element of the first input.
+/// Such a region as a workload: f is what is compiled, as a part of somebody's model. With its
+/// lower bound: inputs, result and gradients once each, and `flops` per element of the first input.
 template <class F>
 Instance region_of(F f, const Tensors& inputs, size_t count, const Tensor& direction,
                    double flops) {

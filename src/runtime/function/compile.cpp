@@ -166,8 +166,8 @@ std::shared_ptr<Region> make_region(const record::Trace::Backward& facts,
   region->backward = std::move(backward.plan);
   region->tolerance = of_backward(scheduled.tolerance, facts);
   const std::vector<View>& arguments = scheduled.backward->signature.arguments;
-  for (size_t p = 0; p < facts.places.size(); ++p)
-    region->incoming.push_back(arguments[facts.arguments + p]);
+  size_t next = facts.arguments;
+  for (bool comes : facts.comes) region->incoming.push_back(comes ? arguments[next++] : View());
   const std::vector<ir::Result>& results = scheduled.schedule.signature.results;
   for (int kept : scheduled.parts.kept) {
     auto shares = [&](int place) {

@@ -15,6 +15,7 @@
 #include "runtime/proof/compare.h"
 #include "runtime/proof/race.h"
 #include "runtime/proof/shadow.h"
+#include "runtime/region/differentiate.h"
 #include "runtime/region/region.h"
 
 namespace graft::runtime {
@@ -72,6 +73,8 @@ struct Entry {
   int no_proofs = 0;  ///< shadow runs that proved nothing
   /// Where results are approximated and not proven yet: what to make `scales` from.
   std::shared_ptr<const record::Trace> approximated;
+  runtime::IncomingLayouts expected = {};  ///< of a region's backward; empty: the usual ones
+  int adapted = 0;                         ///< how often `expected` was learnt from calls
   int replaced = 0;  ///< earlier entries of this key whose captured tensors changed
   Race race;
   int races_lost = 0;

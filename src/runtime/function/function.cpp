@@ -115,6 +115,9 @@ void Core::reset() {
 
 Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
                                      std::optional<runtime::PlanError>& wrong) const {
+  constexpr int kAdaptations = 2;
+  if (entry.region && entry.adapted < kAdaptations && entry.region->feedback.ready())
+    return Served::Stale;
   // Autograd's engine adds to a leaf's gradient under a lock of the leaf's; plans take turns.
   static auto* turns = new std::recursive_mutex;  // a thread may outlive static objects
   std::unique_lock<std::recursive_mutex> turn;

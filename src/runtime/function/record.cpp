@@ -39,7 +39,7 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   const runtime::HeldArguments held(call);
   const std::vector<at::Tensor> leaves = known_leaves();
   std::vector<at::Tensor> arguments = held.tensors();
-  runtime::Differentiation backward(held.args());
+  runtime::Differentiation backward(held.args(), entry->expected);
   record::Trace trace;
   bool ran = false, differentiates = false;
   int operators = 0;
@@ -48,8 +48,8 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
     ran = true;
     differentiates = backward.begin(call.result_tensors());
     if (!differentiates) return;
-    const auto& incoming = backward.incoming();
-    arguments.insert(arguments.end(), incoming.begin(), incoming.end());
+    for (const at::Tensor& gradient : backward.incoming())
+      if (gradient.defined()) arguments.push_back(gradient);
     operators = record::add_new_arguments();
     backward.run();
   };
@@ -241,13 +241,17 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
 void Core::Impl::replace_stale(CallBase& call, const Key& key,
                                const std::shared_ptr<Entry>& stale) {
   if (stale->captured.any_is_argument(call.args)) return run_eager(call);
-  std::string why = stale->captured.describe();
+  const bool adapts = stale->region && stale->region->feedback.ready();
+  std::string why = adapts ? "gradients come for other results, or in other layouts, than recorded"
+                           : stale->captured.describe();
   if (stance() == Stance::FailOnRerecord)
     throw Error(options.name + ": no plan fits this call: " + why +
                 "; set_stance(Stance::Default) to let it be recorded again");
   if (stale->busy.exchange(true)) return run_eager(call);
   auto entry = std::make_shared<Entry>(key);
   entry->replaced = stale->replaced + 1;
+  entry->adapted = stale->adapted + (adapts ? 1 : 0);
+  entry->expected = adapts ? stale->region->feedback.seen() : stale->expected;
   entry->busy.store(true);
   entry->touch(clock.fetch_add(1, std::memory_order_relaxed) + 1);
   constexpr int kPatience = 8;

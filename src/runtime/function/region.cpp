@@ -104,7 +104,7 @@ Shadow Core::Impl::shadow_region(const Entry& entry, CallBase& call, const at::T
   const std::vector<at::Tensor> arguments = tensors_of(call.args);
   FlatArgs args;
   for (const at::Tensor& tensor : arguments) args.tensors.push_back(&tensor);
-  Differentiation backward(args);
+  Differentiation backward(args, entry.expected);
   Forward forward(call, backward);
   Shadow shadow = runtime::run_shadow(*entry.plan, entry.tolerance, forward, captured,
                                       entry.constants, entry.scales);
@@ -132,7 +132,7 @@ bool Core::Impl::race_region(Entry& entry, CallBase& call) {
   double compiled = 0, eager = 0;
   std::vector<at::Tensor> results;
   bool done = run_aside(*entry.plan, args, captured.data(), results, compiled);
-  Differentiation backward(args);
+  Differentiation backward(args, entry.expected);
   auto start = std::chrono::steady_clock::now();
   auto lap = [&] {
     eager +=

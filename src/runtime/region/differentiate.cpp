@@ -69,9 +69,7 @@ bool has_gradient_hooks(const at::Tensor& tensor) {
   return meta != nullptr && !meta->hooks_.empty();
 }
 
-at::Tensor synthetic_gradient(const at::Tensor& result) {
-  c10::DimVector strides(result.strides());
-  if (!result.is_non_overlapping_and_dense()) strides = c10::contiguous_strides(result.sizes());
+at::Tensor synthetic_gradient(const at::Tensor& result, c10::IntArrayRef strides) {
   at::Tensor made = at::detail::empty_strided_cpu(result.sizes(), strides, result.scalar_type());
   switch (result.scalar_type()) {
     case c10::ScalarType::Double:
@@ -89,7 +87,8 @@ at::Tensor synthetic_gradient(const at::Tensor& result) {
   return made;
 }
 
-Differentiation::Differentiation(const detail::FlatArgs& args) : args_(args) {
+Differentiation::Differentiation(const detail::FlatArgs& args, IncomingLayouts expected)
+    : args_(args), expected_(std::move(expected)) {
   if (!c10::GradMode::is_enabled()) return;
   behind_.resize(args.tensors.size());
   for (size_t k = 0; k < args.tensors.size(); ++k) {
@@ -150,8 +149,19 @@ bool Differentiation::begin(const std::vector<at::Tensor>& results) {
   }
   if (!refused_) find_inputs();
   if (refused_) return false;
-  for (int place : places_)
-    incoming_.push_back(synthetic_gradient(results[static_cast<size_t>(place)]));
+  const bool known = expected_.size() == places_.size();
+  for (size_t p = 0; p < places_.size(); ++p) {
+    const at::Tensor& result = results[static_cast<size_t>(places_[p])];
+    if (known && !expected_[p]) {
+      incoming_.emplace_back();
+    } else if (known && expected_[p]->size() == static_cast<size_t>(result.dim())) {
+      incoming_.push_back(synthetic_gradient(result, *expected_[p]));
+    } else {
+      c10::DimVector strides(result.strides());
+      if (!result.is_non_overlapping_and_dense()) strides = c10::contiguous_strides(result.sizes());
+      incoming_.push_back(synthetic_gradient(result, strides));
+    }
+  }
   return true;
 }
 
@@ -198,11 +208,15 @@ void Differentiation::find_inputs() {
 }
 
 void Differentiation::run() {
-  std::vector<at::Tensor> outputs;
-  for (int place : places_) outputs.push_back(results_[static_cast<size_t>(place)]);
+  std::vector<at::Tensor> outputs, incoming;
+  for (size_t p = 0; p < places_.size(); ++p) {
+    if (!incoming_[p].defined()) continue;
+    outputs.push_back(results_[static_cast<size_t>(places_[p])]);
+    incoming.push_back(incoming_[p]);
+  }
   for (size_t k = 0; k < behind_.size(); ++k)
     if (behind_[k].is_valid()) edges_[k].function->next_edges()[0] = Edge();
-  outgoing_ = torch::autograd::grad(outputs, inputs_, incoming_, /*retain_graph=*/true,
+  outgoing_ = torch::autograd::grad(outputs, inputs_, incoming, /*retain_graph=*/true,
                                     /*create_graph=*/false, /*allow_unused=*/true);
 }
 
@@ -227,6 +241,7 @@ void Differentiation::describe(record::Trace& trace, int operators) const {
   made.results = results_.size();
   made.operators = operators;
   made.places = places_;
+  for (const at::Tensor& gradient : incoming_) made.comes.push_back(gradient.defined());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (argument_of_[i] >= 0) {
       made.inputs.push_back({false, argument_of_[i]});

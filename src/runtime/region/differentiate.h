@@ -22,16 +22,19 @@ namespace graft::runtime {
 /// Would autograd call a function of the user's when it computes this tensor's gradient?
 bool has_gradient_hooks(const at::Tensor& tensor);
 
-/// What came to a result in backward: numbers between -1 and 1, the same each time, in the result's
-/// layout where that is dense.
-at::Tensor synthetic_gradient(const at::Tensor& result);
+/// Per distinct result that requires grad: the strides of the gradient that comes, if one does.
+using IncomingLayouts = std::vector<std::optional<std::vector<int64_t>>>;
+
+/// What came to a result in backward: numbers between -1 and 1, the same each time.
+at::Tensor synthetic_gradient(const at::Tensor& result, c10::IntArrayRef strides);
 
 class Differentiation {
  public:
   /// Before the run. Until end() or its own, arguments that were computed themselves seem to come
   /// from nodes of ours, where the run's graph ends: autograd would go on behind them and find,
   /// say, an argument that another one was computed from. The tensors outlive it.
-  explicit Differentiation(const detail::FlatArgs& args);
+  /// `expected`: what comes; empty: a gradient for each result, in its layout where that is dense.
+  explicit Differentiation(const detail::FlatArgs& args, IncomingLayouts expected = {});
   ~Differentiation() { end(); }
   Differentiation(const Differentiation&) = delete;
   Differentiation& operator=(const Differentiation&) = delete;
@@ -44,7 +47,7 @@ class Differentiation {
 
   /// Distinct results that require grad, in order, as places in the results.
   const std::vector<int>& places() const { return places_; }
-  /// One per place.
+  /// One per place; undefined where none comes.
   const std::vector<at::Tensor>& incoming() const { return incoming_; }
   /// Asks autograd for the outgoing gradients.
   void run();
@@ -59,6 +62,7 @@ class Differentiation {
   void find_inputs();
 
   const detail::FlatArgs& args_;
+  const IncomingLayouts expected_;
   std::vector<torch::autograd::Edge> edges_;   ///< one per argument, during the run
   std::vector<torch::autograd::Edge> behind_;  ///< per argument that was computed: its own
   std::vector<at::Tensor> results_;

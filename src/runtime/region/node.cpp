@@ -93,13 +93,21 @@ class RegionNode final : public torch::autograd::Node {
         std::all_of(incoming.begin(), incoming.end(), [](const at::Tensor& gradient) {
           return !gradient.defined() || record::is_plain(*gradient.unsafeGetTensorImpl());
         });
-    const bool all = std::all_of(incoming.begin(), incoming.end(),
-                                 [](const at::Tensor& gradient) { return gradient.defined(); });
-    if (twice || !plain || (!all && call_)) return run_again(incoming, twice);
     if (std::none_of(incoming.begin(), incoming.end(),
                      [](const at::Tensor& gradient) { return gradient.defined(); }))
       return variable_list(num_outputs());
-    return run_plan(std::move(incoming), twice);
+    if (twice || !plain) return run_again(incoming, twice);
+    bool same_places = true, same_strides = true;
+    for (size_t p = 0; p < incoming.size(); ++p) {
+      const bool comes = region_->facts.comes[p];
+      same_places = same_places && comes == incoming[p].defined();
+      same_strides =
+          same_strides && (!comes || !incoming[p].defined() ||
+                           incoming[p].strides() == c10::IntArrayRef(region_->incoming[p].strides));
+    }
+    if (!same_strides || (!same_places && call_)) note(incoming);
+    return same_places || !call_ ? run_plan(std::move(incoming), twice)
+                                 : run_again(incoming, twice);
   }
 
   void release_variables() override {
@@ -112,6 +120,17 @@ class RegionNode final : public torch::autograd::Node {
   }
 
  private:
+  void note(const variable_list& incoming) const {
+    IncomingLayouts came;
+    for (const at::Tensor& gradient : incoming)
+      came.push_back(gradient.defined() ? std::make_optional(gradient.strides().vec())
+                                        : std::nullopt);
+    // What cannot run again needs a plan that takes gradients for all results.
+    for (size_t p = 0; p < came.size() && !call_; ++p)
+      if (!came[p]) came[p] = region_->incoming[p].strides;
+    region_->feedback.note(std::move(came));
+  }
+
   variable_list run_plan(variable_list&& incoming, bool twice) {
     std::vector<at::Tensor> arguments, captured, kept;
     for (size_t k = 0; k < arguments_.size(); ++k) {
@@ -184,12 +203,27 @@ class RegionNode final : public torch::autograd::Node {
 
 }  // namespace
 
+void Feedback::note(IncomingLayouts came) {
+  constexpr int kOften = 3;
+  std::lock_guard lock(mutex_);
+  if (ready()) return;
+  times_ = came == seen_ ? times_ + 1 : 1;
+  seen_ = std::move(came);
+  if (times_ >= kOften) ready_.store(true, std::memory_order_release);
+}
+
+IncomingLayouts Feedback::seen() const {
+  std::lock_guard lock(mutex_);
+  return seen_;
+}
+
 BackwardArguments::BackwardArguments(const Region& region, std::vector<at::Tensor> arguments,
                                      std::vector<at::Tensor> incoming, const at::Tensor* kept)
     : tensors_(std::move(arguments)) {
   for (size_t p = 0; p < incoming.size(); ++p) {
     const View& layout = region.incoming[p];
     at::Tensor& gradient = incoming[p];
+    if (!region.facts.comes[p]) continue;
     if (!gradient.defined())
       gradient = at::empty_strided(layout.sizes, layout.strides, layout.dtype).zero_();
     else if (gradient.strides() != c10::IntArrayRef(layout.strides))

@@ -5,31 +5,51 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "graft/detail/core.h"
 #include "record/trace.h"
 #include "runtime/plan/plan.h"
 #include "runtime/proof/shadow.h"
+#include "runtime/region/differentiate.h"
 
 namespace graft::runtime {
 
-/// What a region has beside the plan of its forward. Immutable once proven.
+/// What backwards saw that a region was not recorded for. Thread-safe.
+class Feedback {
+ public:
+  /// Gradients came so.
+  void note(IncomingLayouts came);
+  /// They came so several times, one after another.
+  bool ready() const { return ready_.load(std::memory_order_acquire); }
+  IncomingLayouts seen() const;
+
+ private:
+  mutable std::mutex mutex_;
+  IncomingLayouts seen_;
+  int times_ = 0;
+  std::atomic<bool> ready_{false};
+};
+
+/// What a region has beside the plan of its forward. Immutable once proven, but for `feedback`.
 struct Region {
   record::Trace::Backward facts;
-  /// Arguments: the function's, then one gradient per place of `facts`, then what is kept. Results:
+  /// Arguments: the function's, then the gradients that come, then what is kept. Results:
   /// one gradient per input of `facts`.
   std::unique_ptr<Plan> backward;
   Tolerance tolerance;  ///< of the backward's results
   Scales scales;
-  std::vector<View> incoming;  ///< layouts of the incoming gradients
+  std::vector<View> incoming;  ///< per place: the gradient's layout; of no dtype where none comes
   /// Per tensor that is kept, behind the results of the forward's plan: the result whose memory it
   /// is; -1: it is nobody else's.
   std::vector<int> kept_of;
   int64_t kept_bytes = 0;  ///< of those that are nobody else's
   /// The forward changes the caller's memory or draws random numbers: it cannot run again.
   bool has_effects = false;
+  mutable Feedback feedback;
 
   size_t arguments() const { return facts.arguments; }
 };
