@@ -18,6 +18,12 @@ struct Outcome {
 /// All calls of the program, on fresh data each: the record, the shadow and the plan, then other
 /// ways to alias. `fast`: with Numerics::Fast, whose results may differ as rounding makes them.
 Outcome check(const Program& program, bool fast);
+/// The same, and where `gradients` says so check_gradients() after it.
+Outcome check(const Program& program, bool fast, bool gradients);
+
+/// The program as a part of a model: some arguments require grad, and gradients are compared. For
+/// programs without a guard.
+Outcome check_gradients(const Program& program);
 
 /// What Graft did with the program: the trace and the schedule, for a failure's report.
 std::string explain(const Program& program);

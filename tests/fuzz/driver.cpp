@@ -105,6 +105,7 @@ class Driver {
     std::vector<std::string> arguments = {"--worker", std::to_string(first), std::to_string(last),
                                           "--limit", std::to_string(settings_.limit)};
     if (settings_.fast) arguments.emplace_back("--fast");
+    if (settings_.gradients) arguments.emplace_back("--gradients");
     if (settings_.hang) arguments.emplace_back("--hang");
     Child child = start(arguments, config_of(first, settings_));
     bool running = false, killed = false;
@@ -174,7 +175,9 @@ class Driver {
         static_cast<unsigned long long>(seed),
         config.capability.empty() ? "best" : config.capability.c_str(), config.threads,
         config.threads > 1 ? "s" : "", config.fast ? ", fast" : "", line.c_str() + 2,
-        static_cast<unsigned long long>(seed), settings_.fast ? " --fast" : "");
+        static_cast<unsigned long long>(seed),
+        (std::string(settings_.fast ? " --fast" : "") + (settings_.gradients ? " --gradients" : ""))
+            .c_str());
     // Of one that hangs, each smaller program would have to be waited for.
     if (!hung && (settings_.reduce || failed_ <= kReducedAnyway)) show_reduced(seed);
     std::fflush(stdout);
@@ -183,6 +186,7 @@ class Driver {
   void show_reduced(uint64_t seed) {
     std::vector<std::string> arguments = {"--reduce-seed", std::to_string(seed)};
     if (settings_.fast) arguments.emplace_back("--fast");
+    if (settings_.gradients) arguments.emplace_back("--gradients");
     Child child = start(arguments, config_of(seed, settings_));
     std::string text;
     char bytes[4096];

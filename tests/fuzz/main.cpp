@@ -12,7 +12,8 @@
 namespace {
 
 const char* kUsage =
-    "graft_fuzz [--seconds N] [--seed S] [--programs N] [--limit N] [--fast] [--verbose]\n"
+    "graft_fuzz [--seconds N] [--seed S] [--programs N] [--limit N] [--fast] [--gradients] "
+    "[--verbose]\n"
     "           [--reduce] [--show]\n"
     "  --seconds N   stop after N seconds (60 when --programs is not given)\n"
     "  --seed S      the first program's seed; programs follow from their seeds (1)\n"
@@ -20,6 +21,7 @@ const char* kUsage =
     "  --limit N     a program that takes more than N seconds hangs (60): its text and its\n"
     "                threads' stacks are then kept in graft_fuzz-hung-SEED.txt\n"
     "  --fast        every program with Numerics::Fast (otherwise every fifth batch)\n"
+    "  --gradients   of every program that can have some (otherwise of every third)\n"
     "  --verbose     a line for each program\n"
     "  --reduce      make every failing program smaller, not only the first three\n"
     "  --show        print the program of the seed, its trace and its kernels, and run nothing "
@@ -59,6 +61,8 @@ int main(int argc, char** argv) {
       settings.limit = static_cast<int>(number(argv[++i]));
     } else if (option == "--fast") {
       settings.fast = true;
+    } else if (option == "--gradients") {
+      settings.gradients = true;
     } else if (option == "--hang") {
       settings.hang = true;
     } else if (option == "--verbose") {

@@ -29,7 +29,7 @@ std::string read_all(int fd) {
   at::set_num_threads(config.threads);
   std::string text;
   try {
-    text = check(program, config.fast).failure;
+    text = check(program, config.fast, config.gradients).failure;
   } catch (const std::exception& error) {
     text = std::string("the check itself threw: ") + error.what();
   }

@@ -14,7 +14,8 @@ namespace graft::fuzz {
 Config config_of(uint64_t seed, const Settings& settings) {
   static constexpr const char* kCapabilities[] = {"", "", "avx2", "default"};
   uint64_t batch = seed / kBatch;
-  return {kCapabilities[batch % 4], batch % 3 == 2 ? 2 : 1, settings.fast || batch % 5 == 4};
+  return {kCapabilities[batch % 4], batch % 3 == 2 ? 2 : 1, settings.fast || batch % 5 == 4,
+          settings.gradients || seed % 3 == 0};
 }
 
 namespace {
@@ -45,7 +46,7 @@ int run_worker(uint64_t first, uint64_t last, const Settings& settings) {
     at::set_num_threads(config.threads);
     watchdog.begin(seed, print(program));
     if (settings.hang) wait_for_ever();
-    Outcome outcome = check(program, config.fast);
+    const Outcome outcome = check(program, config.fast, config_of(seed, settings).gradients);
     watchdog.end();
     if (outcome.failure.empty())
       std::printf("+ %s %s\n", kind_of(outcome), in_one_line(outcome.verdict).c_str());
