@@ -344,8 +344,11 @@ Program whole_forward(const Program& joint, const Seam& seam) {
   return make_forward(joint, seam, {});
 }
 
-Program whole_backward(const Program& joint, const Seam& seam) {
-  return make_backward(joint, seam, {});
+Program whole_backward(const Program& joint, const Seam& seam, size_t kept) {
+  Program made = make_backward(joint, seam, {});
+  std::vector<View>& arguments = made.signature.arguments;
+  arguments.resize(arguments.size() + kept);
+  return made;
 }
 
 }  // namespace graft::passes

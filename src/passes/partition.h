@@ -46,8 +46,9 @@ struct Partition {
 
 Partition partition(const ir::Program& joint, const Seam& seam, const PartitionSettings& settings);
 
-/// The forward, with nothing kept; the backward, with all of it computed once more.
+/// The forward, with nothing kept; the backward, with all of it computed once more. It has `kept`
+/// undefined arguments where the backward has what is kept.
 ir::Program whole_forward(const ir::Program& joint, const Seam& seam);
-ir::Program whole_backward(const ir::Program& joint, const Seam& seam);
+ir::Program whole_backward(const ir::Program& joint, const Seam& seam, size_t kept);
 
 }  // namespace graft::passes

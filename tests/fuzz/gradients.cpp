@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kCalls = 5;
 
-/// Are two gradients the same number, but for rounding? Formulas of several steps lose more than one
-/// operator does, and a mistake is seldom small.
+/// Are two gradients the same number, but for rounding? Formulas of several steps lose more than
+/// one operator does, and a mistake is seldom small.
 double slack_of(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:

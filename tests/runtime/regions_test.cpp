@@ -210,6 +210,64 @@ TEST(Regions, LearnWhichGradientsComeAndHow) {
   EXPECT_TRUE(same(a[1].contiguous(), b[1].contiguous()));
 }
 
+TEST(Regions, OtherResultsThatAreViews) {
+  // The base of the second is a result of the plan, too, which comes before what is kept.
+  const Tensor table = at::randn({8, 5});
+  auto f = [table](const Tensors& t) -> Tensors {
+    auto [pooled, places] = at::max_pool2d_with_indices(t[0], {4, 4}, {2, 2}, {1, 1});
+    return {pooled, at::index_select(table, 1, t[1]).unsqueeze(-1)};
+  };
+  const Tensor places = at::tensor({3, 1}, at::kLong);
+  auto compiled = proven(f, {leaf({1, 8, 5}), places});
+  const Tensor x = leaf({1, 8, 5});
+  const Tensors ours = compiled(Tensors{x, places}), theirs = f({x, places});
+  const Tensor g = at::randn(ours[0].sizes());
+  const Tensor a = grad({ours[0]}, {x}, {g})[0], b = grad({theirs[0]}, {x}, {g})[0];
+  EXPECT_TRUE(same(a, b));
+  EXPECT_TRUE(ours[1].is_view());
+}
+
+TEST(Regions, TheGraphAboveIsOnlyPassedOnce) {
+  // h is computed from u, which the region reads as well; only one result gets a gradient, so that
+  // the function runs again.
+  auto f = [](const Tensors& t) -> Tensors {
+    const Tensor n = at::tanh(t[0] * t[1]);
+    return {n * 2, n};
+  };
+  const Tensor u = leaf({6});
+  auto compiled = proven(f, {u + 3, u});
+  int hooks = 0;
+  auto gradient = [&](auto&& g, bool create_graph) {
+    const Tensor h = at::tanh(u * 3);
+    h.register_hook([&hooks](const Tensor& incoming) {
+      ++hooks;
+      return incoming * 2;
+    });
+    const Tensor first = grad({g(Tensors{h, u})[1]}, {u}, {at::ones({6})}, create_graph,
+                              create_graph)[0];
+    return create_graph ? grad({first.pow(2).sum()}, {u})[0] : first;
+  };
+  for (bool create_graph : {false, true}) {
+    const Tensor ours = gradient(compiled, create_graph);
+    const int once = std::exchange(hooks, 0);
+    EXPECT_TRUE(at::allclose(ours, gradient(f, create_graph), 1e-5, 1e-6)) << create_graph;
+    EXPECT_EQ(std::exchange(hooks, 0), once);
+  }
+}
+
+TEST(Regions, NormsBeyondTheTolerance) {
+  // The proof asks for the rounding of sums: forward and backward have their own plans for that.
+  auto f = [](const Tensors& t) -> Tensors {
+    return {at::log_softmax(at::softmax(t[1] + at::zeros({6, 8}), -1), 0) * 1., t[0] * 1.};
+  };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 5; ++call) {
+    const Tensor x = leaf({6, 8}), r = leaf({8});
+    const Tensors y = compiled(Tensors{x, r});
+    EXPECT_TRUE(grad({y[0].sum(), y[1].sum()}, {x, r})[0].defined());
+  }
+}
+
 TEST(Regions, GraphsThatAreKeptOrGone) {
   auto f = [](const Tensors& t) -> Tensors { return {at::tanh(t[0])}; };
   const Tensor x = leaf({6});

@@ -176,6 +176,7 @@ std::shared_ptr<Region> make_region(const record::Trace::Backward& facts,
     const auto of = std::find_if(facts.places.begin(), facts.places.end(), shares);
     region->kept_of.push_back(of == facts.places.end() ? -1 : *of);
   }
+  region->first_kept = results.size() - scheduled.parts.kept.size();
   region->kept_bytes = scheduled.parts.kept_bytes;
   region->has_effects =
       !forward.generators().empty() ||
@@ -289,11 +290,12 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
 }
 
 Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
-                      bool backward) noexcept {
+                      const Region* backward) noexcept {
   auto part = [&](ir::Program program) {
     if (!trace.backward) return program;
     const passes::Seam seam = seam_of(*trace.backward);
-    return backward ? passes::whole_backward(program, seam) : passes::whole_forward(program, seam);
+    return backward != nullptr ? passes::whole_backward(program, seam, backward->kept_of.size())
+                               : passes::whole_forward(program, seam);
   };
   auto make = [&](ir::Program program) {
     return generate(schedule(part(std::move(program)), settings), settings.target, settings.name)

@@ -96,10 +96,10 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
                     const std::string& directory = {}) noexcept;
 
-/// Never throws: empty when they cannot be built. `backward`: a region's backward's, whose are
-/// otherwise its forward's.
+/// Never throws: empty when they cannot be built. Of a region: those of its forward, or with
+/// `backward` those of its backward.
 Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
-                      bool backward = false) noexcept;
+                      const Region* backward = nullptr) noexcept;
 
 /// The trace, the program after each pass, the kernels, as text; the last part, under
 /// "== source ==", is the kernels as C++. `scheduled`: with its text.

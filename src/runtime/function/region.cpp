@@ -114,7 +114,7 @@ Shadow Core::Impl::shadow_region(const Entry& entry, CallBase& call, const at::T
     shadow.what = backward.refused().value_or("no result requires grad");
     return shadow;
   }
-  const at::Tensor* kept = shadow.results.data() + region.facts.results;
+  const at::Tensor* kept = shadow.results.data() + region.first_kept;
   const BackwardArguments given(region, arguments, backward.incoming(), kept);
   Backward second(backward, given.args());
   return both(std::move(shadow), runtime::run_shadow(*region.backward, region.tolerance, second,
@@ -142,7 +142,7 @@ bool Core::Impl::race_region(Entry& entry, CallBase& call) {
   lap();
   if (!backward.begin(call.result_tensors()) || !done) return true;
   const BackwardArguments given(region, arguments, backward.incoming(),
-                                results.data() + region.facts.results);
+                                results.data() + region.first_kept);
   start = std::chrono::steady_clock::now();
   backward.run();
   lap();

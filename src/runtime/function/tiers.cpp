@@ -200,7 +200,7 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
     entry->scales = runtime::compile_scales(*entry->approximated, settings);
     if (entry->region && entry->scales.replay)
       entry->region->scales =
-          runtime::compile_scales(*entry->approximated, settings, /*backward=*/true);
+          runtime::compile_scales(*entry->approximated, settings, entry->region.get());
     if (!entry->scales.replay || (entry->region && !entry->region->scales.replay))
       impl.settle(*entry, Tier::Eager, Verdict::Mismatch, difference + kValuesDiffer);
     else

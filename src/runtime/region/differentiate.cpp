@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "ir/overlap.h"
+#include "runtime/region/border.h"
 
 namespace graft::runtime {
 
@@ -38,15 +39,6 @@ bool is_differentiable(c10::ScalarType type) {
   return type == c10::ScalarType::Float || type == c10::ScalarType::Double ||
          type == c10::ScalarType::Half || type == c10::ScalarType::BFloat16;
 }
-
-/// Hands a gradient on to where an argument came from.
-class Border final : public Node {
- public:
-  std::string name() const override { return "GraftArgument"; }
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    return std::move(gradients);
-  }
-};
 
 bool has_hooks(Node& node) {
   return !node.pre_hooks().empty() || !node.post_hooks().empty() ||
@@ -97,10 +89,7 @@ Differentiation::Differentiation(const detail::FlatArgs& args, IncomingLayouts e
     edges_.push_back(differentiable ? torch::autograd::impl::gradient_edge(argument) : Edge());
     if (!differentiable || argument.is_leaf() || dynamic_cast<Border*>(edges_[k].function.get()))
       continue;
-    const std::shared_ptr<Node> border(new Border, torch::autograd::deleteNode);
-    border->add_input_metadata(argument);
-    border->set_next_edges({edges_[k]});
-    behind_[k] = std::exchange(edges_[k], Edge(border, 0));
+    behind_[k] = std::exchange(edges_[k], Edge(make_border(argument, edges_[k]), 0));
     torch::autograd::impl::set_gradient_edge(argument, edges_[k]);
   }
 }
@@ -218,6 +207,15 @@ void Differentiation::run() {
     if (behind_[k].is_valid()) edges_[k].function->next_edges()[0] = Edge();
   outgoing_ = torch::autograd::grad(outputs, inputs_, incoming, /*retain_graph=*/true,
                                     /*create_graph=*/false, /*allow_unused=*/true);
+  if (outputs.size() < places_.size()) return;
+  // What no result depends on is no input of the region's: autograd would go on behind it.
+  for (size_t i = inputs_.size(); i-- > 0;) {
+    if (outgoing_[i].defined()) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    inputs_.erase(inputs_.begin() + at);
+    argument_of_.erase(argument_of_.begin() + at);
+    outgoing_.erase(outgoing_.begin() + at);
+  }
 }
 
 std::vector<at::Tensor> Differentiation::all_results() const {

@@ -7,8 +7,12 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
+#include "ir/builder.h"
 #include "record/recorder.h"
+#include "runtime/region/border.h"
 #include "runtime/region/region.h"
 
 namespace graft::runtime {
@@ -47,6 +51,49 @@ struct Saved {
   uint32_t version = 0;
 };
 
+/// Takes the borders' edges away for a while.
+class Without {
+ public:
+  explicit Without(const std::vector<Edge>& borders) {
+    for (const Edge& border : borders)
+      kept_.emplace_back(border.function, std::exchange(border.function->next_edges()[0], Edge()));
+  }
+  ~Without() {
+    for (auto& [border, edge] : kept_) border->next_edges()[0] = std::move(edge);
+  }
+  Without(const Without&) = delete;
+  Without& operator=(const Without&) = delete;
+
+ private:
+  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, Edge>> kept_;
+};
+
+/// Takes the hooks of leaves away for a while: autograd will call them where the gradient arrives.
+class HookFree {
+ public:
+  explicit HookFree(const std::vector<at::Tensor>& leaves) : lock_(mutex()), leaves_(leaves) {
+    for (const at::Tensor& leaf : leaves_) {
+      hooks_.emplace_back();
+      if (leaf.defined()) hooks_.back().swap(torch::autograd::impl::hooks(leaf));
+    }
+  }
+  ~HookFree() {
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      if (leaves_[i].defined()) hooks_[i].swap(torch::autograd::impl::hooks(leaves_[i]));
+  }
+  HookFree(const HookFree&) = delete;
+  HookFree& operator=(const HookFree&) = delete;
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static auto* one = new std::recursive_mutex;  // a thread may outlive static objects
+    return *one;
+  }
+  std::lock_guard<std::recursive_mutex> lock_;
+  const std::vector<at::Tensor>& leaves_;
+  std::vector<std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>> hooks_;
+};
+
 class RegionNode final : public torch::autograd::Node {
  public:
   RegionNode(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
@@ -63,9 +110,8 @@ class RegionNode final : public torch::autograd::Node {
       while (!args.tensors[first]->is_same(*args.tensors[k])) ++first;
       first_.push_back(first);
     }
-    const size_t first = region_->facts.results;
     for (size_t k = 0; k < region_->kept_of.size(); ++k) {
-      const at::Tensor& kept = results[first + k];
+      const at::Tensor& kept = results[region_->first_kept + k];
       if (const int of = region_->kept_of[k]; of >= 0)
         kept.unsafeGetTensorImpl()->set_version_counter(
             results[of].unsafeGetTensorImpl()->version_counter());
@@ -76,9 +122,7 @@ class RegionNode final : public torch::autograd::Node {
       const auto k = static_cast<size_t>(input.index);
       edges.push_back(
           torch::autograd::impl::gradient_edge(input.captured ? captured[k] : *args.tensors[k]));
-      leaves_.push_back(input.captured || args.tensors[k]->is_leaf()
-                            ? (input.captured ? captured[k] : *args.tensors[k])
-                            : at::Tensor());
+      leaves_.push_back(input.captured ? captured[k] : at::Tensor());
     }
     set_next_edges(std::move(edges));
   }
@@ -122,12 +166,18 @@ class RegionNode final : public torch::autograd::Node {
  private:
   void note(const variable_list& incoming) const {
     IncomingLayouts came;
-    for (const at::Tensor& gradient : incoming)
-      came.push_back(gradient.defined() ? std::make_optional(gradient.strides().vec())
-                                        : std::nullopt);
-    // What cannot run again needs a plan that takes gradients for all results.
-    for (size_t p = 0; p < came.size() && !call_; ++p)
-      if (!came[p]) came[p] = region_->incoming[p].strides;
+    for (size_t p = 0; p < incoming.size(); ++p) {
+      const at::Tensor& gradient = incoming[p];
+      if (gradient.defined() && gradient.is_non_overlapping_and_dense())
+        came.emplace_back(gradient.strides().vec());
+      else if (region_->facts.comes[p] && (gradient.defined() || !call_))
+        // What cannot run again needs a plan that takes gradients for all results.
+        came.emplace_back(region_->incoming[p].strides);
+      else if (gradient.defined())
+        came.emplace_back(ir::contiguous_strides(gradient.sizes().vec()));
+      else
+        came.emplace_back(std::nullopt);
+    }
     region_->feedback.note(std::move(came));
   }
 
@@ -169,17 +219,19 @@ class RegionNode final : public torch::autograd::Node {
       arguments.push_back(saved.tensor);
     }
     for (const Saved& saved : captured_) saved.check();
+    // The graph above the arguments is none of this backward's.
     std::vector<at::Tensor> inputs;
+    std::vector<Edge> borders;
     for (size_t i = 0; i < leaves_.size(); ++i) {
-      const CallersTensor& input = region_->facts.inputs[i];
-      const auto k = static_cast<size_t>(input.index);
       inputs.push_back(leaves_[i]);
-      if (!inputs.back().defined()) {
-        inputs.back() = arguments[k].tensor_data();
-        torch::autograd::impl::set_gradient_edge(inputs.back(), next_edge(i));
-      }
-      if (!input.captured) arguments[k] = inputs.back();
+      if (inputs.back().defined()) continue;
+      at::Tensor& argument = arguments[static_cast<size_t>(region_->facts.inputs[i].index)];
+      argument = argument.tensor_data();
+      borders.emplace_back(make_border(argument, next_edge(i)), 0);
+      torch::autograd::impl::set_gradient_edge(argument, borders.back());
+      inputs.back() = argument;
     }
+    // The same tensor may be several arguments.
     for (size_t k = 0; k < arguments.size(); ++k) arguments[k] = arguments[first_[k]];
     const at::AutoGradMode differentiable(true);
     const std::vector<at::Tensor> results = call_->run(arguments.data());
@@ -189,6 +241,8 @@ class RegionNode final : public torch::autograd::Node {
       outputs.push_back(results.at(static_cast<size_t>(region_->facts.places[p])));
       gradients.push_back(incoming[p]);
     }
+    const Without above(borders);
+    const HookFree quiet(leaves_);
     return torch::autograd::grad(outputs, inputs, gradients, /*retain_graph=*/twice,
                                  /*create_graph=*/twice, /*allow_unused=*/true);
   }
@@ -196,7 +250,7 @@ class RegionNode final : public torch::autograd::Node {
   const std::shared_ptr<const Region> region_;
   std::vector<Saved> arguments_, captured_, kept_;
   std::vector<size_t> first_;       ///< per argument: the first one that is the same tensor
-  std::vector<at::Tensor> leaves_;  ///< per input; undefined where it is no leaf
+  std::vector<at::Tensor> leaves_;  ///< per input: the captured leaf; undefined: an argument
   std::shared_ptr<detail::KeptCall> call_;
   bool released_ = false;
 };

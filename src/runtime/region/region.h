@@ -43,9 +43,9 @@ struct Region {
   Tolerance tolerance;  ///< of the backward's results
   Scales scales;
   std::vector<View> incoming;  ///< per place: the gradient's layout; of no dtype where none comes
-  /// Per tensor that is kept, behind the results of the forward's plan: the result whose memory it
-  /// is; -1: it is nobody else's.
+  /// Per tensor that is kept: the result whose memory it is; -1: it is nobody else's.
   std::vector<int> kept_of;
+  size_t first_kept = 0;   ///< their place among the results of the forward's plan; they are last
   int64_t kept_bytes = 0;  ///< of those that are nobody else's
   /// The forward changes the caller's memory or draws random numbers: it cannot run again.
   bool has_effects = false;
@@ -77,7 +77,7 @@ class BackwardArguments {
 };
 
 /// Makes the results of the forward's plan that require grad outputs of a new node of autograd's
-/// graph. `results`: the function's, then what is kept. `call`: for gradients that the plan does
+/// graph. `results`: that plan's. `call`: for gradients that the plan does
 /// not compute; null where the call cannot be made again.
 void connect(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
              const at::Tensor* captured, size_t captures, at::Tensor* results,

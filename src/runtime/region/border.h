@@ -1,0 +1,28 @@
+// Where a region's part of autograd's graph begins.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+
+#include <memory>
+
+namespace graft::runtime {
+
+/// A node between an argument and what computed it, which hands gradients on. While its one edge is
+/// taken away, a backward of the region ends here.
+class Border final : public torch::autograd::Node {
+ public:
+  std::string name() const override { return "GraftArgument"; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
+
+inline std::shared_ptr<torch::autograd::Node> make_border(const at::Tensor& argument,
+                                                          torch::autograd::Edge behind) {
+  std::shared_ptr<torch::autograd::Node> border(new Border, torch::autograd::deleteNode);
+  border->add_input_metadata(argument);
+  border->set_next_edges({std::move(behind)});
+  return border;
+}
+
+}  // namespace graft::runtime
