@@ -208,5 +208,34 @@ TEST(Aliasing, StoragesOverOneBuffer) {
   EXPECT_EQ(f.report().plan_hits, 2) << f.explain();
 }
 
+/// Recorded and proven with the held tensor as its argument, the plan takes it for the argument.
+TEST(Aliasing, AnArgumentThatTheFunctionHoldsAsWell) {
+  const at::Tensor w = at::randn({6, 8});
+  auto f = [w](const at::Tensor& x, const at::Tensor& v) { return at::tanh(x * w) * v; };
+  for (bool race : {false, true}) {
+    Options options = at_once();
+    options.race = race;
+    auto compiled = compile(f, options);
+    for (int call = 0; call < 30; ++call) {
+      const at::Tensor x = at::randn({6, 8}), v = call < 12 ? w : at::randn({6, 8});
+      EXPECT_TRUE(same(compiled(x, v), f(x, v))) << call;
+    }
+    EXPECT_EQ(compiled.report().verdict, Verdict::Mismatch) << compiled.report();
+  }
+}
+
+/// An argument that stays the same for long and then changes costs one comparison.
+TEST(Aliasing, AnArgumentThatChangesLate) {
+  auto f = [](const at::Tensor& x, const at::Tensor& v) { return at::tanh(x) * v; };
+  auto compiled = compile(f, at_once());
+  const at::Tensor first = at::randn({6, 8});
+  for (int call = 0; call < 12; ++call) {
+    const at::Tensor x = at::randn({6, 8}), v = call < 6 ? first : at::randn({6, 8});
+    EXPECT_TRUE(same(compiled(x, v), f(x, v))) << call;
+  }
+  EXPECT_EQ(compiled.report().plan_hits, 9) << "all but the record and two comparisons";
+  EXPECT_EQ(compiled.report().records, 1);
+}
+
 }  // namespace
 }  // namespace graft::test

@@ -9,6 +9,7 @@
 #include "graft/report.h"
 #include "record/trace.h"
 #include "runtime/function/compile.h"
+#include "runtime/function/steady.h"
 #include "runtime/key/captured.h"
 #include "runtime/key/key.h"
 #include "runtime/plan/plan.h"
@@ -59,6 +60,7 @@ struct Entry {
   // Written before the tier leaves Compiling, constant afterwards.
   std::unique_ptr<Plan> plan;
   CapturedSet captured;
+  SteadyArguments steady;
   std::shared_ptr<const void> prototype;  ///< of the result
   std::vector<uint64_t> constants;        ///< the result's words
   Tolerance tolerance;

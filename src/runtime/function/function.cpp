@@ -77,7 +77,8 @@ void Core::call(CallBase& call) {
       Entry& ready = **found;
       ready.touch(impl.clock.load(std::memory_order_relaxed));
       Tier tier = ready.tier.load(std::memory_order_acquire);
-      if (tier == Tier::Compiled && impl.options.audit_every == 0) {
+      if (tier == Tier::Compiled && impl.options.audit_every == 0 &&
+          !ready.steady.changes(call.args)) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) {
           ready.served();

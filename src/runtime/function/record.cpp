@@ -106,6 +106,7 @@ void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
   // From here on their owner alone keeps them; a trace is kept for explain().
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
+  entry->steady.record(args);
   entry->prototype = call.result_prototype();
   entry->constants = call.result_words();
   start_compiling(entry, trace);

@@ -5,6 +5,7 @@
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
+#include "runtime/proof/arguments.h"
 #include "runtime/proof/shadow.h"
 
 namespace graft::detail {
@@ -141,7 +142,10 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                        bool audit) {
   Turn turn(*entry);
   Tier tier = entry->tier.load(std::memory_order_acquire);
-  if (!turn || tier != (audit ? Tier::Compiled : Tier::Proving)) return run_eager(call);
+  const bool expected =
+      audit ? tier == Tier::Compiled || tier == Tier::Racing : tier == Tier::Proving;
+  if (!turn || !expected) return run_eager(call);
+  const runtime::HeldArguments held(call);
   c10::SmallVector<at::Tensor, 4> captured(entry->captured.size());
   if (!entry->captured.lock(call.args, captured.data())) {
     turn.release();
@@ -153,7 +157,8 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                       : runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(),
                                             entry->constants, entry->scales);
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
-    if (audit || ++entry->no_proofs < kShadowsWithoutProof) return;
+    if (audit) return missed(*entry);
+    if (++entry->no_proofs < kShadowsWithoutProof) return;
     if (!entry->gives_up.empty())
       return settle(*entry, Tier::Eager, Verdict::NotFaster,
                     "the plan gave up in each call that was to prove it: " + entry->gives_up);
@@ -179,8 +184,9 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     return settle(
         *entry, Tier::Eager, Verdict::Mismatch,
         shadow.what + (shadow.cause == Shadow::Cause::Function ? kFunctionDiffers : kValuesDiffer));
+  entry->steady.proven(held.args());
   if (audit) return;
-  if (options.audit_every == 0) entry->approximated.reset();
+  if (options.audit_every == 0 && !entry->steady.any()) entry->approximated.reset();
   const std::string proven = shadow.by_reference ? "proven by fp64" : "proven equal";
   if (options.race)
     return settle(*entry, Tier::Racing, Verdict::Proving, proven + "; now raced against eager");
@@ -210,6 +216,7 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
 }
 
 void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+  if (entry->steady.changes(call.args)) return prove(call, key, entry, /*audit=*/true);
   Turn turn(*entry);
   if (!turn || entry->tier.load(std::memory_order_acquire) != Tier::Racing) return run_eager(call);
   if (entry->region) {
@@ -282,6 +289,7 @@ void Core::Impl::rematch(CallBase& call, const Key& key, const std::shared_ptr<E
 
 /// Only functions that are audited come here for each call.
 void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+  if (entry->steady.changes(call.args)) return prove(call, key, entry, /*audit=*/true);
   if (options.audit_every > 0 &&
       entry->until_audit.fetch_add(1, std::memory_order_relaxed) % options.audit_every ==
           options.audit_every - 1)
