@@ -37,6 +37,7 @@ MAY_INCLUDE = {
     "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],
     "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
+    "src/optim": ["include/graft"],
     "formats": [],
     "lab": ["formats"],
     "workloads": ["include/graft", "lab", "formats"],

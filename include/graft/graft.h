@@ -45,6 +45,10 @@
 #include "graft/report.h"
 #include "graft/version.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace graft {
 
 /// A function that is recorded, compiled and proven. Copies share the callable and all plans, which
@@ -98,7 +102,9 @@ class Compiled {
 };
 
 /// Wraps a copy of `f`, whose operator() must be const. Nothing is compiled before the first call.
+/// (graft/optim.h compiles torch::optim's optimizers.)
 template <class F>
+  requires(!std::is_base_of_v<torch::optim::Optimizer, std::decay_t<F>>)
 auto compile(F&& f, Options options = {}) {
   return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options));
 }

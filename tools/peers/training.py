@@ -120,7 +120,7 @@ class Step:
         return loss.detach()
 
 
-def gpt_case(layers=4, batch=4, context=256, width=768, heads=12, vocabulary=10000):
+def gpt_parameters(layers, context, width, vocabulary):
     parameters = [torch.randn(vocabulary, width) * 0.02, torch.randn(context, width) * 0.02]
 
     def norm():
@@ -133,6 +133,17 @@ def gpt_case(layers=4, batch=4, context=256, width=768, heads=12, vocabulary=100
         norm(), linear(3 * width, width), linear(width, width)
         norm(), linear(4 * width, width), linear(width, 4 * width)
     norm()
+    return parameters
+
+
+def adamw_case(layers=12, context=1024, width=768, vocabulary=50257):
+    parameters = gpt_parameters(layers, context, width, vocabulary)
+    gradients, first = ([torch.randn_like(p) for p in parameters] for _ in range(2))
+    return adamw, (parameters, gradients, first, [torch.rand_like(p) for p in parameters], torch.zeros(()))
+
+
+def gpt_case(layers=4, batch=4, context=256, width=768, heads=12, vocabulary=10000):
+    parameters = gpt_parameters(layers, context, width, vocabulary)
     first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
     tokens, following = (torch.randint(0, vocabulary, (batch, context)) for _ in range(2))
     return Step(heads), ([p.requires_grad_() for p in parameters], first, second, torch.zeros(()), tokens, following)
@@ -146,4 +157,5 @@ CASES = {
     "layernorm_gelu_train_f32": (layernorm_gelu_case, {}),
     "cross_entropy_f32": (cross_entropy_case, {}),
     "gpt2_step_f32": (gpt_case, {}),
+    "adamw_gpt2_f32": (adamw_case, {}),
 }

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
 #include <cmath>
 
 #include "workloads/draw.h"
@@ -104,11 +105,11 @@ Instance cross_entropy_training(const Options& o) {
                    2 * kFunction + 4);
 }
 
-Instance gpt_step(const Options& o) {
-  Draw draw(o);
-  const int64_t width = o.integer("width"), context = o.integer("context"),
-                vocabulary = o.integer("vocabulary"), batch = o.integer("batch");
-  Tensors parameters{draw.normal({vocabulary, width}), draw.normal({context, width})};
+/// GPT-2's, for axes that it shares with `gpt2_step_f32`.
+Tensors gpt_parameters(const Options& o, Draw& draw) {
+  const int64_t width = o.integer("width");
+  Tensors parameters{draw.normal({o.integer("vocabulary"), width}),
+                     draw.normal({o.integer("context"), width})};
   auto norm = [&] {
     parameters.push_back(at::ones({width}));
     parameters.push_back(at::zeros({width}));
@@ -122,6 +123,66 @@ Instance gpt_step(const Options& o) {
     norm(), linear(4 * width, width), linear(width, 4 * width);
   }
   norm();
+  return parameters;
+}
+
+double elements_of(const Tensors& all) {
+  double sum = 0;
+  for (const Tensor& t : all) sum += static_cast<double>(t.numel());
+  return sum;
+}
+
+/// ATen's fused kernel, in one call for all parameters; it has its own rounding.
+Call aten_fused(const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v) {
+  const auto copies = [](const Tensors& list) {
+    Tensors out;
+    for (const Tensor& t : list) out.push_back(t.clone());
+    return out;
+  };
+  const auto own = std::make_shared<std::array<Tensors, 3>>(
+      std::array<Tensors, 3>{copies(p), copies(m), copies(v)});
+  const auto step = [g, steps = Tensors(p.size(), at::ones({}))](std::array<Tensors, 3>& all) {
+    const AdamW o;
+    at::_fused_adamw_(all[0], g, all[1], all[2], {}, steps, o.rate, o.beta1, o.beta2, o.decay,
+                      o.eps, /*amsgrad=*/false, /*maximize=*/false);
+  };
+  return {[=] { step(*own); },
+          [=] {
+            std::array<Tensors, 3> all{copies(p), copies(m), copies(v)};
+            step(all);
+            Tensors out = all[0];
+            out.insert(out.end(), g.begin(), g.end());
+            out.insert(out.end(), all[1].begin(), all[1].end());
+            out.insert(out.end(), all[2].begin(), all[2].end());
+            out.push_back(at::ones({}));
+            return out;
+          }};
+}
+
+Instance adamw_list(const Options& o) {
+  Draw draw(o);
+  const Tensors parameters = gpt_parameters(o, draw);
+  Tensors gradients, first, second;
+  for (const Tensor& p : parameters) {
+    gradients.push_back(draw.normal(p.sizes()));
+    first.push_back(draw.normal(p.sizes()));
+    second.push_back(draw.uniform(p.sizes()));
+  }
+  Instance made = updating_instance_of(
+      [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
+         const Tensor& steps) { AdamW().update(p, g, m, v, steps); },
+      parameters, gradients, first, second, at::zeros({}));
+  made.bytes = 7 * 4 * elements_of(parameters);
+  made.flops = 14 * elements_of(parameters);
+  made.others.emplace_back("aten_fused", aten_fused(parameters, gradients, first, second));
+  return made;
+}
+
+Instance gpt_step(const Options& o) {
+  Draw draw(o);
+  const int64_t width = o.integer("width"), context = o.integer("context"),
+                vocabulary = o.integer("vocabulary"), batch = o.integer("batch");
+  Tensors parameters = gpt_parameters(o, draw);
   Tensors first, second;
   for (Tensor& p : parameters) {
     if (p.dim() == 2) p.mul_(0.02);
@@ -130,11 +191,6 @@ Instance gpt_step(const Options& o) {
     second.push_back(at::zeros_like(p.detach()));
   }
   const Gpt model{o.integer("heads")};
-  const auto elements = [](const Tensors& all) {
-    double sum = 0;
-    for (const Tensor& t : all) sum += static_cast<double>(t.numel());
-    return sum;
-  };
   const double tokens_seen = static_cast<double>(batch * context);
   Instance made = updating_instance_of(
       [model](const Tensors& p, const Tensors& m, const Tensors& v, const Tensor& steps,
@@ -149,10 +205,10 @@ Instance gpt_step(const Options& o) {
       draw.integers({batch, context}, vocabulary));
   // Parameters and AdamW's means are read and written; each parameter of a matmul takes a
   // multiply-add forward and two backward per token, and so does each pair of positions.
-  made.bytes = 6 * 4 * elements(parameters);
+  made.bytes = 6 * 4 * elements_of(parameters);
   made.flops =
       6 * tokens_seen *
-      (elements(parameters) + 2. * static_cast<double>(o.integer("layers") * context * width));
+      (elements_of(parameters) + 2. * static_cast<double>(o.integer("layers") * context * width));
   made.tokens = tokens_seen;
   return made;
 }
@@ -206,6 +262,15 @@ std::vector<Workload> training_cases() {
         {"vocabulary", "10000", "53", "tokens known"}},
        gpt_step,
        kSteps,
+       "training"},
+      {"adamw_gpt2_f32",
+       "AdamW over GPT-2 small's parameters",
+       {{"layers", "12", "1", "layers"},
+        {"context", "1024", "9", "positions"},
+        {"width", "768", "24", "columns"},
+        {"vocabulary", "50257", "53", "tokens known"}},
+       adamw_list,
+       kSums,
        "training"},
   };
 }

@@ -44,21 +44,28 @@ at::Tensor Gpt::loss(const Tensors& parameters, const Tensor& tokens, const Tens
   return at::cross_entropy_loss(logits.flatten(0, 1), next.flatten());
 }
 
-void AdamW::step(const Tensors& parameters, const Tensors& first, const Tensors& second,
-                 const Tensor& steps) const {
+void AdamW::update(const Tensors& parameters, const Tensors& gradients, const Tensors& first,
+                   const Tensors& second, const Tensor& steps) const {
   const at::NoGradGuard no_grad;
   steps.add_(1);
   const Tensor size = rate / (1 - at::pow(beta1, steps)),
                scale = (1 - at::pow(beta2, steps)).rsqrt();
   for (size_t k = 0; k < parameters.size(); ++k) {
-    const Tensor& p = parameters[k];
-    const Tensor g = p.grad();
+    const Tensor &p = parameters[k], &g = gradients[k];
     p.mul_(1 - rate * decay);
     first[k].lerp_(g, 1 - beta1);
     second[k].mul_(beta2).addcmul_(g, g, 1 - beta2);
     p.sub_(first[k] * size / (second[k].sqrt() * scale + eps));
-    p.mutable_grad().reset();
   }
+}
+
+void AdamW::step(const Tensors& parameters, const Tensors& first, const Tensors& second,
+                 const Tensor& steps) const {
+  Tensors gradients;
+  for (const Tensor& p : parameters) gradients.push_back(p.grad());
+  update(parameters, gradients, first, second, steps);
+  gradients.clear();
+  for (const Tensor& p : parameters) p.mutable_grad().reset();
 }
 
 }  // namespace graft::workloads

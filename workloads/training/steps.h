@@ -22,6 +22,9 @@ struct Gpt {
 struct AdamW {
   double rate = 1e-3, decay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
 
+  void update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+              const std::vector<at::Tensor>& first, const std::vector<at::Tensor>& second,
+              const at::Tensor& steps) const;
   /// Takes the gradients from the parameters and clears them.
   void step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& first,
             const std::vector<at::Tensor>& second, const at::Tensor& steps) const;

@@ -1,0 +1,39 @@
+// What torch::optim's optimizers do to a parameter, with all numbers that change from step to step
+// in 0-dim tensors. The order of operators, and so every rounding, is libtorch's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <vector>
+
+namespace graft::optim {
+
+using Tensors = std::vector<at::Tensor>;
+
+enum class Kind { Unknown, SGD, Adam, AdamW, RMSprop, Adagrad };
+
+/// Options that hold for long: another value is another program.
+struct Constants {
+  Kind kind = Kind::Unknown;
+  double weight_decay = 0, momentum = 0, dampening = 0;
+  double beta1 = 0, beta2 = 0;  ///< RMSprop's alpha is beta1
+  double eps = 0;
+  bool nesterov = false, amsgrad = false, centered = false;
+};
+
+/// State tensors of a parameter, each in a list over parameters; those that a kind lacks are empty.
+///     SGD: momentum. Adam, AdamW: first, second moment, its maximum.
+///     RMSprop: square average, momentum, average. Adagrad: sum of squares.
+using States = std::array<Tensors, 3>;
+
+/// Numbers of one step, each a 0-dim double.
+///     SGD: -lr. Adam, AdamW: 1 - lr * decay, sqrt(1 - beta2^n), -lr / (1 - beta1^n).
+///     RMSprop: -lr. Adagrad: -lr / (1 + (n - 1) * decay).
+using Numbers = Tensors;
+
+/// Takes the gradients from the parameters. All are dense.
+void update(const Constants& constants, const Tensors& parameters, const States& states,
+            const Numbers& numbers);
+
+}  // namespace graft::optim

@@ -1,0 +1,185 @@
+#include "optim/groups.h"
+
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/optimizer.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <cmath>
+
+namespace graft::optim {
+
+namespace {
+
+using State = torch::optim::OptimizerParamState;
+
+/// Reads a group of one kind. `add` gets each parameter's state; null where it has none.
+class Reader {
+ public:
+  Reader(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& from, Kind kind)
+      : optimizer_(optimizer), from_(from) {
+    group_.constants.kind = kind;
+  }
+
+  Group read() {
+    switch (group_.constants.kind) {
+      case Kind::SGD:
+        sgd();
+        break;
+      case Kind::Adam:
+        adam<torch::optim::AdamOptions, torch::optim::AdamParamState>();
+        break;
+      case Kind::AdamW:
+        adam<torch::optim::AdamWOptions, torch::optim::AdamWParamState>();
+        break;
+      case Kind::RMSprop:
+        rmsprop();
+        break;
+      case Kind::Adagrad:
+        adagrad();
+        break;
+      case Kind::Unknown:
+        break;
+    }
+    return std::move(group_);
+  }
+  const std::optional<std::string>& why() const { return why_; }
+
+ private:
+  void give_up(const char* why) {
+    if (!why_) why_ = why;
+  }
+
+  /// Calls fn(state) for each parameter with a gradient.
+  template <class StateOf, class Fn>
+  void each(bool needs_state, Fn fn) {
+    for (at::Tensor& p : from_.params()) {
+      if (!p.grad().defined()) continue;
+      if (p.is_sparse() || p.grad().is_sparse()) return give_up("a gradient is sparse");
+      auto found = optimizer_.state().find(p.unsafeGetTensorImpl());
+      const bool has = found != optimizer_.state().end();
+      if (needs_state && !has) return give_up("a parameter has no state yet");
+      group_.parameters.push_back(p);
+      fn(has ? static_cast<StateOf*>(found->second.get()) : nullptr);
+    }
+  }
+
+  template <class StateOf>
+  void count(StateOf* state) {
+    if (!group_.count.empty() && state->step() != steps_)
+      give_up("parameters of one group have made different numbers of steps");
+    steps_ = state->step();
+    group_.count.emplace_back([state] { state->step(state->step() + 1); });
+  }
+
+  /// A state tensor, which must be there.
+  void keep(size_t which, const at::Tensor& tensor) {
+    if (!tensor.defined()) return give_up("a parameter's state is not complete");
+    group_.states[which].push_back(tensor);
+  }
+
+  void sgd() {
+    const auto& o = static_cast<torch::optim::SGDOptions&>(from_.options());
+    Constants& c = group_.constants;
+    c.weight_decay = o.weight_decay(), c.momentum = o.momentum(), c.dampening = o.dampening();
+    c.nesterov = o.nesterov();
+    each<torch::optim::SGDParamState>(c.momentum != 0, [&](torch::optim::SGDParamState* state) {
+      if (c.momentum != 0) keep(0, state->momentum_buffer());
+    });
+    group_.numbers = {-1 * o.lr()};
+  }
+
+  template <class OptionsOf, class StateOf>
+  void adam() {
+    const auto& o = static_cast<OptionsOf&>(from_.options());
+    Constants& c = group_.constants;
+    c.weight_decay = o.weight_decay(), c.eps = o.eps(), c.amsgrad = o.amsgrad();
+    std::tie(c.beta1, c.beta2) = o.betas();
+    each<StateOf>(true, [&](StateOf* state) {
+      count(state);
+      keep(0, state->exp_avg());
+      keep(1, state->exp_avg_sq());
+      if (c.amsgrad) keep(2, state->max_exp_avg_sq());
+    });
+    const auto n = static_cast<double>(steps_ + 1);
+    group_.numbers = {1 - o.lr() * c.weight_decay, std::sqrt(1 - std::pow(c.beta2, n)),
+                      -(o.lr() / (1 - std::pow(c.beta1, n)))};
+  }
+
+  void rmsprop() {
+    const auto& o = static_cast<torch::optim::RMSpropOptions&>(from_.options());
+    Constants& c = group_.constants;
+    c.weight_decay = o.weight_decay(), c.momentum = o.momentum(), c.centered = o.centered();
+    c.beta1 = o.alpha(), c.eps = o.eps();
+    each<torch::optim::RMSpropParamState>(true, [&](torch::optim::RMSpropParamState* state) {
+      group_.count.emplace_back([state] { state->step(state->step() + 1); });
+      keep(0, state->square_avg());
+      if (c.momentum > 0) keep(1, state->momentum_buffer());
+      if (c.centered) keep(2, state->grad_avg());
+    });
+    group_.numbers = {-o.lr()};
+  }
+
+  void adagrad() {
+    const auto& o = static_cast<torch::optim::AdagradOptions&>(from_.options());
+    Constants& c = group_.constants;
+    c.weight_decay = o.weight_decay(), c.eps = o.eps();
+    each<torch::optim::AdagradParamState>(true, [&](torch::optim::AdagradParamState* state) {
+      count(state);
+      keep(0, state->sum());
+    });
+    group_.numbers = {-(o.lr() / (1 + static_cast<double>(steps_) * o.lr_decay()))};
+  }
+
+  torch::optim::Optimizer& optimizer_;
+  torch::optim::OptimizerParamGroup& from_;
+  Group group_;
+  int64_t steps_ = 0;  ///< before this one
+  std::optional<std::string> why_;
+};
+
+}  // namespace
+
+Kind kind_of(const torch::optim::Optimizer& optimizer) {
+  // A class derived from one of them may do something else.
+  const std::type_info& type = typeid(optimizer);
+  if (type == typeid(torch::optim::SGD)) return Kind::SGD;
+  if (type == typeid(torch::optim::Adam)) return Kind::Adam;
+  if (type == typeid(torch::optim::AdamW)) return Kind::AdamW;
+  if (type == typeid(torch::optim::RMSprop)) return Kind::RMSprop;
+  if (type == typeid(torch::optim::Adagrad)) return Kind::Adagrad;
+  return Kind::Unknown;
+}
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::SGD:
+      return "SGD";
+    case Kind::Adam:
+      return "Adam";
+    case Kind::AdamW:
+      return "AdamW";
+    case Kind::RMSprop:
+      return "RMSprop";
+    case Kind::Adagrad:
+      return "Adagrad";
+    case Kind::Unknown:
+      break;
+  }
+  return "optimizer";
+}
+
+std::vector<Group> groups_of(torch::optim::Optimizer& optimizer, Kind kind,
+                             std::optional<std::string>& why) {
+  std::vector<Group> all;
+  for (torch::optim::OptimizerParamGroup& from : optimizer.param_groups()) {
+    Reader reader(optimizer, from, kind);
+    all.push_back(reader.read());
+    if (reader.why() && !why) why = reader.why();
+  }
+  return all;
+}
+
+}  // namespace graft::optim

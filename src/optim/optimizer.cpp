@@ -1,0 +1,196 @@
+#include "graft/optim.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "optim/groups.h"
+
+namespace graft::optim {
+
+/// As arguments that graft::compile can flatten.
+using Words = std::array<double, 10>;
+
+static Words words_of(const Constants& c) {
+  return {static_cast<double>(c.kind),
+          c.weight_decay,
+          c.momentum,
+          c.dampening,
+          c.beta1,
+          c.beta2,
+          c.eps,
+          static_cast<double>(c.nesterov),
+          static_cast<double>(c.amsgrad),
+          static_cast<double>(c.centered)};
+}
+
+static Constants constants_of(const Words& w) {
+  Constants c;
+  c.kind = static_cast<Kind>(static_cast<int>(w[0]));
+  c.weight_decay = w[1], c.momentum = w[2], c.dampening = w[3];
+  c.beta1 = w[4], c.beta2 = w[5], c.eps = w[6];
+  c.nesterov = w[7] != 0, c.amsgrad = w[8] != 0, c.centered = w[9] != 0;
+  return c;
+}
+
+struct Update {
+  void operator()(const Words& constants, const Tensors& parameters, const States& states,
+                  const Tensors& numbers) const {
+    update(constants_of(constants), parameters, states, numbers);
+  }
+};
+
+}  // namespace graft::optim
+
+namespace graft {
+
+using optim::Constants;
+using optim::Group;
+using optim::Kind;
+using optim::States;
+using optim::Tensors;
+
+namespace {
+
+constexpr size_t kCompared = size_t{64} << 20;  // bytes of parameters
+
+Tensors tensors_of(const std::vector<double>& numbers) {
+  Tensors made;
+  for (double number : numbers) made.push_back(at::scalar_tensor(number, at::kDouble));
+  return made;
+}
+
+/// The first parameters of a group, by their bytes.
+size_t compared_of(const Group& group) {
+  size_t count = 0, bytes = 0;
+  while (count < group.parameters.size() && (count == 0 || bytes < kCompared))
+    bytes += group.parameters[count++].nbytes();
+  return count;
+}
+
+/// The part of a group that is compared, on memory of its own.
+Group copy_of(const Group& group) {
+  const at::NoGradGuard no_grad;
+  Group copy;
+  copy.constants = group.constants;
+  copy.numbers = group.numbers;
+  const size_t count = compared_of(group);
+  for (size_t k = 0; k < count; ++k) {
+    copy.parameters.push_back(group.parameters[k].detach().clone());
+    copy.parameters.back().mutable_grad() = group.parameters[k].grad().clone();
+  }
+  for (size_t s = 0; s < group.states.size(); ++s)
+    for (size_t k = 0; k < std::min(count, group.states[s].size()); ++k)
+      copy.states[s].push_back(group.states[s][k].clone());
+  return copy;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.contiguous(), y = b.contiguous();
+  return x.nbytes() == y.nbytes() &&
+         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+bool same_bits(const Group& copy, const Group& group) {
+  const at::NoGradGuard no_grad;
+  for (size_t k = 0; k < copy.parameters.size(); ++k)
+    if (!same_bits(copy.parameters[k], group.parameters[k])) return false;
+  for (size_t s = 0; s < copy.states.size(); ++s)
+    for (size_t k = 0; k < copy.states[s].size(); ++k)
+      if (!same_bits(copy.states[s][k], group.states[s][k])) return false;
+  return true;
+}
+
+Options named(Options options, Kind kind) {
+  if (options.name.empty()) options.name = optim::name_of(kind);
+  return options;
+}
+
+}  // namespace
+
+struct Optimizer::Impl {
+  Impl(torch::optim::Optimizer& optimizer, Options options)
+      : optimizer(optimizer),
+        kind(optim::kind_of(optimizer)),
+        update(compile(optim::Update(), named(std::move(options), kind))) {}
+
+  /// Compares the formula with the optimizer's own step, which is made.
+  void prove(const std::vector<Group>& groups) {
+    std::vector<Group> copies;
+    for (const Group& group : groups) copies.push_back(copy_of(group));
+    optimizer.step();
+    agrees = true;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      optim::update(copies[g].constants, copies[g].parameters, copies[g].states,
+                    tensors_of(copies[g].numbers));
+      agrees = *agrees && same_bits(copies[g], groups[g]);
+    }
+    why = *agrees ? "compared with Graft's formula: the same bits"
+                  : "this libtorch computes other bits than Graft's formula";
+  }
+
+  void step() {
+    why.reset();
+    if (kind == Kind::Unknown) why = "not one of SGD, Adam, AdamW, RMSprop and Adagrad";
+    if (agrees && !*agrees) why = "this libtorch computes other bits than Graft's formula";
+    std::vector<Group> groups;
+    if (!why) groups = optim::groups_of(optimizer, kind, why);
+    if (why) {
+      optimizer.step();
+      return;
+    }
+    if (!agrees) return prove(groups);
+    for (const Group& group : groups) {
+      if (group.parameters.empty()) continue;
+      update(words_of(group.constants), group.parameters, group.states, tensors_of(group.numbers));
+      for (const auto& count : group.count) count();
+    }
+  }
+
+  torch::optim::Optimizer& optimizer;
+  const Kind kind;
+  const Compiled<optim::Update> update;
+  std::optional<bool> agrees;  ///< once compared
+  std::optional<std::string> why;
+};
+
+Optimizer::Optimizer(torch::optim::Optimizer& optimizer, Options options)
+    : impl_(std::make_unique<Impl>(optimizer, std::move(options))) {}
+Optimizer::~Optimizer() = default;
+Optimizer::Optimizer(Optimizer&& other) noexcept = default;
+Optimizer& Optimizer::operator=(Optimizer&& other) noexcept = default;
+
+at::Tensor Optimizer::step(const std::function<at::Tensor()>& closure) {
+  // One that evaluates the loss several times does it itself.
+  if (impl_->kind == Kind::Unknown) {
+    impl_->why = "not one of SGD, Adam, AdamW, RMSprop and Adagrad";
+    return impl_->optimizer.step(closure);
+  }
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode differentiable(true);
+    loss = closure();
+  }
+  impl_->step();
+  return loss;
+}
+
+std::string Optimizer::reason() const {
+  return impl_->why.value_or("");
+}
+Report Optimizer::report() const {
+  return impl_->update.report();
+}
+std::string Optimizer::explain() const {
+  return impl_->update.explain();
+}
+void Optimizer::wait() const {
+  impl_->update.wait();
+}
+
+}  // namespace graft
