@@ -108,9 +108,8 @@ void Recorder::add_results(const std::vector<at::Tensor>& results) {
     const ResultInfo& info = trace_.results.back();
     if (tensor.defined() && tensor.requires_grad() && info.argument < 0 && info.captured < 0)
       give_up(who +
-              " requires grad, and a backward that runs after the call is not compiled; call "
-              "backward() inside the function and return the result detached, or call the function "
-              "under at::NoGradGuard or c10::InferenceMode");
+              " requires grad although the function is called without grad mode; return it "
+              "detached");
     if (trace_.broken) return;
     all.push_back(tensor);
   }

@@ -145,8 +145,10 @@ class RegionNode final : public torch::autograd::Node {
     for (size_t p = 0; p < incoming.size(); ++p) {
       const bool comes = region_->facts.comes[p];
       same_places = same_places && comes == incoming[p].defined();
+      if (!comes || !incoming[p].defined()) continue;
+      // One that is expanded is not worth a plan of its own, for which no other could be copied.
       same_strides =
-          same_strides && (!comes || !incoming[p].defined() ||
+          same_strides && (!incoming[p].is_non_overlapping_and_dense() ||
                            incoming[p].strides() == c10::IntArrayRef(region_->incoming[p].strides));
     }
     if (!same_strides || (!same_places && call_)) note(incoming);
