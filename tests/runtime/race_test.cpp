@@ -28,6 +28,14 @@ TEST(Race, AClearWinnerNeedsThreePairs) {
   EXPECT_FALSE(other.compiled_wins());
 }
 
+TEST(Race, LongCallsFarApartNeedOnePair) {
+  Race race;
+  EXPECT_EQ(race_of(race, 2e5, 3e4), 3) << "and one to warm the shorter side up";
+  EXPECT_TRUE(race.compiled_wins());
+  Race close;
+  EXPECT_GT(race_of(close, 4e4, 3e4), 3);
+}
+
 TEST(Race, ATieEndsAndGoesToTheCompiledSide) {
   Race race;
   EXPECT_EQ(race_of(race, 100, 100), 32);

@@ -148,8 +148,9 @@ bool Core::Impl::race_region(Entry& entry, CallBase& call) {
   lap();
   std::vector<at::Tensor> gradients;
   if (!run_aside(*region.backward, given.args(), captured.data(), gradients, compiled)) return true;
-  entry.race.add(Race::Side::Eager, eager);
-  entry.race.add(Race::Side::Compiled, compiled);
+  // The race leaves a side's first call out where it is short: then only that side's turn comes.
+  if (entry.race.next() == Race::Side::Eager) entry.race.add(Race::Side::Eager, eager);
+  if (entry.race.next() == Race::Side::Compiled) entry.race.add(Race::Side::Compiled, compiled);
   return true;
 }
 

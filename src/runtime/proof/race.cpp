@@ -14,7 +14,9 @@ namespace {
 
 constexpr size_t kFewest = 3, kMost = 15;
 constexpr double kClear = 0.02;
-constexpr double kPatience = 5e6;      // µs
+constexpr double kPatience = 5e6;  // µs
+constexpr double kLong = 2e4,
+                 kFar = 1.5;           // µs; one pair tells, if calls are so long and so far apart
 constexpr double kWarmUpAtMost = 1e5;  // µs: a longer call is no worse for being the first
 constexpr double kRematchIn = 50;      // times what the compiled side of a race took
 constexpr double kFastestCall = 0.1;   // µs
@@ -64,6 +66,11 @@ void Race::decide() {
   double eager = eager_median(), compiled = compiled_median();
   compiled_wins_ = compiled <= eager;
   if (pairs >= kMost || spent_[0] + spent_[1] > kPatience) {
+    decided_ = true;
+    return;
+  }
+  const double less = std::min(eager, compiled), more = std::max(eager, compiled);
+  if (more > kLong && more > kFar * less) {
     decided_ = true;
     return;
   }
