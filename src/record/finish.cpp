@@ -108,8 +108,8 @@ void Recorder::add_results(const std::vector<at::Tensor>& results) {
     const ResultInfo& info = trace_.results.back();
     if (tensor.defined() && tensor.requires_grad() && info.argument < 0 && info.captured < 0)
       give_up(who +
-              " requires grad although the function is called without grad mode; return it "
-              "detached");
+              " requires grad, and the run has no record of its backward; return it detached, or "
+              "call the function under at::NoGradGuard or c10::InferenceMode");
     if (trace_.broken) return;
     all.push_back(tensor);
   }
