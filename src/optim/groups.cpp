@@ -8,14 +8,14 @@
 #include <torch/optim/sgd.h>
 
 #include <cmath>
+#include <tuple>
+#include <typeindex>
 
 namespace graft::optim {
 
 namespace {
 
-using State = torch::optim::OptimizerParamState;
-
-/// Reads a group of one kind. `add` gets each parameter's state; null where it has none.
+/// Reads a group of one kind.
 class Reader {
  public:
   Reader(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& from, Kind kind)
@@ -23,62 +23,8 @@ class Reader {
     group_.constants.kind = kind;
   }
 
-  Group read() {
-    switch (group_.constants.kind) {
-      case Kind::SGD:
-        sgd();
-        break;
-      case Kind::Adam:
-        adam<torch::optim::AdamOptions, torch::optim::AdamParamState>();
-        break;
-      case Kind::AdamW:
-        adam<torch::optim::AdamWOptions, torch::optim::AdamWParamState>();
-        break;
-      case Kind::RMSprop:
-        rmsprop();
-        break;
-      case Kind::Adagrad:
-        adagrad();
-        break;
-      case Kind::Unknown:
-        break;
-    }
-    return std::move(group_);
-  }
+  Group read();
   const std::optional<std::string>& why() const { return why_; }
-
- private:
-  void give_up(const char* why) {
-    if (!why_) why_ = why;
-  }
-
-  /// Calls fn(state) for each parameter with a gradient.
-  template <class StateOf, class Fn>
-  void each(bool needs_state, Fn fn) {
-    for (at::Tensor& p : from_.params()) {
-      if (!p.grad().defined()) continue;
-      if (p.is_sparse() || p.grad().is_sparse()) return give_up("a gradient is sparse");
-      auto found = optimizer_.state().find(p.unsafeGetTensorImpl());
-      const bool has = found != optimizer_.state().end();
-      if (needs_state && !has) return give_up("a parameter has no state yet");
-      group_.parameters.push_back(p);
-      fn(has ? static_cast<StateOf*>(found->second.get()) : nullptr);
-    }
-  }
-
-  template <class StateOf>
-  void count(StateOf* state) {
-    if (!group_.count.empty() && state->step() != steps_)
-      give_up("parameters of one group have made different numbers of steps");
-    steps_ = state->step();
-    group_.count.emplace_back([state] { state->step(state->step() + 1); });
-  }
-
-  /// A state tensor, which must be there.
-  void keep(size_t which, const at::Tensor& tensor) {
-    if (!tensor.defined()) return give_up("a parameter's state is not complete");
-    group_.states[which].push_back(tensor);
-  }
 
   void sgd() {
     const auto& o = static_cast<torch::optim::SGDOptions&>(from_.options());
@@ -114,7 +60,7 @@ class Reader {
     c.weight_decay = o.weight_decay(), c.momentum = o.momentum(), c.centered = o.centered();
     c.beta1 = o.alpha(), c.eps = o.eps();
     each<torch::optim::RMSpropParamState>(true, [&](torch::optim::RMSpropParamState* state) {
-      group_.count.emplace_back([state] { state->step(state->step() + 1); });
+      count_alone(state);
       keep(0, state->square_avg());
       if (c.momentum > 0) keep(1, state->momentum_buffer());
       if (c.centered) keep(2, state->grad_avg());
@@ -133,6 +79,44 @@ class Reader {
     group_.numbers = {-(o.lr() / (1 + static_cast<double>(steps_) * o.lr_decay()))};
   }
 
+ private:
+  void give_up(const char* why) {
+    if (!why_) why_ = why;
+  }
+
+  /// Calls fn(state) for each parameter with a gradient.
+  template <class StateOf, class Fn>
+  void each(bool needs_state, Fn fn) {
+    for (at::Tensor& p : from_.params()) {
+      if (!p.grad().defined()) continue;
+      if (p.is_sparse() || p.grad().is_sparse()) return give_up("a gradient is sparse");
+      auto found = optimizer_.state().find(p.unsafeGetTensorImpl());
+      const bool has = found != optimizer_.state().end();
+      if (needs_state && !has) return give_up("a parameter has no state yet");
+      group_.parameters.push_back(p);
+      fn(has ? static_cast<StateOf*>(found->second.get()) : nullptr);
+    }
+  }
+
+  /// Of a kind whose numbers depend on the step.
+  template <class StateOf>
+  void count(StateOf* state) {
+    if (!group_.count.empty() && state->step() != steps_)
+      give_up("parameters of one group have made different numbers of steps");
+    steps_ = state->step();
+    count_alone(state);
+  }
+  template <class StateOf>
+  void count_alone(StateOf* state) {
+    group_.count.emplace_back([state] { state->step(state->step() + 1); });
+  }
+
+  /// A state tensor, which must be there.
+  void keep(size_t which, const at::Tensor& tensor) {
+    if (!tensor.defined()) return give_up("a parameter's state is not complete");
+    group_.states[which].push_back(tensor);
+  }
+
   torch::optim::Optimizer& optimizer_;
   torch::optim::OptimizerParamGroup& from_;
   Group group_;
@@ -140,34 +124,42 @@ class Reader {
   std::optional<std::string> why_;
 };
 
+struct Row {
+  Kind kind;
+  const char* name;
+  std::type_index type;  ///< exactly: a class derived from it may do something else
+  void (Reader::*read)();
+};
+
+const std::vector<Row>& rows() {
+  using namespace torch::optim;
+  static const auto* all = new std::vector<Row>{
+      {Kind::SGD, "SGD", typeid(SGD), &Reader::sgd},
+      {Kind::Adam, "Adam", typeid(Adam), &Reader::adam<AdamOptions, AdamParamState>},
+      {Kind::AdamW, "AdamW", typeid(AdamW), &Reader::adam<AdamWOptions, AdamWParamState>},
+      {Kind::RMSprop, "RMSprop", typeid(RMSprop), &Reader::rmsprop},
+      {Kind::Adagrad, "Adagrad", typeid(Adagrad), &Reader::adagrad},
+  };
+  return *all;
+}
+
+Group Reader::read() {
+  for (const Row& row : rows())
+    if (row.kind == group_.constants.kind) (this->*row.read)();
+  return std::move(group_);
+}
+
 }  // namespace
 
 Kind kind_of(const torch::optim::Optimizer& optimizer) {
-  // A class derived from one of them may do something else.
-  const std::type_info& type = typeid(optimizer);
-  if (type == typeid(torch::optim::SGD)) return Kind::SGD;
-  if (type == typeid(torch::optim::Adam)) return Kind::Adam;
-  if (type == typeid(torch::optim::AdamW)) return Kind::AdamW;
-  if (type == typeid(torch::optim::RMSprop)) return Kind::RMSprop;
-  if (type == typeid(torch::optim::Adagrad)) return Kind::Adagrad;
+  for (const Row& row : rows())
+    if (row.type == typeid(optimizer)) return row.kind;
   return Kind::Unknown;
 }
 
 const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::SGD:
-      return "SGD";
-    case Kind::Adam:
-      return "Adam";
-    case Kind::AdamW:
-      return "AdamW";
-    case Kind::RMSprop:
-      return "RMSprop";
-    case Kind::Adagrad:
-      return "Adagrad";
-    case Kind::Unknown:
-      break;
-  }
+  for (const Row& row : rows())
+    if (row.kind == kind) return row.name;
   return "optimizer";
 }
 

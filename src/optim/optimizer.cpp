@@ -5,47 +5,27 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
+#include <tuple>
 
 #include "optim/groups.h"
 
-namespace graft::optim {
+namespace graft::detail {
 
-/// As arguments that graft::compile can flatten.
-using Words = std::array<double, 10>;
-
-static Words words_of(const Constants& c) {
-  return {static_cast<double>(c.kind),
-          c.weight_decay,
-          c.momentum,
-          c.dampening,
-          c.beta1,
-          c.beta2,
-          c.eps,
-          static_cast<double>(c.nesterov),
-          static_cast<double>(c.amsgrad),
-          static_cast<double>(c.centered)};
-}
-
-static Constants constants_of(const Words& w) {
-  Constants c;
-  c.kind = static_cast<Kind>(static_cast<int>(w[0]));
-  c.weight_decay = w[1], c.momentum = w[2], c.dampening = w[3];
-  c.beta1 = w[4], c.beta2 = w[5], c.eps = w[6];
-  c.nesterov = w[7] != 0, c.amsgrad = w[8] != 0, c.centered = w[9] != 0;
-  return c;
-}
-
-struct Update {
-  void operator()(const Words& constants, const Tensors& parameters, const States& states,
-                  const Tensors& numbers) const {
-    update(constants_of(constants), parameters, states, numbers);
+/// So that constants are arguments of a compiled function.
+template <>
+struct Flatten<optim::Constants> {
+  static constexpr bool known = true, owns = true;
+  template <class X, class Leaf>
+  static void visit(X& x, Leaf&& leaf) {
+    auto all = std::tie(x.kind, x.weight_decay, x.momentum, x.dampening, x.beta1, x.beta2, x.eps,
+                        x.nesterov, x.amsgrad, x.centered);
+    Flatten<decltype(all)>::visit(all, leaf);
   }
 };
 
-}  // namespace graft::optim
+}  // namespace graft::detail
 
 namespace graft {
 
@@ -106,6 +86,9 @@ bool same_bits(const Group& copy, const Group& group) {
   return true;
 }
 
+constexpr const char* kUnknown = "not one of SGD, Adam, AdamW, RMSprop and Adagrad";
+constexpr const char* kDiffers = "this libtorch computes other bits than Graft's formula";
+
 Options named(Options options, Kind kind) {
   if (options.name.empty()) options.name = optim::name_of(kind);
   return options;
@@ -117,7 +100,7 @@ struct Optimizer::Impl {
   Impl(torch::optim::Optimizer& optimizer, Options options)
       : optimizer(optimizer),
         kind(optim::kind_of(optimizer)),
-        update(compile(optim::Update(), named(std::move(options), kind))) {}
+        update(compile(&optim::update, named(std::move(options), kind))) {}
 
   /// Compares the formula with the optimizer's own step, which is made.
   void prove(const std::vector<Group>& groups) {
@@ -130,14 +113,12 @@ struct Optimizer::Impl {
                     tensors_of(copies[g].numbers));
       agrees = *agrees && same_bits(copies[g], groups[g]);
     }
-    why = *agrees ? "compared with Graft's formula: the same bits"
-                  : "this libtorch computes other bits than Graft's formula";
+    why = *agrees ? "compared with Graft's formula: the same bits" : kDiffers;
   }
 
   void step() {
     why.reset();
-    if (kind == Kind::Unknown) why = "not one of SGD, Adam, AdamW, RMSprop and Adagrad";
-    if (agrees && !*agrees) why = "this libtorch computes other bits than Graft's formula";
+    if (agrees && !*agrees) why = kDiffers;
     std::vector<Group> groups;
     if (!why) groups = optim::groups_of(optimizer, kind, why);
     if (why) {
@@ -147,14 +128,14 @@ struct Optimizer::Impl {
     if (!agrees) return prove(groups);
     for (const Group& group : groups) {
       if (group.parameters.empty()) continue;
-      update(words_of(group.constants), group.parameters, group.states, tensors_of(group.numbers));
+      update(group.constants, group.parameters, group.states, tensors_of(group.numbers));
       for (const auto& count : group.count) count();
     }
   }
 
   torch::optim::Optimizer& optimizer;
   const Kind kind;
-  const Compiled<optim::Update> update;
+  const Compiled<decltype(&optim::update)> update;
   std::optional<bool> agrees;  ///< once compared
   std::optional<std::string> why;
 };
@@ -168,7 +149,7 @@ Optimizer& Optimizer::operator=(Optimizer&& other) noexcept = default;
 at::Tensor Optimizer::step(const std::function<at::Tensor()>& closure) {
   // One that evaluates the loss several times does it itself.
   if (impl_->kind == Kind::Unknown) {
-    impl_->why = "not one of SGD, Adam, AdamW, RMSprop and Adagrad";
+    impl_->why = kUnknown;
     return impl_->optimizer.step(closure);
   }
   at::Tensor loss;

@@ -20,13 +20,6 @@ using ir::Storage;
 
 namespace {
 
-int record_of(const Item& item) {
-  return ir::match(
-      item, [](const Statement& s) { return s.record; }, [](const Extern& e) { return e.record; },
-      [](const ir::Abort& a) { return a.record; },
-      [](const ir::Repeat& r) { return r.body.empty() ? -1 : r.body.front().record; });
-}
-
 double nanoseconds(const Statement& s, const ir::Target& target) {
   double least = vector_cost(s, -1, target);
   for (size_t a = 0; a < s.axes.size(); ++a)
@@ -36,6 +29,17 @@ double nanoseconds(const Statement& s, const ir::Target& target) {
 
 View all_of(const Storage& storage, int id) {
   return {id, c10::ScalarType::Byte, 0, {storage.bytes}, {1}};
+}
+
+/// By storage: does one of the first `count` results lie in it?
+std::vector<bool> results_among(const Program& program, size_t count) {
+  std::vector<bool> among(program.storages.size());
+  for (size_t r = 0; r < count; ++r) {
+    const ir::Result& result = program.signature.results[r];
+    if (result.defined && result.view.storage >= 0)
+      among[static_cast<size_t>(result.view.storage)] = true;
+  }
+  return among;
 }
 
 /// What the items of the joint program do to each storage.
@@ -72,8 +76,7 @@ class Flow {
     if (!is_written(storage)) return true;
     const size_t last = writers[storage].back();
     return std::all_of(readers[storage].begin(), readers[storage].end(), [&](size_t i) {
-      return i > last || std::find(writers[storage].begin(), writers[storage].end(), i) !=
-                             writers[storage].end();
+      return i > last || std::binary_search(writers[storage].begin(), writers[storage].end(), i);
     });
   }
   bool backward_reads(size_t storage) const {
@@ -91,8 +94,12 @@ class Flow {
 
 class Partitioner {
  public:
-  Partitioner(const Program& joint, const Seam& seam, const PartitionSettings& settings)
-      : joint_(joint), seam_(seam), settings_(settings), flow_(joint, seam) {}
+  Partitioner(const Program& joint, const Flow& flow, const Seam& seam,
+              const PartitionSettings& settings)
+      : joint_(joint),
+        settings_(settings),
+        flow_(flow),
+        result_(results_among(joint, seam.results)) {}
 
   Partition run() {
     Partition out;
@@ -105,19 +112,12 @@ class Partitioner {
     }
     out.kept = std::move(*kept);
     for (int s : out.kept)
-      if (!is_result(static_cast<size_t>(s))) out.kept_bytes += bytes(static_cast<size_t>(s));
+      if (!result_[static_cast<size_t>(s)]) out.kept_bytes += bytes(static_cast<size_t>(s));
     return out;
   }
 
  private:
   int64_t bytes(size_t storage) const { return joint_.storages[storage].bytes; }
-
-  bool is_result(size_t storage) const {
-    const auto& results = joint_.signature.results;
-    for (size_t r = 0; r < seam_.results; ++r)
-      if (results[r].defined && results[r].view.storage == static_cast<int>(storage)) return true;
-    return false;
-  }
 
   std::optional<std::string> refuse() const {
     for (size_t s = 0; s < joint_.storages.size(); ++s)
@@ -147,7 +147,7 @@ class Partitioner {
   double carry(size_t storage) const {
     if (flow_.callers(storage) && flow_.is_written(storage)) return MinCut::kNever;
     if (!flow_.is_settled(storage)) return MinCut::kNever;
-    const bool there = flow_.callers(storage) || is_result(storage);
+    const bool there = flow_.callers(storage) || result_[storage];
     const auto size = static_cast<double>(bytes(storage));
     // What is kept is stored, loaded, and in the way until then. A little more than nothing, so
     // that of two empty ones the nearer is kept.
@@ -185,16 +185,15 @@ class Partitioner {
   }
 
   const Program& joint_;
-  const Seam& seam_;
   const PartitionSettings& settings_;
-  const Flow flow_;
+  const Flow& flow_;
+  const std::vector<bool> result_;  ///< by storage
 };
 
 /// Makes one part of the joint program.
 class Part {
  public:
-  Part(const Program& joint, const Seam& seam)
-      : joint_(joint), flow_(joint, seam), needed_(joint.storages.size()) {
+  explicit Part(const Program& joint) : joint_(joint), needed_(joint.storages.size()) {
     made_.signature.captured = joint.signature.captured;
     made_.storages = joint.storages;
     given_.resize(joint.storages.size());
@@ -248,7 +247,6 @@ class Part {
     given_[static_cast<size_t>(storage)] = true;
   }
 
-  bool of_backward(size_t item) const { return flow_.of_backward[item]; }
   void need(int storage) { needed_[static_cast<size_t>(storage)] = true; }
 
   /// Takes the items that `must` names and those that make what is needed; `may` leaves some out.
@@ -274,9 +272,7 @@ class Part {
  private:
   /// Storages of the other part are nobody's, and what was a result there is none here.
   void settle_roles() {
-    std::vector<bool> result(made_.storages.size());
-    for (const ir::Result& r : made_.signature.results)
-      if (r.defined && r.view.storage >= 0) result[static_cast<size_t>(r.view.storage)] = true;
+    const std::vector<bool> result = results_among(made_, made_.signature.results.size());
     for (size_t s = 0; s < made_.storages.size(); ++s) {
       Storage& storage = made_.storages[s];
       if (!needed_[s])
@@ -287,35 +283,34 @@ class Part {
   }
 
   const Program& joint_;
-  const Flow flow_;
   Program made_;
   std::vector<bool> needed_;  ///< by storage
   std::vector<bool> given_;   ///< by storage: kept from the forward
 };
 
-Program make_forward(const Program& joint, const Seam& seam, const std::vector<int>& kept) {
-  Part part(joint, seam);
+Program make_forward(const Program& joint, const Flow& flow, const Seam& seam,
+                     const std::vector<int>& kept) {
+  Part part(joint);
   part.arguments(seam.arguments);
   part.results(0, seam.results);
   for (int storage : kept) part.also_result(storage);
-  return part.run(
-      [&](size_t i) { return !part.of_backward(i); },
-      [&](size_t i) {
-        // Calls of the forward's are made: they may draw numbers, or change memory.
-        const Item& item = joint.items[i];
-        bool writes_callers = false;
-        each_touch(item, [&](int storage, bool writes) {
-          writes_callers =
-              writes_callers ||
-              (writes && is_callers(joint.storages[static_cast<size_t>(storage)].role));
-        });
-        return writes_callers || std::holds_alternative<ir::Abort>(item) ||
-               (std::holds_alternative<Extern>(item) && record_of(item) < seam.operators);
-      });
+  return part.run([&](size_t i) { return !flow.of_backward[i]; },
+                  [&](size_t i) {
+                    // Calls of the forward's are made: they may draw numbers, or change memory.
+                    const Item& item = joint.items[i];
+                    bool writes_callers = false;
+                    each_touch(item, [&](int storage, bool writes) {
+                      writes_callers =
+                          writes_callers || (writes && flow.callers(static_cast<size_t>(storage)));
+                    });
+                    return writes_callers || std::holds_alternative<ir::Abort>(item) ||
+                           (std::holds_alternative<Extern>(item) &&
+                            std::get<Extern>(item).record < seam.operators);
+                  });
 }
 
 Program make_backward(const Program& joint, const Seam& seam, const std::vector<int>& kept) {
-  Part part(joint, seam);
+  Part part(joint);
   part.arguments(joint.signature.arguments.size());
   const auto& results = joint.signature.results;
   part.results(seam.results,
@@ -333,15 +328,16 @@ Program make_backward(const Program& joint, const Seam& seam, const std::vector<
 }  // namespace
 
 Partition partition(const Program& joint, const Seam& seam, const PartitionSettings& settings) {
-  Partition out = Partitioner(joint, seam, settings).run();
+  const Flow flow(joint, seam);
+  Partition out = Partitioner(joint, flow, seam, settings).run();
   if (out.refused) return out;
-  out.forward = make_forward(joint, seam, out.kept);
+  out.forward = make_forward(joint, flow, seam, out.kept);
   out.backward = make_backward(joint, seam, out.kept);
   return out;
 }
 
 Program whole_forward(const Program& joint, const Seam& seam) {
-  return make_forward(joint, seam, {});
+  return make_forward(joint, Flow(joint, seam), seam, {});
 }
 
 Program whole_backward(const Program& joint, const Seam& seam, size_t kept) {

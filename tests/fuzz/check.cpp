@@ -15,8 +15,6 @@ namespace graft::fuzz {
 
 namespace {
 
-using Function = std::function<Tensors(const Tensors&)>;
-
 struct Guards {
   explicit Guards(const Program& program) {
     if (program.guard == Program::Guard::NoGrad) no_grad.emplace();
@@ -25,17 +23,6 @@ struct Guards {
   std::optional<at::NoGradGuard> no_grad;
   std::optional<c10::InferenceMode> inference;
 };
-
-/// Arguments to the function are the sources that are not captured; it puts them together again.
-Function function_of(const Program& program, const Tensors& captured) {
-  return [program, captured](const Tensors& arguments) {
-    Tensors inputs = captured;
-    size_t next = 0;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (!program.sources[i].captured) inputs[i] = arguments[next++];
-    return execute(program, inputs);
-  };
-}
 
 Tensors arguments_of(const Program& program, const Tensors& inputs) {
   Tensors out;

@@ -104,8 +104,7 @@ class Driver {
   uint64_t batch(uint64_t first, uint64_t last) {
     std::vector<std::string> arguments = {"--worker", std::to_string(first), std::to_string(last),
                                           "--limit", std::to_string(settings_.limit)};
-    if (settings_.fast) arguments.emplace_back("--fast");
-    if (settings_.gradients) arguments.emplace_back("--gradients");
+    for (const char* flag : flags()) arguments.emplace_back(flag);
     if (settings_.hang) arguments.emplace_back("--hang");
     Child child = start(arguments, config_of(first, settings_));
     bool running = false, killed = false;
@@ -169,24 +168,31 @@ class Driver {
     bool hung = line.starts_with("! hung");
     hung_ = hung_ || hung;
     Config config = config_of(seed, settings_);
+    std::string text_of_flags;
+    for (const char* flag : flags()) text_of_flags += std::string(" ") + flag;
     std::printf(
         "\nFAILED seed %llu (ATEN_CPU_CAPABILITY=%s, %d thread%s%s): %s\n  graft_fuzz --programs 1 "
         "--seed %llu%s\n",
         static_cast<unsigned long long>(seed),
         config.capability.empty() ? "best" : config.capability.c_str(), config.threads,
         config.threads > 1 ? "s" : "", config.fast ? ", fast" : "", line.c_str() + 2,
-        static_cast<unsigned long long>(seed),
-        (std::string(settings_.fast ? " --fast" : "") + (settings_.gradients ? " --gradients" : ""))
-            .c_str());
+        static_cast<unsigned long long>(seed), text_of_flags.c_str());
     // Of one that hangs, each smaller program would have to be waited for.
     if (!hung && (settings_.reduce || failed_ <= kReducedAnyway)) show_reduced(seed);
     std::fflush(stdout);
   }
 
+  /// Of the settings that change what a program is run as.
+  std::vector<const char*> flags() const {
+    std::vector<const char*> all;
+    if (settings_.fast) all.push_back("--fast");
+    if (settings_.gradients) all.push_back("--gradients");
+    return all;
+  }
+
   void show_reduced(uint64_t seed) {
     std::vector<std::string> arguments = {"--reduce-seed", std::to_string(seed)};
-    if (settings_.fast) arguments.emplace_back("--fast");
-    if (settings_.gradients) arguments.emplace_back("--gradients");
+    for (const char* flag : flags()) arguments.emplace_back(flag);
     Child child = start(arguments, config_of(seed, settings_));
     std::string text;
     char bytes[4096];

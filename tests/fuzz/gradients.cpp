@@ -99,19 +99,10 @@ Outcome check(const Program& program, bool fast, bool gradients) {
 Outcome check_gradients(const Program& program) {
   Outcome out;
   Tensors eager_captured = make_captured(program), captured = make_captured(program);
-  auto function = [&program](const Tensors& held) {
-    return [&program, held](const Tensors& arguments) {
-      Tensors inputs = held;
-      size_t next = 0;
-      for (size_t i = 0; i < inputs.size(); ++i)
-        if (!program.sources[i].captured) inputs[i] = arguments[next++];
-      return execute(program, inputs);
-    };
-  };
   Options options;
   options.async = options.race = false;
-  const auto eager = function(eager_captured);
-  const auto compiled = compile(function(captured), options);
+  const Function eager = function_of(program, eager_captured);
+  const auto compiled = compile(function_of(program, captured), options);
   for (int call = 0; call < kCalls; ++call) {
     const Run expected = run(eager, program, call, eager_captured),
               came = run(compiled, program, call, captured);

@@ -202,4 +202,14 @@ Tensors make_captured(const Program& program) {
   return out;
 }
 
+Function function_of(const Program& program, const Tensors& captured) {
+  return [program, captured](const Tensors& arguments) {
+    Tensors inputs = captured;
+    size_t next = 0;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!program.sources[i].captured) inputs[i] = arguments[next++];
+    return execute(program, inputs);
+  };
+}
+
 }  // namespace graft::fuzz

@@ -73,6 +73,10 @@ using BeforeStep = std::function<void(const Step&, const Tensors& values)>;
 Tensors execute(const Program& program, const Tensors& inputs, const StepHook& after = {},
                 const BeforeStep& before = {});
 
+using Function = std::function<Tensors(const Tensors&)>;
+/// Its arguments are the sources that are not captured; it puts them together again.
+Function function_of(const Program& program, const Tensors& captured);
+
 /// One step on the values so far.
 Tensors execute(const Step& step, const Tensors& values);
 

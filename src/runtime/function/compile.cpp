@@ -202,23 +202,21 @@ void build(const record::Trace& trace, const CompileSettings& settings,
     return;
   }
   log(Topic::Fusion, settings.name + ": " + summary(out.operators));
-  start = Clock::now();
-  Generated generated = generate(scheduled.schedule, scheduled.target, settings.name);
-  out.plan_ms += since(start) - generated.compile_ms;
-  out.kernels_compiled = generated.kernels_compiled;
-  out.compile_ms = generated.compile_ms;
-  if (trace.backward) {
+  auto make = [&](const ir::Schedule& part) {
     start = Clock::now();
-    Generated backward = generate(*scheduled.backward, scheduled.target, settings.name);
-    out.plan_ms += since(start) - backward.compile_ms;
-    out.kernels_compiled += backward.kernels_compiled;
-    out.compile_ms += backward.compile_ms;
-    out.region = make_region(*trace.backward, scheduled, std::move(backward), *generated.plan);
-  } else if (tunes) {
+    Generated made = generate(part, scheduled.target, settings.name);
+    out.plan_ms += since(start) - made.compile_ms;
+    return made;
+  };
+  Generated generated = make(scheduled.schedule), backward;
+  if (scheduled.backward)
+    backward = make(*scheduled.backward);
+  else if (tunes)
     out.autotuned = autotune(trace, settings, scheduled, generated);
-    out.kernels_compiled = generated.kernels_compiled;
-    out.compile_ms = generated.compile_ms;
-  }
+  out.kernels_compiled = generated.kernels_compiled + backward.kernels_compiled;
+  out.compile_ms = generated.compile_ms + backward.compile_ms;
+  if (scheduled.backward)
+    out.region = make_region(*trace.backward, scheduled, std::move(backward), *generated.plan);
   if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
   out.plan = std::move(generated.plan);
 }

@@ -1,5 +1,7 @@
 #include "runtime/proof/aside.h"
 
+#include <chrono>
+
 #include "runtime/plan/frame.h"
 
 namespace graft::runtime {
@@ -27,6 +29,22 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
       std::memcpy(stand_ins[b].mutable_data(), base, static_cast<size_t>(block.bytes));
   }
   return stand_ins;
+}
+
+std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
+                                 const at::Tensor* captured, SavedGenerators& generators) {
+  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()),
+               clone_written(plan, args, captured)};
+  bool done = false;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    done = plan.run(args, captured, made.results.data(), &made.stand_ins) == Plan::Outcome::Done;
+  } catch (const std::exception&) {
+  }
+  made.microseconds =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  generators.rewind();
+  return done ? std::make_optional(std::move(made)) : std::nullopt;
 }
 
 }  // namespace graft::runtime

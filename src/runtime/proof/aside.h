@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "graft/detail/core.h"
@@ -57,5 +58,17 @@ class SavedGenerators {
 /// Memory for what the plan writes of the caller's, as that is now.
 Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
                              const at::Tensor* captured);
+
+/// What one run of a plan left: its results, and what it wrote in place of the caller's memory.
+struct Outputs {
+  const Plan* plan;
+  std::vector<at::Tensor> results;
+  Plan::StandIns stand_ins;
+  double microseconds = 0;  ///< of the run
+};
+
+/// A run that leaves no trace; nothing where the plan gives up or throws, and so tells nothing.
+std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
+                                 const at::Tensor* captured, SavedGenerators& generators);
 
 }  // namespace graft::runtime

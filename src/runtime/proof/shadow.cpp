@@ -16,27 +16,6 @@ namespace graft::runtime {
 
 namespace {
 
-/// What one run of a plan left: its results, and what it wrote in place of the caller's memory.
-struct Outputs {
-  const Plan* plan;
-  std::vector<at::Tensor> results;
-  Plan::StandIns stand_ins;
-};
-
-/// A run that leaves no trace; nothing where the plan gives up or throws, and so tells nothing.
-std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
-                                 const at::Tensor* captured, SavedGenerators& generators) {
-  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()),
-               clone_written(plan, args, captured)};
-  bool done = false;
-  try {
-    done = plan.run(args, captured, made.results.data(), &made.stand_ins) == Plan::Outcome::Done;
-  } catch (const std::exception&) {
-  }
-  generators.rewind();
-  return done ? std::make_optional(std::move(made)) : std::nullopt;
-}
-
 /// Runs whose results explain a difference.
 struct Aside {
   std::vector<Outputs> disturbed;

@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace graft::runtime {
 
@@ -24,5 +26,25 @@ inline std::shared_ptr<torch::autograd::Node> make_border(const at::Tensor& argu
   border->set_next_edges({std::move(behind)});
   return border;
 }
+
+/// Takes the borders' edges away for a while.
+class ClosedBorders {
+ public:
+  using Nodes = std::vector<std::shared_ptr<torch::autograd::Node>>;
+  explicit ClosedBorders(Nodes borders) : borders_(std::move(borders)) {
+    for (const auto& border : borders_)
+      behind_.push_back(std::exchange(border->next_edges()[0], torch::autograd::Edge()));
+  }
+  ~ClosedBorders() {
+    for (size_t k = 0; k < borders_.size(); ++k)
+      borders_[k]->next_edges()[0] = std::move(behind_[k]);
+  }
+  ClosedBorders(const ClosedBorders&) = delete;
+  ClosedBorders& operator=(const ClosedBorders&) = delete;
+
+ private:
+  const Nodes borders_;
+  torch::autograd::edge_list behind_;
+};
 
 }  // namespace graft::runtime

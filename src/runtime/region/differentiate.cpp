@@ -54,13 +54,13 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   return ir::overlap(view(a), view(b));
 }
 
-}  // namespace
-
+/// Would autograd call a function of the user's when it computes this tensor's gradient?
 bool has_gradient_hooks(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   return meta != nullptr && !meta->hooks_.empty();
 }
 
+/// What came to a result in backward: numbers between -1 and 1, the same each time.
 at::Tensor synthetic_gradient(const at::Tensor& result, c10::IntArrayRef strides) {
   at::Tensor made = at::detail::empty_strided_cpu(result.sizes(), strides, result.scalar_type());
   switch (result.scalar_type()) {
@@ -79,6 +79,8 @@ at::Tensor synthetic_gradient(const at::Tensor& result, c10::IntArrayRef strides
   return made;
 }
 
+}  // namespace
+
 Differentiation::Differentiation(const detail::FlatArgs& args, IncomingLayouts expected)
     : args_(args), expected_(std::move(expected)) {
   if (!c10::GradMode::is_enabled()) return;
@@ -94,14 +96,12 @@ Differentiation::Differentiation(const detail::FlatArgs& args, IncomingLayouts e
   }
 }
 
-void Differentiation::end() {
+Differentiation::~Differentiation() {
   for (size_t k = 0; k < behind_.size(); ++k) {
     if (!behind_[k].is_valid()) continue;
     const at::Tensor& argument = *args_.tensors[k];
-    edges_[k].function->next_edges()[0] = behind_[k];
     if (torch::autograd::impl::gradient_edge(argument) == edges_[k])
       torch::autograd::impl::set_gradient_edge(argument, behind_[k]);
-    behind_[k] = Edge();
   }
 }
 
@@ -203,8 +203,10 @@ void Differentiation::run() {
     outputs.push_back(results_[static_cast<size_t>(places_[p])]);
     incoming.push_back(incoming_[p]);
   }
+  ClosedBorders::Nodes borders;
   for (size_t k = 0; k < behind_.size(); ++k)
-    if (behind_[k].is_valid()) edges_[k].function->next_edges()[0] = Edge();
+    if (behind_[k].is_valid()) borders.push_back(edges_[k].function);
+  const ClosedBorders closed(std::move(borders));
   outgoing_ = torch::autograd::grad(outputs, inputs_, incoming, /*retain_graph=*/true,
                                     /*create_graph=*/false, /*allow_unused=*/true);
   if (outputs.size() < places_.size()) return;

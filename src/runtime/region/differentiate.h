@@ -19,35 +19,26 @@
 
 namespace graft::runtime {
 
-/// Would autograd call a function of the user's when it computes this tensor's gradient?
-bool has_gradient_hooks(const at::Tensor& tensor);
-
 /// Per distinct result that requires grad: the strides of the gradient that comes, if one does.
 using IncomingLayouts = std::vector<std::optional<std::vector<int64_t>>>;
 
-/// What came to a result in backward: numbers between -1 and 1, the same each time.
-at::Tensor synthetic_gradient(const at::Tensor& result, c10::IntArrayRef strides);
-
 class Differentiation {
  public:
-  /// Before the run. Until end() or its own, arguments that were computed themselves seem to come
+  /// Before the run. Until it ends, arguments that were computed themselves seem to come
   /// from nodes of ours, where the run's graph ends: autograd would go on behind them and find,
   /// say, an argument that another one was computed from. The tensors outlive it.
   /// `expected`: what comes; empty: a gradient for each result, in its layout where that is dense.
   explicit Differentiation(const detail::FlatArgs& args, IncomingLayouts expected = {});
-  ~Differentiation() { end(); }
+  /// Gives the arguments their own place in autograd's graph back.
+  ~Differentiation();
   Differentiation(const Differentiation&) = delete;
   Differentiation& operator=(const Differentiation&) = delete;
 
   /// After it. False where autograd has nothing to do, or refused() says why it is not asked.
   bool begin(const std::vector<at::Tensor>& results);
-  /// Gives the arguments their own place in autograd's graph back.
-  void end();
   const std::optional<std::string>& refused() const { return refused_; }
 
-  /// Distinct results that require grad, in order, as places in the results.
-  const std::vector<int>& places() const { return places_; }
-  /// One per place; undefined where none comes.
+  /// One per distinct result that requires grad; undefined where none comes.
   const std::vector<at::Tensor>& incoming() const { return incoming_; }
   /// Asks autograd for the outgoing gradients.
   void run();
@@ -66,7 +57,7 @@ class Differentiation {
   std::vector<torch::autograd::Edge> edges_;   ///< one per argument, during the run
   std::vector<torch::autograd::Edge> behind_;  ///< per argument that was computed: its own
   std::vector<at::Tensor> results_;
-  std::vector<int> places_;
+  std::vector<int> places_;  ///< distinct results that require grad
   std::vector<at::Tensor> incoming_;
   std::vector<at::Tensor> inputs_;  ///< arguments and leaves
   std::vector<int> argument_of_;    ///< per input; -1: a captured leaf

@@ -51,23 +51,6 @@ struct Saved {
   uint32_t version = 0;
 };
 
-/// Takes the borders' edges away for a while.
-class Without {
- public:
-  explicit Without(const std::vector<Edge>& borders) {
-    for (const Edge& border : borders)
-      kept_.emplace_back(border.function, std::exchange(border.function->next_edges()[0], Edge()));
-  }
-  ~Without() {
-    for (auto& [border, edge] : kept_) border->next_edges()[0] = std::move(edge);
-  }
-  Without(const Without&) = delete;
-  Without& operator=(const Without&) = delete;
-
- private:
-  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, Edge>> kept_;
-};
-
 /// Takes the hooks of leaves away for a while: autograd will call them where the gradient arrives.
 class HookFree {
  public:
@@ -100,7 +83,7 @@ class RegionNode final : public torch::autograd::Node {
              const at::Tensor* captured, size_t captures, const at::Tensor* results,
              std::shared_ptr<detail::KeptCall> call)
       : region_(std::move(region)), call_(std::move(call)) {
-    for (size_t k = 0; k < region_->arguments(); ++k)
+    for (size_t k = 0; k < region_->facts.arguments; ++k)
       arguments_.push_back(call_ || reads_argument(*region_, k) ? Saved(*args.tensors[k])
                                                                 : Saved());
     for (size_t k = 0; k < captures; ++k)
@@ -223,14 +206,14 @@ class RegionNode final : public torch::autograd::Node {
     for (const Saved& saved : captured_) saved.check();
     // The graph above the arguments is none of this backward's.
     std::vector<at::Tensor> inputs;
-    std::vector<Edge> borders;
+    std::vector<std::shared_ptr<torch::autograd::Node>> borders;
     for (size_t i = 0; i < leaves_.size(); ++i) {
       inputs.push_back(leaves_[i]);
       if (inputs.back().defined()) continue;
       at::Tensor& argument = arguments[static_cast<size_t>(region_->facts.inputs[i].index)];
       argument = argument.tensor_data();
-      borders.emplace_back(make_border(argument, next_edge(i)), 0);
-      torch::autograd::impl::set_gradient_edge(argument, borders.back());
+      borders.push_back(make_border(argument, next_edge(i)));
+      torch::autograd::impl::set_gradient_edge(argument, Edge(borders.back(), 0));
       inputs.back() = argument;
     }
     // The same tensor may be several arguments.
@@ -243,7 +226,7 @@ class RegionNode final : public torch::autograd::Node {
       outputs.push_back(results.at(static_cast<size_t>(region_->facts.places[p])));
       gradients.push_back(incoming[p]);
     }
-    const Without above(borders);
+    const ClosedBorders closed(borders);
     const HookFree quiet(leaves_);
     return torch::autograd::grad(outputs, inputs, gradients, /*retain_graph=*/twice,
                                  /*create_graph=*/twice, /*allow_unused=*/true);
@@ -280,10 +263,10 @@ BackwardArguments::BackwardArguments(const Region& region, std::vector<at::Tenso
     const View& layout = region.incoming[p];
     at::Tensor& gradient = incoming[p];
     if (!region.facts.comes[p]) continue;
-    if (!gradient.defined())
-      gradient = at::empty_strided(layout.sizes, layout.strides, layout.dtype).zero_();
-    else if (gradient.strides() != c10::IntArrayRef(layout.strides))
-      gradient = at::empty_strided(layout.sizes, layout.strides, layout.dtype).copy_(gradient);
+    if (!gradient.defined() || gradient.strides() != c10::IntArrayRef(layout.strides)) {
+      const at::Tensor fitting = at::empty_strided(layout.sizes, layout.strides, layout.dtype);
+      gradient = gradient.defined() ? fitting.copy_(gradient) : fitting.zero_();
+    }
     tensors_.push_back(gradient);
   }
   tensors_.insert(tensors_.end(), kept, kept + region.kept_of.size());

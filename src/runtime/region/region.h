@@ -50,8 +50,6 @@ struct Region {
   /// The forward changes the caller's memory or draws random numbers: it cannot run again.
   bool has_effects = false;
   mutable Feedback feedback;
-
-  size_t arguments() const { return facts.arguments; }
 };
 
 /// Does the backward's plan read that argument (captured tensor)?
@@ -77,8 +75,8 @@ class BackwardArguments {
 };
 
 /// Makes the results of the forward's plan that require grad outputs of a new node of autograd's
-/// graph. `results`: that plan's. `call`: for gradients that the plan does
-/// not compute; null where the call cannot be made again.
+/// graph. `results`: that plan's. `call`: for gradients that the plan does not compute; null where
+/// the call cannot be made again.
 void connect(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
              const at::Tensor* captured, size_t captures, at::Tensor* results,
              std::shared_ptr<detail::KeptCall> call);
