@@ -28,6 +28,17 @@ Value times(Value x, Value y) {
   return x * y;
 }
 
+/// h = 2 x, y = h^2, dx = g h: one argument, one result.
+ProgramBuilder square_of_double(const std::vector<int64_t>& sizes) {
+  ProgramBuilder b;
+  auto x = b.argument(sizes), g = b.argument(sizes);
+  auto h = b.temporary(sizes), y = b.output(sizes), dx = b.output(sizes);
+  b.map(h, [](Value v) { return v * 2.0; }, x);
+  b.map(y, [](Value v) { return v * v; }, h);
+  b.map(dx, times, g, h);
+  return b;
+}
+
 /// A call of ATen's, which is never made twice.
 void call(ProgramBuilder& b, const ir::View& out, const ir::View& in) {
   ir::Extern made{{"aten::made", ""}, {}, {in}, {out}, {out.storage}, 0};
@@ -37,12 +48,7 @@ void call(ProgramBuilder& b, const ir::View& out, const ir::View& in) {
 }
 
 TEST(Partition, CheapStepsAreComputedAgain) {
-  ProgramBuilder b;
-  auto x = b.argument(kSizes), g = b.argument(kSizes);
-  auto h = b.temporary(kSizes), y = b.output(kSizes), dx = b.output(kSizes);
-  b.map(h, [](Value v) { return v * 2.0; }, x);
-  b.map(y, [](Value v) { return v * v; }, h);
-  b.map(dx, times, g, h);
+  const ProgramBuilder b = square_of_double(kSizes);
   const Partition parts = cut(b, 1, 1);
   ASSERT_FALSE(parts.refused);
   EXPECT_TRUE(parts.kept.empty());
@@ -103,13 +109,7 @@ TEST(Partition, RowSumsAreKeptRatherThanRowsReadTwice) {
 }
 
 TEST(Partition, LeastMemoryComputesWhatItCan) {
-  ProgramBuilder b;
-  auto x = b.argument({4}), g = b.argument({4});
-  auto h = b.temporary({4}), y = b.output({4}), dx = b.output({4});
-  b.map(h, [](Value v) { return v * 2.0; }, x);
-  b.map(y, [](Value v) { return v * v; }, h);
-  b.map(dx, times, g, h);
-  EXPECT_EQ(cut(b, 1, 1, /*least_memory=*/true).kept_bytes, 0);
+  EXPECT_EQ(cut(square_of_double({4}), 1, 1, /*least_memory=*/true).kept_bytes, 0);
 }
 
 TEST(Partition, WhatIsOverwrittenIsNotKept) {
