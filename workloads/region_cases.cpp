@@ -2,10 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <cmath>
 
 #include "workloads/draw.h"
+#include "workloads/fused_adamw.h"
 #include "workloads/hand/hand.h"
 #include "workloads/region_cases.h"
 #include "workloads/regions.h"
@@ -125,31 +125,6 @@ Instance gptq_block_case(const Options& o) {
   return out;
 }
 
-/// ATen's fused step, in place, so on tensors of its own.
-Call aten_adamw(const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v) {
-  const auto copies = [](const Tensors& list) {
-    Tensors out;
-    for (const at::Tensor& t : list) out.push_back(t.clone());
-    return out;
-  };
-  const auto step = [](Tensors& param, const Tensors& grad, Tensors& first, Tensors& second) {
-    const Tensors steps(param.size(), at::ones({}));
-    at::_fused_adamw_(param, grad, first, second, {}, steps, /*lr=*/1e-3, /*beta1=*/0.9,
-                      /*beta2=*/0.95, /*weight_decay=*/0.01, /*eps=*/1e-8, /*amsgrad=*/false,
-                      /*maximize=*/false);
-  };
-  const auto own = std::make_shared<std::array<Tensors, 3>>(
-      std::array<Tensors, 3>{copies(p), copies(m), copies(v)});
-  return {[step, own, g] { step((*own)[0], g, (*own)[1], (*own)[2]); },
-          [step, copies, p, g, m, v] {
-            Tensors param = copies(p), first = copies(m), second = copies(v), out;
-            step(param, g, first, second);
-            for (size_t i = 0; i < param.size(); ++i)
-              for (const Tensors* list : {&param, &first, &second}) out.push_back((*list)[i]);
-            return out;
-          }};
-}
-
 Instance adamw_f32(const Options& o) {
   const int64_t side = o.integer("side");
   Draw draw(o);
@@ -160,7 +135,13 @@ Instance adamw_f32(const Options& o) {
   };
   const Tensors p = list(), g = list(), m = list(), v = list();
   Instance out = instance_of(adamw, p, g, m, v);
-  out.others.emplace_back("aten_fused", aten_adamw(p, g, m, v));
+  const auto outputs = [](const Tensors& param, const Tensors& first, const Tensors& second) {
+    Tensors all;
+    for (size_t i = 0; i < param.size(); ++i)
+      all.insert(all.end(), {param[i], first[i], second[i]});
+    return all;
+  };
+  out.others.emplace_back("aten_fused", fused_adamw(p, g, m, v, /*beta2=*/0.95, outputs));
   return out;
 }
 

@@ -3,10 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <array>
 #include <cmath>
 
 #include "workloads/draw.h"
+#include "workloads/fused_adamw.h"
 #include "workloads/region_cases.h"
 #include "workloads/regions.h"
 #include "workloads/training/steps.h"
@@ -132,33 +132,6 @@ double elements_of(const Tensors& all) {
   return sum;
 }
 
-/// ATen's fused kernel, in one call for all parameters; it has its own rounding.
-Call aten_fused(const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v) {
-  const auto copies = [](const Tensors& list) {
-    Tensors out;
-    for (const Tensor& t : list) out.push_back(t.clone());
-    return out;
-  };
-  const auto own = std::make_shared<std::array<Tensors, 3>>(
-      std::array<Tensors, 3>{copies(p), copies(m), copies(v)});
-  const auto step = [g, steps = Tensors(p.size(), at::ones({}))](std::array<Tensors, 3>& all) {
-    const AdamW o;
-    at::_fused_adamw_(all[0], g, all[1], all[2], {}, steps, o.rate, o.beta1, o.beta2, o.decay,
-                      o.eps, /*amsgrad=*/false, /*maximize=*/false);
-  };
-  return {[=] { step(*own); },
-          [=] {
-            std::array<Tensors, 3> all{copies(p), copies(m), copies(v)};
-            step(all);
-            Tensors out = all[0];
-            out.insert(out.end(), g.begin(), g.end());
-            out.insert(out.end(), all[1].begin(), all[1].end());
-            out.insert(out.end(), all[2].begin(), all[2].end());
-            out.push_back(at::ones({}));
-            return out;
-          }};
-}
-
 Instance adamw_list(const Options& o) {
   Draw draw(o);
   const Tensors parameters = gpt_parameters(o, draw);
@@ -174,7 +147,14 @@ Instance adamw_list(const Options& o) {
       parameters, gradients, first, second, at::zeros({}));
   made.bytes = 7 * 4 * elements_of(parameters);
   made.flops = 14 * elements_of(parameters);
-  made.others.emplace_back("aten_fused", aten_fused(parameters, gradients, first, second));
+  const auto outputs = [gradients](const Tensors& p, const Tensors& m, const Tensors& v) {
+    Tensors all = p;
+    for (const Tensors& list : {gradients, m, v}) all.insert(all.end(), list.begin(), list.end());
+    all.push_back(at::ones({}));
+    return all;
+  };
+  made.others.emplace_back(
+      "aten_fused", fused_adamw(parameters, gradients, first, second, AdamW().beta2, outputs));
   return made;
 }
 
