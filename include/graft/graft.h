@@ -11,7 +11,7 @@
 //
 // - Arguments. Tensors may hold other data at each call. Other dtypes, sizes, strides, overlaps,
 //   requires_grad, grad modes, or *values* of numbers and strings need a plan of their own: the
-//   function is recorded again. A number that changes with each call belongs in a 0-dim tensor.
+//   function is recorded again. A number that changes with each call is a graft::Number.
 // - Training: a function that calls backward() is recorded whole, and a plan leaves gradients as
 //   eager does. Of a function whose results require grad, the backward that comes after the call is
 //   compiled, too. Whether an argument comes with a gradient is part of its layout.
@@ -40,6 +40,7 @@
 
 #include "graft/detail/core.h"
 #include "graft/detail/flatten.h"
+#include "graft/number.h"
 #include "graft/options.h"
 #include "graft/pool.h"
 #include "graft/report.h"

@@ -60,7 +60,10 @@ struct GRAFT_API Report {
   Verdict verdict = Verdict::NotCalled;
   std::string reason;  ///< why the verdict is what it is
   int64_t calls = 0;
-  int64_t records = 0;    ///< runs recorded, usually one per argument layout
+  int64_t records = 0;  ///< runs recorded, usually one per argument layout
+  /// How the newest call that was recorded differs from an earlier one, and what to do about it:
+  /// "argument 1: sizes [2, 16] expected, [2, 32] came". Empty while there was one layout.
+  std::string recorded_again = {};
   int64_t plans = 0;      ///< plans alive
   int64_t plan_hits = 0;  ///< calls served by compiled code
   int64_t breaks = 0;

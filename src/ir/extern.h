@@ -47,7 +47,7 @@ struct Extern {
     using Kind = OperandKind;
     Kind kind = Kind::Constant;
     Constant constant;       ///< Kind::Constant
-    std::vector<int> views;  ///< indices into `inputs`; -1 = None / undefined
+    std::vector<int> views;  ///< indices into `inputs`; -1 = None / undefined. Kind::Number: one
   };
   std::vector<Slot> slots;  ///< one per argument of the schema
   std::vector<View> inputs;

@@ -281,6 +281,8 @@ class ProgramParser {
       tensors(OperandKind::TensorList);
     else if (cursor_.eat("optionals"))
       tensors(OperandKind::OptionalTensorList);
+    else if (cursor_.eat("value"))
+      made.kind = OperandKind::Number, tensor();
     else
       made.constant = constant(0);
     return made;

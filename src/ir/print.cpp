@@ -70,6 +70,8 @@ std::string slot_text(const Extern& e, const Extern::Slot& slot) {
       return "tensors[" + joined(slot.views, [&](int v) { return tensor(v, "undefined"); }) + "]";
     case OperandKind::OptionalTensorList:
       return "optionals[" + joined(slot.views, [&](int v) { return tensor(v, "undefined"); }) + "]";
+    case OperandKind::Number:
+      return std::string("value ") + tensor(slot.views.at(0), "undefined");
   }
   return {};
 }

@@ -103,7 +103,8 @@ using LowerFn = Fate (*)(Context&, const record::OperatorRecord&);
 struct Row {
   std::string_view name;  ///< "aten::native_layer_norm"
   LowerFn lower;
-  std::string_view what;  ///< one line for the documentation
+  std::string_view what;       ///< one line for the documentation
+  bool takes_numbers = false;  ///< `lower` knows operands of Kind::Number
 };
 std::vector<Row> view_rows();       // views.cpp: recorded as views; emit nothing
 std::vector<Row> pointwise_rows();  // pointwise.cpp: those of pointwise.h's table

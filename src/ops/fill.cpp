@@ -113,11 +113,11 @@ Fate lower_bernoulli(Context& context, const OperatorRecord& op) {
 
 std::vector<Row> fill_rows() {
   return {
-      {"aten::fill", lower_fill, "one number everywhere"},
-      {"aten::full", lower_fill, "one number everywhere"},
-      {"aten::full_like", lower_fill, "one number everywhere"},
-      {"aten::new_full", lower_fill, "one number everywhere"},
-      {"aten::scalar_tensor", lower_fill, "a number"},
+      {"aten::fill", lower_fill, "one number everywhere", true},
+      {"aten::full", lower_fill, "one number everywhere", true},
+      {"aten::full_like", lower_fill, "one number everywhere", true},
+      {"aten::new_full", lower_fill, "one number everywhere", true},
+      {"aten::scalar_tensor", lower_fill, "a number", true},
       {"aten::zero", lower_constant<0>, "zero everywhere"},
       {"aten::zeros", lower_constant<0>, "zero everywhere"},
       {"aten::zeros_like", lower_constant<0>, "zero everywhere"},

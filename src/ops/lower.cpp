@@ -19,12 +19,12 @@ using record::OperatorRecord;
 using record::StorageInfo;
 using record::TensorInfo;
 
-const std::unordered_map<std::string_view, LowerFn>& rows() {
+const std::unordered_map<std::string_view, Row>& rows() {
   static const auto* map = [] {
-    auto* all = new std::unordered_map<std::string_view, LowerFn>;
+    auto* all = new std::unordered_map<std::string_view, Row>;
     for (const auto& family :
          {view_rows(), pointwise_rows(), copy_rows(), reduction_rows(), norm_rows(), index_rows()})
-      for (const Row& row : family) all->emplace(row.name, row.lower);
+      for (const Row& row : family) all->emplace(row.name, row);
     return all;
   }();
   return *map;
@@ -149,6 +149,12 @@ class Lowering {
     return any && all;
   }
 
+  static bool takes_number(const OperatorRecord& op) {
+    return std::any_of(op.inputs.begin(), op.inputs.end(), [](const Operand& operand) {
+      return operand.kind == Operand::Kind::Number;
+    });
+  }
+
   /// Why loops cannot do it, whatever the operator.
   std::string unfit(const OperatorRecord& op) const {
     std::string why;
@@ -194,7 +200,9 @@ class Lowering {
                                 : "no lowering");
     }
     if (std::string why = unfit(op); !why.empty()) return Fate::external(why);
-    return row->second(context_, op);
+    if (takes_number(op) && !row->second.takes_numbers)
+      return Fate::external("a number whose value is known only at the call");
+    return row->second.lower(context_, op);
   }
 
   /// Empty, or why the operator cannot be called from a plan.

@@ -33,9 +33,17 @@ bool Args::has(int k) const {
   return !o->tensors.empty() && o->tensors[0] >= 0;
 }
 
-std::optional<c10::Scalar> Args::constant(int k) const {
+bool Args::varies(int k) const {
+  return operand(k) != nullptr && operand(k)->kind == Operand::Kind::Number;
+}
+bool Args::varies(std::string_view name) const {
+  return varies(argument_index(op_, name));
+}
+
+std::optional<c10::Scalar> Args::constant(int k) {
   const Operand* o = operand(k);
   if (o == nullptr) return std::nullopt;
+  if (varies(k)) refuse("its formula depends on the value of a number that changes");
   if (o->kind == Operand::Kind::Tensor)
     return context_.tensor(op_, static_cast<size_t>(k)).constant;
   if (o->constant.isScalar() || o->constant.isBool()) return o->constant.toScalar();
@@ -46,7 +54,9 @@ bool Args::is_tensor(int k) const {
   return operand(k) != nullptr && operand(k)->kind == Operand::Kind::Tensor;
 }
 bool Args::is_number(int k) const {
-  return constant(k).has_value();
+  if (operand(k) == nullptr || varies(k)) return operand(k) != nullptr;
+  if (is_tensor(k)) return context_.tensor(op_, static_cast<size_t>(k)).constant.has_value();
+  return operand(k)->constant.isScalar() || operand(k)->constant.isBool();
 }
 
 bool Args::is_single(int k) const {
@@ -57,7 +67,13 @@ Value Args::number_value(const c10::Scalar& value, bool round) {
   return builder.scalar(converted(round ? converted(value, common) : value, compute), compute);
 }
 
+Value Args::varying(int k, bool round) {
+  const Value value = builder.load(context_.tensor(op_, static_cast<size_t>(k)));
+  return convert(round ? convert(value, common) : value, compute);
+}
+
 Value Args::operator[](int k) {
+  if (varies(k)) return varying(k, true);
   if (auto number = constant(k)) return number_value(*number, true);
   return convert(convert(builder.load(context_.tensor(op_, static_cast<size_t>(k))), common),
                  compute);
@@ -65,28 +81,34 @@ Value Args::operator[](int k) {
 
 Value Args::unrounded(int k) {
   if (!is_single(k)) return (*this)[k];
+  if (varies(k)) return varying(k, false);
   if (auto number = constant(k)) return number_value(*number, false);
   return convert(builder.load(context_.tensor(op_, static_cast<size_t>(k))), compute);
 }
 
 Value Args::truth(int k) {
+  if (varies(k)) return varying(k, false).to(ScalarType::Bool);
   if (auto number = constant(k))
     return builder.integer(converted(*number, ScalarType::Bool).toLong(), ScalarType::Bool);
   return builder.load(context_.tensor(op_, static_cast<size_t>(k))).to(ScalarType::Bool);
 }
 
-std::optional<c10::Scalar> Args::constant(std::string_view name) const {
-  return ops::number(op_, name);
+std::optional<c10::Scalar> Args::constant(std::string_view name) {
+  return constant(argument_index(op_, name));
 }
 std::string Args::text(std::string_view name) const {
   return ops::text(op_, name, {});
 }
 
+Value Args::named_number(std::string_view name, bool round) {
+  const int k = argument_index(op_, name);
+  return varies(k) ? varying(k, round) : number_value(constant(k).value_or(1), round);
+}
 Value Args::rounded(std::string_view name) {
-  return number_value(constant(name).value_or(1), true);
+  return named_number(name, true);
 }
 Value Args::number(std::string_view name) {
-  return number_value(constant(name).value_or(1), false);
+  return named_number(name, false);
 }
 Value Args::scalar(double value) {
   return builder.scalar(converted(value, compute), compute);
@@ -126,6 +148,9 @@ bool Args::is_float_tensor(int k) const {
   return is_tensor(k) && graft::is_float(context_.tensor(op_, static_cast<size_t>(k)).dtype);
 }
 
+bool Args::makes_one() const {
+  return ir::numel(context_.output(op_).sizes) == 1;
+}
 bool Args::is_in_place() const {
   const c10::Argument& self = op_.op.schema().arguments()[0];
   return self.alias_info() != nullptr && self.alias_info()->isWrite() && !self.kwarg_only();
@@ -216,8 +241,10 @@ ScalarType common_dtype(const Context& context, const OperatorRecord& op, const 
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k) {
     if ((row.promoted >> k & 1) == 0) continue;
     const Operand& operand = op.inputs[k];
-    if (operand.kind == Operand::Kind::Tensor && !operand.tensors.empty() &&
-        operand.tensors[0] >= 0)
+    if (operand.kind == Operand::Kind::Number)
+      state.add(c10::Scalar(0.0));
+    else if (operand.kind == Operand::Kind::Tensor && !operand.tensors.empty() &&
+             operand.tensors[0] >= 0)
       state.add(context.tensor(op, k));
     else if (operand.kind == Operand::Kind::Constant &&
              (operand.constant.isScalar() || operand.constant.isBool()))
@@ -284,7 +311,7 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
 std::vector<Row> pointwise_rows() {
   std::vector<Row> rows;
   for (const PointwiseRow& row : pointwise_table())
-    rows.push_back({row.name, lower_pointwise, row.what});
+    rows.push_back({row.name, lower_pointwise, row.what, /*takes_numbers=*/true});
   return rows;
 }
 

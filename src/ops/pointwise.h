@@ -72,18 +72,21 @@ class Args {
   ir::Value unrounded(int k);
   /// Operand k as a truth value.
   ir::Value truth(int k);
-  bool has(int k) const;                             ///< false for None
-  bool is_tensor(int k) const;                       ///< a tensor, perhaps one that wraps a number
-  bool is_number(int k) const;                       ///< a Scalar, or a tensor that wraps one
-  bool is_single(int k) const;                       ///< a Scalar or a tensor of one element
-  std::optional<c10::Scalar> constant(int k) const;  ///< the number's value
+  bool has(int k) const;        ///< false for None
+  bool is_tensor(int k) const;  ///< a tensor, perhaps one that wraps a number
+  bool is_number(int k) const;  ///< a Scalar, or a tensor that wraps one
+  bool is_single(int k) const;  ///< a Scalar or a tensor of one element
+  /// The number's value. Of a number that changes from call to call there is none, and the operator
+  /// stays extern.
+  std::optional<c10::Scalar> constant(int k);
+  bool varies(std::string_view name) const;  ///< such a number
 
   /// A Scalar argument as a kernel argument in the compute type: rounded to the common dtype, or
   /// only to the compute type.
   ir::Value rounded(std::string_view name);
   ir::Value number(std::string_view name);
   ir::Value scalar(double value);  ///< a number computed from arguments
-  std::optional<c10::Scalar> constant(std::string_view name) const;
+  std::optional<c10::Scalar> constant(std::string_view name);
   std::string text(std::string_view name) const;
 
   /// v rounded to the common dtype and back: where ATen's kernel keeps an intermediate in bf16.
@@ -101,6 +104,7 @@ class Args {
   bool is_reduced() const;          ///< Half or BFloat16
   bool is_bool() const;
   bool is_float_tensor(int k) const;        ///< operand k is a tensor of a floating dtype
+  bool makes_one() const;                   ///< the result has one element
   bool is_in_place() const;                 ///< the underscored form
   bool is_out() const;                      ///< the out= form
   bool is_laid_out_as_result(int k) const;  ///< operand k and the result have the same strides
@@ -126,7 +130,11 @@ class Args {
 
  private:
   const record::Operand* operand(int k) const;
+  bool varies(int k) const;
+  /// The number of operand k, which varies.
+  ir::Value varying(int k, bool round);
   ir::Value number_value(const c10::Scalar& value, bool round);
+  ir::Value named_number(std::string_view name, bool round);
 
   Context& context_;
   const record::OperatorRecord& op_;

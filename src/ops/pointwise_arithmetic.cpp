@@ -21,7 +21,7 @@ bool is_one(const std::optional<c10::Scalar>& number) {
 /// in the tail of a loop in which the product stays the same.
 Value plus(Args& a, int first, double sign) {
   Value x = a[first], y = a[1 - first];
-  bool unit = is_one(a.constant("alpha"));
+  bool unit = !a.varies("alpha") && is_one(a.constant("alpha"));
   if (a.is_bool())
     return converted(a.constant("alpha").value_or(1), c10::ScalarType::Bool).toLong() != 0 ? x | y
                                                                                            : x;
@@ -164,6 +164,8 @@ Value power(Args& a) {
   // cases.
   if (auto number = a.constant(1); number && !a.is_tensor(1)) return power_of_constant(a, *number);
   if (auto base = a.constant(0); base && !a.is_tensor(0) && is_one(base)) return a[1].like(1);
+  // Eager's loop over one element is the scalar one.
+  if (a.is_float() && a.makes_one()) return ir::call(Routine::ScalarPow, a[0], a[1]);
   if (!a.is_float()) return a.refuse("integer power with a tensor exponent");
   a.tail_differs();
   return ir::call(Routine::VectorPow, a[0], a[1]);

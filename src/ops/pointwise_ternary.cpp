@@ -81,8 +81,8 @@ Value lerp(Args& a) {
   Value start = a[0], end = a[1], weight = a.is_tensor(2) ? a[2] : a.unrounded(2);
   Value near = ir::lt(weight.op(Op::Abs), weight.like(0.5));
   // At weight 1 the body and the tail may give a zero different signs.
-  auto number = a.constant(2);
-  if (!number || number->toDouble() == 1) a.tail_differs();
+  const bool known = !a.varies("weight") && a.is_number(2);
+  if (!known || a.constant(2)->toDouble() == 1) a.tail_differs();
   return contracted(a, ir::select(near, weight, weight - 1), end - start,
                     ir::select(near, start, end));
 }

@@ -91,6 +91,10 @@ void print_operand(std::ostream& out, const Trace& trace, const Operand& operand
   if (operand.kind == Operand::Kind::Constant)
     return print_constant(out, operand.constant, argument);
   if (operand.kind == Operand::Kind::Tensor) return print_use(out, trace, operand.tensors[0]);
+  if (operand.kind == Operand::Kind::Number) {
+    out << "value of ";
+    return print_use(out, trace, operand.tensors[0]);
+  }
   out << '[';
   for (size_t i = 0; i < operand.tensors.size(); ++i) {
     if (i) out << ", ";

@@ -1,4 +1,6 @@
 #include "record/recorder.h"
+
+#include "graft/options.h"
 #include "record/numbers.h"
 
 #include <ATen/Parallel.h>
@@ -21,6 +23,12 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   // c10 hands its callbacks on to threads that the run starts: those have no recorder.
   if (t_recorder != nullptr) t_recorder->start(fn);
   return nullptr;
+}
+
+/// ATen's Scalars do no arithmetic of their own on what is not yet known.
+bool is_about_numbers(const c10::Error& error) {
+  return std::string_view(error.what_without_backtrace()).find("symbolic float") !=
+         std::string_view::npos;
 }
 
 void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
@@ -102,13 +110,24 @@ Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& f
     return trace;
   }
   Session session(args, leaves);
-  fn();
+  try {
+    fn();
+  } catch (const c10::Error& error) {
+    if (!is_about_numbers(error)) throw;
+    throw Error(c10::str("ATen cannot change a graft::Number's sign, or take its logarithm (",
+                         error.what_without_backtrace(),
+                         "): compute it before, add(y, -a) in place of sub(y, a)"));
+  }
   session.stop();
   return session.recorder().finish(outcome());
 }
 
 int add_new_arguments() {
   return t_recorder == nullptr ? 0 : t_recorder->add_new_arguments();
+}
+
+void number_is_read() {
+  if (t_recorder != nullptr) t_recorder->number_is_read();
 }
 
 Recorder::Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Tensor>& leaves,
@@ -152,6 +171,13 @@ void Recorder::add_argument(int k) {
   args_before_.back().references = args_[k].use_count();
   if (tensor.has_storage()) args_before_.back().owners = tensor.unsafe_storage().use_count();
   if (known_.find(&tensor) == nullptr) known_.insert(&tensor, {Known::Kind::Argument, k});
+}
+
+void Recorder::number_is_read() {
+  if (leaf_ != nullptr) return;  // the operator's own kernel, which each call runs again
+  give_up(
+      "the value of a graft::Number is read between operators, which may decide something by it; "
+      "let operators use it (at::where), or pass a double, whose every value has a plan");
 }
 
 void Recorder::give_up(std::string why) {

@@ -72,6 +72,8 @@ class Recorder {
   void end(const at::RecordFunction& fn) noexcept;
 
   int add_new_arguments();
+  /// Somebody asks a Number for its value.
+  void number_is_read();
   /// After the run.
   Trace finish(const Outcome& outcome);
 
@@ -179,5 +181,8 @@ class Recorder {
   bool parallel_ = false;    ///< the run itself is part of a parallel region
   bool visible_ = false;     ///< the caller's memory was written, or a generator has advanced
 };
+
+/// Tells the thread's recorder, if there is one.
+void number_is_read();
 
 }  // namespace graft::record

@@ -44,7 +44,7 @@ struct Operand {
   Kind kind = Kind::Constant;
   /// Kind::Constant: numbers, lists of numbers, strings, devices, None, generators.
   c10::IValue constant;
-  std::vector<int> tensors;  ///< indices into Trace::tensors; -1 = None
+  std::vector<int> tensors;  ///< indices into Trace::tensors; -1 = None. Kind::Number: one
 };
 
 struct OperatorRecord {

@@ -4,6 +4,7 @@
 
 #include "record/numbers.h"
 #include "record/recorder.h"
+#include "record/symbol.h"
 
 namespace graft::record {
 namespace {
@@ -38,8 +39,9 @@ bool holds_only_numbers(const c10::IValue& value) {
     }
     return true;
   }
-  return value.isNone() || value.isScalar() || value.isString() || value.isDevice() ||
-         value.isGenerator() || value.isStream();
+  const bool symbolic = value.isSymInt() || value.isSymFloat() || value.isSymBool();
+  return value.isNone() || (value.isScalar() && !symbolic) || value.isString() ||
+         value.isDevice() || value.isGenerator() || value.isStream();
 }
 
 bool flat_list(const c10::IValue& value) {
@@ -129,6 +131,11 @@ Operand Recorder::input(const c10::IValue& value, const ArgumentFacts& facts) {
       if (trace_.broken) break;
     }
     return operand;
+  }
+  if (const at::Tensor* number = number_behind(value)) {
+    ArgumentFacts read;
+    read.access = Access::Read;
+    return tensors(Kind::Number, {input_tensor(*number, read)});
   }
   return {Kind::Constant, constant(value), {}};
 }

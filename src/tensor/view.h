@@ -43,6 +43,7 @@ enum class OperandKind : uint8_t {
   Tensor,    ///< one, which may be undefined
   TensorList,
   OptionalTensorList,  ///< some of them may be None
+  Number,              ///< a Scalar whose value is that of a 0-dim fp64 tensor
 };
 
 }  // namespace graft

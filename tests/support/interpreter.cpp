@@ -94,6 +94,7 @@ class Run {
       if (view < 0 && type->kind() == c10::TypeKind::OptionalType) return {};
       return tensor(view);
     }
+    if (slot.kind == Kind::Number) return tensor(slot.views.at(0)).item<double>();
     if (slot.kind == Kind::TensorList) {
       c10::List<at::Tensor> list;
       for (int view : slot.views) list.push_back(tensor(view));

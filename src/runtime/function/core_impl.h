@@ -112,6 +112,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::shared_ptr<Entry> newest_;
   /// Why calls did not look for a plan: unsupported arguments, too many layouts.
   std::string outside_;
+  std::string recorded_again_;  ///< Report::recorded_again
   std::atomic<bool> gave_up_{false};
   std::atomic<int> noted_{0};  ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;

@@ -18,6 +18,7 @@ Report Core::Impl::report() const {
   out.calls = table.reads() + outside;
   out.plan_hits = std::max<int64_t>(out.calls - eager, 0);
   out.records = records_;
+  out.recorded_again = recorded_again_;
   out.breaks = breaks_;
   out.kernels_compiled = kernels_compiled_;
   for (const auto& entry : table.peek().entries()) {

@@ -29,7 +29,11 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
                 "; call it as before, or set_stance(Stance::Default) to let it be recorded again");
   std::shared_ptr<Entry> entry = admit(key);
   if (entry == nullptr) return run_eager(call);  // another thread records it
-  if (!difference.empty()) log(Topic::Recompiles, options.name + ": recorded again: " + difference);
+  if (!difference.empty()) {
+    log(Topic::Recompiles, options.name + ": recorded again: " + difference);
+    std::lock_guard lock(runtime_mutex());
+    recorded_again_ = difference;
+  }
   record(call, entry);
 }
 

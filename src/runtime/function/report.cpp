@@ -116,6 +116,7 @@ std::string Report::text() const {
     page.line("calls", std::to_string(calls) + ", " + std::to_string(plan_hits) +
                            " of them compiled; " + count_of(records, "record") + ", " +
                            count_of(plans, "plan") + ", " + count_of(breaks, "break"));
+  if (!recorded_again.empty()) page.line("again", "recorded again: " + recorded_again);
   if (kernels > 0)
     page.line("code", count_of(kernels, "kernel") + " in the newest plan; " +
                           std::to_string(kernels_compiled) + " compiled, in " +

@@ -81,7 +81,7 @@ bool Core::Impl::too_many_layouts(const Key& key) {
   std::string why =
       std::to_string(records) +
       " argument layouts and hardly a plan used twice (the last: " + nearest_difference(key) +
-      "); pad to a few sizes and pass numbers that change as 0-dim tensors, then call reset()";
+      "); pad to a few sizes and pass numbers that change as graft::Number, then call reset()";
   std::lock_guard lock(runtime_mutex());
   outside_ = why;
   if (!gave_up_.exchange(true))
@@ -116,6 +116,7 @@ void Core::Impl::reset() {
   table.replace(std::make_unique<Table>());
   newest_ = nullptr;
   outside_.clear();
+  recorded_again_.clear();
   gave_up_.store(false);
   noted_.store(0);
   records_ = breaks_ = kernels_compiled_ = 0;

@@ -114,7 +114,7 @@ std::string describe_difference(std::span<const uint64_t> expected,
     if (expected[at] != came[at])
       return "scalar argument (word " + std::to_string(i) +
              "): its value changed; scalars are constants of a plan, " +
-             "pass a 0-dim tensor for one that changes at each call";
+             "pass a graft::Number for one that changes at each call";
   for (uint64_t i = 0; i < tensors(expected); ++i) {
     TensorWords a(expected.subspan(at)), b(came.subspan(at_came));
     if (std::string text = tensor_difference("argument " + std::to_string(i), a, b); !text.empty())

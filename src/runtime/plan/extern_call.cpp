@@ -49,6 +49,9 @@ c10::IValue Frame::value(const ExternStep& step, const ExternStep::Slot& slot) c
   switch (slot.kind) {
     case Kind::Constant:
       return slot.constant;
+    case Kind::Number:
+      return *reinterpret_cast<const double*>(
+          at(step.inputs[static_cast<size_t>(slot.views.at(0))].place));
     case Kind::Tensor:
       if (slot.optional && slot.views.at(0) < 0) return {};
       return tensor(slot.views.at(0));

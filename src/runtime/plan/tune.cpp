@@ -65,6 +65,8 @@ Routine candidate(const ir::Extern& call) {
     const ir::Extern::Slot& slot = call.slots[k];
     if (slot.kind == OperandKind::Constant)
       arguments.push_back(ops::value_of(slot.constant, made.op.schema().arguments().at(k).type()));
+    else if (slot.kind == OperandKind::Number)
+      arguments.emplace_back(0.5);
     else if (slot.kind != OperandKind::Tensor)
       throw std::logic_error("tuning: an operator that takes lists of tensors");
     else if (slot.views.at(0) < 0)
