@@ -86,12 +86,18 @@ struct Kernel {
 
 using Step = std::variant<Kernel, Extern, Abort>;
 
+/// From so many bytes on memory is a block of its own, which comes when it is needed and goes when
+/// it is not: an arena lives as long as the run.
+inline constexpr int64_t kLarge = int64_t{1} << 20;
+/// The arena_offset of such a temporary.
+inline constexpr int64_t kOwnBlock = -2;
+
 /// A program ready for code generation: steps in order, and where temporaries live.
 struct Schedule {
   Signature signature;
   std::vector<Storage> storages;
   std::vector<Step> steps;
-  /// Per storage: byte offset in the plan's arena; -1: not in the arena. Empty until memory is
+  /// Per storage: byte offset in the plan's arena, or kOwnBlock; -1: neither. Empty until memory is
   /// planned.
   std::vector<int64_t> arena_offset;
   int64_t arena_bytes = 0;

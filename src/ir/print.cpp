@@ -257,10 +257,13 @@ std::string print(const Kernel& kernel, const std::vector<Storage>&) {
 
 std::string print(const Schedule& schedule) {
   std::string text;
-  for (size_t k = 0; k < schedule.storages.size(); ++k)
-    if (!schedule.arena_offset.empty() && schedule.arena_offset[k] >= 0)
-      text += "%" + std::to_string(k) + ": arena at " + std::to_string(schedule.arena_offset[k]) +
-              ", " + std::to_string(schedule.storages[k].bytes) + " bytes\n";
+  for (size_t k = 0; k < schedule.arena_offset.size(); ++k) {
+    const int64_t offset = schedule.arena_offset[k];
+    if (offset < 0 && offset != kOwnBlock) continue;
+    text += "%" + std::to_string(k) +
+            (offset < 0 ? ": a block" : ": arena at " + std::to_string(offset)) + ", " +
+            std::to_string(schedule.storages[k].bytes) + " bytes\n";
+  }
   for (const Step& step : schedule.steps) text += std::visit(ItemText{}, step);
   return text + results_text(schedule.signature.results);
 }

@@ -217,7 +217,10 @@ class Check {
       int64_t offset = schedule_.arena_offset[static_cast<size_t>(s)];
       bool temporary = at(s).role == Role::Temporary && !at(s).made_by_extern;
       bool touched = life_[static_cast<size_t>(s)].first >= 0;
-      if (offset < 0 && temporary && touched) return "temporary " + name(s) + " has no memory";
+      if (offset == kOwnBlock && !temporary)
+        return name(s) + " is a block of its own, and no temporary of the plan";
+      if (offset < 0 && offset != kOwnBlock && temporary && touched)
+        return "temporary " + name(s) + " has no memory";
       if (offset < 0) continue;
       if (!temporary) return name(s) + " lies in the arena, and is no temporary of the plan";
       if (scratch_of_[static_cast<size_t>(s)] >= 0)

@@ -75,19 +75,26 @@ class Inliner {
       auto* s = std::get_if<Statement>(&old_.items[i]);
       if (!s) {
         if (auto* r = std::get_if<ir::Repeat>(&old_.items[i])) resolve_steps(*r);
-        append(std::move(old_.items[i]), -1);
+        append(std::move(old_.items[i]), {});
         continue;
       }
-      int readers = old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary
-                        ? count_readers(i, *s)
-                        : 0;
+      Readers readers;
+      if (old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary)
+        readers = {count_readers(i, *s), outlives_inputs(i, *s)};
       // Items further on ask for what comes after them only.
-      for (Statement& piece : resolve(std::move(*s), readers)) append(std::move(piece), readers);
+      for (Statement& piece : resolve(std::move(*s), readers.count))
+        append(std::move(piece), readers);
     }
     return std::move(out_);
   }
 
  private:
+  /// Of what a statement stores, as recorded.
+  struct Readers {
+    int count = -1;
+    bool outlives_inputs = false;
+  };
+
   /// A load of what somebody stored, as recorded.
   struct Reader {
     const Statement* statement;
@@ -125,6 +132,23 @@ class Inliner {
       if (left.empty()) break;
     }
     return others + static_cast<int>(!readers.empty());
+  }
+
+  /// Does what `producer` (item `at`) stores stay in memory for a call, while something as large
+  /// that it reads is needed no more? Then its other readers may as well read it there.
+  bool outlives_inputs(size_t at, const Statement& producer) const {
+    const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
+    const bool stays = std::any_of(list.begin(), list.end(), [&](size_t i) {
+      const auto* call = std::get_if<Extern>(&old_.items[i]);
+      return i > at && call != nullptr && extern_touches(*call, producer.store.storage, false);
+    });
+    return stays &&
+           std::any_of(producer.loads.begin(), producer.loads.end(), [&](const Access& load) {
+             const ir::Storage& input = old_.storages[static_cast<size_t>(load.storage)];
+             return input.role == Role::Temporary && !input.made_by_extern &&
+                    touching_[static_cast<size_t>(load.storage)].back() <= at &&
+                    kRepeated * elements(load, producer) > points(producer);
+           });
   }
 
   /// The statement, which is read so often, with its loads of temporaries resolved, in pieces.
@@ -303,14 +327,15 @@ class Inliner {
 
   /// `read`: points that read what the producer stores. `picks`: data says which few of the values
   /// these are.
-  static bool worth_it(int64_t read, const Statement& producer, int readers, bool picks) {
+  static bool worth_it(int64_t read, const Statement& producer, const Readers& readers,
+                       bool picks) {
     if (producer.reduction) return false;
     if (producer.loads.empty() && work(producer) <= 2) return true;
     bool expands = read > points(producer) * 2;
     if (expands) return work(producer) <= 2 && producer.loads.size() <= 1;
     if (picks && kPicked * read <= points(producer)) return true;
-    if (readers <= 1) return true;
-    return is_cheap(producer);
+    if (readers.count <= 1) return true;
+    return is_cheap(producer) && !readers.outlives_inputs;
   }
 
   /// Neither the producer (in place) nor a later statement wrote what the producer reads.
@@ -331,7 +356,7 @@ class Inliner {
     });
   }
 
-  void append(Item item, int readers) {
+  void append(Item item, const Readers& readers) {
     size_t at = out_.items.size();
     ir::each_touch(item, [&](int storage, bool writes) {
       if (writes) touched_[static_cast<size_t>(storage)].push_back(at);
@@ -345,7 +370,7 @@ class Inliner {
   std::vector<std::vector<size_t>> touching_;  ///< per storage: items of old_ that read or write it
   std::vector<size_t> updates_;                ///< per storage: statements of old_ that store to it
   std::vector<std::vector<size_t>> touched_;   ///< per storage: items of out_ that write it
-  std::vector<int> readers_;  ///< per item of out_: readers of its statement as recorded
+  std::vector<Readers> readers_;               ///< per item of out_
 };
 
 }  // namespace

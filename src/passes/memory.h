@@ -1,5 +1,6 @@
 // Memory: packs the temporaries that remain in memory into one arena, by their lifetimes over the
 // steps: large ones first, each at the lowest place that no storage alive at the same time holds.
+// From 1 MiB on they are blocks of their own, which a plan allocates and frees as they are needed.
 //
 //     %5: 4096 bytes, steps 0 to 1             %5: arena at 0
 //     %6: 4096 bytes, steps 1 to 2      →      %6: arena at 4096

@@ -9,6 +9,7 @@
 #include "passes/ahead.h"
 #include "passes/copies_early.h"
 #include "passes/dead_stores.h"
+#include "passes/early.h"
 #include "passes/fuse.h"
 #include "passes/inline.h"
 #include "passes/keep_wide.h"
@@ -89,6 +90,8 @@ constexpr SchedulePass kSchedulePasses[] = {
      plain<tile_scratch>},
     {{"tasks", true, "names kernels, and says how much work a task gets at least"},
      plain<size_tasks>},
+    {{"early", true, "kernels that free large temporaries run as soon as they can"},
+     plain<free_early>},
     {{"stream", true, "large results that nothing reads go past the cache"}, plain<stream_results>},
     {{"ahead", true, "loads from memory ask for a later row, too"}, plain<fetch_ahead>},
     {{"memory", false, "packs temporaries into one arena by lifetime; a plan needs their places"},

@@ -51,6 +51,25 @@ std::vector<int> local_temporaries(const ir::Schedule& schedule) {
   return owner;
 }
 
+bool lies_in_scratch(const ir::Kernel& kernel, int storage) {
+  return std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
+                     [&](const ir::Scratch& s) { return s.storage == storage; });
+}
+
+std::vector<Lifetime> lifetimes(const ir::Schedule& schedule) {
+  std::vector<Lifetime> life(schedule.storages.size());
+  for (size_t k = 0; k < schedule.steps.size(); ++k) {
+    const auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k]);
+    each_storage(schedule.steps[k], [&](int storage) {
+      if (kernel != nullptr && lies_in_scratch(*kernel, storage)) return;
+      Lifetime& l = life[static_cast<size_t>(storage)];
+      if (l.first < 0) l.first = static_cast<int>(k);
+      l.last = static_cast<int>(k);
+    });
+  }
+  return life;
+}
+
 std::vector<bool> owned_by(const std::vector<int>& owner, int step) {
   std::vector<bool> owned;
   for (int one : owner) owned.push_back(one == step);

@@ -40,6 +40,15 @@ std::vector<bool> private_storages(const ir::Program& program);
 /// that does not lie in that kernel's scratch yet; otherwise -1.
 std::vector<int> local_temporaries(const ir::Schedule& schedule);
 
+bool lies_in_scratch(const ir::Kernel& kernel, int storage);
+
+/// First and last step that touch a storage in memory; -1: none.
+struct Lifetime {
+  int first = -1, last = -1;
+};
+/// Per storage.
+std::vector<Lifetime> lifetimes(const ir::Schedule& schedule);
+
 /// The storages whose owner is `step`.
 std::vector<bool> owned_by(const std::vector<int>& owner, int step);
 

@@ -53,5 +53,22 @@ TEST(Memory, WhatIsReadLateKeepsItsPlace) {
   EXPECT_EQ(schedule.arena_bytes, 2048);
 }
 
+/// The arena lives as long as the run.
+TEST(Memory, LargeTemporariesAreBlocksOfTheirOwn) {
+  ProgramBuilder b;
+  auto x = b.argument({1 << 18}), large = b.temporary({1 << 18}), small = b.temporary({64}),
+       out = b.output({1 << 18});
+  b.map(large, [](Value v) { return v + 1.0; }, x);
+  b.map(small, [](Value v) { return v + 2.0; }, slice(x, 0, 0, 64));
+  b.map(out, [](Value v) { return v * 2.0; }, large);
+  b.map(slice(out, 0, 0, 64), copy, small);
+  Settings settings;
+  settings.skip = {"inline", "fuse"};
+  const ir::Schedule schedule = run(b.program, settings);
+  EXPECT_EQ(schedule.arena_offset[1], ir::kOwnBlock);
+  EXPECT_EQ(schedule.arena_offset[2], 0);
+  EXPECT_EQ(schedule.arena_bytes, 256);
+}
+
 }  // namespace
 }  // namespace graft::passes

@@ -111,6 +111,28 @@ inline ProgramBuilder large_results() {
   return b;
 }
 
+/// Two products of 1 MiB, each of which changes an argument.
+inline ProgramBuilder updates() {
+  using ir::Value;
+  ProgramBuilder b;
+  const auto x = b.argument({512, 512});
+  std::vector<ir::View> products;
+  for (int k = 0; k < 2; ++k) {
+    const auto y = b.temporary(x.sizes);
+    b.program.storages[static_cast<size_t>(y.storage)].made_by_extern = true;
+    const ir::Extern::Slot first{OperandKind::Tensor, {}, {0}},
+        second{OperandKind::Tensor, {}, {1}};
+    b.program.items.emplace_back(
+        ir::Extern{{"aten::mm", ""}, {first, second}, {x, x}, {y}, {y.storage}});
+    products.push_back(y);
+  }
+  for (const ir::View& product : products) {
+    const auto p = b.argument(x.sizes);
+    b.map(p, [](Value a, Value c) { return a - c; }, p, product);
+  }
+  return b;
+}
+
 /// Whole numbers from -4 to 4 for each argument of the program.
 inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   std::vector<at::Tensor> made;

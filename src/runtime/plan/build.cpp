@@ -69,7 +69,12 @@ class PlanBuilder {
       plan_.steps_.push_back(std::move(made));
     }
     add_results();
-    release_early();
+    set_lifetimes();
+    plan_.has_storages_ =
+        !plan_.externs_.empty() ||
+        std::any_of(plan_.blocks_.begin(), plan_.blocks_.end(), [](const Block& block) {
+          return block.kind == Block::Kind::Output || block.kind == Block::Kind::Temporary;
+        });
     add_raises(signature_.bumped, plan_.argument_views_, false);
     add_raises(signature_.bumped_captured, plan_.captured_views_, true);
     std::stable_sort(plan_.raises_.begin(), plan_.raises_.end(),
@@ -97,7 +102,13 @@ class PlanBuilder {
       } else if (from.made_by_extern) {
         block.kind = Block::Kind::Extern;
       } else if (from.role == Role::Temporary) {
-        if (schedule_.arena_offset.at(s) < 0) continue;  // in a kernel's scratch
+        const int64_t offset = schedule_.arena_offset.at(s);
+        if (offset < 0 && offset != ir::kOwnBlock) continue;  // in a kernel's scratch
+        if (offset == ir::kOwnBlock) {
+          block_of_[s] = static_cast<int>(plan_.blocks_.size());
+          plan_.blocks_.push_back({Block::Kind::Temporary, -1, 0, from.bytes, true});
+          continue;
+        }
         if (arena < 0) {
           arena = static_cast<int>(plan_.blocks_.size());
           plan_.blocks_.push_back({Block::Kind::Arena, -1, 0, schedule_.arena_bytes, true});
@@ -106,7 +117,6 @@ class PlanBuilder {
         continue;
       }
       block_of_[s] = static_cast<int>(plan_.blocks_.size());
-      if (block.kind == Block::Kind::Output) plan_.outputs_.push_back(block_of_[s]);
       plan_.blocks_.push_back(block);
     }
     plan_.arena_ = arena;
@@ -121,11 +131,11 @@ class PlanBuilder {
   }
 
   Place place(int id, int64_t offset) const {
-    const ir::Storage& from = storage(id);
+    storage(id);
     int block = block_of_[static_cast<size_t>(id)];
     if (block < 0)
       fail("storage " + std::to_string(id) + " is used outside of its kernel but has no memory");
-    bool arena = from.role == Role::Temporary && !from.made_by_extern;
+    const bool arena = plan_.blocks_[static_cast<size_t>(block)].kind == Block::Kind::Arena;
     return {block, offset + (arena ? schedule_.arena_offset[static_cast<size_t>(id)] : 0)};
   }
 
@@ -283,12 +293,15 @@ class PlanBuilder {
       }
   }
 
-  /// An extern's memory goes as soon as nobody needs it, as in eager: the peak must not grow with
-  /// the program's length.
-  void release_early() {
-    std::vector<int> last(plan_.blocks_.size(), -1);
+  /// Large memory comes when it is first needed, and goes as soon as nobody needs it, as in eager:
+  /// the peak must not grow with the program's length.
+  void set_lifetimes() {
+    std::vector<int> first(plan_.blocks_.size(), -1), last = first;
     auto use = [&](const Place& at, size_t step) {
-      if (at.block >= 0) last[static_cast<size_t>(at.block)] = static_cast<int>(step);
+      if (at.block < 0) return;
+      const auto b = static_cast<size_t>(at.block);
+      if (first[b] < 0) first[b] = static_cast<int>(step);
+      last[b] = static_cast<int>(step);
     };
     for (size_t k = 0; k < plan_.steps_.size(); ++k) {
       const Step& step = plan_.steps_[k];
@@ -303,8 +316,14 @@ class PlanBuilder {
     }
     for (const ResultSpec& result : plan_.results_) use(result.view.place, plan_.steps_.size());
     for (size_t b = 0; b < last.size(); ++b) {
-      if (plan_.blocks_[b].kind != Block::Kind::Extern || last[b] < 0) continue;
-      if (static_cast<size_t>(last[b]) < plan_.steps_.size())
+      Block& block = plan_.blocks_[b];
+      auto is_step = [&](int k) { return k >= 0 && static_cast<size_t>(k) < plan_.steps_.size(); };
+      const bool output = block.kind == Block::Kind::Output,
+                 temporary = block.kind == Block::Kind::Temporary;
+      block.late = is_step(first[b]) && (temporary || (output && block.bytes >= ir::kLarge));
+      if (block.late)
+        plan_.steps_[static_cast<size_t>(first[b])].acquire.push_back(static_cast<int>(b));
+      if ((temporary || block.kind == Block::Kind::Extern) && is_step(last[b]))
         plan_.steps_[static_cast<size_t>(last[b])].release.push_back(static_cast<int>(b));
     }
   }

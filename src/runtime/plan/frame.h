@@ -30,6 +30,8 @@ class Frame {
   /// Calls an operator and binds the memory it returns. Throws what the operator throws, and
   /// PlanError.
   void call(const ExternStep& step);
+  /// Throws c10::Error where there is no memory.
+  void acquire(const std::vector<int>& blocks);
   void release(const std::vector<int>& blocks);
   /// Makes a result of the plan; `others`: the results, as far as they are made
   /// (Plan::result_order_).
@@ -38,6 +40,7 @@ class Frame {
  private:
   // run.cpp
   void bind(const Block& block, size_t b);
+  void allocate(size_t b);
   static char* data_of(const at::Tensor& tensor, bool written);
 
   // frame_views.cpp

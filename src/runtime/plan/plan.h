@@ -3,7 +3,7 @@
 //
 // A *block* is memory that keeps its address during a call: that of an argument (arguments that
 // overlap share one), of a captured tensor, of an output (fresh memory from the pool), the arena of
-// all temporaries, or memory that an extern call returned. A plan is immutable: any number of
+// small temporaries, a large one, or memory that an extern call returned. A plan is immutable: any number of
 // threads may run it at once.
 #pragma once
 
@@ -44,11 +44,12 @@ struct ViewSpec {
 };
 
 struct Block {
-  enum class Kind : uint8_t { Argument, Captured, Output, Arena, Extern } kind;
+  enum class Kind : uint8_t { Argument, Captured, Output, Arena, Temporary, Extern } kind;
   int source = -1;   ///< Argument, Captured: the tensor that its address is taken from
   int64_t back = 0;  ///< bytes from the block's base to that tensor's data pointer
   int64_t bytes = 0;
   bool written = false;  ///< by the plan
+  bool late = false;     ///< Output, Temporary: allocated by the first step that needs it
   bool is_callers() const { return kind == Kind::Argument || kind == Kind::Captured; }
 };
 
@@ -86,7 +87,8 @@ struct Step {
   /// An earlier step changed the caller's memory or drew random numbers.
   bool visible_before = false;
   bool visible_after = false;  ///< likewise, or this one does
-  std::vector<int> release;    ///< Extern blocks that no later step and no result needs
+  std::vector<int> acquire;    ///< late blocks that no earlier step needs
+  std::vector<int> release;  ///< Temporary and Extern blocks that no later step and no result needs
 };
 
 struct ResultSpec {
@@ -162,8 +164,8 @@ class Plan {
   friend class Frame;
 
   std::vector<Block> blocks_;
-  std::vector<int> outputs_;  ///< blocks to allocate
-  int arena_ = -1;            ///< its block
+  bool has_storages_ = false;  ///< some blocks are c10::Storages of the run's own
+  int arena_ = -1;             ///< its block
   bool sets_gradients_ = false;
   bool arena_shared_ = false;  ///< an extern call sees the arena: it needs a c10::Storage
   std::vector<Step> steps_;

@@ -24,7 +24,7 @@ Frame::Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* c
              const Plan::StandIns* stand_ins)
     : plan_(plan), args_(args), captured_(captured), stand_ins_(stand_ins) {
   bases_.resize_for_overwrite(plan.blocks_.size());
-  if (!plan.outputs_.empty() || !plan.externs_.empty()) storages_.resize(plan.blocks_.size());
+  if (plan.has_storages_) storages_.resize(plan.blocks_.size());
   for (size_t b = 0; b < plan.blocks_.size(); ++b) bind(plan.blocks_[b], b);
 }
 
@@ -54,9 +54,10 @@ void Frame::bind(const Block& block, size_t b) {
       bases_[b] = data_of(captured_[block.source], block.written) - block.back;
       break;
     case Block::Kind::Output:
-      storages_[b] = make_storage(block.bytes);
-      bases_[b] = static_cast<char*>(
-          storages_[b].unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+      if (block.late)
+        bases_[b] = nullptr;
+      else
+        allocate(b);
       break;
     case Block::Kind::Arena:
       if (plan_.arena_shared_) {
@@ -67,10 +68,21 @@ void Frame::bind(const Block& block, size_t b) {
         bases_[b] = static_cast<char*>(arena_.get());
       }
       break;
+    case Block::Kind::Temporary:
     case Block::Kind::Extern:
       bases_[b] = nullptr;
       break;
   }
+}
+
+void Frame::allocate(size_t b) {
+  storages_[b] = make_storage(plan_.blocks_[b].bytes);
+  bases_[b] =
+      static_cast<char*>(storages_[b].unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+}
+
+void Frame::acquire(const std::vector<int>& blocks) {
+  for (int b : blocks) allocate(static_cast<size_t>(b));
 }
 
 void Frame::launch(const KernelStep& step, char** pointers) const {
@@ -129,6 +141,14 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   };
   for (size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
+    if (!step.acquire.empty()) {
+      try {
+        frame.acquire(step.acquire);
+      } catch (const c10::Error&) {
+        if (step.visible_before) throw;
+        return Outcome::GivenUp;  // out of memory: eager may need less
+      }
+    }
     if (step.kind == Step::Kind::Kernel) raise_written_by(s);
     switch (step.kind) {
       case Step::Kind::Kernel:

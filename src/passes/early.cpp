@@ -1,0 +1,105 @@
+#include "passes/early.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+
+#include "passes/touch.h"
+
+namespace graft::passes {
+
+namespace {
+
+/// Calls that cannot fail by what their operands hold. Before others nothing of the caller's may be
+/// changed that eager changes after them.
+constexpr std::array<std::string_view, 10> kNeverFail = {"aten::mm",
+                                                         "aten::addmm",
+                                                         "aten::bmm",
+                                                         "aten::baddbmm",
+                                                         "aten::convolution",
+                                                         "aten::convolution_backward",
+                                                         "aten::mkldnn_convolution",
+                                                         "aten::gelu",
+                                                         "aten::gelu_backward",
+                                                         "aten::bernoulli_"};
+
+bool may_fail(const ir::Step& step) {
+  if (const auto* call = std::get_if<ir::Extern>(&step))
+    return std::find(kNeverFail.begin(), kNeverFail.end(), call->op.name) == kNeverFail.end();
+  return std::holds_alternative<ir::Abort>(step);
+}
+
+class Order {
+ public:
+  explicit Order(const ir::Schedule& schedule)
+      : schedule_(schedule),
+        life_(lifetimes(schedule)),
+        written_(life_.size(), -1),
+        touched_(life_.size(), -1) {}
+
+  /// The steps in their new order.
+  std::vector<size_t> run() {
+    std::vector<int> after;  // per step: it runs behind this one, or in its own place
+    for (size_t k = 0; k < schedule_.steps.size(); ++k) {
+      const ir::Step& step = schedule_.steps[k];
+      const int own = static_cast<int>(k), needed = last_needed(step);
+      const bool moves =
+          std::holds_alternative<ir::Kernel>(step) && needed >= 0 && frees(step, own) >= ir::kLarge;
+      after.push_back(moves ? needed : own);
+      if (may_fail(step)) failing_ = own;
+      ir::each_touch(step, [&](int storage, bool writes) {
+        const auto s = static_cast<size_t>(storage);
+        if (writes) written_[s] = std::max(written_[s], after.back());
+        touched_[s] = std::max(touched_[s], after.back());
+      });
+    }
+    std::vector<size_t> order(after.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return after[a] < after[b]; });
+    return order;
+  }
+
+ private:
+  /// The last step that must have run before this one; -1: none.
+  int last_needed(const ir::Step& step) const {
+    int last = -1;
+    ir::each_touch(step, [&](int storage, bool writes) {
+      const auto s = static_cast<size_t>(storage);
+      last = std::max(last, writes ? touched_[s] : written_[s]);
+      if (writes && ir::is_callers(schedule_.storages[s].role)) last = std::max(last, failing_);
+    });
+    return last;
+  }
+
+  /// Bytes that are free after the step, less those that it makes.
+  int64_t frees(const ir::Step& step, int own) const {
+    int64_t bytes = 0;
+    std::vector<int> seen;
+    each_storage(step, [&](int storage) {
+      const ir::Storage& of = schedule_.storages[static_cast<size_t>(storage)];
+      const Lifetime& life = life_[static_cast<size_t>(storage)];
+      if (std::find(seen.begin(), seen.end(), storage) != seen.end()) return;
+      seen.push_back(storage);
+      if (of.role != ir::Role::Temporary || life.first == life.last) return;
+      bytes += life.last == own ? of.bytes : life.first == own ? -of.bytes : 0;
+    });
+    return bytes;
+  }
+
+  const ir::Schedule& schedule_;
+  const std::vector<Lifetime> life_;
+  std::vector<int> written_, touched_;  ///< per storage: behind which step it last was
+  int failing_ = -1;
+};
+
+}  // namespace
+
+void free_early(ir::Schedule& schedule) {
+  std::vector<ir::Step> steps;
+  for (size_t k : Order(schedule).run()) steps.push_back(std::move(schedule.steps[k]));
+  schedule.steps = std::move(steps);
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,78 @@
+// Early: what frees large temporaries runs as soon as it can, and no sooner.
+#include "passes/early.h"
+
+#include <gtest/gtest.h>
+
+#include "build.h"
+#include "ir/parse.h"
+#include "ir/touch.h"
+
+namespace graft::passes {
+namespace {
+
+/// What each step writes first, in order: "%2 %3 %0 %1".
+std::string order_of(const std::string& program) {
+  const ir::Program parsed = ir::parse(program);
+  EXPECT_EQ(ir::verify(parsed), "");
+  Settings settings;
+  settings.skip = {"inline", "fuse"};
+  const ir::Schedule schedule = run(parsed, settings);
+  std::string text;
+  for (const ir::Step& step : schedule.steps) {
+    bool first = true;
+    ir::each_touch(step, [&](int storage, bool writes) {
+      if (writes && first) text += (text.empty() ? "%" : " %") + std::to_string(storage);
+      first = first && !writes;
+    });
+    if (std::holds_alternative<ir::Abort>(step)) text += " abort";
+  }
+  return text;
+}
+
+/// Two gradients, then two updates. `between` stands before the updates.
+std::string updates(const std::string& call, const std::string& between = "") {
+  return R"(
+    argument 0 = %0 f32[512,512]:(512,1)
+    argument 1 = %1 f32[512,512]:(512,1)
+    argument 2 = %2 f32[512,512]:(512,1)
+    %0: argument 0, 1048576 bytes
+    %1: argument 1, 1048576 bytes
+    %2: argument 2, 1048576 bytes
+    %3: temporary, 1048576 bytes, made by extern
+    %4: temporary, 1048576 bytes, made by extern
+    %5: output, 1048576 bytes
+    %3 f32[512,512]:(512,1) = )" +
+         call + R"((%2 f32[512,512]:(512,1), %2 f32[512,512]:(512,1)) writes %3
+    %4 f32[512,512]:(512,1) = )" +
+         call + R"((%2 f32[512,512]:(512,1), %2 f32[512,512]:(512,1)) writes %4
+    )" + between +
+         R"(
+    [a:512,b:512] %0[a*512+b] f32 = (%0[a*512+b] - %3[a*512+b])
+    [a:512,b:512] %1[a*512+b] f32 = (%1[a*512+b] - %4[a*512+b])
+    [a:512,b:512] %5[a*512+b] f32 = (%2[a*512+b] + 1)
+    result 0 = %5 f32[512,512]:(512,1)
+  )";
+}
+
+TEST(Early, AnUpdateFollowsItsGradient) {
+  EXPECT_EQ(order_of(updates("aten::mm")), "%3 %0 %4 %1 %5");
+  const std::string apart = R"([a:512,b:512] %5[a*512+b] f32 = (%2[a*512+b] * 2))";
+  EXPECT_EQ(order_of(updates("aten::mm", apart)), "%3 %0 %4 %1 %5");
+}
+
+TEST(Early, NothingOfTheCallersChangesBeforeACallThatMayFail) {
+  const std::string later =
+      "%5 f32[512,512]:(512,1) = aten::linalg_inv(%2 f32[512,512]:(512,1)) writes %5";
+  const std::string program = updates("aten::mm", later);
+  EXPECT_EQ(order_of(program).substr(0, 8), "%3 %4 %5") << program;
+}
+
+TEST(Early, WhatReadsTheParameterComesFirst) {
+  const std::string reads =
+      "%5 f32[512,512]:(512,1) = aten::mm(%0 f32[512,512]:(512,1), %2 f32[512,512]:(512,1)) "
+      "writes %5";
+  EXPECT_EQ(order_of(updates("aten::mm", reads)).substr(0, 14), "%3 %4 %1 %5 %0");
+}
+
+}  // namespace
+}  // namespace graft::passes
