@@ -13,15 +13,6 @@
 namespace graft::workloads {
 namespace {
 
-std::tuple<at::Tensor, at::Tensor> rope_tables(int64_t sequence, int64_t head_size,
-                                               at::ScalarType dtype) {
-  const at::Tensor frequency =
-      1.0 / at::pow(10000.0, at::arange(0, head_size, 2, at::kFloat) / head_size);
-  const at::Tensor angle = at::outer(at::arange(sequence, at::kFloat), frequency);
-  const at::Tensor both = at::cat({angle, angle}, -1);
-  return {both.cos().to(dtype), both.sin().to(dtype)};
-}
-
 Instance rope_case(const Options& options, at::ScalarType dtype, int64_t batch, int64_t heads,
                    int64_t sequence, int64_t head_size) {
   Draw draw(options);

@@ -13,9 +13,13 @@ namespace graft::workloads {
 /// 6, in multiply-adds. A division, a square root and a comparison count as one FLOP.
 constexpr int64_t kFunction = 16;
 
+/// Tolerance of the set `training`: gradients are sums that are added in another order.
+constexpr double kSums = 2e-5;
+
 std::vector<Workload> region_cases();
 std::vector<Workload> loop_cases();
 std::vector<Workload> wild_cases();
 std::vector<Workload> training_cases();
+std::vector<Workload> step_cases();
 
 }  // namespace graft::workloads

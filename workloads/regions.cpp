@@ -14,6 +14,15 @@ at::Tensor rotate_half(const at::Tensor& x) {
 
 }  // namespace
 
+std::tuple<at::Tensor, at::Tensor> rope_tables(int64_t sequence, int64_t head_size,
+                                               at::ScalarType dtype) {
+  const at::Tensor frequency =
+      1.0 / at::pow(10000.0, at::arange(0, head_size, 2, at::kFloat) / head_size);
+  const at::Tensor angle = at::outer(at::arange(sequence, at::kFloat), frequency);
+  const at::Tensor both = at::cat({angle, angle}, -1);
+  return {both.cos().to(dtype), both.sin().to(dtype)};
+}
+
 std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& cos, const at::Tensor& sin) {
   const at::Tensor c = cos.unsqueeze(0).unsqueeze(0), s = sin.unsqueeze(0).unsqueeze(0);
@@ -30,12 +39,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& qkv,
   return {q.contiguous(), k.contiguous(), parts[2].contiguous()};
 }
 
+at::Tensor rmsnorm(const at::Tensor& x, const at::Tensor& w) {
+  const at::Tensor f = x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  const at::Tensor scale = at::rsqrt(f.pow(2).mean(-1, /*keepdim=*/true) + 1e-5);
+  return (f * scale).to(x.scalar_type()) * w;
+}
+
 std::tuple<at::Tensor, at::Tensor> rmsnorm_residual(const at::Tensor& x, const at::Tensor& r,
                                                     const at::Tensor& w) {
   const at::Tensor h = x + r;
-  const at::Tensor f = h.to(at::promote_types(h.scalar_type(), at::kFloat));
-  const at::Tensor scale = at::rsqrt(f.pow(2).mean(-1, /*keepdim=*/true) + 1e-5);
-  return {h, (f * scale).to(x.scalar_type()) * w};
+  return {h, rmsnorm(h, w)};
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {

@@ -10,6 +10,10 @@
 
 namespace graft::workloads {
 
+/// Cosines and sines (S, D) of the angles of rotary position embedding, to base 10000.
+std::tuple<at::Tensor, at::Tensor> rope_tables(int64_t sequence, int64_t head_size,
+                                               at::ScalarType dtype);
+
 /// Rotary position embedding of queries and keys (B, H, S, D) by tables (S, D).
 std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& cos, const at::Tensor& sin);
@@ -20,8 +24,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& qkv,
                                                         const at::Tensor& cos,
                                                         const at::Tensor& sin, int64_t heads);
 
-/// Adds the residual and normalises by the root mean square, in fp32 or fp64:
-/// (x + r, norm(x + r) * w).
+/// Normalises by the root mean square, in fp32 or fp64: norm(x) * w.
+at::Tensor rmsnorm(const at::Tensor& x, const at::Tensor& w);
+
+/// rmsnorm() after the residual is added: (x + r, norm(x + r) * w).
 std::tuple<at::Tensor, at::Tensor> rmsnorm_residual(const at::Tensor& x, const at::Tensor& r,
                                                     const at::Tensor& w);
 

@@ -32,9 +32,12 @@ def rope_case(batch=4, heads=16, sequence=1024, width=64):
     return Region(rope, 1), (q, torch.randn(sequence, width), torch.randn(sequence, width), torch.randn_like(q))
 
 
+def rms(x, w):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w
+
+
 def rmsnorm(x, r, w):
-    h = x + r
-    return h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-5) * w
+    return rms(x + r, w)
 
 
 def rmsnorm_case(rows=4096, width=2048):
@@ -101,23 +104,39 @@ def adamw(parameters, gradients, first, second, steps, rate=1e-3, decay=0.01):
         p.sub_(m * size / (v.sqrt() * scale + 1e-8))
 
 
-class Step:
-    """Forward, backward and AdamW; three graphs once it is compiled."""
+def descend(parameters, gradients, rate=0.1):
+    for p, g in zip(parameters, gradients):
+        p.sub_(g, alpha=rate)
 
-    def __init__(self, heads, loss=gpt_loss, update=adamw):
-        self.heads, self.loss, self.update = heads, loss, update
+
+class Step:
+    """Forward, backward and the optimizer; three graphs once it is compiled. Arguments: parameters, as many as the
+    optimizer's `state` has, the loss's."""
+
+    def __init__(self, loss, update=adamw, state=3):
+        self.loss, self.update, self.state = loss, update, state
 
     def compiled(self):
-        return Step(self.heads, torch.compile(self.loss), torch.compile(self.update))
+        return Step(torch.compile(self.loss), torch.compile(self.update), self.state)
 
-    def __call__(self, parameters, first, second, steps, tokens, following):
+    def __call__(self, parameters, *others):
         with torch.enable_grad():
-            loss = self.loss(parameters, tokens, following, self.heads)
+            loss = self.loss(parameters, *others[self.state :])
             loss.backward()
-        self.update(parameters, [p.grad for p in parameters], first, second, steps)
+        self.update(parameters, [p.grad for p in parameters], *others[: self.state])
         for p in parameters:
             p.grad = None
         return loss.detach()
+
+
+def leaves(parameters):
+    return [p.requires_grad_() for p in parameters]
+
+
+def adamw_state(parameters):
+    """AdamW's means and its step count, before the first step."""
+    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+    return first, second, torch.zeros(())
 
 
 def gpt_parameters(layers, context, width, vocabulary):
@@ -144,9 +163,59 @@ def adamw_case(layers=12, context=1024, width=768, vocabulary=50257):
 
 def gpt_case(layers=4, batch=4, context=256, width=768, heads=12, vocabulary=10000):
     parameters = gpt_parameters(layers, context, width, vocabulary)
-    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+    state = adamw_state(parameters)
     tokens, following = (torch.randint(0, vocabulary, (batch, context)) for _ in range(2))
-    return Step(heads), ([p.requires_grad_() for p in parameters], first, second, torch.zeros(()), tokens, following)
+    loss = lambda *args: gpt_loss(*args, heads)
+    return Step(loss), (leaves(parameters), *state, tokens, following)
+
+
+def perceptron_loss(parameters, x, classes):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for at in range(0, len(parameters), 2):
+            x = F.linear(x, parameters[at], parameters[at + 1])
+            if at + 2 < len(parameters):
+                x = torch.relu(x)
+        return F.cross_entropy(x, classes)
+
+
+def perceptron_case(rows=512, inputs=784, width=1024, classes=10):
+    parameters = []
+    for out, into in (width, inputs), (width, width), (classes, width):
+        parameters += [torch.randn(out, into) * (2 / into) ** 0.5, torch.zeros(out)]
+    state = adamw_state(parameters)
+    data = torch.randn(rows, inputs), torch.randint(0, classes, (rows,))
+    return Step(perceptron_loss), (leaves(parameters), *state, *data)
+
+
+def component_loss(parameters, x, masks, target, cos, sin, heads):
+    """Llama's layers, whose linear ones are ((x V) mask) U. Of each layer: two norms, seven pairs of V and U."""
+    batch, length, width = x.shape
+    for layer in range(len(masks) // 7):
+        w, m = parameters[16 * layer : 16 * (layer + 1)], masks[7 * layer : 7 * (layer + 1)]
+        linear = lambda y, k: ((y @ w[2 + 2 * k]) * m[k]) @ w[3 + 2 * k]
+        projected = lambda y, k: linear(y, k).view(batch, length, heads, width // heads).transpose(1, 2)
+        y = rms(x, w[0])
+        q, k = rope(projected(y, 0), cos, sin), rope(projected(y, 1), cos, sin)
+        mixed = F.scaled_dot_product_attention(q, k, projected(y, 2), is_causal=True)
+        x = x + linear(mixed.transpose(1, 2).reshape(batch, length, width), 3)
+        y = rms(x, w[1])
+        x = x + linear(swiglu(linear(y, 4), linear(y, 5)), 6)
+    return F.mse_loss(x, target)
+
+
+def component_case(layers=4, batch=2, sequence=128, width=512, hidden=1376, heads=8, parts=1200):
+    parameters, masks = [], []
+    for _ in range(layers):
+        parameters += [torch.ones(width), torch.ones(width)]
+        for into, out in [(width, width)] * 4 + [(width, hidden)] * 2 + [(hidden, width)]:
+            parameters += [torch.randn(into, parts) * into**-0.5, torch.randn(parts, out) * parts**-0.5]
+            masks.append(torch.rand(batch, sequence, parts))
+    head = width // heads
+    angle = torch.outer(torch.arange(sequence).float(), 10000 ** (-torch.arange(0, head, 2).float() / head))
+    both = torch.cat([angle, angle], -1)
+    x, target = (torch.randn(batch, sequence, width) for _ in range(2))
+    loss = lambda *args: component_loss(*args, heads)
+    return Step(loss, descend, 0), (leaves(parameters), x, masks, target, both.cos(), both.sin())
 
 
 CASES = {
@@ -158,4 +227,6 @@ CASES = {
     "cross_entropy_f32": (cross_entropy_case, {}),
     "gpt2_step_f32": (gpt_case, {}),
     "adamw_gpt2_f32": (adamw_case, {}),
+    "mlp_bf16_autocast": (perceptron_case, {}),
+    "spd_train_f32": (component_case, {}),
 }

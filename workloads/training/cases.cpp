@@ -1,4 +1,4 @@
-// The set `training`: regions forward and backward, and whole steps.
+// The set `training`: regions, forward and backward. Whole steps are in step_cases.cpp.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -6,10 +6,8 @@
 #include <cmath>
 
 #include "workloads/draw.h"
-#include "workloads/fused_adamw.h"
 #include "workloads/region_cases.h"
 #include "workloads/regions.h"
-#include "workloads/training/steps.h"
 
 namespace graft::workloads {
 namespace {
@@ -105,99 +103,6 @@ Instance cross_entropy_training(const Options& o) {
                    2 * kFunction + 4);
 }
 
-/// GPT-2's, for axes that it shares with `gpt2_step_f32`.
-Tensors gpt_parameters(const Options& o, Draw& draw) {
-  const int64_t width = o.integer("width");
-  Tensors parameters{draw.normal({o.integer("vocabulary"), width}),
-                     draw.normal({o.integer("context"), width})};
-  auto norm = [&] {
-    parameters.push_back(at::ones({width}));
-    parameters.push_back(at::zeros({width}));
-  };
-  auto linear = [&](int64_t out, int64_t in) {
-    parameters.push_back(draw.normal({out, in}));
-    parameters.push_back(at::zeros({out}));
-  };
-  for (int64_t layer = 0; layer < o.integer("layers"); ++layer) {
-    norm(), linear(3 * width, width), linear(width, width);
-    norm(), linear(4 * width, width), linear(width, 4 * width);
-  }
-  norm();
-  return parameters;
-}
-
-double elements_of(const Tensors& all) {
-  double sum = 0;
-  for (const Tensor& t : all) sum += static_cast<double>(t.numel());
-  return sum;
-}
-
-Instance adamw_list(const Options& o) {
-  Draw draw(o);
-  const Tensors parameters = gpt_parameters(o, draw);
-  Tensors gradients, first, second;
-  for (const Tensor& p : parameters) {
-    gradients.push_back(draw.normal(p.sizes()));
-    first.push_back(draw.normal(p.sizes()));
-    second.push_back(draw.uniform(p.sizes()));
-  }
-  Instance made = updating_instance_of(
-      [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
-         const Tensor& steps) { AdamW().update(p, g, m, v, steps); },
-      parameters, gradients, first, second, at::zeros({}));
-  made.bytes = 7 * 4 * elements_of(parameters);
-  made.flops = 14 * elements_of(parameters);
-  const auto outputs = [gradients](const Tensors& p, const Tensors& m, const Tensors& v) {
-    Tensors all = p;
-    for (const Tensors& list : {gradients, m, v}) all.insert(all.end(), list.begin(), list.end());
-    all.push_back(at::ones({}));
-    return all;
-  };
-  made.others.emplace_back(
-      "aten_fused", fused_adamw(parameters, gradients, first, second, AdamW().beta2, outputs));
-  return made;
-}
-
-Instance gpt_step(const Options& o) {
-  Draw draw(o);
-  const int64_t width = o.integer("width"), context = o.integer("context"),
-                vocabulary = o.integer("vocabulary"), batch = o.integer("batch");
-  Tensors parameters = gpt_parameters(o, draw);
-  Tensors first, second;
-  for (Tensor& p : parameters) {
-    if (p.dim() == 2) p.mul_(0.02);
-    p.requires_grad_();
-    first.push_back(at::zeros_like(p.detach()));
-    second.push_back(at::zeros_like(p.detach()));
-  }
-  const Gpt model{o.integer("heads")};
-  const double tokens_seen = static_cast<double>(batch * context);
-  Instance made = updating_instance_of(
-      [model](const Tensors& p, const Tensors& m, const Tensors& v, const Tensor& steps,
-              const Tensor& tokens, const Tensor& next) {
-        const at::AutoGradMode grad(true);
-        const Tensor loss = model.loss(p, tokens, next);
-        loss.backward();
-        AdamW().step(p, m, v, steps);
-        return loss.detach();
-      },
-      parameters, first, second, at::zeros({}), draw.integers({batch, context}, vocabulary),
-      draw.integers({batch, context}, vocabulary));
-  // Parameters and AdamW's means are read and written; each parameter of a matmul takes a
-  // multiply-add forward and two backward per token, and so does each pair of positions.
-  made.bytes = 6 * 4 * elements_of(parameters);
-  made.flops =
-      6 * tokens_seen *
-      (elements_of(parameters) + 2. * static_cast<double>(o.integer("layers") * context * width));
-  made.tokens = tokens_seen;
-  return made;
-}
-
-/// Gradients are sums that are added in another order.
-constexpr double kSums = 2e-5;
-/// AdamW divides a gradient by its size: the sign of what rounding left is a step.
-constexpr double kSteps = 5e-3;
-
 }  // namespace
 
 std::vector<Workload> training_cases() {
@@ -230,26 +135,6 @@ std::vector<Workload> training_cases() {
        "cross-entropy over a large vocabulary, forward and backward",
        {{"rows", "4096", "37", "tokens"}, {"classes", "32000", "101", "the vocabulary"}},
        cross_entropy_training,
-       kSums,
-       "training"},
-      {"gpt2_step_f32",
-       "a training step of GPT-2's layers: forward, backward, AdamW",
-       {{"layers", "4", "1", "layers"},
-        {"batch", "4", "2", "sequences"},
-        {"context", "256", "9", "tokens of a sequence"},
-        {"width", "768", "24", "columns"},
-        {"heads", "12", "3", "heads"},
-        {"vocabulary", "10000", "53", "tokens known"}},
-       gpt_step,
-       kSteps,
-       "training"},
-      {"adamw_gpt2_f32",
-       "AdamW over GPT-2 small's parameters",
-       {{"layers", "12", "1", "layers"},
-        {"context", "1024", "9", "positions"},
-        {"width", "768", "24", "columns"},
-        {"vocabulary", "50257", "53", "tokens known"}},
-       adamw_list,
        kSums,
        "training"},
   };

@@ -1,10 +1,13 @@
 #include "workloads/training/steps.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <limits>
+
+#include "workloads/regions.h"
 
 namespace graft::workloads {
 
@@ -18,17 +21,64 @@ Tensor gpt_layer(const Tensor& x, const Tensor* w, int64_t heads) {
   const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
   const double scale = 1 / std::sqrt(static_cast<double>(width / heads));
   const Tensor qkv = at::linear(at::layer_norm(x, {width}, w[0], w[1]), w[2], w[3]);
-  const auto parts =
-      qkv.view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
-  const Tensor later = at::ones({length, length}, at::kBool).triu(1);
-  const Tensor scores = at::matmul(parts[0], parts[1].transpose(-1, -2)) * scale;
-  const Tensor weights =
-      at::softmax(scores.masked_fill(later, -std::numeric_limits<double>::infinity()), -1);
-  const Tensor mixed =
-      at::matmul(weights, parts[2]).transpose(1, 2).reshape({batch, length, width});
+  const auto attend = [&] {
+    RECORD_USER_SCOPE("attention");
+    const auto parts =
+        qkv.view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
+    const Tensor later = at::ones({length, length}, at::kBool).triu(1);
+    const Tensor scores = at::matmul(parts[0], parts[1].transpose(-1, -2)) * scale;
+    const Tensor weights =
+        at::softmax(scores.masked_fill(later, -std::numeric_limits<double>::infinity()), -1);
+    return at::matmul(weights, parts[2]).transpose(1, 2).reshape({batch, length, width});
+  };
+  const Tensor mixed = attend();
   const Tensor h = x + at::linear(mixed, w[4], w[5]);
   const Tensor up = at::linear(at::layer_norm(h, {width}, w[6], w[7]), w[8], w[9]);
   return h + at::linear(at::gelu(up, "tanh"), w[10], w[11]);
+}
+
+/// While it lives, the thread computes what is safe in bf16, as torch.autocast does in Python.
+class Bf16Autocast {
+ public:
+  Bf16Autocast() {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~Bf16Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_dtype(at::kCPU, dtype_);
+    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+  }
+  Bf16Autocast(const Bf16Autocast&) = delete;
+  Bf16Autocast& operator=(const Bf16Autocast&) = delete;
+
+ private:
+  bool enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
+  at::ScalarType dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
+};
+
+/// One layer: `w` and `masks` as ComponentLlama::loss says.
+Tensor component_layer(const Tensor& x, const Tensor* w, const Tensor* masks, const Tensor& cos,
+                       const Tensor& sin, int64_t heads) {
+  const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
+  const auto linear = [&](const Tensor& y, size_t k) {
+    return component(y, w[2 + 2 * k], masks[k], w[3 + 2 * k]);
+  };
+  const auto projected = [&](const Tensor& y, size_t k) {
+    return linear(y, k).view({batch, length, heads, width / heads}).transpose(1, 2);
+  };
+  const Tensor y = rmsnorm(x, w[0]);
+  const auto [q, k] = rope(projected(y, 0), projected(y, 1), cos, sin);
+  const Tensor mixed = at::scaled_dot_product_attention(q, k, projected(y, 2), {}, /*dropout_p=*/0,
+                                                        /*is_causal=*/true);
+  const Tensor h = x + linear(mixed.transpose(1, 2).reshape({batch, length, width}), 3);
+  const Tensor z = rmsnorm(h, w[1]);
+  return h + linear(swiglu(linear(z, 4), linear(z, 5)), 6);
+}
+
+void clear_gradients(const Tensors& parameters) {
+  for (const Tensor& p : parameters) p.mutable_grad().reset();
 }
 
 }  // namespace
@@ -42,6 +92,31 @@ at::Tensor Gpt::loss(const Tensors& parameters, const Tensor& tokens, const Tens
     x = gpt_layer(x, parameters.data() + at, heads);
   const Tensor logits = at::linear(at::layer_norm(x, {table.size(1)}, last, bias), table);
   return at::cross_entropy_loss(logits.flatten(0, 1), next.flatten());
+}
+
+Tensor perceptron_loss(const Tensors& parameters, const Tensor& rows, const Tensor& classes) {
+  const Bf16Autocast autocast;
+  Tensor x = rows;
+  for (size_t at = 0; at < parameters.size(); at += 2) {
+    x = at::linear(x, parameters[at], parameters[at + 1]);
+    if (at + 2 < parameters.size()) x = at::relu(x);
+  }
+  return at::cross_entropy_loss(x, classes);
+}
+
+Tensor ComponentLlama::loss(const Tensors& parameters, const Tensor& x, const Tensors& masks,
+                            const Tensor& target, const Tensor& cos, const Tensor& sin) const {
+  Tensor hidden = x;
+  for (size_t layer = 0; layer < parameters.size() / kOfLayer; ++layer)
+    hidden = component_layer(hidden, parameters.data() + layer * kOfLayer,
+                             masks.data() + layer * kLinears, cos, sin, heads);
+  return at::mse_loss(hidden, target);
+}
+
+void descend(const Tensors& parameters, double rate) {
+  const at::NoGradGuard no_grad;
+  for (const Tensor& p : parameters) p.sub_(p.grad(), rate);
+  clear_gradients(parameters);
 }
 
 void AdamW::update(const Tensors& parameters, const Tensors& gradients, const Tensors& first,
@@ -65,7 +140,7 @@ void AdamW::step(const Tensors& parameters, const Tensors& first, const Tensors&
   for (const Tensor& p : parameters) gradients.push_back(p.grad());
   update(parameters, gradients, first, second, steps);
   gradients.clear();
-  for (const Tensor& p : parameters) p.mutable_grad().reset();
+  clear_gradients(parameters);
 }
 
 }  // namespace graft::workloads
