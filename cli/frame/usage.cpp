@@ -78,6 +78,24 @@ const workloads::Workload& workload_or_throw(const std::string& name) {
                    " 'graft list' shows all.");
 }
 
+void add_axis_flag(CLI::App& command, std::vector<std::string>& axes) {
+  command.add_option("--axis", axes, "name=value: another value of an axis of the workload")
+      ->allow_extra_args(false);
+}
+
+std::map<std::string, std::string> axis_values(const std::vector<std::string>& axes) {
+  std::map<std::string, std::string> out;
+  for (const std::string& axis : axes) {
+    const size_t equals = axis.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw UsageError("--axis: came '" + axis +
+                       "'; expected name=value, such as rows=64. 'graft list' shows the axes.");
+    }
+    out[axis.substr(0, equals)] = axis.substr(equals + 1);
+  }
+  return out;
+}
+
 std::vector<std::string> set_names() {
   std::vector<std::string> names;
   for (const workloads::Workload& workload : workloads::workloads())

@@ -1,6 +1,7 @@
 // Shared by the subcommands: errors that a user can correct, and look-ups that suggest near names.
 #pragma once
 
+#include <map>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,11 @@ std::string did_you_mean(std::string_view given, const std::vector<std::string>&
 std::vector<std::string> workload_names();
 /// Throws UsageError naming near workloads.
 const workloads::Workload& workload_or_throw(const std::string& name);
+
+/// Adds --axis name=value, which writes to `axes`; it must outlive the parse.
+void add_axis_flag(CLI::App& command, std::vector<std::string>& axes);
+/// Axis → value. Throws UsageError for other text than name=value.
+std::map<std::string, std::string> axis_values(const std::vector<std::string>& axes);
 
 /// The sets of workloads, the default one first.
 std::vector<std::string> set_names();

@@ -83,21 +83,6 @@ nlohmann::json run_sentinels() {
   return out;
 }
 
-workloads::Options input_options(const MemoryChoice& choice) {
-  workloads::Options out;
-  out.seed = choice.seed;
-  out.small = choice.small;
-  for (const std::string& axis : choice.axes) {
-    const size_t equals = axis.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw UsageError("--axis: came '" + axis +
-                       "'; expected name=value, such as rows=64. 'graft list' shows the axes.");
-    }
-    out.config[axis.substr(0, equals)] = axis.substr(equals + 1);
-  }
-  return out;
-}
-
 /// Code and caches are warm, the pool is empty: what it takes from the system shows as growth.
 lab::MemoryReport watch(const std::function<void()>& run, int calls, const std::string& region) {
   run();
@@ -114,7 +99,8 @@ lab::MemoryReport watch(const std::function<void()>& run, int calls, const std::
 MemoryFindings measure(const MemoryChoice& choice) {
   const workloads::Workload& workload = workload_or_throw(choice.workload);
   MemoryFindings out;
-  const workloads::Options inputs = input_options(choice);
+  const workloads::Options inputs{
+      .seed = choice.seed, .small = choice.small, .config = axis_values(choice.axes)};
   out.workload = workload.name;
   out.config = inputs.config;
   out.calls = choice.quick ? 1 : kCalls;
@@ -180,9 +166,7 @@ void add_memory(CLI::App& app) {
   command->add_flag("--quick", choice->quick, "Watch one call of each variant instead of three");
   command->add_flag("--small", choice->small, "Tiny inputs: to try the command, not to measure");
   command->add_option("--threads", choice->threads, "ATen's threads")->check(CLI::Range(1, 1024));
-  command
-      ->add_option("--axis", choice->axes, "name=value: another value of an axis of the workload")
-      ->allow_extra_args(false);
+  add_axis_flag(*command, choice->axes);
   command->add_option("--seed", choice->seed, "Of the inputs (0)");
   command->add_flag("--no-color", choice->no_color,
                     "Plain text on a terminal too; NO_COLOR does the same");

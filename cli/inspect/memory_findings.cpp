@@ -18,16 +18,45 @@ std::string size_text(int64_t bytes) {
   return bytes < 0 ? "-" : lab::bytes_text(static_cast<double>(bytes));
 }
 
+/// A range of the variant as the workload names it, without the variant around it; or empty.
+std::string own_range(const MemoryVariant& variant, const std::string& region) {
+  const bool inside = region.starts_with(variant.name + '/');
+  return inside ? region.substr(variant.name.size() + 1) : "";
+}
+
+/// The peak of each part that the workload names: a training step's forward, backward, optimizer.
+void print_ranges(std::ostream& out, const MemoryVariant& variant, bool colour) {
+  lab::Table table({{"range of " + variant.name}, {"peak allocated", lab::Align::Right}});
+  bool any = false;
+  for (const lab::MemoryRange& range : variant.report.ranges) {
+    const std::string name = own_range(variant, range.region);
+    if (name.empty()) continue;
+    table.row({name, size_text(range.peak_bytes)});
+    any = true;
+  }
+  if (!any) return;
+  table.print(out, colour);
+  out << '\n';
+}
+
 void print_owners(std::ostream& out, const MemoryVariant& variant, bool colour) {
   const std::vector<lab::MemoryOwner>& owners = variant.report.largest;
   if (owners.empty()) return;
-  lab::Table table({{"live at the peak of " + variant.name},
-                    {"each", lab::Align::Right},
-                    {"together", lab::Align::Right}});
+  std::vector<lab::Column> columns{{"live at the peak of " + variant.name},
+                                   {"each", lab::Align::Right},
+                                   {"together", lab::Align::Right}};
+  const bool has_ranges = std::any_of(owners.begin(), owners.end(), [&](const auto& owner) {
+    return !own_range(variant, owner.region).empty();
+  });
+  if (has_ranges) columns.push_back({"made in"});
+  lab::Table table(columns);
   for (size_t i = 0; i < std::min(kShownOwners, owners.size()); ++i) {
     const std::string maker = owners[i].op.empty() ? "compiled code" : owners[i].op;
-    table.row({std::to_string(owners[i].count) + " × " + maker, size_text(owners[i].bytes),
-               size_text(owners[i].bytes * owners[i].count)});
+    std::vector<lab::Cell> cells{std::to_string(owners[i].count) + " × " + maker,
+                                 size_text(owners[i].bytes),
+                                 size_text(owners[i].bytes * owners[i].count)};
+    if (has_ranges) cells.emplace_back(own_range(variant, owners[i].region));
+    table.row(std::move(cells));
   }
   table.print(out, colour);
   out << '\n';
@@ -85,6 +114,7 @@ void print(std::ostream& out, const MemoryFindings& found, bool colour) {
   out << '\n';
   print_timelines(out, found);
   out << '\n';
+  for (const MemoryVariant& variant : found.variants) print_ranges(out, variant, colour);
   for (const MemoryVariant& variant : found.variants) print_owners(out, variant, colour);
   lab::print(out, found.proof, colour);
 }

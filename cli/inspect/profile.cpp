@@ -111,6 +111,11 @@ Findings examine(const Subject& subject, const ProfileChoice& choice, lab::Progr
   return out;
 }
 
+/// The whole programs, and what a workload names within itself, as a training step its parts.
+std::string default_ranges() {
+  return "^(" + kEager + '|' + kCompiled + ")(/[^/]+/[^/]+)?$";
+}
+
 void print_findings(std::ostream& out, const Subject& subject, const Findings& found,
                     const ProfileChoice& choice, bool colour) {
   const auto heading = [&](const std::string& text) {
@@ -125,22 +130,26 @@ void print_findings(std::ostream& out, const Subject& subject, const Findings& f
       << lab::percent_text(std::max(
              0.0, lab::median(found.profile.call_ms) / lab::median(found.profile.plain_ms) - 1))
       << " to a call\n";
-  std::vector<lab::RangeRow> ranges;
+  std::vector<std::string> ranges;
   for (const std::string& program : {kEager, kCompiled}) {
     const auto rows = lab::range_rows(found.profile, program);
     heading("Ranges of " + program + ", over all calls");
     lab::table_of(rows).print(out, colour);
-    ranges.insert(ranges.end(), rows.begin(), rows.end());
+    for (const lab::RangeRow& row : rows) ranges.push_back(row.range);
   }
-  const std::regex pattern(choice.ranges.empty() ? '^' + kEager + "$|^" + kCompiled + '$'
-                                                 : choice.ranges);
-  for (const lab::RangeRow& row : ranges) {
-    if (!std::regex_search(row.range, pattern)) continue;
-    heading("Operators in " + row.range + ", by self time over all calls");
-    lab::table_of(lab::operator_rows(found.profile, row.range), choice.top).print(out, colour);
+  const std::regex pattern(choice.ranges.empty() ? default_ranges() : choice.ranges);
+  for (const std::string& range : ranges) {
+    if (!std::regex_search(range, pattern)) continue;
+    heading("Operators in " + range + ", by self time over all calls");
+    lab::table_of(lab::operator_rows(found.profile, range), choice.top).print(out, colour);
   }
   heading("Kinds of work");
   lab::kind_table(found.profile, {kEager, kCompiled}).print(out, colour);
+  // Each program and the workload in it are the same.
+  if (ranges.size() > 4) {
+    heading("Kinds of work by range");
+    lab::kinds_by_range(found.profile, ranges).print(out, colour);
+  }
   heading("Regions worth compiling, by what that saves of the eager program");
   lab::table_of(found.gains).print(out, colour);
   out << "\nTogether they should save " << lab::percent_text(lab::total_saving(found.gains))
@@ -201,7 +210,7 @@ void add_profile(CLI::App& app) {
   command->add_option("--top", o->top, "Rows of an operator table (15)");
   command->add_option("--ranges", o->ranges,
                       "Operator tables of the ranges with a match of this regular expression "
-                      "(eager and compiled)");
+                      "(eager, compiled, and the parts that a workload names)");
   command->add_option("--trace", o->trace, "Write a timeline for ui.perfetto.dev to this file");
   command->add_option("--flame", o->flame, "Write a flame graph (SVG) to this file");
   command->add_option("--json", o->json, "Write all tables to this file");
@@ -212,6 +221,7 @@ void add_profile(CLI::App& app) {
   command->add_option("--model", o->subject.model, "MiniLM's folder");
   command->add_option("--threads", o->threads, "ATen's threads")->check(CLI::Range(1, 1024));
   command->add_option("--seed", o->subject.seed, "Of a workload's inputs (0)");
+  add_axis_flag(*command, o->subject.axes);
   command->add_flag("--small", o->subject.small, "Tiny inputs: to try the command");
   command->add_flag("--quick", o->quick, "A first look: shorter timings");
   command->add_flag("--no-color", o->no_color,

@@ -34,9 +34,8 @@ Subject workload_subject(const SubjectOptions& options, lab::Progress* progress)
                      "' is the demo's model.");
   }
   if (progress != nullptr) progress->begin("compiling " + workload->name);
-  workloads::Options inputs;
-  inputs.seed = options.seed;
-  inputs.small = options.small;
+  const workloads::Options inputs{
+      .seed = options.seed, .small = options.small, .config = axis_values(options.axes)};
   const workloads::Instance instance = workload->make(inputs);
   Options compile = options.compile;
   compile.name = workload->name;
@@ -44,6 +43,7 @@ Subject workload_subject(const SubjectOptions& options, lab::Progress* progress)
   settle(compiled);
   Subject out;
   out.title = workload->name;
+  for (const auto& [axis, value] : inputs.config) out.title += ' ' + axis + '=' + value;
   out.eager = [name = workload->name, run = instance.eager.run] {
     const lab::ProfileRange range(name);
     run();
@@ -104,6 +104,9 @@ struct LoadedModel {
 };
 
 Subject model_subject(const SubjectOptions& options, lab::Progress* progress) {
+  if (!options.axes.empty())
+    throw UsageError("--axis: came '" + options.axes.front() +
+                     "', but the model has --batch and --length instead.");
   const auto folder = options.model.empty() ? default_folder() : options.model;
   if (!std::filesystem::exists(folder / "config.json")) {
     throw UsageError("no MiniLM model in " + folder.string() +

@@ -19,12 +19,13 @@ namespace graft::cli {
 inline constexpr const char* kMiniLm = "minilm";
 
 struct SubjectOptions {
-  std::string name;             ///< a workload, or kMiniLm
-  bool small = false;           ///< a workload's tiny inputs; the model at batch 1, length 16
-  uint64_t seed = 0;            ///< of a workload's inputs
-  int64_t batch = 8;            ///< of the model
-  int64_t length = 64;          ///< tokens of each text
-  std::filesystem::path model;  ///< its folder; empty: the one that tools/setup.sh fetches
+  std::string name;               ///< a workload, or kMiniLm
+  bool small = false;             ///< a workload's tiny inputs; the model at batch 1, length 16
+  uint64_t seed = 0;              ///< of a workload's inputs
+  std::vector<std::string> axes;  ///< of a workload: "rows=64"
+  int64_t batch = 8;              ///< of the model
+  int64_t length = 64;            ///< tokens of each text
+  std::filesystem::path model;    ///< its folder; empty: the one that tools/setup.sh fetches
   Options compile;
 };
 

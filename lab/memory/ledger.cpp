@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -27,6 +28,19 @@ std::vector<MemoryPoint> Timeline::points() const {
   if (out.empty() || out.back().seconds < last_.seconds) out.push_back(last_);
   return out;
 }
+
+namespace {
+
+/// Raises the peak of a region. There are few.
+void raise(std::vector<MemoryRange>& ranges, std::string_view region, int64_t bytes) {
+  const auto same = [&](const MemoryRange& range) { return range.region == region; };
+  auto found = std::find_if(ranges.begin(), ranges.end(), same);
+  if (found == ranges.end())
+    found = ranges.insert(found, {.region = std::string(region), .peak_bytes = bytes});
+  found->peak_bytes = std::max(found->peak_bytes, bytes);
+}
+
+}  // namespace
 
 Ledger::Ledger(MemoryOptions options, std::shared_ptr<Ledger> parent)
     : options_(std::move(options)), parent_(std::move(parent)) {}
@@ -64,8 +78,10 @@ void Ledger::allocated(void* block, int64_t bytes, const Label& label) {
   blocks_[block] = {bytes, ++made_, label};
   live_ += bytes;
   ++tensors_;
-  if (live_ - report_.start_bytes > report_.peak_bytes) {
-    report_.peak_bytes = live_ - report_.start_bytes;
+  const int64_t grown = live_ - report_.start_bytes;
+  if (!label.region.empty()) raise(innermost_, label.region, grown);
+  if (grown > report_.peak_bytes) {
+    report_.peak_bytes = grown;
     report_.peak_tensors = tensors_;
     report_.peak_seconds = seconds();
     made_at_peak_ = made_;
@@ -149,6 +165,17 @@ std::vector<MemoryOwner> Ledger::largest() const {
   return out;
 }
 
+std::vector<MemoryRange> Ledger::ranges() const {
+  std::vector<MemoryRange> out;
+  for (const auto& [region, peak] : innermost_) {
+    for (size_t end = 0; end != std::string::npos;) {
+      end = region.find('/', end + 1);
+      raise(out, std::string_view(region).substr(0, end), peak);
+    }
+  }
+  return out;
+}
+
 MemoryReport Ledger::report() const {
   const std::lock_guard lock(mutex_);
   MemoryReport out = report_;
@@ -158,6 +185,7 @@ MemoryReport Ledger::report() const {
   out.end_tensors = tensors_;
   out.timeline = timeline_.points();
   out.largest = largest();
+  out.ranges = ranges();
   return out;
 }
 

@@ -68,6 +68,7 @@ class Ledger final : public c10::MemoryReportingInfoBase,
   void note();  // the new state, after an event
   double seconds() const;
   std::vector<MemoryOwner> largest() const;
+  std::vector<MemoryRange> ranges() const;
 
   const MemoryOptions options_;
   const std::shared_ptr<Ledger> parent_;
@@ -80,6 +81,7 @@ class Ledger final : public c10::MemoryReportingInfoBase,
   int64_t made_ = 0;                         // allocations so far
   int64_t made_at_peak_ = 0;
   int64_t live_ = 0, tensors_ = 0;
+  std::vector<MemoryRange> innermost_;  // by the region that was the innermost one
   Timeline timeline_;
   MemoryReport report_;  // what events add up to; the rest is filled in by report()
 };

@@ -31,6 +31,12 @@ struct MemoryOwner {
   std::string region;  ///< "layer 0/attention", of MemoryRegion and RECORD_USER_SCOPE; or empty
 };
 
+/// Most live bytes at allocations within a region and the regions inside it, above the start.
+struct MemoryRange {
+  std::string region;
+  int64_t peak_bytes = 0;
+};
+
 /// Bytes and counts. A tensor here is an allocation: views of one storage count once.
 struct MemoryReport {
   double seconds = 0;  ///< length of the scope
@@ -51,6 +57,7 @@ struct MemoryReport {
   int64_t end_resident = 0;    ///< of the process
   std::vector<MemoryPoint> timeline;  ///< by time; a long one is thinned out but keeps its peaks
   std::vector<MemoryOwner> largest;   ///< live at the peak, made in the scope; largest sum first
+  std::vector<MemoryRange> ranges;    ///< in the order in which they first allocated
 };
 nlohmann::json to_json(const MemoryReport& report);
 

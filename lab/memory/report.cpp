@@ -8,7 +8,8 @@
 namespace graft::lab {
 
 nlohmann::json to_json(const MemoryReport& r) {
-  nlohmann::json timeline = nlohmann::json::array(), largest = nlohmann::json::array();
+  nlohmann::json timeline = nlohmann::json::array(), largest = nlohmann::json::array(),
+                 ranges = nlohmann::json::array();
   for (const MemoryPoint& point : r.timeline)
     timeline.push_back({point.seconds, point.live, point.reserved});
   for (const MemoryOwner& owner : r.largest) {
@@ -17,6 +18,8 @@ nlohmann::json to_json(const MemoryReport& r) {
                        {"op", owner.op},
                        {"region", owner.region}});
   }
+  for (const MemoryRange& range : r.ranges)
+    ranges.push_back({{"region", range.region}, {"peak_bytes", range.peak_bytes}});
   const auto known = [](int64_t bytes) {
     return bytes < 0 ? nlohmann::json() : nlohmann::json(bytes);
   };
@@ -37,7 +40,8 @@ nlohmann::json to_json(const MemoryReport& r) {
           {"end_resident", known(r.end_resident)},
           {"timeline_columns", {"seconds", "live", "reserved"}},
           {"timeline", timeline},
-          {"largest", largest}};
+          {"largest", largest},
+          {"ranges", ranges}};
 }
 
 std::string sparkline(const MemoryReport& report, double seconds, int64_t top, size_t width) {

@@ -15,6 +15,7 @@ namespace graft::lab {
 namespace {
 
 constexpr double kNotable = 1.1;
+constexpr size_t kListed = 16;
 
 std::string sizes_text(const std::vector<int64_t>& sizes) {
   std::string out = "(";
@@ -41,6 +42,12 @@ std::string shared_with(const StorageProof& proof, size_t index) {
     if (other != index) out += (out.empty() ? "" : ", ") + proof.tensors[other].name;
   }
   return out;
+}
+
+/// All of a storage that no other has.
+bool is_plain(const StorageProof& proof, const StoredTensor& t) {
+  return t.storage >= 0 && !t.view &&
+         proof.storages[static_cast<size_t>(t.storage)].tensors.size() == 1;
 }
 
 }  // namespace
@@ -117,8 +124,14 @@ void print(std::ostream& out, const StorageProof& proof, bool colour) {
                {"inflation", Align::Right},
                {"form"},
                {"shares its storage with"}});
+  int64_t plain = 0, plain_bytes = 0;
   for (size_t i = 0; i < proof.tensors.size(); ++i) {
     const StoredTensor& t = proof.tensors[i];
+    if (proof.tensors.size() > kListed && is_plain(proof, t)) {
+      ++plain;
+      plain_bytes += t.stored;
+      continue;
+    }
     std::vector<Cell> cells{t.name,          sizes_text(t.sizes), t.dtype,
                             size(t.logical), size(t.stored),      inflation_cell(t)};
     const std::string others = shared_with(proof, i);
@@ -126,6 +139,9 @@ void print(std::ostream& out, const StorageProof& proof, bool colour) {
     if (!others.empty()) cells.emplace_back(others);
     table.row(std::move(cells));
   }
+  if (plain > 0)
+    table.row({std::to_string(plain) + ", each all of a storage", "", "", size(plain_bytes),
+               size(plain_bytes)});
   table.rule();
   table.row({"all", "", "", size(proof.logical), size(proof.stored)});
   table.print(out, colour);

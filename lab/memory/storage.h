@@ -40,6 +40,7 @@ struct StorageProof {
 /// Reads no data. Tensors may be undefined.
 StorageProof storage_proof(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 nlohmann::json to_json(const StorageProof& proof);
+/// Of more than 16 tensors, those that are all of a storage of their own are only counted.
 void print(std::ostream& out, const StorageProof& proof, bool colour = false);
 
 }  // namespace graft::lab

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -214,6 +215,32 @@ Table kind_table(const Profile& profile, const std::vector<std::string>& ranges)
     line.resize(columns.size() - 1, Cell("-", Style::Dim));
     line.insert(line.begin(), Cell(to_string(kind)));
     table.row(line);
+  }
+  return table;
+}
+
+Table kinds_by_range(const Profile& profile, const std::vector<std::string>& ranges) {
+  std::vector<std::map<Kind, KindRow>> rows;
+  std::set<Kind> kinds;
+  for (const std::string& range : ranges) {
+    rows.emplace_back();
+    for (const KindRow& row : kind_rows(profile, range)) {
+      rows.back()[row.kind] = row;
+      kinds.insert(row.kind);
+    }
+  }
+  std::vector<Column> columns{{"range"}, {"ms per call", Align::Right}};
+  for (const Kind kind : kinds) columns.push_back({to_string(kind), Align::Right});
+  Table table(columns);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    double ms = 0;
+    for (const auto& [kind, row] : rows[i]) ms += row.self_ms;
+    std::vector<Cell> cells{ranges[i].empty() ? kWhole : ranges[i],
+                            number(ms / std::max(1, profile.calls))};
+    for (const Kind kind : kinds)
+      cells.push_back(rows[i].contains(kind) ? Cell(percent_text(rows[i][kind].share))
+                                             : Cell("-", Style::Dim));
+    table.row(std::move(cells));
   }
   return table;
 }

@@ -65,6 +65,8 @@ Table table_of(const std::vector<RangeRow>& rows);
 Table table_of(const std::vector<OperatorRow>& rows, size_t most);
 /// Shares and milliseconds per call by kind of work, with the ranges side by side.
 Table kind_table(const Profile& profile, const std::vector<std::string>& ranges);
+/// The same with a row per range: milliseconds per call, and the share of each kind that occurs.
+Table kinds_by_range(const Profile& profile, const std::vector<std::string>& ranges);
 
 /// {"calls", "call_ms", "plain_ms", "ranges": [{…, "operators": […], "kinds": […]}]}. Events are
 /// not included: trace_json has them.

@@ -80,6 +80,28 @@ TEST_F(MemoryCommand, ShowsBothVariants) {
   EXPECT_TRUE(content(file("m.html")).starts_with("<!doctype html>"));
 }
 
+TEST_F(MemoryCommand, PartsOfATrainingStep) {
+  const Ran ran =
+      memory("gpt2_step_f32 --small --quick --threads 1 --axis layers=2 --json " + file("m.json"));
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (const char* text : {"range of eager", "forward/attention", "backward", "optimizer",
+                           "made in", "each all of a storage"})
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << '\n' << ran.out;
+  EXPECT_EQ(ran.out.find("eager/forward"), std::string::npos) << ran.out;
+
+  const nlohmann::json json = nlohmann::json::parse(content(file("m.json")));
+  EXPECT_EQ(json["config"]["layers"], "2");
+  const auto& memory = json["variants"][0]["memory"];
+  std::vector<std::string> ranges;
+  for (const auto& range : memory["ranges"]) {
+    ranges.push_back(range["region"]);
+    EXPECT_GT(range["peak_bytes"], 0);
+    EXPECT_LE(range["peak_bytes"], memory["peak_bytes"]);
+  }
+  EXPECT_EQ(ranges, (std::vector<std::string>{"eager", "eager/forward", "eager/forward/attention",
+                                              "eager/backward", "eager/optimizer"}));
+}
+
 TEST_F(MemoryCommand, SentinelAlone) {
   const Ran ran = memory("--sentinel --json " + file("s.json"));
   ASSERT_EQ(ran.code, 0) << ran.out;

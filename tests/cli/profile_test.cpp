@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -55,6 +56,31 @@ TEST_F(CliProfile, TablesOfAWorkload) {
   EXPECT_EQ(ran.out.find("Operators in eager/rope_f32"), std::string::npos) << ran.out;
   EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);              // no colours into a pipe
   EXPECT_EQ(ran.out.find("ERROR"), std::string::npos) << ran.out;  // Kineto misses no GPU aloud
+}
+
+TEST_F(CliProfile, PartsOfATrainingStep) {
+  const Ran ran = profile(
+      "gpt2_step_f32 --small --quick --calls 2 --quiet --axis layers=2 --json " + file("p.json"));
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (const char* text :
+       {"gpt2_step_f32 layers=2", "Operators in eager/gpt2_step_f32/forward,",
+        "Operators in eager/gpt2_step_f32/backward,", "Operators in eager/gpt2_step_f32/optimizer,",
+        "Kinds of work by range", "eager/gpt2_step_f32/forward/attention"})
+    expect_text(ran, text);
+  EXPECT_EQ(ran.out.find("Operators in eager/gpt2_step_f32/forward/attention"), std::string::npos);
+
+  const auto json = nlohmann::json::parse(content("p.json"));
+  std::map<std::string, double> shares;
+  std::map<std::string, int> instances;
+  for (const auto& range : json["profile"]["ranges"]) {
+    shares[range["range"]] = range["share"];
+    instances[range["range"]] = range["instances"];
+  }
+  const std::string step = "eager/gpt2_step_f32";
+  EXPECT_EQ(instances[step + "/backward"], 2);
+  EXPECT_EQ(instances[step + "/forward/attention"], 4);  // of each layer
+  for (const char* part : {"/forward", "/backward", "/optimizer"})
+    EXPECT_GT(shares[step + part], 0) << part;
 }
 
 TEST_F(CliProfile, ChoosesRangesAndRows) {
@@ -132,6 +158,8 @@ TEST_F(CliProfile, ErrorsNameTheNextStep) {
   expect_error("rope_f32 --ranges '('", "--ranges: came '(', which is not a regular expression");
   expect_error("rope_f32 --trace /no/such/folder/x.json", "nothing can be written");
   expect_error("rope_f32 --flame /tmp", "--flame: came '/tmp', which is a folder");
+  expect_error("rope_f32 --axis rows", "--axis: came 'rows'; expected name=value");
+  expect_error("minilm --axis batch=2", "the model has --batch and --length instead");
   expect_error("minilm --model /no/such", "no MiniLM model in /no/such");
 }
 

@@ -75,6 +75,31 @@ TEST(MemoryTracker, NamesWhoMadeWhatIsLiveAtThePeak) {
   for (const MemoryOwner& owner : largest) EXPECT_EQ(owner.region, "layer 0/attention");
 }
 
+TEST(MemoryTracker, EachRangeHasThePeakOfWhatIsInIt) {
+  MemoryTracker tracker;
+  {
+    const MemoryRegion step("step");
+    const at::Tensor kept = bytes_of(100);
+    {
+      const MemoryRegion forward("forward");
+      const at::Tensor small = bytes_of(10);
+      const MemoryRegion attention("attention");
+      const at::Tensor large = bytes_of(1000);
+    }
+    const MemoryRegion backward("backward");
+    const at::Tensor gradient = bytes_of(20);
+  }
+  tracker.stop();
+  const at::Tensor after = bytes_of(5000);
+  std::vector<std::pair<std::string, int64_t>> seen;
+  for (const MemoryRange& range : tracker.report().ranges)
+    seen.emplace_back(range.region, range.peak_bytes);
+  EXPECT_EQ(seen, (decltype(seen){{"step", 1110},
+                                  {"step/forward", 1110},
+                                  {"step/forward/attention", 1110},
+                                  {"step/backward", 120}}));
+}
+
 TEST(MemoryTracker, KeepsWhatWasFreedSinceThePeakAndDropsWhatWasBefore) {
   MemoryTracker tracker;
   {

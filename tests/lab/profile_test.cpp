@@ -156,6 +156,9 @@ TEST(Profile, TablesCutAndSayWhatIsLeft) {
   EXPECT_NE(kinds.find("matmul                        -            -          -   57.1 %"),
             std::string::npos)
       << kinds;
+  const std::string by_range = text_of(kinds_by_range(profile, {"forward/attention", "forward"}));
+  EXPECT_NE(by_range.find("ms per call  matmul"), std::string::npos) << by_range;
+  EXPECT_NE(by_range.find("57.1 %"), std::string::npos) << by_range;
 }
 
 TEST(Profile, Json) {

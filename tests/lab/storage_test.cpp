@@ -50,6 +50,17 @@ TEST(StorageProof, FindsViewsAndWhatTheyHold) {
   EXPECT_NE(out.str().find("whole, turned"), std::string::npos) << out.str();
 }
 
+TEST(StorageProof, OfManyTensorsThePlainOnesAreCounted) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (int i = 0; i < 20; ++i) tensors.emplace_back("t" + std::to_string(i), at::zeros({8}));
+  tensors.emplace_back("row", at::zeros({4, 8}).select(0, 1));
+  std::ostringstream out;
+  print(out, storage_proof(tensors));
+  EXPECT_NE(out.str().find("20, each all of a storage"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("row"), std::string::npos) << out.str();
+  EXPECT_EQ(out.str().find("t7"), std::string::npos) << out.str();
+}
+
 TEST(StorageProof, TenPercentIsNotNotable) {
   const at::Tensor t = at::zeros({110});
   EXPECT_FALSE(storage_proof({{"t", t.narrow(0, 0, 100)}}).tensors[0].notable);
