@@ -15,6 +15,8 @@
 
 #include "cli/frame/context.h"
 #include "cli/frame/usage.h"
+#include "cli/inspect/check_common.h"
+#include "cli/inspect/check_steps.h"
 #include "cli/measure/run_table.h"
 #include "cli/measure/sweep.h"
 #include "formats/files.h"
@@ -33,17 +35,6 @@ using lab::Style;
 using workloads::Call;
 using workloads::Instance;
 using workloads::Tensors;
-
-constexpr int kWorse = 2;  // the exit code
-
-struct CheckOptions {
-  std::vector<std::string> names, axes;
-  std::string set = std::string(workloads::kDefaultSet), filter, json;
-  uint64_t seed = 0;
-  int threads = 0;  // 0: ATen's choice
-  bool small = false, bitwise = false, verbose = false, no_color = false, quiet = false;
-  Options compile;
-};
 
 /// One implementation of one case beside eager.
 struct Checked {
@@ -88,36 +79,25 @@ Checked check_one(const Case& c, const std::string& variant, const Tensors& eage
   return row;
 }
 
-/// Without the race: compiled code is to be seen, also where it is not faster.
-Tensors compiled_outputs(const Instance& instance, Options compile, Checked& row) {
-  compile.race = false;
-  compile.name = row.name;
-  const workloads::CompiledCall compiled = instance.compile(compile);
-  settle(compiled);
-  Tensors outputs = compiled.outputs();
-  const Report report = compiled.report();
-  if (report.verdict == Verdict::Faster) {
-    row.ran = "compiled";
-    return outputs;
-  }
-  row.ran = std::string("eager: ") + to_string(report.verdict);
-  row.reason = report.reason;
-  return outputs;
-}
-
 std::vector<Checked> check_case(const Case& c, const CheckOptions& options) {
   const Instance instance =
       c.workload->make({.seed = options.seed, .small = options.small, .config = c.config});
   const Tensors eager = instance.eager.outputs(), fp64 = instance.fp64();
   std::vector<Checked> rows;
+  HowItRan how;
   rows.push_back(check_one(c, "graft", eager, fp64, [&](Checked& row) {
-    return compiled_outputs(instance, options.compile, row);
+    const workloads::CompiledCall compiled =
+        compiled_for_check(instance, options.compile, row.name);
+    Tensors outputs = compiled.outputs();
+    how = how_it_ran(compiled.report());
+    row.ran = how.ran;
+    row.reason = how.reason;
+    return outputs;
   }));
   rows.back().judged = true;
   if (options.bitwise) rows.back().good &= rows.back().accuracy && rows.back().accuracy->bitwise();
   // Graft found its own compiled code wrong: that eager's results are then used does not excuse it.
-  if (rows.back().ran == std::string("eager: ") + to_string(Verdict::Mismatch))
-    rows.back().good = false;
+  if (how.mismatched) rows.back().good = false;
   std::vector<std::pair<std::string, Call>> others = instance.others;
   if (instance.hand) others.insert(others.begin(), {"hand", instance.hand});
   for (const auto& [name, call] : others)
@@ -221,13 +201,7 @@ void print_rows(const std::vector<Checked>& rows, const CheckOptions& options, b
   }
 }
 
-nlohmann::json to_json(const std::vector<Checked>& rows, const CheckOptions& options) {
-  nlohmann::json context = run_context();
-  context["seed"] = options.seed;
-  context["small"] = options.small;
-  context["numerics"] = numerics_name(options.compile.numerics);
-  context["mode"] = mode_name(options.compile.mode);
-  context["threads"] = at::get_num_threads();
+nlohmann::json to_json(const std::vector<Checked>& rows) {
   nlohmann::json results = nlohmann::json::array();
   for (const Checked& row : rows) {
     results.push_back({{"name", row.name},
@@ -238,14 +212,25 @@ nlohmann::json to_json(const std::vector<Checked>& rows, const CheckOptions& opt
                        {"accuracy", nullptr}});
     if (row.accuracy) results.back()["accuracy"] = lab::to_json(*row.accuracy);
   }
-  return {{"schema_version", lab::kSchemaVersion}, {"context", context}, {"results", results}};
+  return results;
 }
 
-void check(const CheckOptions& options) {
-  const std::vector<Case> cases = chosen_cases(options);
-  check_writable("--json", options.json);
-  if (options.threads > 0) at::set_num_threads(options.threads);
-  const c10::NoGradGuard no_grad;  // as bench
+void write_file(const nlohmann::json& results, const CheckOptions& options) {
+  nlohmann::json context = run_context();
+  context["seed"] = options.seed;
+  context["small"] = options.small;
+  context["numerics"] = numerics_name(options.compile.numerics);
+  context["mode"] = mode_name(options.compile.mode);
+  context["threads"] = at::get_num_threads();
+  if (options.steps > 0) context["steps"] = options.steps;
+  const nlohmann::json all{
+      {"schema_version", lab::kSchemaVersion}, {"context", context}, {"results", results}};
+  formats::write_file(options.json, all.dump(1) + '\n');
+}
+
+/// Returns whether all are good.
+bool check_calls(const std::vector<Case>& cases, const CheckOptions& options,
+                 nlohmann::json& results) {
   std::unique_ptr<lab::Progress> progress;
   if (!options.quiet)
     progress = std::make_unique<lab::Progress>(std::cerr, isatty(STDERR_FILENO) == 1, cases.size());
@@ -257,9 +242,20 @@ void check(const CheckOptions& options) {
   }
   progress.reset();
   print_rows(rows, options, !options.no_color && lab::colour_wanted(STDOUT_FILENO));
-  if (!options.json.empty())
-    formats::write_file(options.json, to_json(rows, options).dump(1) + '\n');
-  if (std::any_of(rows.begin(), rows.end(), is_bad)) throw CLI::RuntimeError(kWorse);
+  results = to_json(rows);
+  return std::none_of(rows.begin(), rows.end(), is_bad);
+}
+
+void check(const CheckOptions& options) {
+  const std::vector<Case> cases = chosen_cases(options);
+  check_writable("--json", options.json);
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  const c10::NoGradGuard no_grad;  // as bench
+  nlohmann::json results;
+  const bool good = options.steps > 0 ? check_steps(cases, options, results)
+                                      : check_calls(cases, options, results);
+  if (!options.json.empty()) write_file(results, options);
+  if (!good) throw CLI::RuntimeError(kWorse);
 }
 
 }  // namespace
@@ -274,6 +270,11 @@ void add_check(CLI::App& app) {
                       "Only workloads whose name has a match of this regular expression");
   command->add_option("--axis", o->axes, "Sizes to check: rows=64,128; may be repeated")
       ->allow_extra_args(false);
+  command
+      ->add_option("--steps", o->steps,
+                   "Train so many steps, eagerly and compiled, and compare the losses (of the set "
+                   "training)")
+      ->check(CLI::Range(1, 1000000));
   command->add_option("--seed", o->seed, "Of the inputs (0)");
   command->add_option("--threads", o->threads, "ATen's threads")->check(CLI::Range(1, 1024));
   command->add_flag("--small", o->small, "Tiny inputs of odd sizes");
@@ -284,7 +285,10 @@ void add_check(CLI::App& app) {
                     "Plain text on a terminal too; NO_COLOR does the same");
   command->add_flag("--quiet", o->quiet, "No progress");
   add_compile_flags(*command, o->compile);
-  command->callback([o] { check(*o); });
+  command->callback([o, command] {
+    if (o->steps > 0 && command->count("--set") == 0) o->set = "training";
+    check(*o);
+  });
 }
 
 }  // namespace graft::cli

@@ -30,6 +30,9 @@ struct Call {
   std::function<void()> run;  ///< the call that is timed; results are dropped
   /// The same call, its tensors flattened in order, for comparison.
   std::function<Tensors()> outputs;
+  /// Begins a run of calls from the inputs, each of which goes on from what the last one left and
+  /// returns its results; empty where calls change nothing.
+  std::function<std::function<Tensors()>()> steps = {};
   explicit operator bool() const { return static_cast<bool>(run); }
 };
 
@@ -181,11 +184,16 @@ Call call_of(const F& f, const std::shared_ptr<Args>& args) {
   return {[f, args] { (void)std::apply(f, *args); }, [f, args] { return outputs_of(f, *args); }};
 }
 
-/// `run` changes `own` further with each call; `outputs` starts from `args` each time.
+/// `run` changes `own` further with each call; `outputs` and `steps` start from `args` each time.
 template <class F, class Args>
 Call updating_call_of(const F& f, const std::shared_ptr<Args>& args,
                       const std::shared_ptr<Args>& own) {
-  return {[f, own] { (void)std::apply(f, *own); }, [f, args] { return updates_of(f, *args); }};
+  return {[f, own] { (void)std::apply(f, *own); }, [f, args] { return updates_of(f, *args); },
+          [f, args]() -> std::function<Tensors()> {
+            return [f, state = std::make_shared<Args>(copies_of(*args))] {
+              return outputs_of(f, *state);
+            };
+          }};
 }
 
 }  // namespace detail

@@ -63,6 +63,51 @@ TEST(Check, AxesAndSeeds) {
   EXPECT_NE(ran.out.find("swiglu_f32[rows=2]"), std::string::npos) << ran.out;
 }
 
+TEST(Check, StepsOfTraining) {
+  const Folder folder;
+  const std::string path = folder.file("check.json");
+  const Ran ran = graft(
+      "check --filter 'step|spd|adamw' --steps 12 --small --quiet --threads 1 --verbose --json " +
+      path);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (const char* part : {"gpt2_step_f32: losses", "spd_train_f32: losses", "compiled less eager",
+                           "eager on 2 threads", "train nothing: adamw_gpt2_f32"})
+    EXPECT_NE(ran.out.find(part), std::string::npos) << part << '\n' << ran.out;
+
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["context"]["steps"], 12);
+  ASSERT_EQ(json["results"].size(), 2u);
+  for (const auto& row : json["results"]) {
+    EXPECT_EQ(row["ran"], "compiled") << row["name"];
+    EXPECT_EQ(row["good"], true);
+    EXPECT_EQ(row["other_threads"], 2);
+    const auto &eager = row["losses"]["eager"], &ours = row["losses"]["graft"];
+    ASSERT_EQ(eager.size(), 12u);
+    ASSERT_EQ(ours.size(), 12u);
+    EXPECT_EQ(row["losses"]["eager_other_threads"].size(), 12u);
+    EXPECT_LT(eager[11], eager[0]) << "it learns";
+    int64_t other_bits = 0;
+    for (size_t i = 0; i < 12; ++i) {
+      other_bits += eager[i] != ours[i];
+      EXPECT_NEAR(eager[i].get<double>(), ours[i].get<double>(), 1e-4) << i;
+    }
+    EXPECT_EQ(row["difference"]["steps_with_other_bits"], other_bits);
+  }
+}
+
+TEST(Check, ExitCodeOfLossesThatGoElsewhere) {
+  // Fast numerics leaves out roundings to bf16, which eager makes on any number of threads.
+  const std::string mlp = "check mlp_bf16_autocast --small --quiet --threads 1 --steps 20";
+  EXPECT_EQ(graft(mlp).code, 0);
+  const Ran ran = graft(mlp + " --numerics fast");
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find("1 of 1 not good: losses further from eager's"), std::string::npos)
+      << ran.out;
+  EXPECT_EQ(graft(mlp + " --numerics fast --bitwise").code, 2);
+}
+
 TEST(Check, UsageErrors) {
   expect_usage_error("check swiglu",
                      "there is no workload 'swiglu'; did you mean 'swiglu_bf16' or 'swiglu_f32' or "
@@ -71,6 +116,8 @@ TEST(Check, UsageErrors) {
   expect_usage_error("check rope_f32 --filter gptq", "none of the workloads named matches");
   expect_usage_error("check --json /no/such/folder/x.json", "No such file or directory");
   expect_usage_error("check --numerics faast", "did you mean 'fast'?");
+  expect_usage_error("check rope_f32 --small --steps 3", "--steps: came for rope_f32, which train");
+  expect_usage_error("check --steps 0", "--steps");
 }
 
 }  // namespace

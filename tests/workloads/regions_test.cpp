@@ -195,6 +195,21 @@ TEST(Workloads, UpdatesStartFromInputsThatStay) {
   EXPECT_EQ(updating.fp64().at(1).scalar_type(), at::kDouble);
 }
 
+TEST(Workloads, StepsGoOnFromWhatTheLastOneLeft) {
+  const at::Tensor x = at::ones({2});
+  const Instance updating =
+      updating_instance_of([](const at::Tensor& t) { return t.mul_(0.5).sum(); }, x);
+  const CompiledCall compiled = updating.compile({});
+  for (const Call& call : {updating.eager, static_cast<const Call&>(compiled)}) {
+    const auto step = call.steps(), other = call.steps();
+    EXPECT_EQ(step().at(0).item<float>(), 1);
+    EXPECT_EQ(step().at(0).item<float>(), 0.5F);
+    EXPECT_EQ(other().at(0).item<float>(), 1);  // each run starts from the inputs
+  }
+  EXPECT_TRUE(x.equal(at::ones({2})));
+  EXPECT_FALSE(instance_of([](const at::Tensor& t) { return t * 2; }, x).eager.steps);
+}
+
 TEST(Workloads, TheWildSetIsApart) {
   int64_t count = 0;
   for (const Workload& workload : workloads()) count += workload.set == "wild";

@@ -1,0 +1,245 @@
+#include "cli/inspect/check_steps.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/stack.h>
+#include <graft/graft.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/frame/usage.h"
+#include "lab/accuracy/accuracy.h"
+#include "lab/progress.h"
+#include "lab/table.h"
+#include "lab/words.h"
+
+namespace graft::cli {
+namespace {
+
+using lab::Align;
+using lab::Cell;
+using lab::Style;
+using workloads::Call;
+using workloads::Instance;
+
+/// How the losses of one training differ from eager's.
+struct Apart {
+  int64_t steps = 0;  ///< with other bits
+  int64_t first = 0;  ///< of these, from 1; 0: none
+  double largest = 0;
+};
+
+/// One workload, trained three times from the same start.
+struct Trained {
+  std::string name;
+  HowItRan how;
+  at::Tensor eager, compiled, spread;  ///< losses; spread: eager's on `other_threads`
+  int other_threads = 1;
+  Apart ours, own;  ///< compiled, and spread, against eager
+  bool good = false;
+};
+
+/// The losses of `steps` calls from the start; nullopt if calls return no loss first: a number.
+std::optional<at::Tensor> losses_of(const Call& call, int steps,
+                                    const std::function<void(double)>& at) {
+  if (!call.steps) return std::nullopt;
+  const std::function<workloads::Tensors()> step = call.steps();
+  std::vector<at::Tensor> losses;
+  for (int i = 0; i < steps; ++i) {
+    const workloads::Tensors results = step();
+    if (results.empty() || results[0].dim() != 0 || !results[0].is_floating_point())
+      return std::nullopt;
+    losses.push_back(results[0].clone());
+    at(static_cast<double>(i + 1) / steps);
+  }
+  return at::stack(losses);
+}
+
+Apart apart(const at::Tensor& losses, const at::Tensor& eager) {
+  const lab::TensorAccuracy all = lab::accuracy({losses}, {eager}).all;
+  Apart out{.steps = all.different, .first = 0, .largest = all.max_abs.value};
+  for (int64_t i = 0; out.steps > 0 && out.first == 0; ++i)
+    if (!lab::accuracy({losses[i]}, {eager[i]}).bitwise()) out.first = i + 1;
+  return out;
+}
+
+/// ATen's threads while it lives.
+class Threads {
+ public:
+  explicit Threads(int count) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+/// Nullopt if it does not train.
+std::optional<Trained> train(const Case& c, const CheckOptions& options, lab::Progress* progress) {
+  const Instance instance =
+      c.workload->make({.seed = options.seed, .small = options.small, .config = c.config});
+  if (!losses_of(instance.eager, 1, [](double) {})) return std::nullopt;
+  Trained out;
+  out.name = c.name();
+  out.other_threads = at::get_num_threads() == 1 ? 2 : 1;
+  const auto losses = [&](const Call& call, double before, const char* what) {
+    return *losses_of(call, options.steps, [&](double done) {
+      if (progress != nullptr) progress->at((before + done) / 3, what);
+    });
+  };
+  const workloads::CompiledCall compiled = compiled_for_check(instance, options.compile, out.name);
+  out.eager = losses(instance.eager, 0, "eager");
+  out.compiled = losses(compiled, 1, "compiled");
+  out.how = how_it_ran(compiled.report());
+  {
+    const Threads other(out.other_threads);
+    out.spread = losses(instance.eager, 2, "eager on other threads");
+  }
+  out.ours = apart(out.compiled, out.eager);
+  out.own = apart(out.spread, out.eager);
+  // The rule of one call, with eager's losses in fp64's place and its spread as eager's error.
+  out.good =
+      !out.how.mismatched &&
+      (options.bitwise ? out.ours.steps == 0
+                       : lab::accuracy({out.compiled}, {out.spread}, {{out.eager}}).as_good());
+  return out;
+}
+
+double loss(const at::Tensor& losses, int64_t step) {
+  return losses[step].item<double>();
+}
+
+std::string short_number(double value, const char* form) {
+  char text[40];
+  std::snprintf(text, sizeof text, form, value);
+  return text;
+}
+
+/// "bitwise", or in how many steps the bits differ, and from which on.
+Cell bits_cell(const Apart& apart, int steps) {
+  if (apart.steps == 0) return {"bitwise", Style::Good};
+  return std::to_string(apart.steps) + " of " + std::to_string(steps) + ", from step " +
+         std::to_string(apart.first);
+}
+
+std::string distance_text(const Apart& apart) {
+  return apart.largest == 0 ? "0" : short_number(apart.largest, "%.1e");
+}
+
+void print_rows(const std::vector<Trained>& rows, const CheckOptions& options, bool colour) {
+  lab::Table table({{"workload"},
+                    {"ran"},
+                    {"first loss", Align::Right},
+                    {"last loss", Align::Right},
+                    {"other bits", Align::Right},
+                    {"largest difference", Align::Right},
+                    {"eager's, other threads", Align::Right},
+                    {"largest difference", Align::Right},
+                    {"result"}});
+  for (const Trained& row : rows) {
+    table.row({row.name, row.how.ran, short_number(loss(row.eager, 0), "%.6g"),
+               short_number(loss(row.eager, -1), "%.6g"), bits_cell(row.ours, options.steps),
+               distance_text(row.ours), bits_cell(row.own, options.steps), distance_text(row.own),
+               row.good ? Cell("good", Style::Good) : Cell("not good", Style::Bad)});
+  }
+  table.print(std::cout, colour);
+  for (const Trained& row : rows)
+    if (!row.how.reason.empty()) std::cout << row.name << ": " << row.how.reason << '\n';
+  const auto bad =
+      std::count_if(rows.begin(), rows.end(), [](const Trained& row) { return !row.good; });
+  if (bad == 0) return;
+  std::cout << bad << " of " << rows.size() << " not good: losses "
+            << (options.bitwise ? "with other bits than eager's"
+                                : "further from eager's than twice what another number of threads "
+                                  "makes of eager's, and than 4 ulp more")
+            << (options.verbose ? ".\n" : "; --verbose shows them.\n");
+}
+
+/// The losses of about `kShown` steps, the last one among them.
+void print_losses(const Trained& row, bool colour) {
+  constexpr int64_t kShown = 20;
+  std::cout << '\n' << lab::styled(row.name + ": losses", Style::Bold, colour) << '\n';
+  lab::Table table(
+      {{"step", Align::Right},
+       {"eager", Align::Right},
+       {"compiled less eager", Align::Right},
+       {"eager on " + lab::count_text(row.other_threads, "thread") + " less eager", Align::Right}});
+  const int64_t steps = row.eager.size(0), every = (steps + kShown - 1) / kShown;
+  for (int64_t i = 0; i < steps; ++i) {
+    if (i % every != 0 && i + 1 != steps) continue;
+    const double eager = loss(row.eager, i);
+    table.row({std::to_string(i + 1), short_number(eager, "%.8g"),
+               short_number(loss(row.compiled, i) - eager, "%.1e"),
+               short_number(loss(row.spread, i) - eager, "%.1e")});
+  }
+  table.print(std::cout, colour);
+}
+
+nlohmann::json to_json(const Apart& apart) {
+  return {{"steps_with_other_bits", apart.steps},
+          {"first", apart.first == 0 ? nlohmann::json() : nlohmann::json(apart.first)},
+          {"max_abs", apart.largest}};
+}
+
+nlohmann::json to_json(const Trained& row) {
+  const auto numbers = [](const at::Tensor& losses) {
+    nlohmann::json out = nlohmann::json::array();
+    for (int64_t i = 0; i < losses.size(0); ++i) out.push_back(loss(losses, i));
+    return out;
+  };
+  return {{"name", row.name},
+          {"variant", "graft"},
+          {"ran", row.how.ran},
+          {"reason", row.how.reason},
+          {"good", row.good},
+          {"steps", row.eager.size(0)},
+          {"other_threads", row.other_threads},
+          {"difference", to_json(row.ours)},
+          {"eager_difference", to_json(row.own)},
+          {"losses",
+           {{"eager", numbers(row.eager)},
+            {"graft", numbers(row.compiled)},
+            {"eager_other_threads", numbers(row.spread)}}}};
+}
+
+}  // namespace
+
+bool check_steps(const std::vector<Case>& cases, const CheckOptions& options,
+                 nlohmann::json& results) {
+  std::unique_ptr<lab::Progress> progress;
+  if (!options.quiet)
+    progress = std::make_unique<lab::Progress>(std::cerr, isatty(STDERR_FILENO) == 1, cases.size());
+  std::vector<Trained> rows;
+  std::string others;
+  for (const Case& c : cases) {
+    if (progress) progress->begin(c.name());
+    if (std::optional<Trained> row = train(c, options, progress.get()))
+      rows.push_back(std::move(*row));
+    else
+      others += (others.empty() ? "" : ", ") + c.name();
+    pool_trim();  // the next has other sizes
+  }
+  progress.reset();
+  if (rows.empty()) {
+    throw UsageError("--steps: came for " + others +
+                     ", which train nothing: their calls change no arguments, or return no loss. "
+                     "'graft check --set training --steps 20' trains those that do.");
+  }
+  const bool colour = !options.no_color && lab::colour_wanted(STDOUT_FILENO);
+  print_rows(rows, options, colour);
+  if (!others.empty()) std::cout << "left out, as they train nothing: " << others << '\n';
+  for (const Trained& row : rows) {
+    if (options.verbose) print_losses(row, colour);
+    results.push_back(to_json(row));
+  }
+  return std::all_of(rows.begin(), rows.end(), [](const Trained& row) { return row.good; });
+}
+
+}  // namespace graft::cli
