@@ -25,14 +25,19 @@ namespace graft::workloads {
 
 using Tensors = std::vector<at::Tensor>;
 
+/// Calls that each go on from what the last one left.
+struct Steps {
+  Tensors state;                  ///< at first copies of the inputs, which may be changed
+  std::function<Tensors()> next;  ///< makes a call and returns its results
+};
+
 /// One way to compute a region on its inputs.
 struct Call {
   std::function<void()> run;  ///< the call that is timed; results are dropped
   /// The same call, its tensors flattened in order, for comparison.
   std::function<Tensors()> outputs;
-  /// Begins a run of calls from the inputs, each of which goes on from what the last one left and
-  /// returns its results; empty where calls change nothing.
-  std::function<std::function<Tensors()>()> steps = {};
+  /// Begins a run of calls from the inputs; empty where calls change nothing.
+  std::function<Steps()> steps = {};
   explicit operator bool() const { return static_cast<bool>(run); }
 };
 
@@ -189,10 +194,11 @@ template <class F, class Args>
 Call updating_call_of(const F& f, const std::shared_ptr<Args>& args,
                       const std::shared_ptr<Args>& own) {
   return {[f, own] { (void)std::apply(f, *own); }, [f, args] { return updates_of(f, *args); },
-          [f, args]() -> std::function<Tensors()> {
-            return [f, state = std::make_shared<Args>(copies_of(*args))] {
-              return outputs_of(f, *state);
-            };
+          [f, args] {
+            const auto state = std::make_shared<Args>(copies_of(*args));
+            Steps out{{}, [f, state] { return outputs_of(f, *state); }};
+            flatten(*state, out.state);
+            return out;
           }};
 }
 

@@ -201,10 +201,12 @@ TEST(Workloads, StepsGoOnFromWhatTheLastOneLeft) {
       updating_instance_of([](const at::Tensor& t) { return t.mul_(0.5).sum(); }, x);
   const CompiledCall compiled = updating.compile({});
   for (const Call& call : {updating.eager, static_cast<const Call&>(compiled)}) {
-    const auto step = call.steps(), other = call.steps();
-    EXPECT_EQ(step().at(0).item<float>(), 1);
-    EXPECT_EQ(step().at(0).item<float>(), 0.5F);
-    EXPECT_EQ(other().at(0).item<float>(), 1);  // each run starts from the inputs
+    const Steps run = call.steps(), other = call.steps();
+    EXPECT_EQ(run.next().at(0).item<float>(), 1);
+    EXPECT_EQ(run.next().at(0).item<float>(), 0.5F);
+    EXPECT_EQ(run.state.at(0).sum().item<float>(), 0.5F);
+    other.state.at(0).add_(1);  // each run starts from the inputs
+    EXPECT_EQ(other.next().at(0).item<float>(), 2);
   }
   EXPECT_TRUE(x.equal(at::ones({2})));
   EXPECT_FALSE(instance_of([](const at::Tensor& t) { return t * 2; }, x).eager.steps);
