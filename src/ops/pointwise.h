@@ -36,6 +36,9 @@ enum class Domain : uint8_t {
   Divisor,     ///< second operand not zero
   ShiftCount,  ///< second operand from -1 to the width
   Power,       ///< base positive, exponent in [-4, 4]
+  /// [-20, 20], and after the first operand neither NaN nor −0: eager's tails take other branches
+  /// there than its vectors do.
+  Branching,
 };
 
 enum class Exactness : uint8_t {
@@ -180,6 +183,7 @@ ir::Value maximum(ir::Value a, ir::Value b);  ///< NaN if either is; b on ties
 ir::Value minimum(ir::Value a, ir::Value b);
 ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties
 ir::Value at_most(ir::Value a, ir::Value high);
+ir::Value elu_slope(Args& a);  ///< alpha * scale, rounded to the compute type
 bool is_nan(const std::optional<c10::Scalar>& number);
 
 }  // namespace graft::ops

@@ -71,20 +71,8 @@ Value elu_of(Value x, Value negative, Value positive, Value inner) {
   return ir::select(ir::ge(x, x.like(0)), x * positive, below);
 }
 
-/// A Scalar argument in the compute type, as a host number.
-double host(Args& a, std::string_view name) {
-  return converted(a.constant(name).value_or(1), a.compute).toDouble();
-}
-
-/// a * b rounded to the compute type.
-double product(Args& a, double x, double y) {
-  return a.compute == c10::ScalarType::Double ? x * y
-                                              : static_cast<float>(x) * static_cast<float>(y);
-}
-
 Value elu(Args& a) {
-  double alpha = host(a, "alpha"), scale = host(a, "scale");
-  return elu_of(a[0], a.scalar(product(a, alpha, scale)), a.scalar(scale), a.number("input_scale"));
+  return elu_of(a[0], elu_slope(a), a.number("scale"), a.number("input_scale"));
 }
 
 Value celu(Args& a) {

@@ -46,6 +46,16 @@ Value at_most(Value a, Value high) {
   return ir::select(ir::gt(a, high), high, a);
 }
 
+Value elu_slope(Args& a) {
+  auto host = [&](std::string_view name) {
+    return converted(a.constant(name).value_or(1), a.compute).toDouble();
+  };
+  const double alpha = host("alpha"), scale = host("scale");
+  return a.scalar(a.compute == ScalarType::Double
+                      ? alpha * scale
+                      : static_cast<float>(alpha) * static_cast<float>(scale));
+}
+
 bool is_nan(const std::optional<c10::Scalar>& number) {
   return number && number->isFloatingPoint() && std::isnan(number->toDouble());
 }

@@ -102,6 +102,7 @@ std::vector<IValue> argument_values(const c10::Argument& argument) {
       {"max_val", {int64_t{1}, 0.6, int64_t{1}, kNan, int64_t{1}, kNan}},
       {"scale", {1., 0.1}},
       {"input_scale", {1., 0.3}},
+      {"is_result", {false, true}},
       {"beta", {int64_t{1}, 0.5, 0.1}},
       {"lambd", {0.5, 0.0, 0.1}},
       {"threshold", {int64_t{1}, 0.3, kNan}},
@@ -155,7 +156,7 @@ std::optional<std::vector<Slot>> slots_of(const ops::PointwiseRow& row,
                argument.alias_info()->isWrite();
     if (is_tensor(argument) && (slot.operand || slot.out)) {
       slot.tensor = any = true;
-    } else if (slot.operand && is_number(argument)) {
+    } else if (slot.operand && is_number(argument) && (row.promoted >> k & 1) != 0) {
       slot.values = operand_numbers(row.domain, static_cast<int>(k));
       if (row.bits.exactness == ops::Exactness::Close)
         std::erase_if(slot.values, [](const IValue& number) { return !is_short(number); });

@@ -114,6 +114,8 @@ const std::vector<std::string_view> kRefusals = {
     "a gradient that lies otherwise",
     "half precision, of which each step is rounded",
     "gelu's backward of another dtype",
+    "bounds that are NaN",
+    "a gradient of integers",
     "oneDNN's gelu backward",
 };
 

@@ -122,7 +122,7 @@ std::string judge_one(const at::Tensor& exact, const at::Tensor& eager, const at
   // matter of luck.
   double eager_rms = std::sqrt(eager_sum / static_cast<double>(count)),
          came_rms = std::sqrt(came_sum / static_cast<double>(count));
-  if (in_double ? came_worst <= (judgement.sums ? 64 : 4)
+  if (in_double ? came_worst <= std::max(judgement.sums ? 64.0 : 4.0, eager_worst)
                 : came_rms <= 1.1 * eager_rms + 0.5 && came_worst <= 2 * eager_worst + 1)
     return {};
   return "error of " + number_text(came_rms) + " (worst " + number_text(came_worst) +

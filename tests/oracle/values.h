@@ -66,6 +66,9 @@ inline double real_in(ops::Domain domain, int k, Random& random) {
       return random.uniform(-20, 20);
     case Power:
       return k == 0 ? std::pow(10, random.uniform(-2, 2)) : random.uniform(-4, 4);
+    case Branching:
+      if (random.chance(0.2)) return static_cast<double>(random.between(-6, 6)) / 2;
+      return random.chance(0.5) ? random.uniform(-1, 1) : random.uniform(-20, 20);
     default:
       break;
   }
@@ -105,6 +108,11 @@ T integer_in(ops::Domain domain, int k, Random& random) {
   }
 }
 
+inline bool is_allowed(ops::Domain domain, int k, double value) {
+  if (domain != ops::Domain::Branching || k == 0) return true;
+  return !std::isnan(value) && !(value == 0 && std::signbit(value));
+}
+
 /// What kernels get wrong: NaN, infinities, zeros, subnormals, limits.
 template <class T>
 std::vector<T> special_values(ops::Domain domain, int k) {
@@ -126,30 +134,32 @@ std::vector<T> special_values(ops::Domain domain, int k) {
     return values;
   } else {
     auto t = [](double v) { return static_cast<T>(static_cast<float>(v)); };
-    return {Limits::quiet_NaN(),
-            Limits::infinity(),
-            -Limits::infinity(),
-            t(0.0),
-            t(-0.0),
-            Limits::denorm_min(),
-            -Limits::denorm_min(),
-            Limits::min(),
-            -Limits::min(),
-            Limits::max(),
-            Limits::lowest(),
-            t(1),
-            t(-1),
-            t(0.5),
-            t(-0.5),
-            t(1.5),
-            t(2.5),
-            t(-2),
-            t(3),
-            static_cast<T>(Limits::min() / 3),  // a subnormal of several bits
-            t(1 - 0x1p-24),                     // just below 1, or 1 where that is not held
-            t(255.5),
-            t(16777217.0),  // the first integer that fp32 rounds
-            t(8388607.5)};  // the largest half that it holds
+    std::vector<T> values = {Limits::quiet_NaN(),
+                             Limits::infinity(),
+                             -Limits::infinity(),
+                             t(0.0),
+                             t(-0.0),
+                             Limits::denorm_min(),
+                             -Limits::denorm_min(),
+                             Limits::min(),
+                             -Limits::min(),
+                             Limits::max(),
+                             Limits::lowest(),
+                             t(1),
+                             t(-1),
+                             t(0.5),
+                             t(-0.5),
+                             t(1.5),
+                             t(2.5),
+                             t(-2),
+                             t(3),
+                             static_cast<T>(Limits::min() / 3),  // a subnormal of several bits
+                             t(1 - 0x1p-24),  // just below 1, or 1 where that is not held
+                             t(255.5),
+                             t(16777217.0),  // the first integer that fp32 rounds
+                             t(8388607.5)};  // the largest half that it holds
+    std::erase_if(values, [&](T value) { return !is_allowed(domain, k, value); });
+    return values;
   }
 }
 
@@ -170,6 +180,8 @@ inline at::Tensor random_values(at::ScalarType type, ops::Domain domain, int k, 
       } else {
         data[i] = static_cast<T>(static_cast<float>(real_in(domain, k, random)));
       }
+      if constexpr (!std::is_integral_v<T>)
+        if (!is_allowed(domain, k, data[i])) data[i] = T(1);
     }
   });
   return out;
