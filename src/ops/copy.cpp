@@ -17,13 +17,6 @@ using ir::View;
 using record::OperatorRecord;
 using record::TensorInfo;
 
-/// Elements [from, from + count) of an axis.
-View narrow(View view, size_t axis, int64_t from, int64_t count) {
-  if (count > 0) advance(view, axis, from);
-  view.sizes[axis] = count;
-  return view;
-}
-
 /// Element `index` of an axis, which disappears.
 View select(View view, size_t axis, int64_t index) {
   view = narrow(view, axis, index, 1);
@@ -198,70 +191,6 @@ Fate lower_triangle(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// Operand 0 with elements [start, end) of an axis, a step apart, from operand 1. The parts that
-/// are kept are copied apart where that is possible, so that a reader of one finds one producer.
-Fate scatter_range(Context& context, const OperatorRecord& op, size_t axis, int64_t start,
-                   int64_t end, int64_t step) {
-  View in = context.tensor(op, 0), out = context.output(op);
-  const int64_t n = in.sizes[axis];
-  View part = narrow(out, axis, start, (end - start + step - 1) / step);
-  if (step == 1) {
-    context.copy(narrow(in, axis, 0, start), narrow(out, axis, 0, start));
-    context.copy(narrow(in, axis, end, n - end), narrow(out, axis, end, n - end));
-  } else {
-    context.copy(in, out);
-    part.strides[axis] *= step;
-  }
-  View source = context.tensor(op, 1);
-  if (source.sizes.size() < part.sizes.size()) {  // select_scatter's lacks the axis
-    const auto place = static_cast<std::ptrdiff_t>(axis);
-    source.sizes.insert(source.sizes.begin() + place, 1);
-    source.strides.insert(source.strides.begin() + place, 0);
-  }
-  context.copy(source, part);
-  return Fate::fused();
-}
-
-Fate lower_slice_scatter(Context& context, const OperatorRecord& op) {
-  const TensorInfo& self = context.tensor(op, 0);
-  const size_t axis = wrapped(integer(op, "dim", 0), self.sizes.size());
-  const int64_t n = self.sizes[axis];
-  auto place = [&](std::string_view name, int64_t otherwise) {
-    const int64_t at = integer(op, name, otherwise);
-    return std::clamp<int64_t>(at < 0 ? at + n : at, 0, n);
-  };
-  const int64_t start = place("start", 0);
-  return scatter_range(context, op, axis, start, std::max(start, place("end", n)),
-                       integer(op, "step", 1));
-}
-
-Fate lower_select_scatter(Context& context, const OperatorRecord& op) {
-  const TensorInfo& self = context.tensor(op, 0);
-  const size_t axis = wrapped(integer(op, "dim", 0), self.sizes.size());
-  const int64_t index = integer(op, "index", 0);
-  const int64_t at = index < 0 ? index + self.sizes[axis] : index;
-  return scatter_range(context, op, axis, at, at + 1, 1);
-}
-
-Fate lower_diagonal_scatter(Context& context, const OperatorRecord& op) {
-  View out = context.output(op), diagonal = out;
-  const View source = context.tensor(op, 1);
-  const size_t row = wrapped(integer(op, "dim1", 0), out.sizes.size());
-  const size_t column = wrapped(integer(op, "dim2", 1), out.sizes.size());
-  const int64_t offset = integer(op, "offset", 0);
-  if (!source.sizes.empty() && source.sizes.back() > 0)
-    advance(diagonal, offset < 0 ? row : column, std::abs(offset));
-  for (size_t axis : {std::max(row, column), std::min(row, column)}) {
-    diagonal.sizes.erase(diagonal.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
-    diagonal.strides.erase(diagonal.strides.begin() + static_cast<std::ptrdiff_t>(axis));
-  }
-  diagonal.sizes.push_back(source.sizes.back());
-  diagonal.strides.push_back(out.strides[row] + out.strides[column]);
-  context.copy(context.tensor(op, 0), out);
-  context.copy(source, diagonal);
-  return Fate::fused();
-}
-
 }  // namespace
 
 std::vector<Row> copy_rows() {
@@ -281,12 +210,10 @@ std::vector<Row> copy_rows() {
       {"aten::repeat", lower_repeat, "a copy with repeated axes"},
       {"aten::roll", lower_roll, "two copies per axis"},
       {"aten::flip", lower_flip, "a copy with negative strides"},
-      {"aten::slice_scatter", lower_slice_scatter, "copies of what is kept and what is put in"},
-      {"aten::select_scatter", lower_select_scatter, "copies of what is kept and what is put in"},
-      {"aten::diagonal_scatter", lower_diagonal_scatter, "a copy, and one of the diagonal over it"},
       {"aten::tril", lower_triangle<true>, "a up to a diagonal, else 0"},
       {"aten::triu", lower_triangle<false>, "a from a diagonal on, else 0"},
   };
+  for (const Row& row : part_rows()) rows.push_back(row);
   for (const Row& row : fill_rows()) rows.push_back(row);
   for (const Row& row : resample_rows()) rows.push_back(row);
   for (const Row& row : interpolation_rows()) rows.push_back(row);

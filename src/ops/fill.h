@@ -7,6 +7,7 @@
 
 namespace graft::ops {
 
+std::vector<Row> part_rows();           // parts.cpp: stores to a part of a tensor
 std::vector<Row> fill_rows();           // fill.cpp
 std::vector<Row> resample_rows();       // resample.cpp: upsampling by nearest neighbours
 std::vector<Row> interpolation_rows();  // interpolate.cpp: upsampling between neighbours

@@ -72,8 +72,9 @@ std::vector<Row> loss_rows();     // loss.cpp
 std::vector<Row> product_rows();  // products.cpp: matrix products that are loops
 std::vector<Row> order_rows();    // order.cpp: sorted rows, the few largest elements
 // And of norm_rows():
-std::vector<Row> layer_rows();          // norm_layers.cpp: layer and group norm
-std::vector<Row> batch_rows();          // norm_batch.cpp: batch norm
-std::vector<Row> norm_backward_rows();  // norm_backward.cpp
+std::vector<Row> layer_rows();           // norm_layers.cpp: layer and group norm
+std::vector<Row> batch_rows();           // norm_batch.cpp: batch norm
+std::vector<Row> norm_backward_rows();   // norm_backward.cpp
+std::vector<Row> gated_rows();           // gated.cpp: gated linear units
 
 }  // namespace graft::ops

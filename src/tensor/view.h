@@ -25,6 +25,13 @@ inline void advance(View& view, size_t d, int64_t steps) {
   view.byte_offset += steps * view.strides[d] * static_cast<int64_t>(c10::elementSize(view.dtype));
 }
 
+/// Elements [from, from + count) of dimension `d`.
+inline View narrow(View view, size_t d, int64_t from, int64_t count) {
+  if (count > 0) advance(view, d, from);
+  view.sizes[d] = count;
+  return view;
+}
+
 /// Elements from a tensor's first to behind its last, of strides that are not negative; 0 without
 /// elements.
 template <class Sizes, class Strides>

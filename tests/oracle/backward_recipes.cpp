@@ -85,6 +85,23 @@ void add_losses(std::vector<Recipe>& to) {
   }
 }
 
+void add_gated(std::vector<Recipe>& to) {
+  for (int64_t dim : {0, 1, -1}) {
+    const std::string where = " dim=" + std::to_string(dim);
+    const std::vector<int64_t> whole = {4, 6, 34};
+    std::vector<int64_t> half = whole;
+    half[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] /= 2;
+    to.push_back({"aten::glu" + where,
+                  {values(whole)},
+                  [=](const Tensors& t) -> Tensors { return {at::glu(t[0], dim)}; },
+                  Recipe::Types::Floating});
+    to.push_back({"aten::glu_backward" + where,
+                  {values(half), values(whole)},
+                  [=](const Tensors& t) -> Tensors { return {at::glu_backward(t[0], t[1], dim)}; },
+                  Recipe::Types::Floating});
+  }
+}
+
 }  // namespace
 
 std::vector<Recipe> backward_recipes() {
@@ -92,6 +109,7 @@ std::vector<Recipe> backward_recipes() {
   add_softmax(r);
   add_layer_norm(r);
   add_losses(r);
+  add_gated(r);
   return r;
 }
 

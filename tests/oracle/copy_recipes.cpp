@@ -144,6 +144,18 @@ std::vector<Recipe> copy_recipes() {
       [](const Tensors& t) { return at::diagonal_scatter(t[0], t[1], 1, 1, 2); });
   add(r, "aten::diagonal_scatter below", {values({17, 17}), values({14})},
       [](const Tensors& t) { return at::diagonal_scatter(t[0], t[1], -3); });
+  add(r, "aten::slice_backward", {values({4, 3, 17})},
+      [](const Tensors& t) { return at::slice_backward(t[0], {4, 6, 17}, 1, 2, 5, 1); });
+  add(r, "aten::slice_backward step", {values({4, 6, 5})},
+      [](const Tensors& t) { return at::slice_backward(t[0], {4, 6, 17}, -1, -16, 40, 4); });
+  add(r, "aten::slice_backward of nothing", {values({4, 0, 17})},
+      [](const Tensors& t) { return at::slice_backward(t[0], {4, 6, 17}, 1, 5, 2, 1) + 1; });
+  add(r, "aten::select_backward", {values({4, 17})},
+      [](const Tensors& t) { return at::select_backward(t[0], {4, 6, 17}, 1, -2); });
+  add(r, "aten::diagonal_backward", {values({4, 6})},
+      [](const Tensors& t) { return at::diagonal_backward(t[0], {4, 6, 17}, 1, 1, 2); });
+  add(r, "aten::diagonal_backward below", {values({14})},
+      [](const Tensors& t) { return at::diagonal_backward(t[0], {17, 17}, -3, 0, 1); });
   add(r, "aten::tril", {values(cube)}, [](const Tensors& t) { return at::tril(t[0], 1); });
   add(r, "aten::triu", {values(cube)}, [](const Tensors& t) { return at::triu(t[0], -1); });
   add(r, "aten::tril in place", {values({17, 17})}, [](const Tensors& t) {
