@@ -23,7 +23,7 @@ Halves halves_of(const View& whole, const OperatorRecord& op) {
   return {narrow(whole, axis, 0, count), narrow(whole, axis, count, count)};
 }
 
-constexpr const char* kOperands = "an unusual input, or a result that overlaps it";
+constexpr const char* kUnusualHalves = "an unusual input, or a result that overlaps it";
 
 Value sigmoid(Value x) {
   return 1 / (1 + ir::call(ir::Routine::VectorExp, -x));
@@ -33,7 +33,7 @@ Fate glu(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
   if (in.storage < 0 || in.sizes.empty() || !is_float(in.dtype) || out.dtype != in.dtype ||
       overlaps(in, {out}))
-    return Fate::external(kOperands);
+    return Fate::external(kUnusualHalves);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   ctx.approximate(in.dtype);
   const Halves x = halves_of(in, op);
@@ -49,7 +49,7 @@ Fate glu_backward(Context& ctx, const OperatorRecord& op) {
   if (gradient.storage < 0 || in.storage < 0 || in.sizes.empty() || !is_float(in.dtype) ||
       gradient.dtype != in.dtype || out.dtype != in.dtype || overlaps(in, {out}) ||
       overlaps(gradient, {out}))
-    return Fate::external(kOperands);
+    return Fate::external(kUnusualHalves);
   if (ir::numel(gradient.sizes) == 0) return Fate::fused();
   ctx.approximate(in.dtype);
   const Halves x = halves_of(in, op), result = halves_of(out, op);

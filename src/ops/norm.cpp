@@ -123,6 +123,7 @@ std::vector<Row> norm_rows() {
   for (const Row& row : layer_rows()) rows.push_back(row);
   for (const Row& row : batch_rows()) rows.push_back(row);
   for (const Row& row : norm_backward_rows()) rows.push_back(row);
+  for (const Row& row : batch_backward_rows()) rows.push_back(row);
   for (const Row& row : gated_rows()) rows.push_back(row);
   return rows;
 }

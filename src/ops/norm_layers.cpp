@@ -124,27 +124,6 @@ Fate layer_norm(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// [N, C, …] as [N, group, C / group, …].
-View grouped(View view, int64_t group) {
-  int64_t channels = view.sizes[1] / group;
-  view.sizes[1] = group;
-  view.sizes.insert(view.sizes.begin() + 2, channels);
-  view.strides.insert(view.strides.begin() + 2, view.strides[1]);
-  view.strides[1] *= channels;
-  return view;
-}
-
-/// [C] as [group, C / group, 1, …], which broadcasts to the grouped input.
-View grouped_parameter(View view, int64_t group, size_t rank) {
-  if (view.storage < 0) return view;
-  int64_t channels = view.sizes[0] / group;
-  view.sizes = {group, channels};
-  view.strides = {view.strides[0] * channels, view.strides[0]};
-  view.sizes.resize(rank - 1, 1);
-  view.strides.resize(rank - 1, 0);
-  return view;
-}
-
 Fate group_norm(Context& ctx, const OperatorRecord& op) {
   if (is_constant(ctx, op, "weight") || is_constant(ctx, op, "bias"))
     return Fate::external("a weight without memory");
@@ -190,6 +169,25 @@ Fate group_norm(Context& ctx, const OperatorRecord& op) {
 }
 
 }  // namespace
+
+View grouped(View view, int64_t group) {
+  int64_t channels = view.sizes[1] / group;
+  view.sizes[1] = group;
+  view.sizes.insert(view.sizes.begin() + 2, channels);
+  view.strides.insert(view.strides.begin() + 2, view.strides[1]);
+  view.strides[1] *= channels;
+  return view;
+}
+
+View grouped_parameter(View view, int64_t group, size_t rank) {
+  if (view.storage < 0) return view;
+  int64_t channels = view.sizes[0] / group;
+  view.sizes = {group, channels};
+  view.strides = {view.strides[0] * channels, view.strides[0]};
+  view.sizes.resize(rank - 1, 1);
+  view.strides.resize(rank - 1, 0);
+  return view;
+}
 
 std::vector<Row> layer_rows() {
   return {

@@ -63,17 +63,23 @@ ir::View optional_tensor(Context& ctx, const record::OperatorRecord& op, const c
 /// Was the argument given as a number in a tensor's clothes? Then there is no memory to load.
 bool is_constant(Context& ctx, const record::OperatorRecord& op, const char* name);
 
+/// [N, C, …] as [N, group, C / group, …].
+ir::View grouped(ir::View view, int64_t group);
+/// [C] as [group, C / group, 1, …], which broadcasts to a grouped input of that rank.
+ir::View grouped_parameter(ir::View view, int64_t group, size_t rank);
+
 // Families of reduction_rows(), by file.
-std::vector<Row> sum_rows();      // reduction.cpp
-std::vector<Row> select_rows();   // reduction_select.cpp: maxima, minima, any, all
-std::vector<Row> pool_rows();     // pool.cpp: maxima and means of windows
-std::vector<Row> moment_rows();   // reduction_moments.cpp: var, std, norms
-std::vector<Row> loss_rows();     // loss.cpp
-std::vector<Row> product_rows();  // products.cpp: matrix products that are loops
-std::vector<Row> order_rows();    // order.cpp: sorted rows, the few largest elements
+std::vector<Row> sum_rows();            // reduction.cpp
+std::vector<Row> select_rows();         // reduction_select.cpp: maxima, minima, any, all
+std::vector<Row> pool_rows();           // pool.cpp: maxima and means of windows
+std::vector<Row> moment_rows();         // reduction_moments.cpp: var, std, norms
+std::vector<Row> loss_rows();           // loss.cpp
+std::vector<Row> product_rows();        // products.cpp: matrix products that are loops
+std::vector<Row> order_rows();          // order.cpp: sorted rows, the few largest elements
 // And of norm_rows():
 std::vector<Row> layer_rows();           // norm_layers.cpp: layer and group norm
 std::vector<Row> batch_rows();           // norm_batch.cpp: batch norm
+std::vector<Row> batch_backward_rows();  // norm_batch_backward.cpp
 std::vector<Row> norm_backward_rows();   // norm_backward.cpp
 std::vector<Row> gated_rows();           // gated.cpp: gated linear units
 

@@ -50,6 +50,43 @@ void add_layer_norm(std::vector<Recipe>& to) {
     }
 }
 
+void add_group_norm(std::vector<Recipe>& to) {
+  for (bool affine : {true, false})
+    for (std::vector<int64_t> sizes :
+         {std::vector<int64_t>{3, 6, 5, 7}, std::vector<int64_t>{2, 6, 40}, {5, 6}})
+      to.push_back({std::string("aten::native_group_norm_backward") + (affine ? " affine" : ""),
+                    {values(sizes), values(sizes), values({6})},
+                    [=](const Tensors& t) -> Tensors {
+                      const std::optional<T> weight = affine ? std::optional(t[2]) : std::nullopt;
+                      const T x = t[1].contiguous(), dy = t[0].contiguous();
+                      const int64_t n = sizes[0], c = sizes[1], plane = x.numel() / (n * c);
+                      auto [y, mean, rstd] =
+                          at::native_group_norm(x, weight, {}, n, c, plane, 2, 1e-3);
+                      auto [dx, dw, db] = at::native_group_norm_backward(
+                          dy, x, mean, rstd, weight, n, c, plane, 2, {true, affine, affine});
+                      return affine ? Tensors{dx, dw, db} : Tensors{dx};
+                    },
+                    Recipe::Types::Floating});
+}
+
+void add_batch_norm(std::vector<Recipe>& to) {
+  for (bool train : {true, false})
+    for (bool affine : {true, false})
+      for (std::vector<int64_t> sizes :
+           {std::vector<int64_t>{3, 6, 5, 7}, std::vector<int64_t>{2, 6, 40}, {9, 6}})
+        to.push_back({std::string("aten::native_batch_norm_backward") + (train ? " training" : "") +
+                          (affine ? " affine" : ""),
+                      {values(sizes), values(sizes), values({6}), values({6}), positive({6})},
+                      [=](const Tensors& t) -> Tensors {
+                        const std::optional<T> weight = affine ? std::optional(t[2]) : std::nullopt;
+                        auto [dx, dw, db] = at::native_batch_norm_backward(
+                            t[0], t[1], weight, t[3], t[4], t[3], t[4], train, 1e-3,
+                            {true, affine, affine});
+                        return affine ? Tensors{dx, dw, db} : Tensors{dx};
+                      },
+                      Recipe::Types::Floating});
+}
+
 void add_losses(std::vector<Recipe>& to) {
   for (int64_t reduction : {0, 1, 2}) {
     const std::string how = " reduction=" + std::to_string(reduction);
@@ -108,6 +145,8 @@ std::vector<Recipe> backward_recipes() {
   std::vector<Recipe> r;
   add_softmax(r);
   add_layer_norm(r);
+  add_group_norm(r);
+  add_batch_norm(r);
   add_losses(r);
   add_gated(r);
   return r;
