@@ -5,6 +5,7 @@
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
+#include "ops/windows.h"
 
 namespace graft::ops {
 
@@ -21,54 +22,12 @@ using record::OperatorRecord;
 /// Statements of one operator, at most.
 constexpr size_t kMostParts = 9;
 
-/// The windows along one dimension, as the operator's arguments say.
-struct Windows {
-  int64_t in = 1, out = 1;  ///< extents
-  int64_t size = 1, step = 1, padding = 0, apart = 1;
-
-  /// Neighbouring results whose windows have as many elements, `step` apart.
-  struct Run {
-    int64_t begin = 0, count = 0;  ///< results
-    int64_t first = 0;             ///< of the first window's elements
-    int64_t elements = 0;          ///< of each window
-    int64_t padded = 0;            ///< likewise with those in the padding
-  };
-  /// Elements from the first window's begin to the last one's end, padding and what lies beyond it
-  /// included.
-  int64_t reach() const { return (out - 1) * step + (size - 1) * apart + 1; }
-  std::vector<Run> runs() const {
-    std::vector<Run> made;
-    for (int64_t at = 0; at < out; ++at) {
-      int64_t first = at * step - padding;
-      const int64_t end = std::min(first + (size - 1) * apart + 1, in),
-                    padded = std::min(first + size, in + padding) - first;
-      while (first < 0) first += apart;
-      const int64_t elements = std::max<int64_t>((end - first + apart - 1) / apart, 0);
-      if (!made.empty()) {
-        Run& run = made.back();
-        if (run.elements == elements && run.padded == padded &&
-            first == run.first + run.count * step) {
-          ++run.count;
-          continue;
-        }
-      }
-      made.push_back({at, 1, first, elements, padded});
-    }
-    return made;
-  }
-};
-
 struct Pool {
   View in, out;
   std::vector<Windows> windows;  ///< of the last dimensions
 
   size_t others() const { return in.sizes.size() - windows.size(); }
 };
-
-/// Of the k-th dimension; a list of one number holds for all.
-int64_t setting(const std::vector<int64_t>& list, size_t k, int64_t otherwise) {
-  return list.empty() ? otherwise : list[std::min(k, list.size() - 1)];
-}
 
 /// Empty where the operands are not what loops can do.
 std::optional<Pool> read_pool(Context& ctx, const OperatorRecord& op, size_t dimensions) {
@@ -80,16 +39,7 @@ std::optional<Pool> read_pool(Context& ctx, const OperatorRecord& op, size_t dim
       in.sizes.size() < dimensions || in.sizes.size() != out.sizes.size() || overlaps(in, outs) ||
       overlaps(outs.back(), {outs.begin(), outs.end() - 1}))
     return std::nullopt;
-  const std::vector<int64_t> size = integers(op, "kernel_size"), step = integers(op, "stride"),
-                             padding = integers(op, "padding"), apart = integers(op, "dilation");
-  for (size_t k = 0; k < dimensions; ++k) {
-    const size_t d = in.sizes.size() - dimensions + k;
-    Windows w;
-    w.in = in.sizes[d], w.out = out.sizes[d];
-    w.size = setting(size, k, 1), w.step = setting(step, k, w.size);
-    w.padding = setting(padding, k, 0), w.apart = setting(apart, k, 1);
-    pool.windows.push_back(w);
-  }
+  pool.windows = read_windows(op, in, out, dimensions);
   return pool;
 }
 
@@ -235,14 +185,6 @@ Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   return Fate::fused();
 }
 
-/// How many elements the window of each result along axis `axis` has.
-Value count_of(StatementBuilder& s, const Windows& w, int axis, bool padding) {
-  auto number = [&](int64_t value) { return s.integer(value, ScalarType::Long); };
-  const Value first = s.axis(axis) * number(w.step) - number(w.padding),
-              end = ir::min(first + number(w.size), number(w.in + w.padding));
-  return padding ? end - first : ir::min(end, number(w.in)) - ir::max(first, number(0));
-}
-
 /// The windows' sums, over as many elements as they have, or over what was given.
 Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t> given) {
   if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
@@ -263,7 +205,7 @@ Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t
     if (many && !given) {
       by = s.integer(1, ScalarType::Long);
       for (size_t k = 0; k < pool.windows.size(); ++k)
-        by = by * count_of(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
+        by = by * window_elements(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
       by = by.to(compute);
     }
     ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));

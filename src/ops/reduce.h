@@ -72,6 +72,7 @@ ir::View grouped_parameter(ir::View view, int64_t group, size_t rank);
 std::vector<Row> sum_rows();            // reduction.cpp
 std::vector<Row> select_rows();         // reduction_select.cpp: maxima, minima, any, all
 std::vector<Row> pool_rows();           // pool.cpp: maxima and means of windows
+std::vector<Row> pool_backward_rows();  // pool_backward.cpp
 std::vector<Row> moment_rows();         // reduction_moments.cpp: var, std, norms
 std::vector<Row> loss_rows();           // loss.cpp
 std::vector<Row> product_rows();        // products.cpp: matrix products that are loops

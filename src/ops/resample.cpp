@@ -110,19 +110,26 @@ void gather(Context& ctx, const View& in, const View& out, const std::vector<Sca
   ctx.emit(s.store(out, s.load(std::move(load))));
 }
 
+std::vector<Scale> scales_of(const OperatorRecord& op, const View& from, const View& to) {
+  const std::vector<const char*> factors = upsampling_factors(from, to);
+  std::vector<Scale> scales;
+  for (size_t d = 0; d < factors.size(); ++d)
+    scales.push_back(scale_of(op, factors[d], from.sizes[kBefore + d], to.sizes[kBefore + d]));
+  return scales;
+}
+
+constexpr const char* kPlacesRounded = "its kernels round the places in different ways";
+
 Fate nearest(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
-  const std::vector<const char*> factors = upsampling_factors(in, out);
   if (in.storage < 0 || !ctx.settings.target.loops(in.dtype) || out.dtype != in.dtype ||
-      factors.empty())
+      upsampling_factors(in, out).empty())
     return Fate::external("an unusual input");
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
-  std::vector<Scale> scales;
-  for (size_t d = 0; d < factors.size(); ++d)
-    scales.push_back(scale_of(op, factors[d], in.sizes[kBefore + d], out.sizes[kBefore + d]));
+  const std::vector<Scale> scales = scales_of(op, in, out);
   if (!std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.is_agreed(); }))
-    return Fate::external("its kernels round the places in different ways");
+    return Fate::external(kPlacesRounded);
   if (std::all_of(scales.begin(), scales.end(), [](const Scale& s) { return s.repeats() > 0; }))
     repeat(ctx, in, out, scales);
   else
@@ -130,13 +137,56 @@ Fate nearest(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+/// Copies of one element, each an addition of its own.
+constexpr int64_t kMostCopiesAdded = 64;
+
+/// The gradient's elements `term` of each block: [N, C, in …], of which each is `times` apart.
+View of_copy(View gradient, const std::vector<Scale>& scales, int64_t term) {
+  for (size_t d = scales.size(); d-- > 0;) {
+    const int64_t times = scales[d].repeats();
+    advance(gradient, kBefore + d, term % times);
+    term /= times;
+    gradient.sizes[kBefore + d] = scales[d].from;
+    gradient.strides[kBefore + d] *= times;
+  }
+  return gradient;
+}
+
+/// The sum over an element's copies, in the order in which ATen's loop meets them.
+Fate nearest_backward(Context& ctx, const OperatorRecord& op) {
+  const View gradient = ctx.tensor(op, 0), out = ctx.output(op);
+  if (gradient.storage < 0 || !is_float(out.dtype) || out.dtype != gradient.dtype ||
+      upsampling_factors(out, gradient).empty() || overlaps(gradient, {out}))
+    return Fate::external("an unusual gradient");
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  int64_t terms = 1;
+  const std::vector<Scale> scales = scales_of(op, out, gradient);
+  for (const Scale& scale : scales) {
+    if (!scale.is_agreed()) return Fate::external(kPlacesRounded);
+    terms *= scale.repeats();
+  }
+  if (terms == 0 || terms > kMostCopiesAdded)
+    return Fate::external("elements that come unequally often");
+  StatementBuilder s(out.sizes);
+  const ScalarType compute = opmath(out.dtype);
+  Value sum = s.constant(0, compute);
+  for (int64_t term = 0; term < terms; ++term)
+    sum = sum + s.load(of_copy(gradient, scales, term)).to(compute);
+  ctx.emit(s.store(out, sum));
+  return Fate::fused();
+}
+
 }  // namespace
 
 std::vector<Row> resample_rows() {
+  const char* backward = "the sum over an element's copies";
   const char* what = "copies of the nearest element";
   return {{"aten::upsample_nearest1d", nearest, what},
           {"aten::upsample_nearest2d", nearest, what},
-          {"aten::upsample_nearest3d", nearest, what}};
+          {"aten::upsample_nearest3d", nearest, what},
+          {"aten::upsample_nearest1d_backward", nearest_backward, backward},
+          {"aten::upsample_nearest2d_backward", nearest_backward, backward},
+          {"aten::upsample_nearest3d_backward", nearest_backward, backward}};
 }
 
 }  // namespace graft::ops

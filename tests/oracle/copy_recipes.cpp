@@ -352,6 +352,23 @@ std::vector<Recipe> copy_recipes() {
       r, "aten::upsample_nearest3d", {values({2, 3, 4, 5, 3})},
       [](const Tensors& t) { return at::upsample_nearest3d(t[0], {8, 10, 7}); },
       Recipe::Types::Floating);
+  for (int64_t times : {1, 2, 3})
+    add(
+        r, "aten::upsample_nearest2d_backward", {values({2, 3, 4 * times, 10})},
+        [times](const Tensors& t) {
+          return at::upsample_nearest2d_backward(t[0], {4 * times, 10}, {2, 3, 4, 5});
+        },
+        Recipe::Types::Floating);
+  add(
+      r, "aten::upsample_nearest1d_backward", {values({2, 3, 51})},
+      [](const Tensors& t) { return at::upsample_nearest1d_backward(t[0], {51}, {2, 3, 17}); },
+      Recipe::Types::Floating);
+  add(
+      r, "aten::upsample_nearest3d_backward", {values({2, 3, 4, 6, 8})},
+      [](const Tensors& t) {
+        return at::upsample_nearest3d_backward(t[0], {4, 6, 8}, {2, 3, 2, 3, 4});
+      },
+      Recipe::Types::Floating);
   return r;
 }
 

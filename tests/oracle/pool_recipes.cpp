@@ -25,13 +25,73 @@ const Setting kSettings[] = {
     {" 5x4 apart 2x3", {5, 4}, {1, 1}, {2, 2}, {2, 3}},
 };
 
+/// `gradient` is as large as the result.
+std::vector<int64_t> pooled(const Setting& s, const std::vector<int64_t>& sizes) {
+  return at::max_pool2d(at::zeros(sizes), s.size, s.step, s.padding, s.apart, s.ceil).sizes().vec();
+}
+
+const std::vector<std::string_view> kBackwardMay = {"windows with gaps", "windows of many kinds",
+                                                    "windows of several sizes"};
+
+void add_pool_backward(std::vector<Recipe>& r, const Setting& s, std::vector<int64_t> sizes) {
+  r.push_back({std::string("aten::max_pool2d_with_indices_backward") + s.text,
+               {values(pooled(s, sizes)), values(sizes)},
+               [s](const Tensors& t) -> Tensors {
+                 auto [most, places] =
+                     at::max_pool2d_with_indices(t[1], s.size, s.step, s.padding, s.apart, s.ceil);
+                 return {at::max_pool2d_with_indices_backward(t[0], t[1], s.size, s.step, s.padding,
+                                                              s.apart, s.ceil, places)};
+               },
+               Types::Floating,
+               kBackwardMay});
+  if (s.apart != std::vector<int64_t>{1, 1}) return;
+  for (bool counts : {false, true})
+    for (std::optional<int64_t> divisor : {std::optional<int64_t>(), std::optional<int64_t>(5)})
+      r.push_back({std::string("aten::avg_pool2d_backward") + s.text,
+                   {values(pooled(s, sizes)), values(sizes)},
+                   [=](const Tensors& t) -> Tensors {
+                     return {at::avg_pool2d_backward(t[0], t[1], s.size, s.step, s.padding, s.ceil,
+                                                     counts, divisor)};
+                   },
+                   Types::Floating,
+                   kBackwardMay});
+}
+
+void add_other_backward(std::vector<Recipe>& r) {
+  for (int64_t parts : {1, 2, 4})
+    r.push_back({"aten::_adaptive_avg_pool2d_backward of " + std::to_string(parts),
+                 {values({2, 3, parts, parts}), values({2, 3, 12, 20})},
+                 [](const Tensors& t) -> Tensors {
+                   return {at::_adaptive_avg_pool2d_backward(t[0], t[1])};
+                 },
+                 Types::Floating});
+  struct Unfolded {
+    int64_t extent, size, step;
+  };
+  for (Unfolded u : {Unfolded{17, 4, 4}, {17, 4, 1}, {18, 5, 2}, {17, 2, 5}, {9, 9, 3}})
+    for (int64_t dim : {0, 1}) {
+      std::vector<int64_t> sizes = {6, 6};
+      sizes[static_cast<size_t>(dim)] = u.extent;
+      std::vector<int64_t> windows = at::zeros(sizes).unfold(dim, u.size, u.step).sizes().vec();
+      r.push_back(
+          {"aten::unfold_backward " + std::to_string(u.size) + " step " + std::to_string(u.step),
+           {values(windows)},
+           [=](const Tensors& t) -> Tensors {
+             return {at::unfold_backward(t[0], sizes, dim, u.size, u.step)};
+           },
+           Types::Floating});
+    }
+}
+
 }  // namespace
 
 std::vector<Recipe> pool_recipes() {
   std::vector<Recipe> r;
+  add_other_backward(r);
   const std::vector<std::string_view> may = {"beyond the border"};
   for (const Setting& s : kSettings)
     for (std::vector<int64_t> sizes : {std::vector<int64_t>{2, 3, 14, 37}, {3, 9, 16}}) {
+      add_pool_backward(r, s, sizes);
       r.push_back({std::string("aten::max_pool2d_with_indices") + s.text,
                    {values(sizes)},
                    [s](const Tensors& t) -> Tensors {
