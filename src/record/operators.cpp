@@ -59,7 +59,7 @@ constexpr std::array<std::string_view, 6> kMadeOfOperators = {
     "aten::randn",
     "aten::randn_like"};
 
-/// One that fills fresh memory past the dispatcher: recorded as it is called.
+/// One that fills fresh memory past the dispatcher, unless a backward needs to know more.
 constexpr std::string_view kFillsItself = "aten::max_pool1d";
 
 /// Likewise a loop over lists, except where a tensor of numbers is read on the host first.
@@ -139,7 +139,8 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
                         !h.hasKernelForDispatchKey(c10::DispatchKey::CPU);
   composite =
       (implicit || contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
-      !counts_classes && !reads_on_host && name != kFillsItself;
+      !counts_classes && !reads_on_host;
+  fills_itself = name == kFillsItself;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");

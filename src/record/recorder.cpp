@@ -35,6 +35,15 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (t_recorder != nullptr) t_recorder->end(fn);
 }
 
+/// Does all that it does come as operators of their own? Those that fill their result themselves do
+/// so only where no gradient of it can be asked for.
+bool is_told_by_others(const OperatorFacts& facts, const at::RecordFunction& fn) {
+  if (!facts.fills_itself) return facts.composite;
+  const c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
+  const c10::IValue& self = inputs[inputs.size() - facts.arguments.size()];
+  return c10::GradMode::is_enabled() && self.isTensor() && self.toTensor().requires_grad();
+}
+
 c10::MemoryReportingInfoBase* memory_profiler() {
   return static_cast<c10::MemoryReportingInfoBase*>(
       c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE));
@@ -189,7 +198,7 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
   const size_t ops = trace_.ops.size();
   try {
     const OperatorFacts* facts = facts_of(fn);
-    if (facts == nullptr || facts->composite || autocast_wrapper(*facts)) return;
+    if (facts == nullptr || is_told_by_others(*facts, fn) || autocast_wrapper(*facts)) return;
     facts_ = facts;
     // A backward may begin at a graph from outside.
     differentiates_ = differentiates_ || torch::autograd::get_current_graph_task_id() >= 0;
