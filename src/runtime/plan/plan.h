@@ -3,8 +3,8 @@
 //
 // A *block* is memory that keeps its address during a call: that of an argument (arguments that
 // overlap share one), of a captured tensor, of an output (fresh memory from the pool), the arena of
-// small temporaries, a large one, or memory that an extern call returned. A plan is immutable: any number of
-// threads may run it at once.
+// small temporaries, a large one, or memory that an extern call returned. A plan is immutable: any
+// number of threads may run it at once.
 #pragma once
 
 #include <ATen/core/Generator.h>
