@@ -137,10 +137,10 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   // silu_backward has a kernel for the CPU besides, which runs then.
   const bool implicit = h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
                         !h.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  fills_itself = name == kFillsItself;
   composite =
       (implicit || contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
-      !counts_classes && !reads_on_host;
-  fills_itself = name == kFillsItself;
+      !counts_classes && !reads_on_host && !fills_itself;
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");

@@ -37,7 +37,7 @@ struct OperatorFacts {
   /// Result sizes follow from the second argument; where that is -1, from the data (one_hot).
   bool counts_classes = false;
   bool composite = false;       ///< made of other operators, which tell all that it does
-  bool fills_itself = false;    ///< composite, but one of its kernels goes past the dispatcher
+  bool fills_itself = false;    ///< goes past the dispatcher, unless a gradient may be asked for
   bool autocasts = false;       ///< under autocast, its inputs are cast before it runs
   bool uninitialized = false;   ///< returns memory with no defined content
   bool changes_layout = false;  ///< changes the layout of `self` itself

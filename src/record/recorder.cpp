@@ -35,8 +35,8 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (t_recorder != nullptr) t_recorder->end(fn);
 }
 
-/// Does all that it does come as operators of their own? Those that fill their result themselves do
-/// so only where no gradient of it can be asked for.
+/// Does all that it does come as operators of its own? Of those that fill their result themselves,
+/// where a gradient of it can be asked for.
 bool is_told_by_others(const OperatorFacts& facts, const at::RecordFunction& fn) {
   if (!facts.fills_itself) return facts.composite;
   const c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
