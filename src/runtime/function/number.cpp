@@ -1,6 +1,6 @@
 #include "graft/number.h"
 
-#include <ATen/core/grad_mode.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log.h>
