@@ -101,6 +101,9 @@ struct Schedule {
   /// planned.
   std::vector<int64_t> arena_offset;
   int64_t arena_bytes = 0;
+  /// Per storage: the temporary whose memory it takes over in the step that is that one's last and
+  /// its own first; -1: none. Empty until then.
+  std::vector<int> in_place_of = {};
 };
 
 std::string print(const Kernel& kernel, const std::vector<Storage>& storages);

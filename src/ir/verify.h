@@ -15,6 +15,7 @@ namespace graft::ir {
 ///   - the arena, once memory is planned (`arena_offset` is no longer empty): every temporary that
 ///     a step touches in memory lies in it, at a multiple of 64 bytes, and none where another one
 ///     lies that lives at the same time, from the first to the last step that touches it;
+///   - what takes another's place: a block of its own that begins in the step where that one ends;
 ///   - that a temporary is written before it is read;
 ///   - extern calls' tensors and results lie within their storages, and no result in memory that
 ///     goes with the run.

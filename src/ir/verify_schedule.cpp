@@ -32,6 +32,7 @@ class Check {
       if (std::string wrong = each_step(check); !wrong.empty()) return wrong;
     if (std::string wrong = each_step(&Check::own); !wrong.empty()) return wrong;
     if (std::string wrong = arena(); !wrong.empty()) return wrong;
+    if (std::string wrong = in_place(); !wrong.empty()) return wrong;
     return results();
   }
 
@@ -251,6 +252,27 @@ class Check {
         return name(s) + " and " + name(t) + " share bytes of the arena, and both live at step " +
                std::to_string(std::max(a.first, b.first));
       }
+    return "";
+  }
+
+  std::string in_place() const {
+    const std::vector<int>& before = schedule_.in_place_of;
+    if (before.empty()) return "";
+    if (before.size() != schedule_.storages.size()) return "not every storage has an in_place_of";
+    std::vector<bool> taken(before.size());
+    for (int s = 0; exists(s); ++s) {
+      const int from = before[static_cast<size_t>(s)];
+      if (from == -1) continue;
+      const std::string what = name(s) + ", in place of " + name(from) + ", ";
+      if (!exists(from) || at(from).role != Role::Temporary || taken[static_cast<size_t>(from)])
+        return what + "which is no temporary, or another's place";
+      taken[static_cast<size_t>(from)] = true;
+      if (schedule_.arena_offset[static_cast<size_t>(s)] != kOwnBlock ||
+          at(s).bytes != at(from).bytes)
+        return what + "is no block, or of another size";
+      if (life_[static_cast<size_t>(from)].last != life_[static_cast<size_t>(s)].first)
+        return what + "does not begin where that ends";
+    }
     return "";
   }
 

@@ -11,6 +11,7 @@
 #include "passes/dead_stores.h"
 #include "passes/early.h"
 #include "passes/fuse.h"
+#include "passes/in_place.h"
 #include "passes/inline.h"
 #include "passes/keep_wide.h"
 #include "passes/lanes.h"
@@ -96,6 +97,8 @@ constexpr SchedulePass kSchedulePasses[] = {
     {{"ahead", true, "loads from memory ask for a later row, too"}, plain<fetch_ahead>},
     {{"memory", false, "packs temporaries into one arena by lifetime; a plan needs their places"},
      plain<plan_memory>},
+    {{"in-place", true, "large results take over the memory of what is read for the last time"},
+     plain<reuse_in_place>},
 };
 
 bool skipped(const Settings& settings, const PassName& pass) {

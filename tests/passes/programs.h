@@ -133,6 +133,26 @@ inline ProgramBuilder updates() {
   return b;
 }
 
+/// A product, and twice that, of which another one is made.
+inline ProgramBuilder doubled_product() {
+  using ir::Value;
+  ProgramBuilder b = updates();
+  const auto x = b.arguments[0], product = b.temporary(x.sizes), twice = b.temporary(x.sizes);
+  auto multiply = [&](const ir::View& from, const ir::View& to) {
+    b.program.storages[static_cast<size_t>(to.storage)].made_by_extern = true;
+    const ir::Extern::Slot first{OperandKind::Tensor, {}, {0}},
+        second{OperandKind::Tensor, {}, {1}};
+    b.program.items.emplace_back(
+        ir::Extern{{"aten::mm", ""}, {first, second}, {x, from}, {to}, {to.storage}});
+  };
+  multiply(x, product);
+  b.map(twice, [](Value v) { return v * 2; }, product);
+  const auto last = b.temporary(x.sizes), out = b.output(x.sizes);
+  multiply(twice, last);
+  b.map(out, [](Value v) { return v + 1; }, last);
+  return b;
+}
+
 /// Whole numbers from -4 to 4 for each argument of the program.
 inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   std::vector<at::Tensor> made;
