@@ -28,7 +28,7 @@ bool is_absent_or_one(const record::OperatorRecord& op, std::string_view name) {
 std::optional<Matmul> matmul_of(const record::Trace& trace, const record::OperatorRecord& op) {
   std::string name = full_name(op);
   bool with_bias = name == "aten::addmm";
-  if (!with_bias && name != "aten::mm") return std::nullopt;
+  if ((!with_bias && name != "aten::mm") || takes_number(op)) return std::nullopt;
   auto operand = [&](std::string_view argument) {
     int index = argument_index(op, argument);
     int tensor = op.inputs[static_cast<size_t>(index)].tensors.at(0);

@@ -149,12 +149,6 @@ class Lowering {
     return any && all;
   }
 
-  static bool takes_number(const OperatorRecord& op) {
-    return std::any_of(op.inputs.begin(), op.inputs.end(), [](const Operand& operand) {
-      return operand.kind == Operand::Kind::Number;
-    });
-  }
-
   /// Why loops cannot do it, whatever the operator.
   std::string unfit(const OperatorRecord& op) const {
     std::string why;

@@ -34,6 +34,12 @@ const c10::IValue* constant(const record::OperatorRecord& op, std::string_view n
   return operand.kind == record::Operand::Kind::Constant ? &operand.constant : nullptr;
 }
 
+bool takes_number(const record::OperatorRecord& op) {
+  return std::any_of(op.inputs.begin(), op.inputs.end(), [](const record::Operand& operand) {
+    return operand.kind == record::Operand::Kind::Number;
+  });
+}
+
 std::optional<c10::Scalar> number(const record::OperatorRecord& op, std::string_view name) {
   const c10::IValue* value = constant(op, name);
   if (value == nullptr || !(value->isScalar() || value->isBool())) return std::nullopt;

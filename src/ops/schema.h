@@ -23,6 +23,9 @@ int argument_index(const record::OperatorRecord& op, std::string_view name);
 const c10::IValue* constant(const record::OperatorRecord& op, std::string_view name);
 /// Likewise, as a number; empty when absent or None.
 std::optional<c10::Scalar> number(const record::OperatorRecord& op, std::string_view name);
+/// Does an argument hold a number that is known only at the call? To the functions above and below
+/// it is absent.
+bool takes_number(const record::OperatorRecord& op);
 int64_t integer(const record::OperatorRecord& op, std::string_view name, int64_t otherwise);
 bool boolean(const record::OperatorRecord& op, std::string_view name, bool otherwise);
 std::string text(const record::OperatorRecord& op, std::string_view name, std::string otherwise);

@@ -74,6 +74,20 @@ TEST(ChangingNumbers, ReachOperatorsThatRunAsCalls) {
   EXPECT_TRUE(has_extern(report)) << report;
 }
 
+TEST(ChangingNumbers, OtherRoutinesOfMatmulsHaveNone) {
+  Options options = at_once();
+  options.mode = Mode::MaxAutotune;
+  const Tensor w = at::randn({64, 96}), bias = at::randn({96});
+  auto body = [&](const Tensor& x, const Number& a) { return at::addmm(bias, x, w, 1, a).relu(); };
+  auto f = compile(body, options);
+  for (int call = 0; call < 6; ++call) {
+    const Tensor x = at::randn({32, 64});
+    const Number a = call < 4 ? 1.0 : 2.5;  // 1 while it is proven
+    EXPECT_TRUE(at::allclose(f(x, a), body(x, a), 1e-5, 1e-5)) << call;
+  }
+  EXPECT_EQ(f.report().records, 1) << f.report();
+}
+
 TEST(ChangingNumbers, InPlace) {
   const Report report = expect_eager([](const Tensor& x, const Number& a, const Number& b) {
     x.mul_(a).add_(x.tanh(), -b).div_(1 + a).fmod_(1.0);
