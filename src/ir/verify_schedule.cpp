@@ -264,8 +264,11 @@ class Check {
       const int from = before[static_cast<size_t>(s)];
       if (from == -1) continue;
       const std::string what = name(s) + ", in place of " + name(from) + ", ";
-      if (!exists(from) || at(from).role != Role::Temporary || taken[static_cast<size_t>(from)])
-        return what + "which is no temporary, or another's place";
+      if (!exists(from) || at(from).role != Role::Temporary ||
+          (!at(from).made_by_extern &&
+           schedule_.arena_offset[static_cast<size_t>(from)] != kOwnBlock) ||
+          taken[static_cast<size_t>(from)])
+        return what + "which is no temporary of its own block, or another's place";
       taken[static_cast<size_t>(from)] = true;
       if (schedule_.arena_offset[static_cast<size_t>(s)] != kOwnBlock ||
           at(s).bytes != at(from).bytes)

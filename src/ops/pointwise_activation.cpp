@@ -97,7 +97,8 @@ Value prelu(Args& a) {
 
 Value softshrink(Args& a) {
   Value x = a[0], by = a.number("lambd");
-  if (std::isinf(a.constant("lambd")->toDouble()))
+  const auto number = a.constant("lambd");
+  if (!number || std::isinf(number->toDouble()))
     return a.refuse("within an infinite lambd eager's tails make infinities NaN");
   a.either_zero();  // eager's tails multiply by 0
   const Value within = ir::select(ir::ne(x, x), x, x.like(0));

@@ -221,7 +221,7 @@ Fate average_pool_backward(Context& ctx, const OperatorRecord& op) {
   const std::optional<c10::Scalar> divisor = number(op, "divisor_override");
   const bool padding = boolean(op, "count_include_pad", true);
   return average_backward(ctx, way, [&](StatementBuilder& s, Value gradient) {
-    if (divisor) return gradient / s.scalar(*divisor, gradient.type());
+    if (divisor) return gradient / s.scalar(converted(*divisor, way.out.dtype), gradient.type());
     Value count = s.integer(1, ScalarType::Long);
     for (size_t k = 0; k < way.dims.size(); ++k)
       count = count * window_elements(s, way.windows[k], static_cast<int>(way.dims[k]), padding);
@@ -238,9 +238,10 @@ Fate adaptive_average_backward(Context& ctx, const OperatorRecord& op) {
     w.size = w.step = w.in / w.out;
   }
   return average_backward(ctx, way, [&](StatementBuilder& s, Value gradient) {
-    for (const Windows& w : way.windows)
-      gradient =
-          (gradient / s.scalar(w.size, gradient.type())).to(way.out.dtype).to(gradient.type());
+    for (const Windows& w : way.windows) {
+      const Value count = s.scalar(converted(w.size, way.out.dtype), gradient.type());
+      gradient = (gradient / count).to(way.out.dtype).to(gradient.type());
+    }
     return gradient;
   });
 }

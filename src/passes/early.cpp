@@ -1,34 +1,14 @@
 #include "passes/early.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <string_view>
 
+#include "passes/plain_calls.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
 
 namespace {
-
-/// Calls that cannot fail by what their operands hold. Before others nothing of the caller's may be
-/// changed that eager changes after them.
-constexpr std::array<std::string_view, 10> kNeverFail = {"aten::mm",
-                                                         "aten::addmm",
-                                                         "aten::bmm",
-                                                         "aten::baddbmm",
-                                                         "aten::convolution",
-                                                         "aten::convolution_backward",
-                                                         "aten::mkldnn_convolution",
-                                                         "aten::gelu",
-                                                         "aten::gelu_backward",
-                                                         "aten::bernoulli_"};
-
-bool may_fail(const ir::Step& step) {
-  if (const auto* call = std::get_if<ir::Extern>(&step))
-    return std::find(kNeverFail.begin(), kNeverFail.end(), call->op.name) == kNeverFail.end();
-  return std::holds_alternative<ir::Abort>(step);
-}
 
 class Order {
  public:
@@ -47,7 +27,9 @@ class Order {
       const bool moves =
           std::holds_alternative<ir::Kernel>(step) && needed >= 0 && frees(step, own) >= ir::kLarge;
       after.push_back(moves ? needed : own);
-      if (may_fail(step)) failing_ = own;
+      const auto* call = std::get_if<ir::Extern>(&step);
+      if (std::holds_alternative<ir::Abort>(step)) aborted_ = own;
+      if (call != nullptr && !is_plain(*call)) failing_ = own;
       ir::each_touch(step, [&](int storage, bool writes) {
         const auto s = static_cast<size_t>(storage);
         if (writes) written_[s] = std::max(written_[s], after.back());
@@ -62,9 +44,11 @@ class Order {
   }
 
  private:
-  /// The last step that must have run before this one; -1: none.
+  /// The last step that must have run before this one; -1: none. That is at least the last check,
+  /// which an index of this one may need. Nothing of the caller's may be changed before a call that
+  /// may fail, if eager changes it after the call.
   int last_needed(const ir::Step& step) const {
-    int last = -1;
+    int last = aborted_;
     ir::each_touch(step, [&](int storage, bool writes) {
       const auto s = static_cast<size_t>(storage);
       last = std::max(last, writes ? touched_[s] : written_[s]);
@@ -91,7 +75,7 @@ class Order {
   const ir::Schedule& schedule_;
   const std::vector<Lifetime> life_;
   std::vector<int> written_, touched_;  ///< per storage: behind which step it last was
-  int failing_ = -1;
+  int aborted_ = -1, failing_ = -1;     ///< the last check, and call that may fail
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/plain_calls.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
@@ -84,11 +85,14 @@ bool reads_as_it_stores(const Kernel& kernel, const Placed& last, int storage) {
 void reuse_in_place(ir::Schedule& schedule) {
   schedule.in_place_of.assign(schedule.storages.size(), -1);
   const std::vector<Lifetime> life = lifetimes(schedule);
-  std::vector<bool> taken(schedule.storages.size());
+  std::vector<bool> taken(schedule.storages.size()), made_plainly = taken;
+  for (const ir::Step& step : schedule.steps)
+    if (const auto* call = std::get_if<ir::Extern>(&step); call != nullptr && is_plain(*call))
+      for (int s : call->written) made_plainly[static_cast<size_t>(s)] = true;
   auto is_block = [&](size_t s) {
-    return schedule.storages[s].role == ir::Role::Temporary &&
-           schedule.storages[s].bytes >= ir::kLarge &&
-           (schedule.storages[s].made_by_extern || schedule.arena_offset[s] == ir::kOwnBlock);
+    const ir::Storage& storage = schedule.storages[s];
+    return storage.role == ir::Role::Temporary && storage.bytes >= ir::kLarge &&
+           (storage.made_by_extern ? made_plainly[s] : schedule.arena_offset[s] == ir::kOwnBlock);
   };
   for (size_t k = 0; k < schedule.steps.size(); ++k) {
     const auto* kernel = std::get_if<Kernel>(&schedule.steps[k]);

@@ -2,6 +2,7 @@
 
 #include "graft/options.h"
 #include "record/numbers.h"
+#include "record/symbol.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
@@ -269,6 +270,7 @@ void Recorder::keep_content(int storage) {
 bool Recorder::only_constants(c10::ArrayRef<const c10::IValue> inputs) {
   return std::all_of(inputs.begin(), inputs.end(), [&](const c10::IValue& input) {
     if (input.isTensor()) return is_constant(input.toTensor());
+    if (number_behind(input) != nullptr) return false;
     if (!input.isList()) return true;
     const c10::ArrayRef<c10::IValue> all = input.toListRef();
     return std::all_of(all.begin(), all.end(), [&](const c10::IValue& element) {

@@ -67,6 +67,28 @@ TEST(Early, NothingOfTheCallersChangesBeforeACallThatMayFail) {
   EXPECT_EQ(order_of(program).substr(0, 8), "%3 %4 %5") << program;
 }
 
+/// Its index may be checked there.
+TEST(Early, NothingRunsBeforeACheck) {
+  const std::string program = R"(
+    argument 0 = %0 f32[512,512]:(512,1)
+    argument 1 = %1 i64[4]:(1)
+    %0: argument 0, 1048576 bytes
+    %1: argument 1, 32 bytes
+    %2: temporary, 1048576 bytes, made by extern
+    %3: temporary, 32 bytes
+    %4: temporary, 1 bytes
+    %5: output, 8192 bytes
+    %2 f32[512,512]:(512,1) = aten::mm(%0 f32[512,512]:(512,1), %0 f32[512,512]:(512,1)) writes %2
+    [a:4] %3[a] i64 = (%1[a] + 1)
+    [a:4] %4[0] bool = reduced  reduced = or.bool{a} (%3.i64[a] >= 512)
+    abort if %4
+    [a:4,b:512] %5[a*512+b] f32 = %2[b+(%3[a]:512)*512]
+    result 0 = %5 f32[4,512]:(512,1)
+  )";
+  const std::string order = order_of(program);
+  EXPECT_LT(order.find("abort"), order.find("%5")) << order;
+}
+
 TEST(Early, WhatReadsTheParameterComesFirst) {
   const std::string reads =
       "%5 f32[512,512]:(512,1) = aten::mm(%0 f32[512,512]:(512,1), %2 f32[512,512]:(512,1)) "

@@ -51,6 +51,22 @@ TEST(InPlace, NotWhatIsReadLater) {
             -1);
 }
 
+/// An operator may return memory that somebody else holds, too.
+TEST(InPlace, NotWhatAnyOperatorMade) {
+  const ir::Program program = ir::parse(R"(
+    argument 0 = %0 f32[512,512]:(512,1)
+    %0: argument 0, 1048576 bytes
+    %1: temporary, 1048576 bytes, made by extern
+    %2: temporary, 1048576 bytes
+    %3: output, 1048576 bytes, made by extern
+    %1 f32[512,512]:(512,1) = aten::linalg_inv(%0 f32[512,512]:(512,1)) writes %1
+    [a:512,b:512] %2[a*512+b] f32 = (%1[a*512+b] * 2)
+    %3 f32[512,512]:(512,1) = aten::mm(%2 f32[512,512]:(512,1), %0 f32[512,512]:(512,1)) writes %3
+    result 0 = %3 f32[512,512]:(512,1)
+  )");
+  EXPECT_EQ(run(program, {}).in_place_of.at(2), -1);
+}
+
 TEST(InPlace, NotTheCallersMemory) {
   EXPECT_EQ(in_place_of("[a:512,b:512] %2[a*512+b] f32 = (%0[a*512+b] * 2)"), -1);
 }

@@ -69,7 +69,7 @@ TEST(ChangingNumbers, AreOtherScalars) {
 TEST(ChangingNumbers, ReachOperatorsThatRunAsCalls) {
   const Report report = expect_eager([](const Tensor& x, const Number& a, const Number& b) {
     return Tensors{at::pow(x.abs(), a), at::clamp(x, -1, b), at::addmm(x, x.mm(x.t()), x, b, a),
-                   at::celu(x, a), at::full({3}, a)};
+                   at::celu(x, a), at::softshrink(x, a)};
   });
   EXPECT_TRUE(has_extern(report)) << report;
 }
@@ -100,6 +100,7 @@ TEST(ChangingNumbers, InPlace) {
 TEST(ChangingNumbers, Arithmetic) {
   expect_eager([](const Tensor& x, const Number& a, const Number& b) {
     const Number c = -a / (1 - pow(0.9, b)) + 2 * sqrt(b) - b / 3 + a * b - 1 / a;
+    EXPECT_EQ(at::full({3}, a).sizes(), 3);
     const Number d = pow(a, b) + pow(a, 2) + min(a, b) * max(a, 0.5) - (a + 1) + (1 + b) - (a - b);
     return Tensors{x * c, x + d, c.tensor()};
   });
@@ -151,6 +152,9 @@ TEST(ChangingNumbers, ReadingOneIsABreak) {
            [](const Tensor& x, const Number& a) { return a.value() > 1 ? x + 1 : x - 1; },
            [](const Tensor& x, const Number& a) {
              return c10::Scalar(a).toDouble() > 1 ? x + 1 : x - 1;
+           },
+           [](const Tensor& x, const Number& a) {
+             return at::full({}, a).item<double>() > 1 ? x + 1 : x - 1;
            }}) {
     auto f = compile(body, at_once());
     for (int call = 0; call < 5; ++call)
