@@ -21,6 +21,7 @@
 #include "lab/accuracy/accuracy.h"
 #include "lab/progress.h"
 #include "lab/table.h"
+#include "lab/thread_count.h"
 #include "lab/words.h"
 
 namespace graft::cli {
@@ -90,18 +91,6 @@ Apart apart(const at::Tensor& losses, const at::Tensor& eager) {
   return out;
 }
 
-/// ATen's threads while it lives.
-class Threads {
- public:
-  explicit Threads(int count) { at::set_num_threads(count); }
-  ~Threads() { at::set_num_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_ = at::get_num_threads();
-};
-
 /// Are the losses as near eager's as those of the other training, which is eager's own? The rule of
 /// one call, with eager's losses in fp64's place.
 bool as_near(const Beside& ours, const Beside& own, const at::Tensor& eager) {
@@ -132,7 +121,7 @@ std::optional<Trained> train(const Case& c, const CheckOptions& options, lab::Pr
   out.nudged = beside("eager_one_ulp", losses(instance.eager, true, "eager, one ulp off"));
   out.other_threads = at::get_num_threads() == 1 ? 2 : 1;
   {
-    const Threads other(out.other_threads);
+    const lab::ThreadCount other(out.other_threads);
     out.threads =
         beside("eager_other_threads", losses(instance.eager, false, "eager, other threads"));
   }

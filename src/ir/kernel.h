@@ -104,6 +104,8 @@ struct Schedule {
   /// Per storage: the temporary whose memory it takes over in the step that is that one's last and
   /// its own first; -1: none. Empty until then.
   std::vector<int> in_place_of = {};
+  /// -1: none.
+  int predecessor(size_t storage) const { return in_place_of.empty() ? -1 : in_place_of[storage]; }
 };
 
 std::string print(const Kernel& kernel, const std::vector<Storage>& storages);

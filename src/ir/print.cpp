@@ -260,7 +260,7 @@ std::string print(const Schedule& schedule) {
   for (size_t k = 0; k < schedule.arena_offset.size(); ++k) {
     const int64_t offset = schedule.arena_offset[k];
     if (offset < 0 && offset != kOwnBlock) continue;
-    const int before = schedule.in_place_of.empty() ? -1 : schedule.in_place_of[k];
+    const int before = schedule.predecessor(k);
     if (before >= 0) {
       text += "%" + std::to_string(k) + ": in place of %" + std::to_string(before) + "\n";
       continue;

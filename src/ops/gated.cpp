@@ -1,5 +1,6 @@
 // Gated linear units: one half of a tensor, times the sigmoid of the other. From ATen's
 // GatedLinearUnit.cpp and Activation.cpp.
+#include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/schema.h"
 
@@ -25,10 +26,6 @@ Halves halves_of(const View& whole, const OperatorRecord& op) {
 
 constexpr const char* kUnusualHalves = "an unusual input, or a result that overlaps it";
 
-Value sigmoid(Value x) {
-  return 1 / (1 + ir::call(ir::Routine::VectorExp, -x));
-}
-
 Fate glu(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
   if (in.storage < 0 || in.sizes.empty() || !is_float(in.dtype) || out.dtype != in.dtype ||
@@ -39,7 +36,7 @@ Fate glu(Context& ctx, const OperatorRecord& op) {
   const Halves x = halves_of(in, op);
   const ScalarType compute = opmath(in.dtype);
   StatementBuilder s(out.sizes);
-  ctx.emit(s.store(out, s.load(x.first).to(compute) * sigmoid(s.load(x.second).to(compute))));
+  ctx.emit(s.store(out, s.load(x.first).to(compute) * logistic(s.load(x.second).to(compute))));
   return Fate::fused();
 }
 
@@ -57,7 +54,7 @@ Fate glu_backward(Context& ctx, const OperatorRecord& op) {
   const View gate = ctx.temporary(gradient.sizes, in.dtype);
   StatementBuilder open(gradient.sizes), slope(gradient.sizes), through(gradient.sizes);
   auto read = [&](StatementBuilder& s, const View& view) { return s.load(view).to(compute); };
-  ctx.emit(open.store(gate, sigmoid(read(open, x.second))));
+  ctx.emit(open.store(gate, logistic(read(open, x.second))));
   const Value a = read(slope, gate);
   ctx.emit(slope.store(result.second, (1 - a) * a * read(slope, x.first) * read(slope, gradient)));
   ctx.emit(through.store(result.first, read(through, gate) * read(through, gradient)));

@@ -40,23 +40,25 @@ bool Args::varies(std::string_view name) const {
   return varies(argument_index(op_, name));
 }
 
-std::optional<c10::Scalar> Args::constant(int k) {
+std::optional<c10::Scalar> Args::known(int k) const {
   const Operand* o = operand(k);
   if (o == nullptr) return std::nullopt;
-  if (varies(k)) refuse("its formula depends on the value of a number that changes");
   if (o->kind == Operand::Kind::Tensor)
     return context_.tensor(op_, static_cast<size_t>(k)).constant;
   if (o->constant.isScalar() || o->constant.isBool()) return o->constant.toScalar();
   return std::nullopt;
 }
 
+std::optional<c10::Scalar> Args::constant(int k) {
+  if (varies(k)) refuse("its formula depends on the value of a number that changes");
+  return known(k);
+}
+
 bool Args::is_tensor(int k) const {
   return operand(k) != nullptr && operand(k)->kind == Operand::Kind::Tensor;
 }
 bool Args::is_number(int k) const {
-  if (operand(k) == nullptr || varies(k)) return operand(k) != nullptr;
-  if (is_tensor(k)) return context_.tensor(op_, static_cast<size_t>(k)).constant.has_value();
-  return operand(k)->constant.isScalar() || operand(k)->constant.isBool();
+  return varies(k) || known(k).has_value();
 }
 
 bool Args::is_single(int k) const {

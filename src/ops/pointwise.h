@@ -134,6 +134,7 @@ class Args {
  private:
   const record::Operand* operand(int k) const;
   bool varies(int k) const;
+  std::optional<c10::Scalar> known(int k) const;  ///< the number's value, if it does not vary
   /// The number of operand k, which varies.
   ir::Value varying(int k, bool round);
   ir::Value number_value(const c10::Scalar& value, bool round);
@@ -179,6 +180,7 @@ ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
 /// a * b + c, fused where ATen's kernels have FMA
 ir::Value contracted(Args& args, ir::Value a, ir::Value b, ir::Value c);
+ir::Value logistic(ir::Value x);              ///< 1 / (1 + exp(−x))
 ir::Value maximum(ir::Value a, ir::Value b);  ///< NaN if either is; b on ties
 ir::Value minimum(ir::Value a, ir::Value b);
 ir::Value at_least(ir::Value a, ir::Value low);  ///< clamp_min: a where it is NaN or ties

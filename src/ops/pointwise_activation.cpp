@@ -16,7 +16,7 @@ using ir::Value;
 /// 1 / (1 + exp(−a)); for Float and Double the kernel subtracts from 0, which differs in nothing
 /// but −0.
 Value sigmoid(Args& a) {
-  return 1 / (1 + ir::call(Routine::VectorExp, -a[0]));
+  return logistic(a[0]);
 }
 
 Value silu(Args& a) {

@@ -37,7 +37,7 @@ Value tanh_backward(Args& a) {
 /// Operands: the gradient, x.
 Value silu_backward(Args& a) {
   if (!lie_alike(a)) return a.refuse(kApart);
-  const Value x = a[1], sigmoid = 1 / (1 + ir::call(Routine::VectorExp, -x));
+  const Value x = a[1], sigmoid = logistic(x);
   return a[0] * sigmoid * contracted(a, x, 1 - sigmoid, x.like(1));
 }
 
@@ -125,7 +125,7 @@ Value log_sigmoid_backward(Args& a) {
 /// Operands: the gradient, x.
 Value mish_backward(Args& a) {
   if (!lie_alike(a)) return a.refuse(kApart);
-  const Value x = a[1], sigmoid = 1 / (1 + ir::call(Routine::VectorExp, -x));
+  const Value x = a[1], sigmoid = logistic(x);
   const Value softplus = ir::call(Routine::VectorLog1p, ir::call(Routine::VectorExp, x));
   const Value tanh = ir::call(Routine::VectorTanh, softplus);
   return a[0] * contracted(a, x * sigmoid, contracted(a, -tanh, tanh, x.like(1)), tanh);

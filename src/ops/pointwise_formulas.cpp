@@ -31,6 +31,10 @@ Value reciprocal_of_root(Args& a, Value x) {
   return 1 / root;
 }
 
+Value logistic(Value x) {
+  return 1 / (1 + ir::call(Routine::VectorExp, -x));
+}
+
 Value maximum(Value a, Value b) {
   if (!is_float(a.type())) return ir::max(a, b);
   return ir::select(ir::gt(a, b) | ir::isnan(a), a, b);

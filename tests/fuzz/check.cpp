@@ -184,9 +184,7 @@ Outcome check(const Program& program, bool fast) {
   for (size_t k = 0; k < program.calls.size(); ++k) {
     int placement = program.calls[k], call = static_cast<int>(k);
     if (!defined[static_cast<size_t>(placement)]) continue;
-    Tensors captured_before;
-    for (const at::Tensor& t : eager.captured)
-      captured_before.push_back(t.defined() ? t.clone() : t);
+    const Tensors captured_before = copies_of(eager.captured);
     Memory left(program, placement, call, eager.captured),
         right(program, placement, call, compiled.captured);
     at::manual_seed(program.seed + k);

@@ -113,8 +113,7 @@ Outcome check_gradients(const Program& program) {
   const Function eager = function_of(program, eager_captured);
   const auto compiled = compile(function_of(program, captured), options);
   for (int call = 0; call < kCalls; ++call) {
-    Tensors before;
-    for (const at::Tensor& t : eager_captured) before.push_back(t.defined() ? t.clone() : t);
+    Tensors before = copies_of(eager_captured);
     const Run expected = run(eager, program, call, eager_captured),
               came = run(compiled, program, call, captured);
     const Report report = compiled.report();

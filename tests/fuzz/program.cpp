@@ -191,6 +191,12 @@ Memory::Memory(const Program& program, int placement, int call, const Tensors& c
   }
 }
 
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& t : tensors) copies.push_back(t.defined() ? t.clone() : t);
+  return copies;
+}
+
 Tensors make_captured(const Program& program) {
   Tensors out(program.sources.size());
   for (size_t i = 0; i < out.size(); ++i) {

@@ -103,6 +103,8 @@ class Memory {
  private:
   Tensors bases_, inputs_;
 };
+/// Copies of tensors, some of which may be undefined.
+Tensors copies_of(const Tensors& tensors);
 /// The captured inputs of a program, undefined where an input is an argument.
 Tensors make_captured(const Program& program);
 

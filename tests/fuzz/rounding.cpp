@@ -96,8 +96,7 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
   bool overflows = false;
   for (int run = 0; run < kRuns; ++run) {
     Random random(program.seed * 131 + static_cast<uint64_t>(run));
-    Tensors held;
-    for (const at::Tensor& t : captured) held.push_back(t.defined() ? t.clone() : t);
+    Tensors held = copies_of(captured);
     Memory memory(program, placement, call, held);
     at::manual_seed(program.seed + static_cast<uint64_t>(call));
     Tensors inputs = memory.inputs();

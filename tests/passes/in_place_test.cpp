@@ -9,8 +9,11 @@
 namespace graft::passes {
 namespace {
 
-/// %1 is made by a call, %2 by `statements` and read by another call. `later`: what follows.
-int in_place_of(const std::string& statements, const std::string& later = "") {
+constexpr const char* kProduct = "aten::mm(%0 f32[512,512]:(512,1), %0 f32[512,512]:(512,1))";
+
+/// %1 is made by `call`, %2 by `statements` and read by another call. `later`: what follows.
+int in_place_of(const std::string& statements, const std::string& later = "",
+                const std::string& call = kProduct) {
   const ir::Program program = ir::parse(R"(
     argument 0 = %0 f32[512,512]:(512,1)
     %0: argument 0, 1048576 bytes
@@ -18,7 +21,8 @@ int in_place_of(const std::string& statements, const std::string& later = "") {
     %2: temporary, 1048576 bytes
     %3: output, 1048576 bytes, made by extern
     %4: temporary, 2048 bytes
-    %1 f32[512,512]:(512,1) = aten::mm(%0 f32[512,512]:(512,1), %0 f32[512,512]:(512,1)) writes %1
+    %1 f32[512,512]:(512,1) = )" + call +
+                                        R"( writes %1
     )" + statements + R"(
     %3 f32[512,512]:(512,1) = aten::mm(%2 f32[512,512]:(512,1), %0 f32[512,512]:(512,1)) writes %3
     )" + later + R"(
@@ -53,18 +57,9 @@ TEST(InPlace, NotWhatIsReadLater) {
 
 /// An operator may return memory that somebody else holds, too.
 TEST(InPlace, NotWhatAnyOperatorMade) {
-  const ir::Program program = ir::parse(R"(
-    argument 0 = %0 f32[512,512]:(512,1)
-    %0: argument 0, 1048576 bytes
-    %1: temporary, 1048576 bytes, made by extern
-    %2: temporary, 1048576 bytes
-    %3: output, 1048576 bytes, made by extern
-    %1 f32[512,512]:(512,1) = aten::linalg_inv(%0 f32[512,512]:(512,1)) writes %1
-    [a:512,b:512] %2[a*512+b] f32 = (%1[a*512+b] * 2)
-    %3 f32[512,512]:(512,1) = aten::mm(%2 f32[512,512]:(512,1), %0 f32[512,512]:(512,1)) writes %3
-    result 0 = %3 f32[512,512]:(512,1)
-  )");
-  EXPECT_EQ(run(program, {}).in_place_of.at(2), -1);
+  EXPECT_EQ(in_place_of("[a:512,b:512] %2[a*512+b] f32 = (%1[a*512+b] * 2)", "",
+                        "aten::linalg_inv(%0 f32[512,512]:(512,1))"),
+            -1);
 }
 
 TEST(InPlace, NotTheCallersMemory) {

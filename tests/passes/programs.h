@@ -111,24 +111,25 @@ inline ProgramBuilder large_results() {
   return b;
 }
 
+/// A new temporary a b, by a call.
+inline ir::View product(ProgramBuilder& b, const ir::View& left, const ir::View& right) {
+  const ir::View made = b.temporary({left.sizes[0], right.sizes[1]});
+  b.program.storages[static_cast<size_t>(made.storage)].made_by_extern = true;
+  const ir::Extern::Slot first{OperandKind::Tensor, {}, {0}}, second{OperandKind::Tensor, {}, {1}};
+  b.program.items.emplace_back(
+      ir::Extern{{"aten::mm", ""}, {first, second}, {left, right}, {made}, {made.storage}});
+  return made;
+}
+
 /// Two products of 1 MiB, each of which changes an argument.
 inline ProgramBuilder updates() {
   using ir::Value;
   ProgramBuilder b;
   const auto x = b.argument({512, 512});
-  std::vector<ir::View> products;
-  for (int k = 0; k < 2; ++k) {
-    const auto y = b.temporary(x.sizes);
-    b.program.storages[static_cast<size_t>(y.storage)].made_by_extern = true;
-    const ir::Extern::Slot first{OperandKind::Tensor, {}, {0}},
-        second{OperandKind::Tensor, {}, {1}};
-    b.program.items.emplace_back(
-        ir::Extern{{"aten::mm", ""}, {first, second}, {x, x}, {y}, {y.storage}});
-    products.push_back(y);
-  }
-  for (const ir::View& product : products) {
+  const std::vector<ir::View> products = {product(b, x, x), product(b, x, x)};
+  for (const ir::View& one : products) {
     const auto p = b.argument(x.sizes);
-    b.map(p, [](Value a, Value c) { return a - c; }, p, product);
+    b.map(p, [](Value a, Value c) { return a - c; }, p, one);
   }
   return b;
 }
@@ -136,19 +137,10 @@ inline ProgramBuilder updates() {
 /// A product, and twice that, of which another one is made.
 inline ProgramBuilder doubled_product() {
   using ir::Value;
-  ProgramBuilder b = updates();
-  const auto x = b.arguments[0], product = b.temporary(x.sizes), twice = b.temporary(x.sizes);
-  auto multiply = [&](const ir::View& from, const ir::View& to) {
-    b.program.storages[static_cast<size_t>(to.storage)].made_by_extern = true;
-    const ir::Extern::Slot first{OperandKind::Tensor, {}, {0}},
-        second{OperandKind::Tensor, {}, {1}};
-    b.program.items.emplace_back(
-        ir::Extern{{"aten::mm", ""}, {first, second}, {x, from}, {to}, {to.storage}});
-  };
-  multiply(x, product);
-  b.map(twice, [](Value v) { return v * 2; }, product);
-  const auto last = b.temporary(x.sizes), out = b.output(x.sizes);
-  multiply(twice, last);
+  ProgramBuilder b;
+  const auto x = b.argument({512, 512}), once = product(b, x, x), twice = b.temporary(x.sizes);
+  b.map(twice, [](Value v) { return v * 2; }, once);
+  const auto last = product(b, x, twice), out = b.output(x.sizes);
   b.map(out, [](Value v) { return v + 1; }, last);
   return b;
 }

@@ -1,35 +1,16 @@
 // Autocast in and around compiled functions, and loss scaling with steps that are skipped.
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <limits>
 
 #include "runtime/helpers.h"
+#include "workloads/training/autocast.h"
 
 namespace graft::test {
 namespace {
 
 using at::Tensor;
-
-class Autocast {
- public:
-  explicit Autocast(at::ScalarType dtype) {
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, dtype);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
-    at::autocast::set_autocast_dtype(at::kCPU, dtype_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  bool enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
-  at::ScalarType dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
-};
+using workloads::Autocast;
 
 Tensors layers() {
   at::manual_seed(7);

@@ -1,7 +1,6 @@
 #include "workloads/decoder/tiny.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 
 #include "formats/safetensors_writer.h"
 #include "lab/progress.h"
+#include "lab/thread_count.h"
 #include "workloads/decoder/tiny_training.h"
 
 namespace graft::workloads::decoder {
@@ -36,14 +36,6 @@ constexpr const char* kTrainFiles[] = {"Apache-2.0", "Artistic", "BSD",    "CC0-
                                        "GFDL-1.3",   "GPL-1",    "GPL-2",  "GPL-3",   "LGPL-2",
                                        "LGPL-2.1",   "LGPL-3",   "MPL-1.1"};
 constexpr const char* kHeldOutFile = "MPL-2.0";
-
-struct ThreadCount {
-  explicit ThreadCount(int count) : before(at::get_num_threads()) { at::set_num_threads(count); }
-  ~ThreadCount() { at::set_num_threads(before); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-  const int before;
-};
 
 std::string read_text(const fs::path& file) {
   std::string text;
@@ -222,7 +214,7 @@ TinyResult train_tiny(const fs::path& folder, const TinySettings& settings, std:
   if (auto found = saved(folder, wanted)) return *std::move(found);
   check_folder(folder);
 
-  const ThreadCount threads(kThreads);
+  const lab::ThreadCount threads(kThreads);
   std::optional<lab::Progress> progress;
   if (log != nullptr)
     progress.emplace(*log, log == &std::cerr && ::isatty(STDERR_FILENO) == 1,

@@ -1,13 +1,13 @@
 #include "workloads/training/steps.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <limits>
 
 #include "workloads/regions.h"
+#include "workloads/training/autocast.h"
 
 namespace graft::workloads {
 
@@ -36,27 +36,6 @@ Tensor gpt_layer(const Tensor& x, const Tensor* w, int64_t heads) {
   const Tensor up = at::linear(at::layer_norm(h, {width}, w[6], w[7]), w[8], w[9]);
   return h + at::linear(at::gelu(up, "tanh"), w[10], w[11]);
 }
-
-/// While it lives, the thread computes what is safe in bf16, as torch.autocast does in Python.
-class Bf16Autocast {
- public:
-  Bf16Autocast() {
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~Bf16Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_dtype(at::kCPU, dtype_);
-    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
-  }
-  Bf16Autocast(const Bf16Autocast&) = delete;
-  Bf16Autocast& operator=(const Bf16Autocast&) = delete;
-
- private:
-  bool enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
-  at::ScalarType dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
-};
 
 /// One layer: `w` and `masks` as ComponentLlama::loss says.
 Tensor component_layer(const Tensor& x, const Tensor* w, const Tensor* masks, const Tensor& cos,
@@ -95,7 +74,7 @@ at::Tensor Gpt::loss(const Tensors& parameters, const Tensor& tokens, const Tens
 }
 
 Tensor perceptron_loss(const Tensors& parameters, const Tensor& rows, const Tensor& classes) {
-  const Bf16Autocast autocast;
+  const Autocast autocast(at::kBFloat16);
   Tensor x = rows;
   for (size_t at = 0; at < parameters.size(); at += 2) {
     x = at::linear(x, parameters[at], parameters[at + 1]);

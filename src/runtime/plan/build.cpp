@@ -104,10 +104,8 @@ class PlanBuilder {
       } else if (from.role == Role::Temporary) {
         const int64_t offset = schedule_.arena_offset.at(s);
         if (offset < 0 && offset != ir::kOwnBlock) continue;  // in a kernel's scratch
-        if (offset == ir::kOwnBlock && !schedule_.in_place_of.empty() &&
-            schedule_.in_place_of[s] >= 0)
-          continue;
         if (offset == ir::kOwnBlock) {
+          if (schedule_.predecessor(s) >= 0) continue;
           block_of_[s] = static_cast<int>(plan_.blocks_.size());
           plan_.blocks_.push_back({Block::Kind::Temporary, -1, 0, from.bytes, true});
           continue;
@@ -123,14 +121,14 @@ class PlanBuilder {
       plan_.blocks_.push_back(block);
     }
     plan_.arena_ = arena;
-    for (size_t s = 0; s < schedule_.in_place_of.size(); ++s)
-      if (schedule_.in_place_of[s] >= 0) block_of_[s] = place_taken(s);
+    for (size_t s = 0; s < block_of_.size(); ++s)
+      if (schedule_.predecessor(s) >= 0) block_of_[s] = place_taken(s);
     first_write_.resize(plan_.blocks_.size());
   }
 
   /// The block of the first in a row of storages that take over each other's memory.
   int place_taken(size_t s) const {
-    while (schedule_.in_place_of[s] >= 0) s = static_cast<size_t>(schedule_.in_place_of[s]);
+    while (schedule_.predecessor(s) >= 0) s = static_cast<size_t>(schedule_.predecessor(s));
     return block_of_[s];
   }
 

@@ -61,8 +61,7 @@ void Frame::bind(const Block& block, size_t b) {
       break;
     case Block::Kind::Arena:
       if (plan_.arena_shared_) {
-        storages_[b] = make_storage(block.bytes);
-        bases_[b] = static_cast<char*>(storages_[b].mutable_data());
+        allocate(b);
       } else {
         arena_ = pool_data(static_cast<size_t>(block.bytes));
         bases_[b] = static_cast<char*>(arena_.get());
