@@ -7,7 +7,7 @@
 namespace graft::passes {
 
 bool is_plain(const ir::Extern& call) {
-  constexpr std::array<std::string_view, 9> kPlain = {"aten::mm",
+  constexpr std::array<std::string_view, 11> kPlain = {"aten::mm",
                                                       "aten::addmm",
                                                       "aten::bmm",
                                                       "aten::baddbmm",
@@ -15,7 +15,9 @@ bool is_plain(const ir::Extern& call) {
                                                       "aten::convolution_backward",
                                                       "aten::mkldnn_convolution",
                                                       "aten::gelu",
-                                                      "aten::gelu_backward"};
+                                                      "aten::gelu_backward",
+      "aten::_scaled_dot_product_flash_attention_for_cpu",
+      "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};
   return std::find(kPlain.begin(), kPlain.end(), call.op.name) != kPlain.end();
 }
 
