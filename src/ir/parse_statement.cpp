@@ -163,10 +163,13 @@ class StatementParser {
       } else if (cursor_.eat("reduced")) {
         cursor_.expect("=");
         input = reduction(reader, false);
+      } else if (cursor_.eat("after")) {
+        cursor_.expect("%");
+        s_.after = static_cast<int>(cursor_.integer("a storage"));
       } else if (cursor_.eat(";")) {
         let(reader);
       } else {
-        cursor_.fail_expected("\"reduced =\", \"scan\", \"; name =\" or the end of the line");
+        cursor_.fail_expected("\"reduced =\", \"scan\", \"after\", \"; name =\" or the end of the line");
       }
     }
     Builder builder(cursor_, s_);

@@ -74,7 +74,7 @@ class Printer {
     std::string value = expr(s_.value, true);
     std::string store = access(s_.store, true);
     return (vars_ ? "" : axes_text()) + store + " " + short_name(s_.store.dtype) + " = " + value +
-           reduction + lets_;
+           reduction + (s_.after < 0 ? "" : "  after %" + std::to_string(s_.after)) + lets_;
   }
 
  private:

@@ -20,6 +20,7 @@ struct Times {
   /// A factor on memory_byte for a walk across rows that leaves the caches and the TLB before it
   /// comes back for the next elements of the same rows.
   double far_line = 3;
+  double product_flop = 0.004;  ///< one of a matrix product's in fp32
   double kernel = 500;      ///< the start of a kernel on the calling thread
   double threads = 3000;    ///< the start of a kernel on several threads
   double inner_loop = 1.8;  ///< the start of a loop within a tile

@@ -55,9 +55,10 @@ Value gelu_backward(Args& a) {
     const Value inner_slope = beta * contracted(a, x.like(3.0F * 0.044715F), square, x.like(1));
     return a[0] * contracted(a, right.like(0.5), right, left * tanh_slope * inner_slope);
   }
-  if (a.is_one_dnn()) return a.refuse("oneDNN's gelu backward, which keeps more digits");
+  // oneDNN's keeps the digits that 1 + erf loses where that is near 0.
   const Value scaled = x * M_SQRT1_2;
-  const Value cdf = 0.5 * (1 + vector_erf(a, scaled));
+  const Value cdf = a.is_one_dnn() ? 0.5 * ir::call(Routine::VectorErfc, -scaled)
+                                   : 0.5 * (1 + vector_erf(a, scaled));
   const Value pdf = (M_2_SQRTPI * M_SQRT1_2 * 0.5) * ir::call(Routine::VectorExp, x * x * -0.5);
   return a[0] * contracted(a, x, pdf, cdf);
 }

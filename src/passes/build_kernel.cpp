@@ -67,6 +67,7 @@ class Builder {
   void place(size_t m) {
     const Statement& t = group_.members[m];
     Placed placed{t, std::vector<int>(t.axes.size(), -1)};
+    placed.statement.after = -1;  // it has its place now
     for (size_t o = 0; o < group_.outer.size(); ++o)
       if (group_.outer_axis[m][o] != kNoAxis)
         placed.axis_var[group_.outer_axis[m][o]] = kernel_.range[o];

@@ -23,7 +23,7 @@ constexpr int kLooks = 200000;  ///< questions asked for one program
 bool may_move(const Program& program, const Statement& s, const std::vector<size_t>& parts) {
   auto storage = static_cast<size_t>(s.store.storage);
   Role role = program.storages[storage].role;
-  return !ir::is_callers(role) && s.store.indirect.empty() &&
+  return !ir::is_callers(role) && s.after < 0 && s.store.indirect.empty() &&
          (is_copy(s) || parts[storage] >= kFewest) &&
          std::all_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
            return load.indirect.empty() && load.storage != s.store.storage;

@@ -21,6 +21,9 @@ constexpr int64_t kApartBytes = 1024;
 /// and of its last, unfilled vector among them; -1: for as many points, one by one.
 double vector_cost(const ir::Statement& s, int axis, const ir::Target& target);
 
+/// Of the statement's instructions alone, along its best axis.
+double nanoseconds(const ir::Statement& s, const ir::Target& target);
+
 /// Of running the group as a kernel: the instructions of its best vector loop, what it moves
 /// between memory and the caches, and its start. A temporary that nothing outside touches
 /// (`touching` counts all who do) is moved only where a tile's part of it leaves the cache.

@@ -82,7 +82,7 @@ class Grouper {
     auto in = [](const std::vector<int>& list, int x) {
       return std::find(list.begin(), list.end(), x) != list.end();
     };
-    if (in(e.written, t.store.storage)) return true;
+    if (in(e.written, t.store.storage) || in(e.written, t.after)) return true;
     for (const ir::View& v : e.inputs)
       if (v.storage == t.store.storage) return true;
     return std::any_of(t.loads.begin(), t.loads.end(),

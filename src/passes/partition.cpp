@@ -20,13 +20,6 @@ using ir::Storage;
 
 namespace {
 
-double nanoseconds(const Statement& s, const ir::Target& target) {
-  double least = vector_cost(s, -1, target);
-  for (size_t a = 0; a < s.axes.size(); ++a)
-    least = std::min(least, vector_cost(s, static_cast<int>(a), target));
-  return least * static_cast<double>(points(s)) / target.lanes * target.times.instruction;
-}
-
 View all_of(const Storage& storage, int id) {
   return {id, c10::ScalarType::Byte, 0, {storage.bytes}, {1}};
 }

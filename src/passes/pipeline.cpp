@@ -19,6 +19,7 @@
 #include "passes/merge_loops.h"
 #include "passes/near_sums.h"
 #include "passes/one_hot.h"
+#include "passes/recompute.h"
 #include "passes/reroll.h"
 #include "passes/scratch.h"
 #include "passes/simplify.h"
@@ -66,6 +67,8 @@ constexpr ProgramPass kProgramPasses[] = {
     {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
      plain<inline_producers>},
     {{"simplify-inlined", true, "the same rules over what inlining put together"}, plain<simplify>},
+    {{"recompute", true, "what lies in memory for long is computed anew, if that takes little time"},
+     recompute},
     {{"near-sums", true, "functions of single numbers are computed by vector inside of sums"},
      plain<near_sums>},
     {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"},

@@ -6,19 +6,36 @@
 
 namespace graft::passes {
 
+namespace {
+
+constexpr std::array<std::string_view, 4> kProducts = {"aten::mm", "aten::addmm", "aten::bmm",
+                                                       "aten::baddbmm"};
+constexpr std::array<std::string_view, 7> kOthers = {
+    "aten::convolution",
+    "aten::convolution_backward",
+    "aten::mkldnn_convolution",
+    "aten::gelu",
+    "aten::gelu_backward",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};
+
+template <size_t count>
+bool is_among(const std::array<std::string_view, count>& names, const ir::Extern& call) {
+  return std::find(names.begin(), names.end(), call.op.name) != names.end();
+}
+
+}  // namespace
+
 bool is_plain(const ir::Extern& call) {
-  constexpr std::array<std::string_view, 11> kPlain = {"aten::mm",
-                                                      "aten::addmm",
-                                                      "aten::bmm",
-                                                      "aten::baddbmm",
-                                                      "aten::convolution",
-                                                      "aten::convolution_backward",
-                                                      "aten::mkldnn_convolution",
-                                                      "aten::gelu",
-                                                      "aten::gelu_backward",
-      "aten::_scaled_dot_product_flash_attention_for_cpu",
-      "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};
-  return std::find(kPlain.begin(), kPlain.end(), call.op.name) != kPlain.end();
+  return is_among(kProducts, call) || is_among(kOthers, call);
+}
+
+std::optional<double> product_flops(const ir::Extern& call) {
+  if (!is_among(kProducts, call) || call.outputs.empty()) return std::nullopt;
+  double flops = 2;
+  for (int64_t size : call.outputs.front().sizes) flops *= static_cast<double>(size);
+  const ir::View& right = call.inputs.back();
+  return flops * static_cast<double>(right.sizes[right.sizes.size() - 2]);
 }
 
 }  // namespace graft::passes

@@ -41,7 +41,8 @@ std::vector<Named> programs() {
           {"states", stacked_states()},     {"columns", columns_in_place()},
           {"long sum", long_sum()},         {"large results", large_results()},
           {"one less", one_less_per_row()}, {"powers", sum_of_powers()},
-          {"updates", updates()},           {"doubled product", doubled_product()}};
+          {"updates", updates()},           {"doubled product", doubled_product()},
+          {"kept for long", kept_for_long()}};
 }
 
 TEST(Pipeline, ProgramsKeepTheirResultsWithoutAnyOptionalPass) {

@@ -145,6 +145,19 @@ inline ProgramBuilder doubled_product() {
   return b;
 }
 
+/// A map of a product that is read by the next product and, after a dozen others, by the last.
+inline ProgramBuilder kept_for_long() {
+  using ir::Value;
+  ProgramBuilder b;
+  const auto x = b.argument({512, 512}), once = product(b, x, x), kept = b.temporary(x.sizes);
+  b.map(kept, [](Value v) { return ir::min(v, v.like(3)) * v; }, once);
+  ir::View last = kept;
+  for (int k = 0; k < 12; ++k) last = product(b, last, x);
+  const auto out = b.output(x.sizes);
+  b.map(out, [](Value v, Value w) { return v - w; }, product(b, last, kept), once);
+  return b;
+}
+
 /// Whole numbers from -4 to 4 for each argument of the program.
 inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   std::vector<at::Tensor> made;
