@@ -169,7 +169,8 @@ class StatementParser {
       } else if (cursor_.eat(";")) {
         let(reader);
       } else {
-        cursor_.fail_expected("\"reduced =\", \"scan\", \"after\", \"; name =\" or the end of the line");
+        cursor_.fail_expected(
+            "\"reduced =\", \"scan\", \"after\", \"; name =\" or the end of the line");
       }
     }
     Builder builder(cursor_, s_);

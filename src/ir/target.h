@@ -21,9 +21,9 @@ struct Times {
   /// comes back for the next elements of the same rows.
   double far_line = 3;
   double product_flop = 0.004;  ///< one of a matrix product's in fp32
-  double kernel = 500;      ///< the start of a kernel on the calling thread
-  double threads = 3000;    ///< the start of a kernel on several threads
-  double inner_loop = 1.8;  ///< the start of a loop within a tile
+  double kernel = 500;          ///< the start of a kernel on the calling thread
+  double threads = 3000;        ///< the start of a kernel on several threads
+  double inner_loop = 1.8;      ///< the start of a loop within a tile
   /// A factor on a step's time where its scratch lies in the second cache instead of the first.
   double second_cache = 1.5;
 };

@@ -43,7 +43,6 @@ Value silu_backward(Args& a) {
 
 Value gelu_backward(Args& a) {
   if (!lie_alike(a)) return a.refuse(kApart);
-  if (a.common != c10::ScalarType::Float) return a.refuse("gelu's backward of another dtype");
   const Value x = a[1];
   const double beta = M_SQRT2 * M_2_SQRTPI * 0.5;
   if (a.text("approximate") == "tanh") {
@@ -52,7 +51,8 @@ Value gelu_backward(Args& a) {
     const Value tanh = ir::call(Routine::VectorTanh, inner);
     const Value left = 0.5 * x, right = 1 + tanh;
     const Value tanh_slope = contracted(a, -tanh, tanh, x.like(1));
-    const Value inner_slope = beta * contracted(a, x.like(3.0F * 0.044715F), square, x.like(1));
+    const double triple = a.common == c10::ScalarType::Double ? 3 * 0.044715 : 3.0F * 0.044715F;
+    const Value inner_slope = beta * contracted(a, x.like(triple), square, x.like(1));
     return a[0] * contracted(a, right.like(0.5), right, left * tanh_slope * inner_slope);
   }
   // oneDNN's keeps the digits that 1 + erf loses where that is near 0.
@@ -187,7 +187,7 @@ std::vector<PointwiseRow> backward_rows() {
        Same,
        gelu_backward,
        Domain::Small,
-       {Body, 16},
+       {Close, 16},
        "gradient a through gelu at b"},
       {"aten::threshold_backward", 2, Same, threshold_backward, Domain::Any, Bits,
        "0 where b <= threshold, else a"},

@@ -25,9 +25,11 @@ bool may_move(const Program& program, const Statement& s, const std::vector<size
   Role role = program.storages[storage].role;
   return !ir::is_callers(role) && s.after < 0 && s.store.indirect.empty() &&
          (is_copy(s) || parts[storage] >= kFewest) &&
-         std::all_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
-           return load.indirect.empty() && load.storage != s.store.storage;
-         });
+         std::all_of(
+             s.loads.begin(), s.loads.end(),
+             [&](const Access& load) {
+               return load.indirect.empty() && load.storage != s.store.storage;
+             });
 }
 
 /// The last place that statement i must stay behind, if it reads a temporary that is made there or

@@ -25,7 +25,7 @@ using ir::Statement;
 using ir::Storage;
 
 constexpr double kShare = 0.02;  ///< of the program's time that computing again may take
-constexpr int kMostAgain = 256;     ///< storages that are computed again, at most
+constexpr int kMostAgain = 256;  ///< storages that are computed again, at most
 constexpr int64_t kSmall = 16;   ///< of so many bytes, one may as well stay in memory for longer
 
 /// What one storage would take to be computed again before item `at`.
@@ -187,9 +187,8 @@ class Memory {
   /// A map of what lies elsewhere, or a matrix product, that makes the storage.
   static bool can_repeat(const Item& item, int made) {
     if (const auto* s = std::get_if<Statement>(&item))
-      return !s->reduction && std::none_of(s->loads.begin(), s->loads.end(), [&](const auto& load) {
-               return load.storage == made;
-             });
+      return !s->reduction && std::none_of(s->loads.begin(), s->loads.end(),
+                                           [&](const auto& load) { return load.storage == made; });
     const auto* call = std::get_if<Extern>(&item);
     return call != nullptr && product_flops(*call) && call->written == std::vector<int>{made};
   }

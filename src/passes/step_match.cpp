@@ -47,8 +47,8 @@ uint64_t structure_of(const Statement& s) {
 
 bool alike(const Statement& s, const Statement& t) {
   if (s.axes.size() != t.axes.size() || s.loads.size() != t.loads.size() ||
-      s.expr.nodes.size() != t.expr.nodes.size() || s.value != t.value || s.scalars != t.scalars || s.after != t.after ||
-      s.reduction.has_value() != t.reduction.has_value())
+      s.expr.nodes.size() != t.expr.nodes.size() || s.value != t.value || s.scalars != t.scalars ||
+      s.after != t.after || s.reduction.has_value() != t.reduction.has_value())
     return false;
   for (size_t k = 0; k < s.expr.nodes.size(); ++k) {
     Node a = s.expr.nodes[k], b = t.expr.nodes[k];

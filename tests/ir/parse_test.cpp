@@ -144,7 +144,8 @@ TEST(Parse, SaysWhereAndWhatWasExpected) {
            Refused{"[a:4] %0[a] f32 = t1; t1 = neg(t1)", 2, 32, "nothing is called \"t1\""},
            Refused{"[a:4] %0[a] f32 = reduced", 2, 19, "the statement has no reduction"},
            Refused{"[a:4] %0[a] f32 = 1 2", 2, 21,
-                   "expected \"reduced =\", \"scan\", \"after\", \"; name =\" or the end of the line, but "
+                   "expected \"reduced =\", \"scan\", \"after\", \"; name =\" or the end of the "
+                   "line, but "
                    "found \"2\""},
            Refused{"[a:4] %1[a] f32 = 1", 2, 1,
                    "storage %1 is not declared, as by \"%1: temporary, 64 bytes\""},

@@ -37,11 +37,16 @@ struct Named {
   ProgramBuilder builder;
 };
 std::vector<Named> programs() {
-  return {{"rope", rope({2, 2, 32, 32})},   {"residual norm", residual_norm()},
-          {"states", stacked_states()},     {"columns", columns_in_place()},
-          {"long sum", long_sum()},         {"large results", large_results()},
-          {"one less", one_less_per_row()}, {"powers", sum_of_powers()},
-          {"updates", updates()},           {"doubled product", doubled_product()},
+  return {{"rope", rope({2, 2, 32, 32})},
+          {"residual norm", residual_norm()},
+          {"states", stacked_states()},
+          {"columns", columns_in_place()},
+          {"long sum", long_sum()},
+          {"large results", large_results()},
+          {"one less", one_less_per_row()},
+          {"powers", sum_of_powers()},
+          {"updates", updates()},
+          {"doubled product", doubled_product()},
           {"kept for long", kept_for_long()}};
 }
 

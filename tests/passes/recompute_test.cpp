@@ -17,8 +17,8 @@ std::string computed_again(const std::string& makes, int calls = 12,
   const std::string whole = " f32[512,512]:(512,1)";
   auto product = [&](int of, int made) {
     const std::string m = "%" + std::to_string(made);
-    return m + whole + " = aten::mm(%" + std::to_string(of) + whole + ", %0" + whole +
-           ") writes " + m + "\n";
+    return m + whole + " = aten::mm(%" + std::to_string(of) + whole + ", %0" + whole + ") writes " +
+           m + "\n";
   };
   std::string text = "argument 0 = %0" + whole + "\n%0: argument 0, 1048576 bytes\n";
   const int last = 5 + calls;
