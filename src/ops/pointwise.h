@@ -176,6 +176,12 @@ std::vector<PointwiseRow> backward_rows();    // pointwise_backward.cpp
 // instructions, so that NaN and −0 come out alike.
 ir::Value vector_erf(Args& a,
                      ir::Value x);  ///< what ATen's float kernels use inside other functions
+/// Of the standard normal distribution at x: its density, and its integral from -∞.
+struct Normal {
+  ir::Value density, integral;
+};
+/// In fp32, within some units of the last place of either, however small.
+Normal normal(Args& a, ir::Value x);
 ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
 /// a * b + c, fused where ATen's kernels have FMA

@@ -55,10 +55,11 @@ Value gelu_backward(Args& a) {
     const Value inner_slope = beta * contracted(a, x.like(triple), square, x.like(1));
     return a[0] * contracted(a, right.like(0.5), right, left * tanh_slope * inner_slope);
   }
-  // oneDNN's keeps the digits that 1 + erf loses where that is near 0.
-  const Value scaled = x * M_SQRT1_2;
-  const Value cdf = a.is_one_dnn() ? 0.5 * ir::call(Routine::VectorErfc, -scaled)
-                                   : 0.5 * (1 + vector_erf(a, scaled));
+  if (a.is_one_dnn()) {
+    const Normal at = normal(a, x);
+    return a[0] * contracted(a, x, at.density, at.integral);
+  }
+  const Value cdf = 0.5 * (1 + vector_erf(a, x * M_SQRT1_2));
   const Value pdf = (M_2_SQRTPI * M_SQRT1_2 * 0.5) * ir::call(Routine::VectorExp, x * x * -0.5);
   return a[0] * contracted(a, x, pdf, cdf);
 }
