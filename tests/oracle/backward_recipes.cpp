@@ -1,4 +1,4 @@
-// The backward of softmax, layer norm and losses, called as autograd calls them.
+// The backward of softmax and norms, called as autograd calls them.
 #include <ATen/ATen.h>
 
 #include "oracle/recipes.h"
@@ -87,41 +87,6 @@ void add_batch_norm(std::vector<Recipe>& to) {
                       Recipe::Types::Floating});
 }
 
-void add_losses(std::vector<Recipe>& to) {
-  for (int64_t reduction : {0, 1, 2}) {
-    const std::string how = " reduction=" + std::to_string(reduction);
-    auto add = [&](const char* row, auto f) {
-      to.push_back({row + how,
-                    {values({37, 65}), values({37, 65}), values({37, 65})},
-                    [=](const Tensors& t) -> Tensors {
-                      return {
-                          f(reduction == 0 ? t[2] : t[2].select(0, 0).select(0, 1), t[0], t[1])};
-                    },
-                    Recipe::Types::Floating,
-                    {"of other dtypes than fp32 or fp64"}});
-    };
-    add("aten::mse_loss_backward", [=](const T& g, const T& x, const T& y) {
-      return at::mse_loss_backward(g, x, y, reduction);
-    });
-    add("aten::smooth_l1_loss_backward", [=](const T& g, const T& x, const T& y) {
-      return at::smooth_l1_loss_backward(g, x, y, reduction, 0.7);
-    });
-    add("aten::huber_loss_backward", [=](const T& g, const T& x, const T& y) {
-      return at::huber_loss_backward(g, x, y, reduction, 1.3);
-    });
-    for (int64_t ignored : {-100, 3})
-      to.push_back({"aten::nll_loss_backward" + how + " ignore=" + std::to_string(ignored),
-                    {values({70, 65}), indices({70}, 65), values({70})},
-                    [=](const Tensors& t) -> Tensors {
-                      auto [loss, total] = at::nll_loss_forward(t[0], t[1], {}, reduction, ignored);
-                      const T g = reduction == 0 ? t[2] : t[2].select(0, 1);
-                      return {at::nll_loss_backward(g, t[0], t[1], {}, reduction, ignored, total)};
-                    },
-                    Recipe::Types::Floating,
-                    {"of other dtypes than fp32 or fp64", "its losses are not reduced"}});
-  }
-}
-
 void add_gated(std::vector<Recipe>& to) {
   for (int64_t dim : {0, 1, -1}) {
     const std::string where = " dim=" + std::to_string(dim);
@@ -147,7 +112,6 @@ std::vector<Recipe> backward_recipes() {
   add_layer_norm(r);
   add_group_norm(r);
   add_batch_norm(r);
-  add_losses(r);
   add_gated(r);
   return r;
 }

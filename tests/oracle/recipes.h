@@ -56,6 +56,7 @@ std::vector<Recipe> pool_recipes();
 std::vector<Recipe> product_recipes();
 std::vector<Recipe> order_recipes();
 std::vector<Recipe> backward_recipes();
+std::vector<Recipe> loss_recipes();
 std::vector<Recipe> index_recipes();
 
 bool accepts(const Recipe& recipe, at::ScalarType type);

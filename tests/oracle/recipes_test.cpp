@@ -61,6 +61,9 @@ TEST_P(Recipes, Orders) {
 TEST_P(Recipes, Backward) {
   sweep(backward_recipes(), layouts_for(GetParam()));
 }
+TEST_P(Recipes, Losses) {
+  sweep(loss_recipes(), layouts_for(GetParam()));
+}
 TEST_P(Recipes, Indexing) {
   sweep(index_recipes(), layouts_for(GetParam()));
 }
@@ -144,7 +147,7 @@ std::set<std::string> rows_reached() {
   std::set<std::string> reached;
   for (const auto& family :
        {view_recipes(), copy_recipes(), reduction_recipes(), norm_recipes(), pool_recipes(),
-        product_recipes(), order_recipes(), backward_recipes(), index_recipes()})
+        product_recipes(), order_recipes(), backward_recipes(), loss_recipes(), index_recipes()})
     for (const Recipe& recipe : family) {
       Check check = check_of(recipe, at::kFloat, Layout::Contiguous);
       Compiled<Function> compiled(recipe.f, in_order(recipe.label));

@@ -64,42 +64,6 @@ void add_dim(std::vector<Recipe>& to, std::string row, F f, Types types) {
     }
 }
 
-/// Losses unreduced, their mean and their sum; a target is broadcast in one case.
-void add_losses(std::vector<Recipe>& to) {
-  using T = at::Tensor;
-  for (int64_t reduction : {0, 1, 2}) {
-    const std::string how = " reduction=" + std::to_string(reduction);
-    for (const auto& sizes : kSizes) {
-      std::vector<Input> inputs{values(sizes), values(sizes)};
-      if (sizes.size() == 2) inputs[1] = values({sizes[1]});
-      auto add = [&](const char* row, auto f) {
-        to.push_back({row + how,
-                      inputs,
-                      [f](const Tensors& t) -> Tensors { return {f(t[0], t[1])}; },
-                      Types::Floating,
-                      {"of other dtypes than fp32 or fp64"}});
-      };
-      add("aten::mse_loss",
-          [=](const T& x, const T& y) { return at::mse_loss(x, y.expand_as(x), reduction); });
-      add("aten::smooth_l1_loss", [=](const T& x, const T& y) {
-        return at::smooth_l1_loss(x, y.expand_as(x), reduction, 0.7);
-      });
-      add("aten::huber_loss", [=](const T& x, const T& y) {
-        return at::huber_loss(x, y.expand_as(x), reduction, 1.3);
-      });
-    }
-    for (int64_t ignored : {-100, 3})
-      to.push_back({"aten::nll_loss_forward" + how + " ignore=" + std::to_string(ignored),
-                    {values({70, 65}), indices({70}, 65)},
-                    [=](const Tensors& t) -> Tensors {
-                      auto [loss, total] = at::nll_loss_forward(t[0], t[1], {}, reduction, ignored);
-                      return {loss, total};
-                    },
-                    Types::Floating,
-                    {"of other dtypes than fp32 or fp64", "its losses are not reduced"}});
-  }
-}
-
 }  // namespace
 
 std::vector<Recipe> reduction_recipes() {
@@ -324,7 +288,6 @@ std::vector<Recipe> norm_recipes() {
                  Types::Floating,
                  {"another dtype", "not contiguous"}});
   }
-  add_losses(r);
   return r;
 }
 

@@ -40,6 +40,20 @@ const std::vector<Derivative>& derivatives() {
       {"hardshrink", [](const Tensor& x) { return at::hardshrink(x * 2, 0.4); }},
       {"logit", [](const Tensor& x) { return at::logit(x.sigmoid(), 1e-3); }},
       {"prelu", [](const Tensor& x) { return at::prelu(x * 2, x.narrow(0, 0, 1).sum(0)); }},
+      {"binary cross-entropy",
+       [](const Tensor& x) {
+         const Tensor y = at::full({4, 6}, 0.3, at::kDouble), w = at::arange(1, 7, at::kDouble);
+         return at::binary_cross_entropy((x * 3).sigmoid(), y, w, 1) +
+                at::binary_cross_entropy(x.sigmoid(), y, {}, 0);
+       }},
+      {"cross-entropy of images",
+       [](const Tensor& x) {
+         const Tensor classes = at::arange(24, at::kLong).remainder(3).view({2, 4, 3});
+         const Tensor w = at::arange(1, 4, at::kDouble);
+         return at::cross_entropy_loss(x * 2, classes, w, 1, 2) +
+                at::cross_entropy_loss(x, classes, {}, 0);
+       },
+       {2, 3, 4, 3}},
       {"glu", [](const Tensor& x) { return at::glu(x * 2, 1); }},
       {"slice", [](const Tensor& x) { return x.slice(1, 1, 5, 2).exp() + x.slice(1, 0, 2); }},
       {"select", [](const Tensor& x) { return x.select(1, 2).exp() * x.select(1, 3); }},
