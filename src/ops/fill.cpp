@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/constant.h"
+#include "ops/reduce.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -79,6 +80,8 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+constexpr const char* kDrawnOtherwise = "drawn in another order";
+
 bool is_contiguous(const View& view) {
   const auto plain = ir::contiguous_strides(view.sizes);
   for (size_t d = 0; d < plain.size(); ++d)
@@ -86,8 +89,22 @@ bool is_contiguous(const View& view) {
   return true;
 }
 
-/// ATen draws the same numbers for each dtype, so they are drawn as truth values, of a byte each,
-/// and what follows makes of them what it needs.
+/// Truth values of a byte each, of which ATen's generator makes true what `probability` says.
+/// `drawn` is contiguous.
+void draw(Context& context, const View& drawn, const c10::IValue& probability,
+          const c10::IValue& generator) {
+  ir::Extern call{{"aten::bernoulli_", "float"}, {}, {drawn}, {drawn}, {}, context.record};
+  call.slots = {{OperandKind::Tensor, {}, {0}},
+                {OperandKind::Constant, constant_of(probability), {}},
+                {OperandKind::Constant, constant_of(generator), {}}};
+  call.written = {drawn.storage};
+  context.stored(drawn.storage);
+  context.drawn();
+  context.program.items.emplace_back(std::move(call));
+}
+
+/// ATen draws the same numbers for each dtype, so they are drawn as truth values, and what follows
+/// makes of them what it needs.
 Fate lower_bernoulli(Context& context, const OperatorRecord& op) {
   const c10::OperatorName& name = op.op.operator_name();
   if (name.name != "aten::bernoulli_" || name.overload_name != "float")
@@ -95,17 +112,35 @@ Fate lower_bernoulli(Context& context, const OperatorRecord& op) {
   const record::TensorInfo& self = context.tensor(op, 0);
   if (self.dtype == ScalarType::Bool) return Fate::external("truth values, as they are drawn");
   if (ir::numel(self.sizes) == 0) return Fate::fused();
-  if (!is_contiguous(self)) return Fate::external("drawn in another order");
+  if (!is_contiguous(self)) return Fate::external(kDrawnOtherwise);
   const View drawn = context.temporary(self.sizes, ScalarType::Bool);
-  ir::Extern call{{name.name, name.overload_name}, {}, {drawn}, {drawn}, {}, context.record};
-  call.slots = {{OperandKind::Tensor, {}, {0}},
-                {OperandKind::Constant, constant_of(op.inputs[1].constant), {}},
-                {OperandKind::Constant, constant_of(op.inputs[2].constant), {}}};
-  call.written = {drawn.storage};
-  context.stored(drawn.storage);
-  context.drawn();
-  context.program.items.emplace_back(std::move(call));
+  draw(context, drawn, op.inputs[1].constant, op.inputs[2].constant);
   context.copy(drawn, self);
+  return Fate::fused();
+}
+
+/// Eager rounds what it keeps before it scales that in place, by a number that it rounds, too.
+Fate lower_dropout(Context& context, const OperatorRecord& op) {
+  const View in = context.tensor(op, 0), out = context.output(op), mask = context.output(op, 1);
+  const std::optional<c10::Scalar> dropped = number(op, "p");
+  if (in.storage < 0 || !is_float(in.dtype) || out.dtype != in.dtype ||
+      mask.dtype != ScalarType::Bool || !dropped || ir::numel(in.sizes) == 0)
+    return Fate::external("an unusual input");
+  if (!is_contiguous(mask)) return Fate::external(kDrawnOtherwise);
+  if (overlaps(in, {out, mask})) return Fate::external(kOverlap);
+  const c10::IValue* trains = constant(op, "train");
+  if (trains && trains->isBool() && !trains->toBool()) {
+    context.fill(mask, 1);
+    context.copy(in, out);
+    return Fate::fused();
+  }
+  const double kept = 1. - dropped->toDouble(), scale = kept == 0 ? 0. : 1. / kept;
+  draw(context, mask, kept, {});
+  StatementBuilder s(out.sizes);
+  const ScalarType compute = opmath(in.dtype);
+  const Value x = s.load(in).to(compute) * s.load(mask).to(compute);
+  context.emit(
+      s.store(out, x.to(in.dtype).to(compute) * s.scalar(converted(scale, in.dtype), compute)));
   return Fate::fused();
 }
 
@@ -128,6 +163,8 @@ std::vector<Row> fill_rows() {
       {"aten::arange", lower_arange, "start + step i, where the dtype holds every value"},
       {"aten::bernoulli", lower_bernoulli,
        "in place, of one probability: of bytes drawn by ATen's generator"},
+      {"aten::native_dropout", lower_dropout,
+       "likewise: a mask so drawn, and what it keeps, scaled"},
       {"aten::eye", lower_eye, "one on the diagonal, zero elsewhere"},
   };
 }

@@ -264,6 +264,16 @@ std::vector<Recipe> copy_recipes() {
                [](const Tensors& t) -> Tensors { return {at::arange(0, 1, 0.1, t[0].options())}; },
                Recipe::Types::Floating,
                {"values that its dtype rounds"}});
+  for (std::optional<bool> train : {std::optional(true), std::optional(false), {}})
+    for (double p : {0.3, 1.0})
+      r.push_back({"aten::native_dropout " + std::to_string(p),
+                   {values(matrix)},
+                   [=](const Tensors& t) -> Tensors {
+                     auto [kept, mask] = at::native_dropout(t[0], p, train);
+                     return {kept, mask};
+                   },
+                   Recipe::Types::Floating,
+                   {"drawn in another order"}});
   add(r, "aten::eye", {values(matrix)},
       [](const Tensors& t) { return at::eye(5, 7, t[0].options()); });
   add(r, "aten::unsafe_split", {values(matrix)},

@@ -51,6 +51,30 @@ bool same_state(const at::Generator& a, const at::Generator& b) {
 }
 
 /// Each draw starts where the last ended: within a block of words, at its end, before the first.
+/// Its mask is a result, too.
+TEST(Random, NativeDropout) {
+  for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    for (auto train : {std::optional<bool>(true), std::optional<bool>(false), {}}) {
+      auto dropout = [=](const Tensor& x) -> std::vector<Tensor> {
+        auto [kept, mask] = at::native_dropout(x * 2, 0.3, train);
+        return {kept, mask, kept.sum(-1)};
+      };
+      auto compiled = compile(dropout, at_once("native_dropout"));
+      for (int call = 0; call < 4; ++call) {
+        const Tensor x = at::randn({7, 45}).to(type);
+        at::manual_seed(call);
+        const std::vector<Tensor> expected = dropout(x);
+        const Tensor next = at::rand({3});
+        at::manual_seed(call);
+        const std::vector<Tensor> came = compiled(x);
+        EXPECT_TRUE(same(came[0], expected[0]) && same(came[1], expected[1])) << type;
+        EXPECT_TRUE(same(at::rand({3}), next));
+      }
+      EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+      EXPECT_EQ(compiled.explain().find("native_dropout extern"), std::string::npos);
+    }
+}
+
 TEST(Random, DrawsHaveEagersBitsAndLeaveItsState) {
   const at::Generator ours = at::detail::createCPUGenerator(7),
                       eager = at::detail::createCPUGenerator(7);
