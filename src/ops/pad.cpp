@@ -9,6 +9,9 @@ namespace graft::ops {
 
 namespace {
 
+using c10::ScalarType;
+using ir::StatementBuilder;
+using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
@@ -50,32 +53,123 @@ void copy_runs(Context& ctx, View from, View to, size_t dim,
   }
 }
 
-Fate pad(Context& ctx, const OperatorRecord& op, bool reflects) {
-  const View from = ctx.tensor(op, 0), to = ctx.output(op);
+/// Along each dimension of what is padded; empty where they are unusual.
+std::vector<std::vector<Run>> read_runs(const OperatorRecord& op, const View& inside,
+                                        bool reflects) {
   const std::vector<int64_t> border = integers(op, "padding");
-  const size_t rank = from.sizes.size();
-  if (from.storage < 0 || from.dtype != to.dtype || to.sizes.size() != rank ||
-      border.size() % 2 != 0 || border.size() / 2 > rank)
-    return Fate::external("an unusual input");
-  if (overlaps(from, {to})) return Fate::external(kOverlap);
-  if (ir::numel(to.sizes) == 0) return Fate::fused();
+  const size_t rank = inside.sizes.size();
   std::vector<std::vector<Run>> runs;
+  if (border.size() % 2 != 0 || border.size() / 2 > rank) return {};
   for (size_t d = 0; d < rank; ++d) {
     const size_t back = rank - 1 - d;  // the list begins with the last dimension
     const bool padded = back < border.size() / 2;
-    runs.push_back(runs_of(from.sizes[d], padded ? border[2 * back] : 0,
+    runs.push_back(runs_of(inside.sizes[d], padded ? border[2 * back] : 0,
                            padded ? border[2 * back + 1] : 0, reflects));
-    if (runs.back().empty()) return Fate::external("more is left out than there is");
+    if (runs.back().empty()) return {};
   }
+  return runs;
+}
+
+template <bool reflects>
+Fate pad(Context& ctx, const OperatorRecord& op) {
+  const View from = ctx.tensor(op, 0), to = ctx.output(op);
+  if (from.storage < 0 || from.dtype != to.dtype || to.sizes.size() != from.sizes.size())
+    return Fate::external("an unusual input");
+  if (overlaps(from, {to})) return Fate::external(kOverlap);
+  if (ir::numel(to.sizes) == 0) return Fate::fused();
+  const std::vector<std::vector<Run>> runs = read_runs(op, from, reflects);
+  if (runs.empty()) return Fate::external("more is left out than there is");
   copy_runs(ctx, from, to, 0, runs);
   return Fate::fused();
 }
 
-Fate reflect(Context& ctx, const OperatorRecord& op) {
-  return pad(ctx, op, true);
+/// Neighbouring places of what was padded, of which as many copies were made.
+struct Copied {
+  struct Copy {
+    int64_t first = 0, step = 0;  ///< that of the first place, and from one place to the next
+    int64_t of(int64_t place) const { return first + place * step; }
+  };
+  int64_t begin = 0, count = 0;
+  std::vector<Copy> copies;  ///< in the padded result's order
+
+  /// Takes in the place behind these, if its copies go on as theirs do.
+  bool take(const std::vector<int64_t>& more) {
+    if (more.size() != copies.size()) return false;
+    for (size_t k = 0; k < more.size(); ++k) {
+      if (count == 1) copies[k].step = more[k] - copies[k].first;
+      if (copies[k].of(count) != more[k]) return false;
+    }
+    ++count;
+    return true;
+  }
+};
+
+std::vector<Copied> copied(int64_t extent, const std::vector<Run>& runs) {
+  std::vector<std::vector<int64_t>> copies(static_cast<size_t>(extent));
+  for (const Run& run : runs)
+    for (int64_t k = 0; k < run.count; ++k)
+      copies[static_cast<size_t>(run.from + k * run.step)].push_back(run.to + k);
+  std::vector<Copied> all;
+  for (int64_t at = 0; at < extent; ++at) {
+    const std::vector<int64_t>& of = copies[static_cast<size_t>(at)];
+    if (!all.empty() && all.back().take(of)) continue;
+    Copied& made = all.emplace_back(Copied{at, 1, {}});
+    for (int64_t copy : of) made.copies.push_back({copy, 0});
+  }
+  return all;
 }
-Fate replicate(Context& ctx, const OperatorRecord& op) {
-  return pad(ctx, op, false);
+
+/// out = the sum of `copies`, which lie as it does along the dimensions before `dim` and as the
+/// padded result along the others, in the order in which ATen's loop meets them.
+void add_copies(Context& ctx, const std::vector<View>& copies, const View& out, size_t dim,
+                const std::vector<std::vector<Copied>>& all) {
+  if (dim < out.sizes.size()) {
+    for (const Copied& part : all[dim]) {
+      std::vector<View> narrowed;
+      for (const View& from : copies)
+        for (const Copied::Copy& copy : part.copies) {
+          View& made = narrowed.emplace_back(from);
+          advance(made, dim, copy.first);
+          made.strides[dim] *= copy.step;
+          made.sizes[dim] = part.count;
+        }
+      add_copies(ctx, narrowed, narrow(out, dim, part.begin, part.count), dim + 1, all);
+    }
+    return;
+  }
+  const ScalarType compute = opmath(out.dtype);
+  StatementBuilder s(out.sizes);
+  Value sum = s.constant(0, compute);
+  for (const View& copy : copies) sum = (sum + s.load(copy).to(compute)).to(out.dtype).to(compute);
+  ctx.emit(s.store(out, sum));
+}
+
+/// Statements of one operator, and additions in each of them.
+constexpr size_t kMostPieces = 27, kMostAdded = 64;
+
+template <bool reflects>
+Fate pad_backward(Context& ctx, const OperatorRecord& op) {
+  const View gradient = ctx.tensor(op, 0), out = ctx.output(op);
+  if (gradient.storage < 0 || gradient.dtype != out.dtype || !is_float(out.dtype) ||
+      gradient.sizes.size() != out.sizes.size())
+    return Fate::external("an unusual gradient");
+  if (overlaps(gradient, {out})) return Fate::external(kOverlap);
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  const std::vector<std::vector<Run>> runs = read_runs(op, out, reflects);
+  if (runs.empty()) return Fate::external("more is left out than there is");
+  std::vector<std::vector<Copied>> all;
+  size_t pieces = 1, added = 1;
+  for (size_t d = 0; d < runs.size(); ++d) {
+    all.push_back(copied(out.sizes[d], runs[d]));
+    pieces *= all.back().size();
+    size_t most = 0;
+    for (const Copied& part : all.back()) most = std::max(most, part.copies.size());
+    added *= most;
+  }
+  if (pieces > kMostPieces || added > kMostAdded)
+    return Fate::external("a border of too many pieces or copies");
+  add_copies(ctx, {gradient}, out, 0, all);
+  return Fate::fused();
 }
 
 /// The last three dimensions of `coarse`, (C r r, H, W), and of `fine`, (C, H r, W r), as (C, H, i,
@@ -134,14 +228,21 @@ Fate pixel_unshuffle(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> pad_rows() {
   constexpr std::string_view kReflects =
                                  "copies: of what is inside, and of it turned at the border",
-                             kRepeats = "copies: of what is inside, and of its border";
+                             kRepeats = "copies: of what is inside, and of its border",
+                             kAddsUp = "the sum over an element's copies";
   return {
-      {"aten::reflection_pad1d", reflect, kReflects},
-      {"aten::reflection_pad2d", reflect, kReflects},
-      {"aten::reflection_pad3d", reflect, kReflects},
-      {"aten::replication_pad1d", replicate, kRepeats},
-      {"aten::replication_pad2d", replicate, kRepeats},
-      {"aten::replication_pad3d", replicate, kRepeats},
+      {"aten::reflection_pad1d", pad<true>, kReflects},
+      {"aten::reflection_pad2d", pad<true>, kReflects},
+      {"aten::reflection_pad3d", pad<true>, kReflects},
+      {"aten::replication_pad1d", pad<false>, kRepeats},
+      {"aten::replication_pad2d", pad<false>, kRepeats},
+      {"aten::replication_pad3d", pad<false>, kRepeats},
+      {"aten::reflection_pad1d_backward", pad_backward<true>, kAddsUp},
+      {"aten::reflection_pad2d_backward", pad_backward<true>, kAddsUp},
+      {"aten::reflection_pad3d_backward", pad_backward<true>, kAddsUp},
+      {"aten::replication_pad1d_backward", pad_backward<false>, kAddsUp},
+      {"aten::replication_pad2d_backward", pad_backward<false>, kAddsUp},
+      {"aten::replication_pad3d_backward", pad_backward<false>, kAddsUp},
       {"aten::pixel_shuffle", pixel_shuffle, "a copy with other strides"},
       {"aten::pixel_unshuffle", pixel_unshuffle, "a copy with other strides"},
   };

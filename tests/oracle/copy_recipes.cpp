@@ -164,59 +164,6 @@ std::vector<Recipe> copy_recipes() {
   });
   add(r, "aten::constant_pad_nd", {values(cube)},
       [](const Tensors& t) { return at::constant_pad_nd(t[0], {2, 3, -1, 1}, 1); });
-  for (const auto& border : std::vector<std::vector<int64_t>>{{2, 3}, {0, 1}, {-1, 2}, {3, -2}}) {
-    const std::string text = " " + std::to_string(border[0]) + " " + std::to_string(border[1]);
-    std::vector<int64_t> plane = border, space;
-    plane.insert(plane.end(), {1, 2});
-    space = plane;
-    space.insert(space.end(), {1, 0});
-    for (bool reflects : {true, false}) {
-      const std::string row = reflects ? "aten::reflection_pad" : "aten::replication_pad";
-      auto pads = [&](const char* dims, std::vector<int64_t> sizes, auto reflect, auto repeat,
-                      const std::vector<int64_t>& by) {
-        r.push_back({row + dims + text,
-                     {values(std::move(sizes))},
-                     [=](const Tensors& t) -> Tensors {
-                       return {reflects ? reflect(t[0], by) : repeat(t[0], by)};
-                     },
-                     Recipe::Types::Floating});
-      };
-      using By = const std::vector<int64_t>&;
-      pads(
-          "1d", {3, 5, 37}, [](const T& x, By by) { return at::reflection_pad1d(x, by); },
-          [](const T& x, By by) { return at::replication_pad1d(x, by); }, border);
-      pads(
-          "2d", {2, 3, 7, 18}, [](const T& x, By by) { return at::reflection_pad2d(x, by); },
-          [](const T& x, By by) { return at::replication_pad2d(x, by); }, plane);
-      pads(
-          "3d", {2, 3, 5, 6, 9}, [](const T& x, By by) { return at::reflection_pad3d(x, by); },
-          [](const T& x, By by) { return at::replication_pad3d(x, by); }, space);
-    }
-  }
-  for (bool corners : {false, true})
-    for (auto [height, width] :
-         {std::pair<int64_t, int64_t>{14, 37}, {7, 40}, {5, 11}, {1, 1}, {21, 17}}) {
-      const std::string text =
-          (corners ? " corners " : " ") + std::to_string(height) + "x" + std::to_string(width);
-      auto upsamples = [&](const char* row, std::vector<int64_t> sizes, auto f) {
-        r.push_back({row + text,
-                     {values(std::move(sizes))},
-                     [f](const Tensors& t) -> Tensors { return {f(t[0])}; },
-                     Recipe::Types::Floating,
-                     {"weights of another dtype", "a dimension that keeps its size"}});
-      };
-      upsamples("aten::upsample_bilinear2d", {2, 3, 7, 18},
-                [=](const T& x) { return at::upsample_bilinear2d(x, {height, width}, corners); });
-      upsamples("aten::upsample_linear1d", {2, 3, 18},
-                [=](const T& x) { return at::upsample_linear1d(x, {width}, corners); });
-      upsamples("aten::upsample_trilinear3d", {1, 2, 3, 7, 9}, [=](const T& x) {
-        return at::upsample_trilinear3d(x, {5, height, width}, corners);
-      });
-      upsamples("aten::upsample_bilinear2d factors", {2, 3, 7, 18}, [=](const T& x) {
-        return at::upsample_bilinear2d(x, at::OptionalIntArrayRef(), corners,
-                                       at::ArrayRef<double>({1.7, 0.6}));
-      });
-    }
   for (int64_t factor : {1, 2, 3, 5}) {
     const std::string text = " by " + std::to_string(factor);
     add(r, "aten::pixel_shuffle" + text, {values({2, 3 * factor * factor, 4, 19})},
@@ -308,77 +255,6 @@ std::vector<Recipe> copy_recipes() {
       [](const Tensors& t) { return at::add(t[0].t().contiguous(), 1); });
   add(r, "aten::reshape", {values(matrix)},
       [](const Tensors& t) { return at::add(t[0].t().reshape({11, 21}), 1); });
-  // By whole numbers, up and down, by others, and by factors that are given.
-  for (int64_t height : {4, 8, 12, 20, 7, 2})
-    for (int64_t width : {5, 10, 15, 30, 13})
-      add(
-          r, "aten::upsample_nearest2d " + std::to_string(height) + "x" + std::to_string(width),
-          {values({2, 3, 4, 5})},
-          [=](const Tensors& t) { return at::upsample_nearest2d(t[0], {height, width}); },
-          Recipe::Types::Floating);
-  // Factors that are nearly one and two, and sizes that fp32 and fp64 round apart.
-  const std::vector<std::string_view> may = {"round the places"};
-  for (double factor : {1.05, 2.05, 2.5, 2.0, 1.0})
-    r.push_back({"aten::upsample_nearest1d by " + std::to_string(factor),
-                 {values({1, 2, 10})},
-                 [factor](const Tensors& t) -> Tensors {
-                   return {at::upsample_nearest1d(t[0], at::OptionalIntArrayRef(),
-                                                  at::ArrayRef<double>{factor})};
-                 },
-                 Recipe::Types::Floating,
-                 may,
-                 false});
-  for (double factor : {1.005, 2.005})
-    r.push_back({"aten::upsample_nearest2d by " + std::to_string(factor),
-                 {values({1, 3, 100, 100})},
-                 [factor](const Tensors& t) -> Tensors {
-                   return {at::upsample_nearest2d(t[0], at::OptionalIntArrayRef(),
-                                                  at::ArrayRef<double>{factor, factor})};
-                 },
-                 Recipe::Types::Floating,
-                 may,
-                 false});
-  for (int64_t width : {82, 94, 110, 129})
-    r.push_back({"aten::upsample_nearest2d to " + std::to_string(width),
-                 {values({1, 3, 2, 45})},
-                 [width](const Tensors& t) -> Tensors {
-                   return {at::upsample_nearest2d(t[0], {width, width}),
-                           at::upsample_nearest1d(t[0][0], {width})};
-                 },
-                 Recipe::Types::Floating,
-                 may,
-                 false});
-  add(
-      r, "aten::upsample_nearest2d factors", {values({2, 3, 4, 5})},
-      [](const Tensors& t) {
-        return at::upsample_nearest2d(t[0], at::OptionalIntArrayRef(),
-                                      at::ArrayRef<double>{2.5, 2.0});
-      },
-      Recipe::Types::Floating);
-  add(
-      r, "aten::upsample_nearest1d", {values({2, 3, 17})},
-      [](const Tensors& t) { return at::upsample_nearest1d(t[0], {51}); }, Recipe::Types::Floating);
-  add(
-      r, "aten::upsample_nearest3d", {values({2, 3, 4, 5, 3})},
-      [](const Tensors& t) { return at::upsample_nearest3d(t[0], {8, 10, 7}); },
-      Recipe::Types::Floating);
-  for (int64_t times : {1, 2, 3})
-    add(
-        r, "aten::upsample_nearest2d_backward", {values({2, 3, 4 * times, 10})},
-        [times](const Tensors& t) {
-          return at::upsample_nearest2d_backward(t[0], {4 * times, 10}, {2, 3, 4, 5});
-        },
-        Recipe::Types::Floating);
-  add(
-      r, "aten::upsample_nearest1d_backward", {values({2, 3, 51})},
-      [](const Tensors& t) { return at::upsample_nearest1d_backward(t[0], {51}, {2, 3, 17}); },
-      Recipe::Types::Floating);
-  add(
-      r, "aten::upsample_nearest3d_backward", {values({2, 3, 4, 6, 8})},
-      [](const Tensors& t) {
-        return at::upsample_nearest3d_backward(t[0], {4, 6, 8}, {2, 3, 2, 3, 4});
-      },
-      Recipe::Types::Floating);
   return r;
 }
 

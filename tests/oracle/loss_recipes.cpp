@@ -12,7 +12,7 @@ using Types = Recipe::Types;
 
 const std::vector<std::string_view> kSteps = {"of other dtypes than fp32 or fp64"};
 
-std::string text_of(int64_t reduction) {
+std::string reduction_text(int64_t reduction) {
   return " reduction=" + std::to_string(reduction);
 }
 
@@ -27,7 +27,7 @@ void add_pointwise(std::vector<Recipe>& to, int64_t reduction) {
     std::vector<Input> inputs{values(sizes), values(sizes)};
     if (sizes.size() == 2) inputs[1] = values({sizes[1]});
     auto add = [&](const char* row, auto f) {
-      to.push_back({row + text_of(reduction), inputs,
+      to.push_back({row + reduction_text(reduction), inputs,
                     [f](const Tensors& t) -> Tensors { return {f(t[0], t[1])}; }, Types::Floating,
                     kSteps});
     };
@@ -44,7 +44,7 @@ void add_pointwise(std::vector<Recipe>& to, int64_t reduction) {
 void add_pointwise_backward(std::vector<Recipe>& to, int64_t reduction) {
   auto add = [&](const char* row, auto f) {
     to.push_back(
-        {row + text_of(reduction),
+        {row + reduction_text(reduction),
          {values({37, 65}), values({37, 65}), values({37, 65})},
          [=](const Tensors& t) -> Tensors { return {f(gradient(t[2], reduction), t[0], t[1])}; },
          Types::Floating,
@@ -69,7 +69,7 @@ T probability(const T& x) {
 void add_probabilities(std::vector<Recipe>& to, int64_t reduction) {
   for (bool raises : {true, false})
     for (int weight : {0, 1, 2}) {  // none, of each element, of each column
-      const std::string how = text_of(reduction) + (weight > 0 ? " weight" : "");
+      const std::string how = reduction_text(reduction) + (weight > 0 ? " weight" : "");
       auto probabilities = [=](const Tensors& t) {
         const T x = raises ? t[0] : t[0].nan_to_num(0.3, 0.4, 0.6);
         return std::tuple(
@@ -94,8 +94,8 @@ void add_probabilities(std::vector<Recipe>& to, int64_t reduction) {
 }
 
 void add_classes(std::vector<Recipe>& to, int64_t reduction, int64_t ignored, bool weighted) {
-  const std::string how =
-      text_of(reduction) + " ignore=" + std::to_string(ignored) + (weighted ? " weight" : "");
+  const std::string how = reduction_text(reduction) + " ignore=" + std::to_string(ignored) +
+                          (weighted ? " weight" : "");
   auto add = [&](const char* row, std::vector<int64_t> sizes, auto f) {
     std::vector<int64_t> places = sizes;
     places.erase(places.begin() + 1);

@@ -50,6 +50,7 @@ struct Recipe {
 
 std::vector<Recipe> view_recipes();
 std::vector<Recipe> copy_recipes();
+std::vector<Recipe> plane_recipes();
 std::vector<Recipe> reduction_recipes();
 std::vector<Recipe> norm_recipes();
 std::vector<Recipe> pool_recipes();

@@ -43,6 +43,9 @@ TEST_P(Recipes, Views) {
 TEST_P(Recipes, Copies) {
   sweep(copy_recipes(), layouts_for(GetParam()));
 }
+TEST_P(Recipes, Planes) {
+  sweep(plane_recipes(), layouts_for(GetParam()));
+}
 TEST_P(Recipes, Reductions) {
   sweep(reduction_recipes(), layouts_for(GetParam()));
 }
@@ -145,9 +148,9 @@ bool is_recorded(std::string_view name) {
 
 std::set<std::string> rows_reached() {
   std::set<std::string> reached;
-  for (const auto& family :
-       {view_recipes(), copy_recipes(), reduction_recipes(), norm_recipes(), pool_recipes(),
-        product_recipes(), order_recipes(), backward_recipes(), loss_recipes(), index_recipes()})
+  for (const auto& family : {view_recipes(), copy_recipes(), plane_recipes(), reduction_recipes(),
+                             norm_recipes(), pool_recipes(), product_recipes(), order_recipes(),
+                             backward_recipes(), loss_recipes(), index_recipes()})
     for (const Recipe& recipe : family) {
       Check check = check_of(recipe, at::kFloat, Layout::Contiguous);
       Compiled<Function> compiled(recipe.f, in_order(recipe.label));
