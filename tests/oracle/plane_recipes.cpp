@@ -1,4 +1,6 @@
 // What makes planes larger or smaller: borders, and upsampling.
+#include <algorithm>
+
 #include "oracle/recipes.h"
 
 namespace graft::test {
@@ -75,8 +77,33 @@ void add_linear(std::vector<Recipe>& r) {
                      {values(std::move(sizes))},
                      [f](const Tensors& t) -> Tensors { return {f(t[0])}; },
                      Recipe::Types::Floating,
-                     {"weights of another dtype", "a dimension that keeps its size"}});
+                     {"a dimension that keeps its size"}});
       };
+      auto back = [&](const char* row, std::vector<int64_t> to, std::vector<int64_t> from, auto f) {
+        std::vector<int64_t> whole = from;
+        std::copy(to.begin(), to.end(), whole.begin() + 2);
+        r.push_back({row + text,
+                     {values(whole)},
+                     [=](const Tensors& t) -> Tensors { return {f(t[0], to, from)}; },
+                     Recipe::Types::Floating,
+                     {"a dimension that keeps its size", "factors that do not fit the sizes"}});
+      };
+      back("aten::upsample_linear1d_backward", {width}, {2, 3, 18},
+           [=](const T& g, By to, By from) {
+             return at::upsample_linear1d_backward(g, to, from, corners);
+           });
+      back("aten::upsample_bilinear2d_backward", {height, width}, {2, 3, 7, 18},
+           [=](const T& g, By to, By from) {
+             return at::upsample_bilinear2d_backward(g, to, from, corners);
+           });
+      back("aten::upsample_bilinear2d_backward factors", {height, width}, {2, 3, 7, 18},
+           [=](const T& g, By to, By from) {
+             return at::upsample_bilinear2d_backward(g, to, from, corners, 1.9, 2.2);
+           });
+      back("aten::upsample_trilinear3d_backward", {5, height, width}, {1, 2, 3, 7, 9},
+           [=](const T& g, By to, By from) {
+             return at::upsample_trilinear3d_backward(g, to, from, corners);
+           });
       upsamples("aten::upsample_bilinear2d", {2, 3, 7, 18},
                 [=](const T& x) { return at::upsample_bilinear2d(x, {height, width}, corners); });
       upsamples("aten::upsample_linear1d", {2, 3, 18},

@@ -86,6 +86,15 @@ const std::vector<Derivative>& derivatives() {
       {"upsample_nearest2d",
        [](const Tensor& x) { return at::upsample_nearest2d(x, {4, 9}); },
        {2, 2, 2, 3}},
+      {"upsample_bilinear2d",
+       [](const Tensor& x) { return at::upsample_bilinear2d(x, {5, 7}, false).exp(); },
+       {1, 2, 2, 3}},
+      {"upsample_bilinear2d, corners",
+       [](const Tensor& x) { return at::upsample_bilinear2d(x, {3, 9}, true).exp(); },
+       {1, 2, 4, 3}},
+      {"upsample_trilinear3d",
+       [](const Tensor& x) { return at::upsample_trilinear3d(x, {4, 2, 5}, false).exp(); },
+       {1, 1, 2, 3, 3}},
       {"batch norm, training",
        [](const Tensor& x) {
          const Tensor w = x.select(0, 0).select(1, 0) * 2, b = x.select(0, 1).select(1, 1) * 2;
