@@ -72,6 +72,38 @@ Fate lower_arange(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+/// From both ends to the middle. Integers are computed in fp64; 16-bit types round each step, as
+/// their arithmetic does.
+Fate lower_linspace(Context& context, const OperatorRecord& op) {
+  const View out = context.output(op);
+  const std::optional<c10::Scalar> start = number(op, "start"), end = number(op, "end");
+  if (!start || !end || out.sizes.size() != 1) return Fate::external("an unusual form");
+  const int64_t steps = out.sizes[0];
+  if (steps == 0) return Fate::fused();
+  if (steps == 1) {
+    context.fill(out, *start);
+    return Fate::fused();
+  }
+  const ScalarType type = is_float(out.dtype) ? out.dtype : ScalarType::Double,
+                   compute = opmath(type);
+  auto rounded = [&](const c10::Scalar& value) { return converted(value, type).toDouble(); };
+  auto ends = [&](const c10::Scalar& value) { return rounded(converted(value, out.dtype)); };
+  const double step = rounded(rounded(ends(*end) - ends(*start)) / rounded(steps - 1));
+  const bool fused = context.settings.target.fma && type == compute;
+  StatementBuilder s(out.sizes);
+  auto round = [&](Value value) { return value.to(type).to(compute); };
+  auto from = [&](const c10::Scalar& first, double by, Value count) {
+    const Value first_value = s.scalar(ends(first), compute), each = s.scalar(by, compute),
+                times = round(count.to(compute));
+    return fused ? multiply_add(each, times, first_value, true) : first_value + round(each * times);
+  };
+  const Value at = s.axis(0), last = s.scalar(steps - 1, ScalarType::Long);
+  const Value value = select(lt(at, s.scalar(steps / 2, ScalarType::Long)), from(*start, step, at),
+                             from(*end, -step, last - at));
+  context.emit(s.store(out, convert(value, out.dtype)));
+  return Fate::fused();
+}
+
 Fate lower_eye(Context& context, const OperatorRecord& op) {
   View out = context.output(op);
   StatementBuilder s(out.sizes);
@@ -161,6 +193,8 @@ std::vector<Row> fill_rows() {
       {"aten::ones_like", lower_constant<1>, "one everywhere"},
       {"aten::new_ones", lower_constant<1>, "one everywhere"},
       {"aten::arange", lower_arange, "start + step i, where the dtype holds every value"},
+      {"aten::linspace", lower_linspace,
+       "start + step i, from the middle on end − step (n − 1 − i)"},
       {"aten::bernoulli", lower_bernoulli,
        "in place, of one probability: of bytes drawn by ATen's generator"},
       {"aten::native_dropout", lower_dropout,

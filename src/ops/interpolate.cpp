@@ -36,11 +36,6 @@ Stretch stretch_of(const OperatorRecord& op, const char* given, int64_t from, in
   return stretch;
 }
 
-/// a * b + c, rounded once where ATen's kernels are compiled so.
-Value multiply_add(Value a, Value b, Value c, bool fused) {
-  return fused ? fma(a, b, c) : a * b + c;
-}
-
 /// The two neighbours of each element of the result, and the second one's weight.
 struct Neighbours {
   Value first, second, weight;
@@ -115,8 +110,8 @@ struct Reached {
   int64_t most = 1;
 };
 
-/// Element o of the result lies at step (o + 0.5) − 0.5, or step o between corners; one more on each
-/// side makes up for what rounding does.
+/// Element o of the result lies at step (o + 0.5) − 0.5, or step o between corners; one more on
+/// each side makes up for what rounding does.
 Reached reached_by(const Stretch& stretch) {
   const double step = stretch.step > 0 ? stretch.step : 1, shift = stretch.corners ? 0 : 0.5;
   return {1 / step, (1 - shift) / step + shift + 1, static_cast<int64_t>(std::ceil(2 / step)) + 3};

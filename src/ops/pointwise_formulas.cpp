@@ -13,7 +13,7 @@ using ir::Routine;
 using ir::Value;
 
 Value contracted(Args& args, Value a, Value b, Value c) {
-  return args.has_fma() ? ir::fma(a, b, c) : a * b + c;
+  return multiply_add(a, b, c, args.has_fma());
 }
 
 // VML's root of Float and Double is not always the nearest one; the instruction's, which the others

@@ -78,6 +78,10 @@ ir::Value convert(ir::Value value, ScalarType to) {
   return value.to(to);
 }
 
+ir::Value multiply_add(ir::Value a, ir::Value b, ir::Value c, bool fused) {
+  return fused ? ir::fma(a, b, c) : a * b + c;
+}
+
 c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
   bool floating = number.isFloatingPoint();
   if (type == ScalarType::Bool) return floating ? number.toDouble() != 0 : number.toLong() != 0;

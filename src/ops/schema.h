@@ -35,6 +35,8 @@ std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view
 
 /// `value` as ATen converts it (c10::convert): to Half and BFloat16 through Float.
 ir::Value convert(ir::Value value, c10::ScalarType to);
+/// a * b + c, rounded once where ATen's kernels are compiled so.
+ir::Value multiply_add(ir::Value a, ir::Value b, ir::Value c, bool fused);
 /// `number` converted to `type`, as the double of that value (floating types) or the wrapped
 /// integer.
 c10::Scalar converted(const c10::Scalar& number, c10::ScalarType type);

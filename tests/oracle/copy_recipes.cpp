@@ -221,6 +221,16 @@ std::vector<Recipe> copy_recipes() {
                    },
                    Recipe::Types::Floating,
                    {"drawn in another order"}});
+  for (int64_t steps : {0, 1, 2, 7, 40, 1001}) {
+    add(
+        r, "aten::linspace", {values(matrix)},
+        [=](const Tensors& t) { return at::linspace(3, 70, steps, t[0].options()); },
+        Recipe::Types::Numbers);
+    add(
+        r, "aten::linspace fractions", {values(matrix)},
+        [=](const Tensors& t) { return at::linspace(7.7, -1.3, steps, t[0].options()); },
+        Recipe::Types::Floating);
+  }
   add(r, "aten::eye", {values(matrix)},
       [](const Tensors& t) { return at::eye(5, 7, t[0].options()); });
   add(r, "aten::unsafe_split", {values(matrix)},
