@@ -165,17 +165,15 @@ void store_places(Context& ctx, const Pool& pool, const Part& part, View to, boo
   ctx.emit(s.store(to, plane));
 }
 
-Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
-  auto pool = read_pool(ctx, op, dimensions);
-  if (!pool) return Fate::external(kUnusualWindows);
-  if (ir::numel(pool->out.sizes) == 0) return Fate::fused();
-  std::vector<Part> parts = parts_of(*pool);
+Fate largest(Context& ctx, const OperatorRecord& op, const Pool& pool) {
+  if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
+  std::vector<Part> parts = parts_of(pool);
   if (!has_elements(parts)) return Fate::external(kUnusualWindows);
   const bool many = parts.size() > kMostParts;
-  if (many) parts = parts_of(bordered(ctx, *pool, -std::numeric_limits<double>::infinity()));
+  if (many) parts = parts_of(bordered(ctx, pool, -std::numeric_limits<double>::infinity()));
   if (op.outputs.size() > 1)
-    for (const Part& part : parts) store_places(ctx, *pool, part, ctx.output(op, 1), many);
-  const ScalarType compute = opmath(pool->in.dtype);
+    for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), many);
+  const ScalarType compute = opmath(pool.in.dtype);
   ctx.either_zero = true;  // eager takes the first of both
   for (const Part& part : parts) {
     StatementBuilder s(part.in.sizes);
@@ -183,6 +181,11 @@ Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
     ctx.emit(s.store(part.out, s.reduce(ReduceOp::Max, x, part.axes, compute).to(part.out.dtype)));
   }
   return Fate::fused();
+}
+
+Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
+  const auto pool = read_pool(ctx, op, dimensions);
+  return pool ? largest(ctx, op, *pool) : Fate::external(kUnusualWindows);
 }
 
 /// The windows' sums, over as many elements as they have, or over what was given.
@@ -221,15 +224,12 @@ Fate average(Context& ctx, const OperatorRecord& op, size_t dimensions) {
                  divisor ? std::optional(divisor->toLong()) : std::nullopt);
 }
 
-/// Where each result's window is as large.
+template <bool takes_largest>
 Fate adaptive(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   auto pool = read_pool(ctx, op, dimensions);
   if (!pool) return Fate::external(kUnusualWindows);
-  for (Windows& w : pool->windows) {
-    if (w.out == 0 || w.in % w.out != 0) return Fate::external("windows of several sizes");
-    w.size = w.step = w.in / w.out;
-  }
-  return average(ctx, *pool, true, std::nullopt);
+  if (!make_equal(pool->windows)) return Fate::external(kUnequalWindows);
+  return takes_largest ? largest(ctx, op, *pool) : average(ctx, *pool, true, std::nullopt);
 }
 
 template <Fate (*pool)(Context&, const OperatorRecord&, size_t), size_t dimensions>
@@ -246,8 +246,11 @@ std::vector<Row> pool_rows() {
       {"aten::max_pool3d_with_indices", over<largest, 3>, "likewise"},
       {"aten::avg_pool2d", over<average, 2>, "means of windows"},
       {"aten::avg_pool3d", over<average, 3>, "likewise"},
-      {"aten::_adaptive_avg_pool2d", over<adaptive, 2>, "means of equal parts"},
-      {"aten::_adaptive_avg_pool3d", over<adaptive, 3>, "likewise"},
+      {"aten::_adaptive_avg_pool2d", over<adaptive<false>, 2>, "means of equal parts"},
+      {"aten::_adaptive_avg_pool3d", over<adaptive<false>, 3>, "likewise"},
+      {"aten::adaptive_max_pool2d", over<adaptive<true>, 2>,
+       "largest elements of equal parts, and their places"},
+      {"aten::adaptive_max_pool3d", over<adaptive<true>, 3>, "likewise"},
   };
 }
 

@@ -233,10 +233,7 @@ Fate average_pool_backward(Context& ctx, const OperatorRecord& op) {
 Fate adaptive_average_backward(Context& ctx, const OperatorRecord& op) {
   Way way = read_way(ctx, op, 2);
   if (way.dims.empty()) return Fate::external(kUnusualGradient);
-  for (Windows& w : way.windows) {
-    if (w.out == 0 || w.in % w.out != 0) return Fate::external("windows of several sizes");
-    w.size = w.step = w.in / w.out;
-  }
+  if (!make_equal(way.windows)) return Fate::external(kUnequalWindows);
   return average_backward(ctx, way, [&](StatementBuilder& s, Value gradient) {
     for (const Windows& w : way.windows) {
       const Value count = s.scalar(converted(w.size, way.out.dtype), gradient.type());
@@ -247,7 +244,7 @@ Fate adaptive_average_backward(Context& ctx, const OperatorRecord& op) {
 }
 
 /// Are these the places that max pooling found in the same run, each within its window?
-bool are_places(const Context& ctx, const OperatorRecord& op) {
+bool are_places(const Context& ctx, const OperatorRecord& op, std::string_view pooling) {
   const int k = argument_index(op, "indices");
   if (k < 0) return false;
   const int places = op.inputs[static_cast<size_t>(k)].tensors.at(0);
@@ -255,9 +252,9 @@ bool are_places(const Context& ctx, const OperatorRecord& op) {
   bool found = false;
   for (int r = 0; r < ctx.record; ++r) {
     const OperatorRecord& other = ctx.trace.ops[static_cast<size_t>(r)];
-    if (base_name(other) == "aten::max_pool2d_with_indices" && other.outputs.size() == 2 &&
+    if (base_name(other) == pooling && other.outputs.size() == 2 &&
         other.outputs[1].tensors.at(0) == places) {
-      found = true;
+      found = ctx.tensor(other, 0).sizes == ctx.tensor(op, 1).sizes;
       for (const char* name : {"kernel_size", "stride", "padding", "dilation"})
         found = found && integers(other, name) == integers(op, name);
     } else if (std::find(other.mutated.begin(), other.mutated.end(), info.storage) !=
@@ -268,14 +265,15 @@ bool are_places(const Context& ctx, const OperatorRecord& op) {
   return found;
 }
 
-Fate max_pool_backward(Context& ctx, const OperatorRecord& op) {
-  Way way = read_way(ctx, op, 2);
-  if (way.dims.empty()) return Fate::external(kUnusualGradient);
+/// `pooling`: the operator that found the places.
+Fate largest_backward(Context& ctx, const OperatorRecord& op, Way way, std::string_view pooling) {
   if (is_empty(way)) return Fate::external("there are no elements");
-  if (!are_places(ctx, op)) return Fate::external("places from outside, perhaps of other windows");
+  if (!are_places(ctx, op, pooling))
+    return Fate::external("places from outside, perhaps of other windows");
   if (std::string why = way.cover(); !why.empty()) return Fate::external(why);
   const View indices = ctx.tensor(op, static_cast<size_t>(argument_index(op, "indices")));
-  if (overlaps(indices, {way.out})) return Fate::external(kUnusualGradient);
+  if (indices.sizes != way.gradient.sizes || overlaps(indices, {way.out}))
+    return Fate::external(kUnusualGradient);
   const View each = bordered_windows(ctx, way, way.gradient, 0,
                                      [&](StatementBuilder& s) { return s.load(way.gradient); });
   const View places =
@@ -294,6 +292,19 @@ Fate max_pool_backward(Context& ctx, const OperatorRecord& op) {
            return ir::select(ir::eq(place, here), gradient, gradient.like(0));
          });
   return Fate::fused();
+}
+
+Fate max_pool_backward(Context& ctx, const OperatorRecord& op) {
+  const Way way = read_way(ctx, op, 2);
+  if (way.dims.empty()) return Fate::external(kUnusualGradient);
+  return largest_backward(ctx, op, way, "aten::max_pool2d_with_indices");
+}
+
+Fate adaptive_max_backward(Context& ctx, const OperatorRecord& op) {
+  Way way = read_way(ctx, op, 2);
+  if (way.dims.empty()) return Fate::external(kUnusualGradient);
+  if (!make_equal(way.windows)) return Fate::external(kUnequalWindows);
+  return largest_backward(ctx, op, way, "aten::adaptive_max_pool2d");
 }
 
 /// The gradient has its windows' elements along a last dimension of its own.
@@ -331,6 +342,7 @@ std::vector<Row> pool_backward_rows() {
        "likewise, of parts that are equal"},
       {"aten::max_pool2d_with_indices_backward", max_pool_backward,
        "likewise, of windows whose largest element it was"},
+      {"aten::adaptive_max_pool2d_backward", adaptive_max_backward, "likewise, of equal parts"},
       {"aten::unfold_backward", unfold_backward, "likewise, of the windows' own copies"},
   };
 }

@@ -58,6 +58,14 @@ std::vector<Windows> read_windows(const OperatorRecord& op, const View& in, cons
   return all;
 }
 
+bool make_equal(std::vector<Windows>& windows) {
+  for (Windows& w : windows) {
+    if (w.out == 0 || w.in % w.out != 0) return false;
+    w.size = w.step = w.in / w.out;
+  }
+  return true;
+}
+
 Value window_elements(StatementBuilder& s, const Windows& w, int axis, bool padding) {
   auto number = [&](int64_t value) { return s.integer(value, ScalarType::Long); };
   const Value first = s.axis(axis) * number(w.step) - number(w.padding),

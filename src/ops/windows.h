@@ -29,6 +29,10 @@ struct Windows {
 std::vector<Windows> read_windows(const record::OperatorRecord& op, const ir::View& in,
                                   const ir::View& out, size_t dimensions);
 
+/// Makes them the windows of adaptive pooling, side by side. False: these are not equally large.
+bool make_equal(std::vector<Windows>& windows);
+inline constexpr const char* kUnequalWindows = "windows of several sizes";
+
 /// How many elements each window along axis `axis` has, perhaps with those in the padding.
 ir::Value window_elements(ir::StatementBuilder& s, const Windows& w, int axis, bool padding);
 

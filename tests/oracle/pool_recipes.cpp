@@ -59,6 +59,14 @@ void add_pool_backward(std::vector<Recipe>& r, const Setting& s, std::vector<int
 
 void add_other_backward(std::vector<Recipe>& r) {
   for (int64_t parts : {1, 2, 4})
+    r.push_back({"aten::adaptive_max_pool2d_backward of " + std::to_string(parts),
+                 {values({2, 3, parts, parts}), values({2, 3, 12, 20})},
+                 [=](const Tensors& t) -> Tensors {
+                   auto [most, places] = at::adaptive_max_pool2d(t[1], {parts, parts});
+                   return {most, at::adaptive_max_pool2d_backward(t[0], t[1], places)};
+                 },
+                 Types::Floating});
+  for (int64_t parts : {1, 2, 4})
     r.push_back({"aten::_adaptive_avg_pool2d_backward of " + std::to_string(parts),
                  {values({2, 3, parts, parts}), values({2, 3, 12, 20})},
                  [](const Tensors& t) -> Tensors {
@@ -170,6 +178,23 @@ std::vector<Recipe> pool_recipes() {
                    return {at::adaptive_avg_pool2d(t[0], {parts, parts})};
                  },
                  Types::Floating});
+  for (bool last : {false, true})
+    r.push_back({std::string("aten::adaptive_max_pool2d") + (last ? " channels last" : ""),
+                 {values({2, 3, 8, 36})},
+                 [=](const Tensors& t) -> Tensors {
+                   const at::Tensor x =
+                       last ? t[0].contiguous(at::MemoryFormat::ChannelsLast) : t[0];
+                   auto [most, places] = at::adaptive_max_pool2d(x, {4, 12});
+                   return {most, places};
+                 },
+                 Types::Floating});
+  r.push_back({"aten::adaptive_max_pool3d",
+               {values({2, 3, 4, 6, 20})},
+               [](const Tensors& t) -> Tensors {
+                 auto [most, places] = at::adaptive_max_pool3d(t[0], {2, 3, 5});
+                 return {most, places};
+               },
+               Types::Floating});
   r.push_back(
       {"aten::_adaptive_avg_pool3d",
        {values({2, 3, 4, 6, 20})},
