@@ -1,4 +1,6 @@
 // Reductions, scans, softmax and the norms.
+#include <limits>
+
 #include "oracle/recipes.h"
 
 namespace graft::test {
@@ -64,10 +66,38 @@ void add_dim(std::vector<Recipe>& to, std::string row, F f, Types types) {
     }
 }
 
+void add_distances(std::vector<Recipe>& to) {
+  using T = at::Tensor;
+  const std::vector<std::string_view> may = {"a product of matrices", "of another dtype"};
+  for (double p : {1.0, 2.0, std::numeric_limits<double>::infinity()})
+    for (int64_t batch : {0, 2}) {
+      std::vector<int64_t> a = {7, 33}, b = {30, 33}, g = {7, 30};
+      if (batch > 0)
+        for (auto* sizes : {&a, &g}) sizes->insert(sizes->begin(), batch);
+      const std::string how = " p=" + std::to_string(p);
+      for (int64_t mode : {0, 2})
+        to.push_back(
+            {"aten::_cdist_forward" + how,
+             {values(a), values(b)},
+             [=](const Tensors& t) -> Tensors { return {at::_cdist_forward(t[0], t[1], p, mode)}; },
+             Types::Floating,
+             may});
+      to.push_back({"aten::_cdist_backward" + how,
+                    {values(a), values(b), values(g)},
+                    [=](const Tensors& t) -> Tensors {
+                      const T distance = at::_cdist_forward(t[0], t[1], p, 2);
+                      return {at::_cdist_backward(t[2], t[0], t[1], p, distance)};
+                    },
+                    Types::Floating,
+                    may});
+    }
+}
+
 }  // namespace
 
 std::vector<Recipe> reduction_recipes() {
   std::vector<Recipe> r;
+  add_distances(r);
   using T = at::Tensor;
   using D = std::vector<int64_t>;
   add_dims(

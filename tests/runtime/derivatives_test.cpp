@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,12 @@ const std::vector<Derivative>& derivatives() {
       {"adaptive_max_pool2d",
        [](const Tensor& x) { return std::get<0>(at::adaptive_max_pool2d(x, {2, 3})).exp(); },
        {2, 6, 6}},
+      {"cdist",
+       [](const Tensor& x) {
+         const Tensor y = x.flip(0) * 2 + 0.3;
+         return at::cdist(x, y, 2) + at::cdist(y, x, 1) +
+                at::cdist(x, y, std::numeric_limits<double>::infinity());
+       }},
       {"reflection_pad1d",
        [](const Tensor& x) { return at::reflection_pad1d(x, {3, 2}).exp(); },
        {2, 3, 5}},

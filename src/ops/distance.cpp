@@ -1,0 +1,135 @@
+// Distances between the rows of two matrices, one by one. Where eager multiplies matrices for them,
+// so does the plan.
+#include <cmath>
+
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::Op;
+using ir::ReduceOp;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+/// Of |a − b| over a row: their sum, the root of their squares' sum, the largest.
+enum class Norm : uint8_t { One, Two, Largest };
+
+std::optional<Norm> norm_of(const OperatorRecord& op) {
+  const double p = number(op, "p").value_or(-1).toDouble();
+  if (p == 1) return Norm::One;
+  if (p == 2) return Norm::Two;
+  if (std::isinf(p) && p > 0) return Norm::Largest;
+  return std::nullopt;
+}
+constexpr const char* kOtherNorm = "a norm other than 1, 2 and infinity";
+
+/// A dimension of one element in front of the last `behind`.
+View with_axis(View view, size_t behind) {
+  const auto at = static_cast<std::ptrdiff_t>(view.sizes.size() - behind);
+  view.sizes.insert(view.sizes.begin() + at, 1);
+  view.strides.insert(view.strides.begin() + at, 0);
+  return view;
+}
+
+/// Empty, or why it stays extern. All operands have at least two dimensions.
+std::string why_not(const std::vector<View>& ins, const View& out) {
+  if (opmath(out.dtype) != out.dtype || !is_float(out.dtype)) return "of another dtype";
+  if (ir::numel(out.sizes) == 0) return "there are no distances";
+  for (const View& in : ins) {
+    if (in.storage < 0 || in.sizes.size() < 2 || in.dtype != out.dtype) return "an unusual input";
+    if (ir::numel(in.sizes) == 0) return "there are no columns";
+    if (overlaps(in, {out})) return kOverlap;
+  }
+  return {};
+}
+
+/// Rows from which on eager multiplies matrices, unless it is told not to.
+constexpr int64_t kMostRows = 25;
+
+bool multiplies(const OperatorRecord& op, Norm norm, const View& a, const View& b) {
+  const int64_t mode = integer(op, "compute_mode", 0);
+  auto rows = [](const View& view) { return view.sizes[view.sizes.size() - 2]; };
+  const bool many = rows(a) > kMostRows || rows(b) > kMostRows;
+  return norm == Norm::Two && (mode == 1 || (mode == 0 && many));
+}
+
+/// Axes: …, a's rows, b's rows, columns.
+Fate distances(Context& ctx, const OperatorRecord& op) {
+  const View a = ctx.tensor(op, 0), b = ctx.tensor(op, 1), out = ctx.output(op);
+  const std::optional<Norm> norm = norm_of(op);
+  if (!norm) return Fate::external(kOtherNorm);
+  if (std::string why = why_not({a, b}, out); !why.empty()) return Fate::external(why);
+  if (multiplies(op, *norm, a, b)) return Fate::external("a product of matrices");
+  ctx.approximate(out.dtype);
+  std::vector<int64_t> axes = out.sizes;
+  axes.push_back(a.sizes.back());
+  std::vector<bool> columns(axes.size(), false);
+  columns.back() = true;
+  StatementBuilder s(axes);
+  const Value apart = (s.load(with_axis(a, 1)) - s.load(with_axis(b, 2))).op(Op::Abs);
+  const bool largest = *norm == Norm::Largest;
+  const ScalarType compute = largest ? out.dtype : ScalarType::Double;
+  // Of NaNs the largest distance knows nothing, in eager.
+  const Value each = largest              ? select(isnan(apart), apart.like(0), apart)
+                     : *norm == Norm::Two ? apart.to(compute) * apart.to(compute)
+                                          : apart.to(compute);
+  Value all = s.reduce(largest ? ReduceOp::Max : ReduceOp::Sum, each, columns, compute);
+  if (*norm == Norm::Two) all = all.op(Op::Sqrt);
+  ctx.emit(s.store(with_axis(out, 0), all));
+  return Fate::fused();
+}
+
+/// d distance / d a of one column, times the distance's gradient.
+Value slope_of(Norm norm, Value apart, Value g, Value distance) {
+  const Value zero = apart.like(0);
+  if (norm == Norm::Two) return select(eq(distance, zero), zero, g * apart / distance);
+  const Value sign =
+      select(gt(apart, zero), apart.like(1), select(lt(apart, zero), apart.like(-1), apart));
+  if (norm == Norm::One) return g * sign;
+  const Value off = (apart.op(Op::Abs) - distance).op(Op::Abs);
+  return g * sign * (1 - ir::min(apart.like(1), off.op(Op::Ceil)));
+}
+
+/// Axes: …, a's rows, columns, b's rows.
+Fate distances_backward(Context& ctx, const OperatorRecord& op) {
+  const View gradient = ctx.tensor(op, 0), a = ctx.tensor(op, 1), distance = ctx.tensor(op, 4),
+             out = ctx.output(op);
+  View b = ctx.tensor(op, 2);
+  const std::optional<Norm> norm = norm_of(op);
+  if (!norm) return Fate::external(kOtherNorm);
+  if (std::string why = why_not({gradient, a, b, distance}, out); !why.empty())
+    return Fate::external(why);
+  ctx.approximate(out.dtype);
+  const size_t last = b.sizes.size() - 1;
+  std::vector<int64_t> axes = out.sizes;
+  axes.push_back(b.sizes[last - 1]);
+  std::swap(b.sizes[last], b.sizes[last - 1]);
+  std::swap(b.strides[last], b.strides[last - 1]);
+  std::vector<bool> rows(axes.size(), false);
+  rows.back() = true;
+  StatementBuilder s(axes);
+  const Value apart = s.load(with_axis(a, 0)) - s.load(with_axis(b, 2));
+  const Value each =
+      slope_of(*norm, apart, s.load(with_axis(gradient, 1)), s.load(with_axis(distance, 1)));
+  const Value sum = s.reduce(ReduceOp::Sum, each.to(ScalarType::Double), rows, ScalarType::Double);
+  ctx.emit(s.store(with_axis(out, 0), sum));
+  return Fate::fused();
+}
+
+}  // namespace
+
+std::vector<Row> distance_rows() {
+  return {
+      {"aten::_cdist_forward", distances,
+       "distances of rows by the norms 1, 2 and infinity, where eager multiplies no matrices"},
+      {"aten::_cdist_backward", distances_backward, "their gradient"},
+  };
+}
+
+}  // namespace graft::ops
