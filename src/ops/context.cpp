@@ -57,6 +57,10 @@ void Context::emit_in_order(ir::Statement statement) {
 }
 
 void Context::copy(const ir::View& from, const ir::View& to) {
+  if (c10::isComplexType(from.dtype) && c10::isComplexType(to.dtype)) {
+    for (int which : {0, 1}) copy(part(from, which), part(to, which));
+    return;
+  }
   ir::View source = from;
   // A point may not read what another point of the same statement stores: overlapping copies go
   // through fresh memory.
@@ -69,6 +73,11 @@ void Context::copy(const ir::View& from, const ir::View& to) {
 }
 
 void Context::fill(const ir::View& to, const c10::Scalar& value) {
+  if (c10::isComplexType(to.dtype)) {
+    const auto parts = value.toComplexDouble();
+    fill(part(to, 0), parts.real()), fill(part(to, 1), parts.imag());
+    return;
+  }
   ir::StatementBuilder s(to.sizes);
   c10::ScalarType held = opmath(to.dtype);  // a scalar slot holds no reduced dtype
   emit(s.store(to, s.scalar(converted(value, held), held)));

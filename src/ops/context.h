@@ -53,7 +53,7 @@ class Context {
   void emit(ir::Statement statement);
   /// Appends a statement whose axis 0 runs in order, one step after the other.
   void emit_in_order(ir::Statement statement);
-  /// to[...] = cast(from[...]), `from` broadcast to `to`.
+  /// to[...] = cast(from[...]), `from` broadcast to `to`; both complex, or neither.
   void copy(const ir::View& from, const ir::View& to);
   void fill(const ir::View& to, const c10::Scalar& value);
   /// to[i] = the i-th of the numbers of its dtype that lie in `bytes`; `to` has one dimension.
@@ -105,6 +105,7 @@ struct Row {
   LowerFn lower;
   std::string_view what;       ///< one line for the documentation
   bool takes_numbers = false;  ///< `lower` knows operands of Kind::Number
+  bool takes_complex = false;  ///< `lower` only moves elements, by Context's copy() and fill()
 };
 std::vector<Row> view_rows();       // views.cpp: recorded as views; emit nothing
 std::vector<Row> pointwise_rows();  // pointwise.cpp: those of pointwise.h's table

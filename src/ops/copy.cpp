@@ -210,10 +210,11 @@ std::vector<Row> copy_rows() {
       {"aten::repeat", lower_repeat, "a copy with repeated axes"},
       {"aten::roll", lower_roll, "two copies per axis"},
       {"aten::flip", lower_flip, "a copy with negative strides"},
-      {"aten::tril", lower_triangle<true>, "a up to a diagonal, else 0"},
-      {"aten::triu", lower_triangle<false>, "a from a diagonal on, else 0"},
   };
   for (const Row& row : part_rows()) rows.push_back(row);
+  for (Row& row : rows) row.takes_complex = true;
+  rows.push_back({"aten::tril", lower_triangle<true>, "a up to a diagonal, else 0"});
+  rows.push_back({"aten::triu", lower_triangle<false>, "a from a diagonal on, else 0"});
   for (const Row& row : fill_rows()) rows.push_back(row);
   for (const Row& row : resample_rows()) rows.push_back(row);
   for (const Row& row : interpolation_rows()) rows.push_back(row);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ops/complex.h"
 #include "ops/pointwise.h"
 
 namespace graft::ops {
@@ -55,8 +56,8 @@ std::string operator_documentation() {
   std::string text = R"(# Operators
 
 Printed from the tables in `src/ops`, whose rows also make the lowering and the tests. A row stands for all overloads of
-its operator, in-place and `out=` forms included. An operator that is not listed, or that is called with complex,
-quantised or 8-bit floating tensors, runs as ATen's own kernel between the fused ones. Random operators always do.
+its operator, in-place and `out=` forms included. An operator that is not listed, or that is called with complex
+tensors and not listed for them, or with quantised or 8-bit floating ones, runs as ATen's own kernel between the fused ones. Random operators always do.
 
 ## Pointwise
 
@@ -75,6 +76,13 @@ Integers are exact everywhere.
   for (const PointwiseRow& row : pointwise_table())
     text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " | " + name(row.promotion) +
             " | " + name(row.bits) + " |\n";
+  text +=
+      "\n## Complex numbers\n\nA loop for the real parts and one for the imaginary parts, whose "
+      "sums "
+      "and products may round otherwise than eager's.\nA lazy conjugate is read as one.\n\n"
+      "| operator | a, b ↦ |\n|---|---|\n";
+  for (const ComplexRow& row : complex_rows())
+    text += "| `" + std::string(row.name) + "` | " + cell(row.what) + " |\n";
   table(text, "Views", "They cost nothing: later accesses carry their layout.", view_rows());
   table(text, "Copies, fills and ranges", "One loop nest per part.", copy_rows());
   table(text, "Reductions", "Bits never depend on the number of threads.", reduction_rows());

@@ -179,7 +179,7 @@ Fate lower_dropout(Context& context, const OperatorRecord& op) {
 }  // namespace
 
 std::vector<Row> fill_rows() {
-  return {
+  std::vector<Row> rows = {
       {"aten::fill", lower_fill, "one number everywhere", true},
       {"aten::full", lower_fill, "one number everywhere", true},
       {"aten::full_like", lower_fill, "one number everywhere", true},
@@ -201,6 +201,10 @@ std::vector<Row> fill_rows() {
        "likewise: a mask so drawn, and what it keeps, scaled"},
       {"aten::eye", lower_eye, "one on the diagonal, zero elsewhere"},
   };
+  for (Row& row : rows)
+    row.takes_complex =
+        row.lower == lower_fill || row.lower == lower_constant<0> || row.lower == lower_constant<1>;
+  return rows;
 }
 
 }  // namespace graft::ops

@@ -5,6 +5,7 @@
 
 #include "ir/overlap.h"
 #include "ops/choice.h"
+#include "ops/complex.h"
 #include "ops/constant.h"
 #include "ops/context.h"
 #include "ops/replay.h"
@@ -149,11 +150,16 @@ class Lowering {
     return any && all;
   }
 
-  /// Why loops cannot do it, whatever the operator.
-  std::string unfit(const OperatorRecord& op) const {
+  /// Why loops cannot do it, whatever the operator. `takes_complex`: tensors of one complex dtype.
+  std::string unfit(const OperatorRecord& op, bool takes_complex) const {
     std::string why;
+    auto first = c10::ScalarType::Undefined;
     auto look = [&](const TensorInfo& t) {
       if (t.dtype == c10::ScalarType::Undefined && t.storage < 0 && !t.constant) return;
+      if (first == c10::ScalarType::Undefined) first = t.dtype;
+      if (takes_complex && c10::isComplexType(t.dtype) && t.dtype == first && !t.conjugated &&
+          t.storage >= 0)
+        return;
       if (!context_.settings.target.loops(t.dtype))
         why = std::string("dtype ") + c10::toString(t.dtype);
       else if (t.storage >= 0 &&
@@ -187,13 +193,16 @@ class Lowering {
     if (only_views(op)) return Fate::view();
     if (std::optional<Fate> written = write_numbers(op)) return *written;
     if (as_called_) return Fate::external("called as recorded");
+    if (is_complex(context_, op))
+      if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
     auto row = rows().find(base_name(op));
     if (row == rows().end()) {
       return Fate::external(op.op.hasTag(at::Tag::nondeterministic_seeded)
                                 ? "random numbers come from ATen's generator"
                                 : "no lowering");
     }
-    if (std::string why = unfit(op); !why.empty()) return Fate::external(why);
+    if (std::string why = unfit(op, row->second.takes_complex); !why.empty())
+      return Fate::external(why);
     if (takes_number(op) && !row->second.takes_numbers)
       return Fate::external("a number whose value is known only at the call");
     return row->second.lower(context_, op);
@@ -216,7 +225,8 @@ class Lowering {
           slot.constant = constant_of(*number, info(tensor).dtype, info(tensor).wrapped_number);
         } else {
           slot.views.push_back(static_cast<int>(call.inputs.size()));
-          call.inputs.push_back(info(tensor));
+          const ir::View& view = info(tensor);
+          call.inputs.push_back(info(tensor).conjugated ? conjugate(view) : view);
         }
       }
       call.slots.push_back(std::move(slot));
@@ -226,6 +236,21 @@ class Lowering {
     if (op.op.hasTag(at::Tag::nondeterministic_seeded)) context_.drawn();
     add_outputs(op, std::move(call));
     return {};
+  }
+
+  /// A lazily conjugated tensor, computed: a plan's tensors are plain. ATen's matmuls take lazy
+  /// ones as they are, so that theirs may round otherwise.
+  ir::View conjugate(const ir::View& view) {
+    ir::View made = context_.temporary(view.sizes, view.dtype);
+    if (ir::is_non_overlapping(view) &&
+        elements_reached(view.sizes, view.strides) == ir::numel(view.sizes))
+      made.strides = view.strides;
+    context_.copy(part(view, 0), part(made, 0));
+    ir::StatementBuilder builder(view.sizes);
+    const ir::View to = part(made, 1);
+    context_.emit(builder.store(to, -builder.load(part(view, 1))));
+    context_.approximate(to.dtype);
+    return made;
   }
 
   void add_outputs(const OperatorRecord& op, ir::Extern call) {

@@ -41,9 +41,9 @@ Value gelu(Args& a) {
     Value inner = (M_SQRT2 * M_2_SQRTPI * 0.5) * contracted(a, x.like(0.044715), cube, x);
     return 0.5 * x * (1 + ir::call(Routine::VectorTanh, inner));
   }
-  // By erf, below whose last digit eager's tail is 0, in fp64, too.
-  Value erf = one_dnn ? 2 * normal(a, x).integral - 1 : vector_erf(a, x * M_SQRT1_2);
-  return x * 0.5 * (1 + erf);
+  if (!one_dnn) return x * 0.5 * (1 + vector_erf(a, x * M_SQRT1_2));
+  // Below, eager's 1 + erf is 0, in fp64, too.
+  return x * ir::select(ir::lt(x, x.like(-8.29)), x.like(0), normal(a, x).integral);
 }
 
 Value relu(Args& a) {

@@ -21,11 +21,16 @@ using Kind = OperandKind;
 constexpr int64_t kMostBytes = int64_t{2} << 30;
 
 bool is_narrow(c10::ScalarType type) {
-  return is_float(type) && type != c10::ScalarType::Double;
+  return (is_float(type) && type != c10::ScalarType::Double) ||
+         type == c10::ScalarType::ComplexFloat;
 }
 
-Constant dtype_double() {
-  return {static_cast<int64_t>(c10::ScalarType::Double)};
+/// Double, of complex numbers ComplexDouble.
+c10::ScalarType widened(c10::ScalarType type) {
+  return c10::isComplexType(type) ? c10::ScalarType::ComplexDouble : c10::ScalarType::Double;
+}
+Constant constant_of_dtype(c10::ScalarType type) {
+  return {static_cast<int64_t>(type)};
 }
 
 bool takes_dtype(const c10::Argument& argument) {
@@ -77,7 +82,7 @@ class Widening {
 
   /// Whole numbers of which the operator makes floating ones are its data as well.
   bool is_data(const View& view) const {
-    auto floating = [](const View& v) { return is_float(v.dtype); };
+    auto floating = [](const View& v) { return is_float(v.dtype) || c10::isComplexType(v.dtype); };
     const auto& in = call_.inputs;
     return is_narrow(view.dtype) ||
            (std::none_of(in.begin(), in.end(), floating) &&
@@ -86,12 +91,13 @@ class Widening {
 
   View make_wide(const View& view) {
     ir::Storage storage;
-    storage.bytes = ir::numel(view.sizes) * static_cast<int64_t>(sizeof(double));
+    const c10::ScalarType type = widened(view.dtype);
+    storage.bytes = ir::numel(view.sizes) * static_cast<int64_t>(c10::elementSize(type));
     storage.made_by_extern = true;
     bytes_ += storage.bytes;
     if (bytes_ > kMostBytes) refuse("its tensors are too large");
     program_.storages.push_back(storage);
-    return {static_cast<int>(program_.storages.size()) - 1, c10::ScalarType::Double, 0, view.sizes,
+    return {static_cast<int>(program_.storages.size()) - 1, type, 0, view.sizes,
             ir::contiguous_strides(view.sizes)};
   }
 
@@ -104,7 +110,8 @@ class Widening {
     // _to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format)
     Extern copy{{"aten::_to_copy", ""}, {}, {view}, {wide}, {wide.storage}, call_.record};
     copy.slots.push_back({Kind::Tensor, none, {0}});
-    for (const Constant& constant : {dtype_double(), none, none, none, Constant{false}, contiguous})
+    for (const Constant& constant :
+         {constant_of_dtype(wide.dtype), none, none, none, Constant{false}, contiguous})
       copy.slots.push_back({Kind::Constant, constant, {}});
     items_.emplace_back(std::move(copy));
     return wide;
@@ -136,9 +143,9 @@ class Widening {
     const auto& arguments = op_.op.schema().arguments();
     for (size_t k = 0; k < wide.slots.size(); ++k) {
       const auto* dtype = std::get_if<int64_t>(&wide.slots[k].constant.value);
-      if (dtype != nullptr && takes_dtype(arguments[k]) &&
-          is_narrow(static_cast<c10::ScalarType>(*dtype)))
-        wide.slots[k].constant = dtype_double();
+      if (dtype == nullptr || !takes_dtype(arguments[k])) continue;
+      const auto type = static_cast<c10::ScalarType>(*dtype);
+      if (is_narrow(type)) wide.slots[k].constant = constant_of_dtype(widened(type));
     }
   }
 

@@ -62,6 +62,7 @@ std::vector<Row> view_rows() {
        {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
         "aten::new_empty_strided", "aten::empty_permuted"})
     rows.push_back({name, allocate, "memory without content"});
+  for (Row& row : rows) row.takes_complex = true;
   return rows;
 }
 

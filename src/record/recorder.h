@@ -21,6 +21,8 @@ namespace graft::record {
 /// Tensors that Graft compiles: dense, strided, on the CPU, neither conjugated nor negated lazily,
 /// no subclass.
 bool is_plain(const c10::TensorImpl& tensor);
+/// Plain, or the lazy conjugate of a plain tensor: operators may read it, and nothing else.
+bool is_readable(const c10::TensorImpl& tensor);
 /// "f32[2,3]", or "sparse f32[2,3]" with what keeps it from being plain.
 std::string describe_tensor(const at::Tensor& tensor);
 /// Which counter a tensor's version is kept in: views share their base's.

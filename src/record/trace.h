@@ -36,6 +36,7 @@ struct StorageInfo {
 struct TensorInfo : View {
   bool wrapped_number = false;  ///< a 0-dim tensor made from a Scalar; `constant` holds its value
   std::optional<c10::Scalar> constant;  ///< then storage is -1
+  bool conjugated = false;              ///< lazily: the memory holds the conjugates of its elements
 };
 
 /// An argument or result of an operator.

@@ -55,7 +55,9 @@ Operand tensors(Operand::Kind kind, std::vector<int> indices) {
 
 }  // namespace
 
-bool is_plain(const c10::TensorImpl& tensor) {
+namespace {
+
+bool is_dense(const c10::TensorImpl& tensor, c10::DispatchKeySet keys) {
   // What a dense CPU tensor may carry; any other key (Sparse…, Quantized…, Conjugate, Negative,
   // Python, Functionalize, another device's backend) changes what its operators do.
   constexpr c10::DispatchKeySet kAllowed({
@@ -64,7 +66,17 @@ bool is_plain(const c10::TensorImpl& tensor) {
       c10::DispatchKey::ADInplaceOrView,
       c10::DispatchKey::AutocastCPU,
   });
-  return (tensor.key_set().raw_repr() & ~kAllowed.raw_repr()) == 0 && tensor.unsafe_storage();
+  return (keys.raw_repr() & ~kAllowed.raw_repr()) == 0 && tensor.unsafe_storage();
+}
+
+}  // namespace
+
+bool is_plain(const c10::TensorImpl& tensor) {
+  return is_dense(tensor, tensor.key_set());
+}
+
+bool is_readable(const c10::TensorImpl& tensor) {
+  return is_dense(tensor, tensor.key_set().remove(c10::DispatchKey::Conjugate));
 }
 
 bool same_layout(const c10::TensorImpl& tensor, const TensorInfo& info, bool address) {
@@ -82,7 +94,8 @@ int Recorder::describe(const c10::TensorImpl& tensor, int storage) {
   const bool address = info.origin != StorageInfo::Origin::Made;
   for (int i = state.newest, n = 0; i >= 0 && n < kRemembered; i = older_[i], ++n) {
     if (same_layout(tensor, trace_.tensors[i], address) &&
-        trace_.tensors[i].wrapped_number == tensor.is_wrapped_number()) {
+        trace_.tensors[i].wrapped_number == tensor.is_wrapped_number() &&
+        trace_.tensors[i].conjugated == tensor.is_conj()) {
       return i;
     }
   }
@@ -100,6 +113,7 @@ int Recorder::describe(const c10::TensorImpl& tensor, int storage) {
   added.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   added.strides.assign(tensor.strides().begin(), tensor.strides().end());
   added.wrapped_number = tensor.is_wrapped_number();
+  added.conjugated = tensor.is_conj();
   older_.push_back(state.newest);
   state.newest = static_cast<int>(trace_.tensors.size()) - 1;
   return state.newest;
@@ -143,13 +157,16 @@ Operand Recorder::input(const c10::IValue& value, const ArgumentFacts& facts) {
 int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts) {
   if (!tensor.defined()) return -1;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  if (!is_plain(impl)) {
+  const int storage = storages_.find(impl);
+  // A conjugate is known as what a recorded operator made, and is only read.
+  const bool made = storage >= 0 && (trace_.storages[storage].origin == StorageInfo::Origin::Made ||
+                                     known_.find(&impl) != nullptr);
+  if (!is_plain(impl) && !(is_readable(impl) && made && !facts.writes())) {
     give_up(c10::str(current(), " got a ", describe_tensor(tensor),
                      "; Graft compiles dense CPU tensors: convert it, or call the operator outside "
                      "the compiled function"));
     return -1;
   }
-  const int storage = storages_.find(impl);
   if (storage < 0) return unknown_tensor(tensor);
   if (trace_.storages[storage].origin == StorageInfo::Origin::Made) {
     if (facts.access == Access::Read || facts.access == Access::ReadWrite) {
@@ -256,7 +273,7 @@ Operand Recorder::output(const c10::IValue& value, Operand::Kind kind) {
 int Recorder::output_tensor(const at::Tensor& tensor) {
   if (!tensor.defined() || trace_.broken) return -1;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  if (!is_plain(impl)) {
+  if (!is_readable(impl)) {
     give_up(c10::str(current(), " made a ", describe_tensor(tensor),
                      "; Graft compiles dense CPU tensors: call it outside the compiled function"));
     return -1;

@@ -25,6 +25,14 @@ inline void advance(View& view, size_t d, int64_t steps) {
   view.byte_offset += steps * view.strides[d] * static_cast<int64_t>(c10::elementSize(view.dtype));
 }
 
+/// The real (0) or imaginary (1) parts of a complex view.
+inline View part(View view, int which) {
+  view.dtype = c10::toRealValueType(view.dtype);
+  view.byte_offset += which * static_cast<int64_t>(c10::elementSize(view.dtype));
+  for (int64_t& stride : view.strides) stride *= 2;
+  return view;
+}
+
 /// Elements [from, from + count) of dimension `d`.
 inline View narrow(View view, size_t d, int64_t from, int64_t count) {
   if (count > 0) advance(view, d, from);

@@ -13,7 +13,7 @@
 namespace graft::test {
 namespace {
 
-at::Tensor body(const at::Tensor& x) {
+at::Tensor chain(const at::Tensor& x) {
   return (x * 2 + 1).relu() - x;
 }
 
@@ -48,8 +48,8 @@ int in_child(const std::function<void()>& work) {
 
 TEST(Process, DISABLED_OneThatExitsWhileCompiling) {
   for (int i = 0; i < 8; ++i) {
-    static auto* keep = new std::vector<decltype(compile(body, Options{}))>;
-    keep->push_back(compile(body, Options{}));
+    static auto* keep = new std::vector<decltype(compile(chain, Options{}))>;
+    keep->push_back(compile(chain, Options{}));
     keep->back()(at::randn({3, 4 + i}));
   }
   std::exit(0);
@@ -61,13 +61,13 @@ TEST(Process, ExitWhileCompiling) {
 
 TEST(Process, AForkedChildUsesPlansAndMakesNewOnes) {
   at::set_num_threads(1);  // libgomp's own pool does not survive a fork
-  auto f = compile(body, at_once());
+  auto f = compile(chain, at_once());
   at::Tensor x = at::randn({8, 8});
   warm_up(f, x);
   EXPECT_EQ(in_child([&] {
-              EXPECT_TRUE(same(f(x), body(x)));
+              EXPECT_TRUE(same(f(x), chain(x)));
               at::Tensor wide = at::randn({8, 9, 2}).transpose(0, 1);
-              for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(wide), body(wide)));
+              for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(wide), chain(wide)));
               EXPECT_EQ(f.report().plans, 2);
             }),
             0);
@@ -81,13 +81,13 @@ TEST(Process, AForkedChildTakesUpWhatWasBeingCompiled) {
   Options options;
   options.race = false;
   for (int round = 0; round < 5; ++round) {
-    auto f = compile(body, options);
+    auto f = compile(chain, options);
     at::Tensor x = at::randn({8, 8 + round});
     f(x);
     EXPECT_EQ(in_child([&] {
-                EXPECT_TRUE(same(f(x), body(x)));
+                EXPECT_TRUE(same(f(x), chain(x)));
                 f.wait();
-                for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(f(x), body(x)));
+                for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(f(x), chain(x)));
                 EXPECT_EQ(f.report().verdict, Verdict::Faster);
               }),
               0)
@@ -97,9 +97,9 @@ TEST(Process, AForkedChildTakesUpWhatWasBeingCompiled) {
 }
 
 TEST(Process, DISABLED_OneThatIsDisabled) {
-  auto f = compile(body, at_once());
+  auto f = compile(chain, at_once());
   at::Tensor x = at::randn({8});
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(x), body(x)));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(x), chain(x)));
   EXPECT_EQ(f.report().records, 0);
 }
 TEST(Process, GraftDisable) {
@@ -108,7 +108,7 @@ TEST(Process, GraftDisable) {
 }
 
 TEST(Process, DISABLED_OneThatCompiles) {
-  auto f = compile(body, at_once("my function"));
+  auto f = compile(chain, at_once("my function"));
   at::Tensor x = at::randn({8}), y = at::randn({9});
   for (int i = 0; i < 4; ++i) f(x);
   f(y);

@@ -1,0 +1,163 @@
+// Complex tensors beside eager: loops over their parts, lazy conjugates, and gradients through
+// them.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+struct ComplexProgram {
+  const char* name;
+  Tensors (*run)(const Tensors&);
+};
+
+/// Arguments: two complex tensors of one size, and a real one.
+const std::vector<ComplexProgram>& complex_programs() {
+  static const std::vector<ComplexProgram> all = {
+      {"arithmetic",
+       [](const Tensors& a) {
+         return Tensors{a[0] * a[1] + a[0] / (a[1] + 3), a[0] - a[2] * a[1], 1 - a[0] * 2.5};
+       }},
+      {"with complex numbers",
+       [](const Tensors& a) {
+         const c10::complex<double> i(0, 1);
+         return Tensors{a[0] * i + a[1], at::add(a[0], a[1], i), at::sub(a[0], a[1], 0.5)};
+       }},
+      {"magnitude and angle",
+       [](const Tensors& a) {
+         return Tensors{a[0].abs(),          a[1].angle(),
+                        a[0].sgn(),          at::polar(a[2].abs(), a[2]),
+                        at::exp(a[0] * 0.1), at::complex(a[2], -a[2])};
+       }},
+      {"in place, reading what it stores",
+       [](const Tensors& a) {
+         Tensor z = a[0] * 2;
+         z.mul_(z).mul_(a[1]).add_(z, 0.25).neg_();
+         z.select(0, 0).copy_(a[2].select(0, 0));
+         return Tensors{z};
+       }},
+      {"arguments in place",
+       [](const Tensors& a) {
+         a[0].mul_(a[1]);
+         a[1].copy_(a[0].conj());
+         return Tensors{};
+       }},
+      {"moves",
+       [](const Tensors& a) {
+         const Tensor z = at::cat({a[0] + a[1], a[0] - a[1]}, -1);
+         return Tensors{z,
+                        at::stack({a[1], a[0]}, 1),
+                        at::roll(a[0] * 2, 1, 0),
+                        a[1].t().clone(),
+                        at::zeros_like(a[0]) + a[1],
+                        at::constant_pad_nd(a[0], {1, 2})};
+       }},
+      {"lazy conjugates",
+       [](const Tensors& a) {
+         const Tensor z = a[0].conj();
+         return Tensors{at::real(a[0] * z) + 1, (z * a[1]).conj_physical(), z.t().resolve_conj(),
+                        at::matmul(a[1], z.t()), at::real(z) + at::cat({z, a[1]}).abs().sum()};
+       }},
+      {"a conjugate sees its memory change",
+       [](const Tensors& a) {
+         Tensor z = a[0] + 1;
+         const Tensor later = z.conj();
+         z.mul_(a[1]);
+         return Tensors{later + a[0], later.abs()};
+       }},
+      {"as pairs",
+       [](const Tensors& a) {
+         const Tensor z = at::view_as_complex(at::stack({a[2], a[2] * 2}, -1));
+         return Tensors{at::view_as_real(z * a[0]).clone(), at::imag(z * a[1]) + 1};
+       }},
+  };
+  return all;
+}
+
+Tensors numbers(at::ScalarType type, int seed) {
+  at::manual_seed(seed);
+  const auto real = c10::toRealValueType(type);
+  return {at::randn({5, 19}, type), at::randn({5, 19}, type), at::randn({5, 19}, real)};
+}
+
+void expect_close(const Tensors& eager, const Tensors& compiled, const std::string& what) {
+  ASSERT_EQ(eager.size(), compiled.size()) << what;
+  for (size_t k = 0; k < eager.size(); ++k) {
+    EXPECT_EQ(eager[k].strides(), compiled[k].strides()) << what;
+    EXPECT_FALSE(compiled[k].is_conj()) << what;
+    const double bound =
+        eager[k].dtype() == at::kComplexFloat || eager[k].dtype() == at::kFloat ? 1e-5 : 1e-13;
+    EXPECT_TRUE(at::allclose(eager[k], compiled[k], bound, bound)) << what << ", result " << k;
+  }
+}
+
+class Complex : public testing::TestWithParam<at::ScalarType> {};
+
+TEST_P(Complex, ProgramsBesideEager) {
+  at::NoGradGuard no_grad;
+  for (const ComplexProgram& program : complex_programs()) {
+    auto f = compile(program.run, at_once(program.name));
+    for (int call = 0; call < 6; ++call) {
+      const Tensors ours = numbers(GetParam(), call), theirs = numbers(GetParam(), call);
+      const std::string what = program.name + std::string(", call ") + std::to_string(call);
+      expect_close(program.run(theirs), f(ours), what);
+      expect_close(theirs, ours, what + ", arguments");
+    }
+    const Report report = f.report();
+    EXPECT_EQ(report.verdict, Verdict::Faster) << report;
+    for (const OperatorReport& op : report.operators)
+      EXPECT_TRUE(op.fate != "extern" || op.name == "aten::bmm" || op.name == "aten::mm" ||
+                  op.name == "aten::cat" || op.name == "aten::sum")
+          << program.name << ": " << op.name << ": " << op.why;
+  }
+}
+
+/// The backward of a product is one with a conjugate.
+TEST_P(Complex, GradientsInsideAStep) {
+  auto step = [](const Tensors& a) {
+    const Tensor z = at::view_as_complex(at::stack({a[2], a[2].sin()}, -1));
+    const Tensor loss = ((z * a[0]).abs() + at::real(z * a[1].conj())).square().mean();
+    return Tensors{torch::autograd::grad({loss}, {a[2]})[0], loss.detach()};
+  };
+  auto f = compile(step, at_once("gradients"));
+  for (int call = 0; call < 6; ++call) {
+    const Tensors a = numbers(GetParam(), call);
+    a[2].requires_grad_();
+    expect_close(step(a), f(a), "call " + std::to_string(call));
+  }
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, Complex, testing::Values(at::kComplexFloat, at::kComplexDouble));
+
+/// A conjugate that is written, captured or returned is no tensor of a plan.
+TEST(ComplexBreaks, ConjugatesThatAreNotOnlyRead) {
+  at::NoGradGuard no_grad;
+  const Tensor z = at::randn({4, 3}, at::kComplexFloat), held = z.conj();
+  auto written = compile(
+      [](const Tensor& x) {
+        Tensor y = x * 2;
+        y.conj().add_(x);
+        return y;
+      },
+      at_once());
+  auto captured = compile([&](const Tensor& x) { return x * 2 + held; }, at_once());
+  auto returned = compile([](const Tensor& x) { return (x * 2).conj(); }, at_once());
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_TRUE(at::allclose(written(z), z * 2 + z.conj()));
+    EXPECT_TRUE(at::allclose(captured(z), z * 2 + held));
+    EXPECT_TRUE(returned(z).is_conj());
+  }
+  for (const Report& report : {written.report(), captured.report(), returned.report()})
+    EXPECT_NE(report.reason.find("lazily conjugated"), std::string::npos) << report;
+}
+
+}  // namespace
+}  // namespace graft::test
