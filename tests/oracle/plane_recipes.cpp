@@ -64,6 +64,12 @@ void add_pads(std::vector<Recipe>& r) {
           [](G g, G x, By by) { return at::replication_pad3d_backward(g, x, by); }, space);
     }
   }
+  r.push_back({"aten::reflection_pad3d_backward of rows",
+               {values({2, 3, 5, 6, 12}), values({2, 3, 5, 6, 9})},
+               [](const Tensors& t) -> Tensors {
+                 return {at::reflection_pad3d_backward(t[0], t[1], {2, 1, 0, 0, 0, 0})};
+               },
+               Recipe::Types::Floating});
 }
 
 void add_linear(std::vector<Recipe>& r) {
