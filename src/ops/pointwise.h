@@ -180,7 +180,7 @@ ir::Value vector_erf(Args& a,
 struct Normal {
   ir::Value density, integral;
 };
-/// In fp32, within some units of the last place of either, however small.
+/// In fp32, off by about x²/4 units in the last place of either, as the density is by rounding x².
 Normal normal(Args& a, ir::Value x);
 ir::Value library_root(Args& a, ir::Value x);        ///< ATen's sqrt operator
 ir::Value reciprocal_of_root(Args& a, ir::Value x);  ///< ATen's rsqrt operator
