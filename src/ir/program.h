@@ -87,7 +87,8 @@ struct Statement {
   NodeId value = -1;  ///< what is stored; of type store.dtype
   std::optional<Reduction> reduction;
   int record = -1;  ///< the recorded operator it came from
-  /// A storage, or -1: it is not worth its memory to run it before the calls that write this one.
+  /// A storage, or -1. Fusing leaves it behind the calls that write this one: earlier it would be
+  /// right, too, but its result would lie in memory for longer.
   int after = -1;
   /// Inside a Repeat, one per axis: at step i, axis a has extent axes[a] + growth[a] * i, at least
   /// 1. Axis 0 is the step. Empty elsewhere.

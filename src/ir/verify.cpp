@@ -113,7 +113,8 @@ std::string check_statement(const Statement& s, const std::vector<Storage>& stor
   for (const Access& a : s.loads)
     if (auto wrong = check_access(s, a, storages, "load"); !wrong.empty()) return wrong;
   if (auto wrong = check_access(s, s.store, storages, "store"); !wrong.empty()) return wrong;
-  if (s.after >= static_cast<int>(storages.size())) return "runs after an unknown storage";
+  if (s.after < -1 || s.after >= static_cast<int>(storages.size()))
+    return "runs after an unknown storage";
   if (!valid(s.value)) return "no value";
   if (s.expr.type(s.value) != s.store.dtype) return "the value's type differs from the store's";
   std::vector<bool> along(s.axes.size());

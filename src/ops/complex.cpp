@@ -36,10 +36,11 @@ class ComplexParts {
   Value re(size_t k) { return (*this)(k, Re); }
   Value im(size_t k) { return (*this)(k, Im); }
 
-  /// alpha · operand k, where there is an alpha other than 1.
-  Value scaled(size_t k, Part which) {
-    const c10::Scalar alpha = number(op_, "alpha").value_or(1);
-    if (alpha.equal(1)) return (*this)(k, which);
+  /// alpha · operand k, or -alpha where it is `subtracted`. Eager multiplies by 1, too: an infinite
+  /// part makes the other one NaN.
+  Value scaled(size_t k, Part which, bool subtracted = false) {
+    c10::Scalar alpha = number(op_, "alpha").value_or(1);
+    if (subtracted) alpha = -alpha;
     const Value a = constant(alpha, Re), b = constant(alpha, Im);
     return which == Re ? re(k) * a - im(k) * b : re(k) * b + im(k) * a;
   }
@@ -69,37 +70,33 @@ Value multiply(ComplexParts& z, Part which) {
                      : z.re(0) * z.im(1) + z.im(0) * z.re(1);
 }
 
-/// Divided by the larger part first, as ATen's vectors have it, so that squares stay finite.
+/// As c10::complex divides, by the larger part of the divisor first.
 Value divide(ComplexParts& z, Part which) {
-  const Value c = z.re(1), d = z.im(1), x = c.op(ir::Op::Abs), y = d.op(ir::Op::Abs);
-  const Value scale = 1 / ir::select(ir::gt(x, y), x, y);
-  const Value a1 = z.re(0) * scale, b1 = z.im(0) * scale, c1 = c * scale, d1 = d * scale;
-  const Value above = which == Re ? a1 * c1 + b1 * d1 : b1 * c1 - a1 * d1;
-  return above / (c1 * c1 + d1 * d1);
+  const Value a = z.re(0), b = z.im(0), c = z.re(1), d = z.im(1);
+  const Value above = c.op(ir::Op::Abs), below = d.op(ir::Op::Abs);
+  const Value by_real = ir::ge(above, below);
+  const Value larger = ir::select(by_real, c, d), smaller = ir::select(by_real, d, c);
+  const Value ratio = smaller / larger, scale = 1 / (larger + smaller * ratio);
+  const Value real = ir::select(by_real, a, b) + ir::select(by_real, b, a) * ratio;
+  const Value imaginary = ir::select(by_real, b - a * ratio, b * ratio - a);
+  const Value by_zero = which == Re ? a / above : b / below;
+  const Value zero = above.like(0);
+  return ir::select(ir::eq(above, zero) & ir::eq(below, zero), by_zero,
+                    (which == Re ? real : imaginary) * scale);
 }
 
 Value magnitude(ComplexParts& z) {
   return ir::call(Routine::VectorHypot, z.re(0), z.im(0));
 }
 
-Value sign(ComplexParts& z, Part which) {
-  const Value size = magnitude(z);
-  return ir::select(ir::eq(size, size.like(0)), size.like(0), z(0, which) / size);
-}
-
 Value polar(ComplexParts& z, Part which) {
   return z.re(0) * ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.re(1));
 }
 
-Value exponential(ComplexParts& z, Part which) {
-  return ir::call(Routine::VectorExp, z.re(0)) *
-         ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.im(0));
-}
-
 enum class Reads : uint8_t {
   SamePart,  ///< a result's part comes from the operands' same parts; eager's bits
-  Sum,       ///< likewise, unless there is an alpha
   Both,
+  ToReal,  ///< both, and gives real numbers
 };
 
 struct ComplexFormula {
@@ -111,12 +108,12 @@ struct ComplexFormula {
 };
 
 constexpr ComplexFormula kFormulas[] = {
-    {"aten::add", 2, [](ComplexParts& z, Part p) { return z(0, p) + z.scaled(1, p); }, Reads::Sum,
+    {"aten::add", 2, [](ComplexParts& z, Part p) { return z(0, p) + z.scaled(1, p); }, Reads::Both,
      "a + alpha b"},
-    {"aten::sub", 2, [](ComplexParts& z, Part p) { return z(0, p) - z.scaled(1, p); }, Reads::Sum,
-     "a - alpha b"},
-    {"aten::rsub", 2, [](ComplexParts& z, Part p) { return z(1, p) - z.scaled(0, p); }, Reads::Sum,
-     "b - alpha a"},
+    {"aten::sub", 2, [](ComplexParts& z, Part p) { return z(0, p) + z.scaled(1, p, true); },
+     Reads::Both, "a - alpha b"},
+    {"aten::rsub", 2, [](ComplexParts& z, Part p) { return z(1, p) + z.scaled(0, p, true); },
+     Reads::Both, "b - alpha a"},
     {"aten::mul", 2, multiply, Reads::Both, "a b"},
     {"aten::div", 2, divide, Reads::Both, "a / b"},
     {"aten::neg", 1, [](ComplexParts& z, Part p) { return -z(0, p); }, Reads::SamePart, "-a"},
@@ -125,13 +122,11 @@ constexpr ComplexFormula kFormulas[] = {
     {"aten::_conj_physical", 1,
      [](ComplexParts& z, Part p) { return p == Re ? z.re(0) : -z.im(0); }, Reads::SamePart,
      "conjugate of a"},
-    {"aten::abs", 1, [](ComplexParts& z, Part) { return magnitude(z); }, Reads::Both,
+    {"aten::abs", 1, [](ComplexParts& z, Part) { return magnitude(z); }, Reads::ToReal,
      "|a|, a real number"},
     {"aten::angle", 1,
      [](ComplexParts& z, Part) { return ir::call(Routine::VectorAtan2, z.im(0), z.re(0)); },
-     Reads::Both, "the angle of a, a real number"},
-    {"aten::sgn", 1, sign, Reads::Both, "a / |a|, or 0"},
-    {"aten::exp", 1, exponential, Reads::Both, "exp(a)"},
+     Reads::ToReal, "the angle of a, a real number"},
     {"aten::complex", 2, [](ComplexParts& z, Part p) { return z.re(p == Re ? 0 : 1); },
      Reads::SamePart, "a + i b of real numbers"},
     {"aten::polar", 2, polar, Reads::Both, "a exp(i b) of real numbers"},
@@ -165,11 +160,6 @@ ScalarType part_type(const Context& context, const OperatorRecord& op, const Com
   return c10::toRealValueType(state.result());
 }
 
-bool mixes_parts(const OperatorRecord& op, const ComplexFormula& row) {
-  return row.reads == Reads::Both ||
-         (row.reads == Reads::Sum && !number(op, "alpha").value_or(1).equal(1));
-}
-
 /// Does an operand lie where the result goes? Its parts must then be read before they are stored.
 bool reads_result(const Context& context, const OperatorRecord& op, const ComplexFormula& row,
                   const View& out) {
@@ -194,6 +184,9 @@ std::string unfit_for_parts(const Context& context, const OperatorRecord& op,
     return std::string("complex numbers of ") + c10::toString(type);
   if (takes_number(op)) return "a number whose value is known only at the call";
   const View& out = context.output(op);
+  if (out.dtype == ScalarType::Bool) return "complex numbers as truth values";
+  if (row.reads == Reads::ToReal && c10::isComplexType(out.dtype))
+    return "real numbers into a complex tensor";
   std::string why;
   each_tensor(context, op, [&](const TensorInfo& t) {
     const ScalarType held = c10::toRealValueType(t.dtype);
@@ -235,7 +228,7 @@ std::optional<Fate> lower_complex(Context& context, const OperatorRecord& op) {
     const Value value = row->formula(parts, which);
     context.emit(builder.store(to, convert(value, to.dtype)));
   };
-  const bool mixes = mixes_parts(op, *row);
+  const bool mixes = row->reads != Reads::SamePart;
   if (mixes) context.approximate(type);
   if (!c10::isComplexType(out.dtype)) {
     store(out, Re);

@@ -158,7 +158,7 @@ Fate lower_dropout(Context& context, const OperatorRecord& op) {
   if (in.storage < 0 || !is_float(in.dtype) || out.dtype != in.dtype ||
       mask.dtype != ScalarType::Bool || !dropped || ir::numel(in.sizes) == 0)
     return Fate::external("an unusual input");
-  if (!is_contiguous(mask)) return Fate::external(kDrawnOtherwise);
+  if (!is_contiguous(in) || !is_contiguous(mask)) return Fate::external(kDrawnOtherwise);
   if (overlaps(in, {out, mask})) return Fate::external(kOverlap);
   const c10::IValue* trains = constant(op, "train");
   if (trains && trains->isBool() && !trains->toBool()) {

@@ -84,9 +84,8 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   ctx.approximate(in.dtype);
-  // Of doubles its kernels round the product of a place, too.
   const ScalarType compute = opmath(in.dtype);
-  const bool fused = ctx.settings.target.fma, single = compute == ScalarType::Float;
+  const bool fused = ctx.settings.target.fma;
   StatementBuilder s(out.sizes);
   std::vector<Stretch> stretches;
   std::vector<Neighbours> all;
@@ -96,8 +95,7 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
   for (size_t d = 0; d < factors.size(); ++d) {
     const size_t axis = kBefore + d;
     stretches.push_back(stretch_of(op, factors[d], in.sizes[axis], out.sizes[axis]));
-    all.push_back(
-        neighbours(s, stretches[d], s.axis(static_cast<int>(axis)), compute, fused && single));
+    all.push_back(neighbours(s, stretches[d], s.axis(static_cast<int>(axis)), compute, fused));
   }
   ctx.emit(s.store(out, between(s, in, stretches, all, 0, std::move(access), fused)));
   return Fate::fused();
@@ -111,10 +109,11 @@ struct Reached {
 };
 
 /// Element o of the result lies at step (o + 0.5) − 0.5, or step o between corners; one more on
-/// each side makes up for what rounding does.
+/// each side makes up for what rounding does. Those that would lie before 0 have element 1 as a
+/// neighbour, by a weight of 0, which infinities show.
 Reached reached_by(const Stretch& stretch) {
   const double step = stretch.step > 0 ? stretch.step : 1, shift = stretch.corners ? 0 : 0.5;
-  return {1 / step, (1 - shift) / step + shift + 1, static_cast<int64_t>(std::ceil(2 / step)) + 3};
+  return {1 / step, 1 / step + shift + 1, static_cast<int64_t>(std::ceil((2 + shift) / step)) + 3};
 }
 
 /// Does ATen compute places within [0, from) without a clamp to the last one?
@@ -175,7 +174,7 @@ Fate linear_backward(Context& ctx, const OperatorRecord& op) {
   if (ir::numel(out.sizes) == 0 || ir::numel(gradient.sizes) == 0)
     return Fate::external("there are no elements");
   const ScalarType compute = opmath(out.dtype);
-  const bool fused = ctx.settings.target.fma && compute == ScalarType::Float;
+  const bool fused = ctx.settings.target.fma;
   std::vector<Stretch> stretches;
   for (size_t d = 0; d < factors.size(); ++d) {
     const size_t axis = kBefore + d;

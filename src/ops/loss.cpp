@@ -103,6 +103,7 @@ Fate binary_cross_entropy(Context& ctx, const OperatorRecord& op) {
   const View weight = ctx.tensor(op, 2);
   if (!p.why.empty()) return Fate::external(p.why);
   if (p.input.sizes != p.target.sizes) return Fate::external("a target of another shape");
+  if (is_constant(ctx, op, "weight")) return Fate::external(kUnusualWeight);
   if (!can_weigh(weight, p.out, p.input.dtype)) return Fate::external(kUnusualWeight);
   const bool checked = ctx.check(p.axes, [&](StatementBuilder& s) {
     const Value x = s.load(p.input), t = s.load(p.target), zero = x.like(0), one = x.like(1);
@@ -180,7 +181,13 @@ constexpr float kLeast = 1e-12F;
 
 Fate binary_cross_entropy_backward(Context& ctx, const OperatorRecord& op) {
   const View weight = ctx.tensor(op, 3), out = ctx.output(op);
-  if (!can_weigh(weight, out, out.dtype)) return Fate::external(kUnusualWeight);
+  if (is_constant(ctx, op, "weight") || !can_weigh(weight, out, out.dtype))
+    return Fate::external(kUnusualWeight);
+  // Eager drops dimensions of size 1 before it broadcasts.
+  for (size_t k = 0; k < 3; ++k)
+    if (const View& in = ctx.tensor(op, k);
+        in.sizes != out.sizes && (k > 0 || ir::numel(in.sizes) != 1))
+      return Fate::external("operands of several sizes");
   const bool mean = reduction_of(op) == Reduction::Mean;
   return pointwise_backward(
       ctx, op, [&](StatementBuilder& s, Value x, Value t, Value g, double /*norm*/) {

@@ -60,7 +60,9 @@ Chosen read_chosen(Context& ctx, const OperatorRecord& op, const View& values, s
     c.why = "classes that are no int64, or values that are no floating numbers";
   if (ir::numel(values.sizes) == 0) c.why = "there are no rows";
   if (overlaps(c.target, outs)) c.why = kOverlap;
+  if (is_constant(ctx, op, "weight")) c.why = "a weight without memory";
   if (c.weight.storage < 0) return c;
+  if (c.weight.sizes != std::vector<int64_t>{c.classes}) c.why = "weights of an unusual shape";
   if (c.weight.dtype != values.dtype) c.why = "weights of another dtype";
   if (overlaps(c.weight, outs)) c.why = kOverlap;
   return c;

@@ -160,7 +160,9 @@ class Lowering {
       if (takes_complex && c10::isComplexType(t.dtype) && t.dtype == first && !t.conjugated &&
           t.storage >= 0)
         return;
-      if (!context_.settings.target.loops(t.dtype))
+      if (takes_complex && c10::isComplexType(first) && t.dtype != first)
+        why = "tensors of other dtypes beside complex ones";
+      else if (!context_.settings.target.loops(t.dtype))
         why = std::string("dtype ") + c10::toString(t.dtype);
       else if (t.storage >= 0 &&
                t.byte_offset % static_cast<int64_t>(c10::elementSize(t.dtype)) != 0)

@@ -42,7 +42,7 @@ Value gelu(Args& a) {
     return 0.5 * x * (1 + ir::call(Routine::VectorTanh, inner));
   }
   if (!one_dnn) return x * 0.5 * (1 + vector_erf(a, x * M_SQRT1_2));
-  // Below, eager's 1 + erf is 0, in fp64, too.
+  // Below, 1 + erf is 0 in fp64, too.
   return x * ir::select(ir::lt(x, x.like(-8.29)), x.like(0), normal(a, x).integral);
 }
 

@@ -83,6 +83,7 @@ ir::Value multiply_add(ir::Value a, ir::Value b, ir::Value c, bool fused) {
 }
 
 c10::Scalar converted(const c10::Scalar& number, ScalarType type) {
+  if (number.isComplex()) return converted(number.toComplexDouble().real(), type);
   bool floating = number.isFloatingPoint();
   if (type == ScalarType::Bool) return floating ? number.toDouble() != 0 : number.toLong() != 0;
   if (!is_float(type)) {

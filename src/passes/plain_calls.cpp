@@ -31,7 +31,10 @@ bool is_plain(const ir::Extern& call) {
 }
 
 std::optional<double> product_flops(const ir::Extern& call) {
-  if (!is_among(kProducts, call) || call.outputs.empty()) return std::nullopt;
+  if (!is_among(kProducts, call) || call.op.overload == "out" || call.outputs.empty() ||
+      call.outputs.front().dtype == c10::ScalarType::Double ||
+      !c10::isFloatingType(call.outputs.front().dtype))
+    return std::nullopt;
   double flops = 2;
   for (int64_t size : call.outputs.front().sizes) flops *= static_cast<double>(size);
   const ir::View& right = call.inputs.back();

@@ -11,7 +11,8 @@ namespace graft::passes {
 /// operator may return memory that is mapped, kept by a library, or an operand's.)
 bool is_plain(const ir::Extern& call);
 
-/// Of a product of matrices, or of batches of them; nothing for other calls.
+/// Of a product of matrices, or of batches of them, in fp32 or half of its bits; nothing for other
+/// calls.
 std::optional<double> product_flops(const ir::Extern& call);
 
 }  // namespace graft::passes

@@ -26,14 +26,15 @@ using ir::Storage;
 
 constexpr double kShare = 0.02;  ///< of the program's time that computing again may take
 constexpr int kMostAgain = 256;  ///< storages that are computed again, at most
-constexpr int64_t kSmall = 16;   ///< of so many bytes, one may as well stay in memory for longer
+constexpr int64_t kSmall = 16;   ///< of so many bytes that are freed, one may stay for it
 
 /// What one storage would take to be computed again before item `at`.
 struct Again {
   int storage = -1;
   size_t at = 0;
-  int after = -1;  ///< what the last call before that writes: maps must not move up to their inputs
+  int after = -1;             ///< Statement::after of the copies
   std::vector<size_t> items;  ///< those that are copied, in order
+  std::vector<int> inputs;    ///< what they read that is there
   int64_t bytes = 0;          ///< that are free meanwhile
   double nanoseconds = 0;
   double per_byte() const { return nanoseconds / static_cast<double>(bytes); }
@@ -58,7 +59,7 @@ class Memory {
     std::optional<Again> best;
     for (size_t s = 0; s < program_.storages.size(); ++s) {
       if (!is_long_gone(s, peak)) continue;
-      const std::optional<Again> again = compute_again(static_cast<int>(s), peak);
+      const std::optional<Again> again = compute_again(static_cast<int>(s), peak, most);
       if (again && again->nanoseconds <= most && (!best || again->per_byte() < best->per_byte()))
         best = again;
     }
@@ -148,7 +149,7 @@ class Memory {
     return -1;
   }
 
-  std::optional<Again> compute_again(int s, size_t peak) const {
+  std::optional<Again> compute_again(int s, size_t peak, double most) const {
     const auto& items = touching_[static_cast<size_t>(s)];
     Again again;
     again.storage = s;
@@ -157,14 +158,14 @@ class Memory {
     if (again.after < 0) return std::nullopt;
     const int64_t bytes = storage(static_cast<size_t>(s)).bytes;
     again.bytes = bytes;
-    if (!add(s, peak, again) || 2 * again.bytes < bytes) return std::nullopt;
+    if (!add(s, peak, most, again) || 2 * again.bytes < bytes) return std::nullopt;
     again.nanoseconds += static_cast<double>(bytes) * target_.times.memory_byte;
     std::sort(again.items.begin(), again.items.end());
     return again;
   }
 
   /// Adds what makes the storage, and what makes that; false: it cannot be computed again.
-  bool add(int s, size_t peak, Again& again) const {
+  bool add(int s, size_t peak, double most, Again& again) const {
     const auto& writers = writers_[static_cast<size_t>(s)];
     if (ir::is_callers(storage(static_cast<size_t>(s)).role) || writers.size() != 1) return false;
     const size_t item = writers.front();
@@ -172,9 +173,10 @@ class Memory {
     if (std::find(again.items.begin(), again.items.end(), item) != again.items.end()) return true;
     again.items.push_back(item);
     again.nanoseconds += arithmetic(program_.items[item]);
+    if (again.nanoseconds > most) return false;
     bool can = true;
     ir::each_touch(program_.items[item], [&](int input, bool writes) {
-      if (!writes) can = can && (stays(input, item, peak, again) || add(input, peak, again));
+      if (!writes) can = can && (stays(input, item, peak, again) || add(input, peak, most, again));
     });
     return can;
   }
@@ -200,12 +202,15 @@ class Memory {
     const auto& writers = writers_[s];
     const auto later = std::upper_bound(writers.begin(), writers.end(), item);
     if (later != writers.end() && *later < again.at) return false;
+    if (std::find(again.inputs.begin(), again.inputs.end(), input) != again.inputs.end())
+      return true;
     const int64_t bytes = storage(s).bytes;
     if (storage(s).role == Role::Temporary && touching_[s].back() < again.at) {
       if (bytes * kSmall > storage(static_cast<size_t>(again.storage)).bytes) return false;
       if (touching_[s].back() < peak) again.bytes -= bytes;
     }
     again.nanoseconds += static_cast<double>(bytes) * target_.times.memory_byte;
+    again.inputs.push_back(input);
     return true;
   }
 
@@ -275,7 +280,10 @@ Program recompute(Program program, const Settings& settings) {
     left -= again->nanoseconds;
     apply(lean, *again);
   }
-  return rounds > 0 ? inline_producers(std::move(lean)) : program;
+  if (rounds == 0) return program;
+  const auto& skip = settings.skip;
+  if (std::find(skip.begin(), skip.end(), "inline") != skip.end()) return lean;
+  return inline_producers(std::move(lean));
 }
 
 }  // namespace graft::passes

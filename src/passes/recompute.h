@@ -4,9 +4,8 @@
 //     %2 = f(%1)                        %2 = f(%1)
 //     %3 = mm(%2, %0)                   %3 = mm(%2, %0)
 //     …                            →    …                    most memory is in use here
-//     %8 = f'(%7, %1)                   %9 = f(%1)
-//     %9 = mm(%7, %2)                   %8 = f'(%7, %1)
-//                                       %9 = mm(%7, %9)
+//     %8 = mm(%7, %2)                   %9 = f(%1)  after what the last call wrote
+//                                       %8 = mm(%7, %9)
 //
 // It looks at the point of the program where most memory is in use, and takes there what frees most
 // bytes for the time that it costs, until there is nothing more or the step has become a fiftieth

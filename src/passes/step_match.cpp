@@ -32,6 +32,7 @@ uint64_t structure_of(const Statement& s) {
   put(static_cast<int64_t>(s.axes.size()));
   put(static_cast<int64_t>(s.store.dtype));
   put(s.value);
+  put(s.after);
   for (const Access& load : s.loads) put(static_cast<int64_t>(load.dtype));
   for (uint64_t scalar : s.scalars) put(static_cast<int64_t>(scalar));
   for (const Node& node : s.expr.nodes) {
