@@ -90,6 +90,9 @@ Run run(const F& f, const Program& program, int call, const Tensors& captured, b
     }
     if (!outputs.empty() && !leaves.empty())
       out.gradients = torch::autograd::grad(outputs, leaves, incoming, std::nullopt, false, true);
+    // sgn's is zeros without memory.
+    for (at::Tensor& g : out.gradients)
+      if (g.defined() && g._is_zerotensor()) g = at::zeros(g.sizes(), g.options());
   } catch (const std::exception& error) {
     out.threw = true;
     out.error = error.what();
