@@ -84,8 +84,9 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   ctx.approximate(in.dtype);
+  // Of doubles most of its kernels round the product of a place, too.
   const ScalarType compute = opmath(in.dtype);
-  const bool fused = ctx.settings.target.fma;
+  const bool fused = ctx.settings.target.fma, single = compute == ScalarType::Float;
   StatementBuilder s(out.sizes);
   std::vector<Stretch> stretches;
   std::vector<Neighbours> all;
@@ -95,7 +96,8 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
   for (size_t d = 0; d < factors.size(); ++d) {
     const size_t axis = kBefore + d;
     stretches.push_back(stretch_of(op, factors[d], in.sizes[axis], out.sizes[axis]));
-    all.push_back(neighbours(s, stretches[d], s.axis(static_cast<int>(axis)), compute, fused));
+    all.push_back(
+        neighbours(s, stretches[d], s.axis(static_cast<int>(axis)), compute, fused && single));
   }
   ctx.emit(s.store(out, between(s, in, stretches, all, 0, std::move(access), fused)));
   return Fate::fused();
@@ -174,7 +176,7 @@ Fate linear_backward(Context& ctx, const OperatorRecord& op) {
   if (ir::numel(out.sizes) == 0 || ir::numel(gradient.sizes) == 0)
     return Fate::external("there are no elements");
   const ScalarType compute = opmath(out.dtype);
-  const bool fused = ctx.settings.target.fma;
+  const bool fused = ctx.settings.target.fma && compute == ScalarType::Float;
   std::vector<Stretch> stretches;
   for (size_t d = 0; d < factors.size(); ++d) {
     const size_t axis = kBefore + d;
