@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ir/builder.h"
+#include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
 #include "passes/cost.h"
@@ -162,6 +163,8 @@ class Grouper {
           most_inner_points(candidate, tiles) != most_inner_points(trial, tiles))
         return false;
     }
+    // Both ways call the same functions.
+    const double calls = calls_of(trial) + calls_of(candidate);
     double first = cost_of(trial), second = cost_of(candidate);
     bool all_tiles = shared.group.size() == trial.outer.size(),
          narrower = first < second ? shared.unit.size() < candidate.outer.size() : !all_tiles;
@@ -173,7 +176,7 @@ class Grouper {
     // Where the larger one gives up parallel axes it loses later company, too. Without a dependence
     // they compete for registers and write streams.
     double most = !shared.vertical ? kWorthSharing : narrower ? kWorthNarrowing : kNoWorse;
-    bool gains = together <= (first + second) * most;
+    bool gains = together - calls <= (first + second - calls) * most;
     // A little work for each tile, as one row's factor, leaves the group open to what needs it.
     if (shared.vertical && all_tiles) gains = gains || together <= first * kLittle;
     const size_t way = decider_.choose(gains ? 0 : 1, [&] {
@@ -193,6 +196,18 @@ class Grouper {
 
   double cost_of(const Group& group) const {
     return cost(group, touching_, program_.storages, target_);
+  }
+
+  /// Nanoseconds in routines, of both threads of a small machine.
+  double calls_of(const Group& group) const {
+    double sum = 0;
+    for (const Statement& s : group.members) {
+      int each = 0;
+      for (const ir::Node& node : s.expr.nodes)
+        if (node.op == ir::Op::Call) each += ir::cost(node);
+      sum += each * static_cast<double>(points(s)) / target_.lanes;
+    }
+    return sum * target_.times.instruction;
   }
 
   /// Has the unit all extents of the group's tiles? Only those without a dependence need them all.

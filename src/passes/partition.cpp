@@ -7,6 +7,7 @@
 #include "passes/cost.h"
 #include "passes/min_cut.h"
 #include "passes/rewrite.h"
+#include "passes/share.h"
 
 namespace graft::passes {
 
@@ -320,7 +321,8 @@ Program make_backward(const Program& joint, const Seam& seam, const std::vector<
 
 }  // namespace
 
-Partition partition(const Program& joint, const Seam& seam, const PartitionSettings& settings) {
+Partition partition(const Program& recorded, const Seam& seam, const PartitionSettings& settings) {
+  const Program joint = share(recorded, settings.target, /*across_calls=*/true);
   const Flow flow(joint, seam);
   Partition out = Partitioner(joint, flow, seam, settings).run();
   if (out.refused) return out;

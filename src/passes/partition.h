@@ -37,7 +37,7 @@ struct PartitionSettings {
 struct Partition {
   ir::Program forward;   ///< of the arguments in front; results: its own, then what is kept
   ir::Program backward;  ///< of all arguments, then what is kept; results: the outgoing gradients
-  /// As storages of the joint program: what is kept, beside the caller's tensors.
+  /// As storages of the parts: what is kept, beside the caller's tensors.
   std::vector<int> kept;
   int64_t kept_bytes = 0;  ///< of those that are no results
   /// Why it cannot be cut. Everything else is empty then.

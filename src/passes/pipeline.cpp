@@ -22,6 +22,7 @@
 #include "passes/recompute.h"
 #include "passes/reroll.h"
 #include "passes/scratch.h"
+#include "passes/share.h"
 #include "passes/simplify.h"
 #include "passes/split_reduce.h"
 #include "passes/stream.h"
@@ -64,6 +65,10 @@ constexpr ProgramPass kProgramPasses[] = {
     {{"simplify", true, "rewrites expressions by rules that hold bit for bit"}, plain<simplify>},
     {{"one-hot", true, "stores of one element per row become part of the rows' own stores"},
      plain<one_hot>},
+    {{"share", true, "what several statements compute of the same elements is computed once"},
+     [](Program program, const Settings& settings) {
+       return share(std::move(program), settings.target);
+     }},
     {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
      plain<inline_producers>},
     {{"recompute", true,

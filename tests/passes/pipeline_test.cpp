@@ -47,7 +47,8 @@ std::vector<Named> programs() {
           {"powers", sum_of_powers()},
           {"updates", updates()},
           {"doubled product", doubled_product()},
-          {"kept for long", kept_for_long()}};
+          {"kept for long", kept_for_long()},
+          {"same function", same_function()}};
 }
 
 TEST(Pipeline, ProgramsKeepTheirResultsWithoutAnyOptionalPass) {

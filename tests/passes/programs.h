@@ -158,6 +158,19 @@ inline ProgramBuilder kept_for_long() {
   return b;
 }
 
+/// Two maps of the same function, which takes long; the second runs behind a sum of the first.
+inline ProgramBuilder same_function(const std::vector<int64_t>& sizes = {64, 128}) {
+  using ir::Value;
+  ProgramBuilder b;
+  const auto x = b.argument(sizes), y = b.temporary(sizes), sum = b.temporary({sizes[0], 1}),
+             out = b.output(sizes);
+  auto slow = [](Value v) { return ir::call(ir::Routine::VectorErfc, v); };
+  b.map(y, [&](Value v) { return v * slow(v); }, x);
+  b.reduce_last(sum, ir::ReduceOp::Max, y, kFloat);
+  b.map(out, [&](Value v, Value w) { return slow(v) - w; }, x, sum);
+  return b;
+}
+
 /// Whole numbers from -4 to 4 for each argument of the program.
 inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   std::vector<at::Tensor> made;

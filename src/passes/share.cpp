@@ -1,0 +1,332 @@
+#include "passes/share.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "ir/builder.h"
+#include "ir/facts.h"
+#include "ir/touch.h"
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+namespace {
+
+using ir::Access;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::Program;
+using ir::Statement;
+
+/// One of equal values, wherever they are computed.
+using Number = int;
+
+/// Numbers values so that equal ones have one number: of the same operator on equal operands, over
+/// the same axes, of memory that nothing wrote in between.
+class Numbering {
+ public:
+  explicit Numbering(size_t storages) : versions_(storages) {}
+
+  void written(int storage) { ++versions_[static_cast<size_t>(storage)]; }
+  /// From here on no value is equal to one before.
+  void forget() { known_.clear(); }
+
+  /// By node of the statement.
+  std::vector<Number> of(const Statement& s) {
+    const Number axes = number({kAxes}, s.axes);
+    std::vector<Number> numbers;
+    numbers.reserve(s.expr.nodes.size());
+    auto at = [&](NodeId id) { return static_cast<int64_t>(numbers[static_cast<size_t>(id)]); };
+    for (const Node& node : s.expr.nodes) {
+      std::vector<int64_t> key = {axes, static_cast<int64_t>(node.op),
+                                  static_cast<int64_t>(node.type)};
+      const auto k = static_cast<size_t>(node.payload);
+      if (node.op == Op::Load) {
+        const Access& load = s.loads[k];
+        for (const ir::Indirect& i : load.indirect)
+          key.insert(key.end(), {at(i.index), i.stride, i.extent});
+        key.insert(key.end(), {load.storage, versions_[static_cast<size_t>(load.storage)],
+                               static_cast<int64_t>(load.dtype), load.offset});
+        numbers.push_back(number(std::move(key), load.strides));
+        continue;
+      }
+      if (node.op == Op::Reduced) {
+        numbers.push_back(next_++);
+        continue;
+      }
+      key.push_back(node.op == Op::Scalar ? static_cast<int64_t>(s.scalars[k]) : node.payload);
+      for (NodeId in : node.in)
+        if (in >= 0) key.push_back(at(in));
+      numbers.push_back(number(std::move(key), {}));
+    }
+    return numbers;
+  }
+
+ private:
+  static constexpr int64_t kAxes = -1;  // no number of axes
+
+  Number number(std::vector<int64_t> key, const std::vector<int64_t>& more) {
+    key.push_back(static_cast<int64_t>(more.size()));
+    key.insert(key.end(), more.begin(), more.end());
+    const auto [found, is_new] = known_.try_emplace(std::move(key), next_);
+    next_ += is_new ? 1 : 0;
+    return found->second;
+  }
+
+  std::vector<int64_t> versions_;  ///< by storage: how often it was written
+  std::map<std::vector<int64_t>, Number> known_;
+  Number next_ = 0;
+};
+
+class Sharer {
+ public:
+  Sharer(Program program, const ir::Target& target, bool across_calls)
+      : program_(std::move(program)), target_(target), across_calls_(across_calls) {}
+
+  Program run() {
+    if (!find_candidates()) return std::move(program_);
+    choose();
+    if (chosen_.empty()) return std::move(program_);
+    return replace();
+  }
+
+ private:
+  /// A statement that computes enough to be worth a look.
+  struct Candidate {
+    size_t item;
+    std::vector<Number> numbers;   ///< by node
+    std::vector<bool> has_points;  ///< by node: a value of its own for each point
+  };
+  struct Place {
+    size_t candidate;
+    NodeId node;
+  };
+
+  const Statement& statement(size_t candidate) const {
+    return std::get<Statement>(program_.items[candidates_[candidate].item]);
+  }
+
+  double arithmetic(int work, int64_t points) const {
+    return work * static_cast<double>(points) / target_.lanes * target_.times.instruction;
+  }
+  /// Of storing a value of each point, which fetches its line too, and loading it in all but one of
+  /// its `uses`.
+  double moving(int64_t points, size_t element_size, size_t uses) const {
+    const int64_t bytes = points * static_cast<int64_t>(element_size);
+    const double each =
+        bytes > target_.second_cache_bytes ? target_.times.memory_byte : target_.times.cache_byte;
+    return target_.times.kernel + each * static_cast<double>(bytes) * static_cast<double>(uses + 1);
+  }
+
+  /// Finds the statements that compute more than sharing costs at least, and numbers their values.
+  bool find_candidates() {
+    constexpr size_t kLeastBytes = 2, kLeastUses = 2;
+    auto computes_much = [&](const ir::Item& item) {
+      const auto* s = std::get_if<Statement>(&item);
+      return s != nullptr &&
+             arithmetic(work(*s), points(*s)) > moving(points(*s), kLeastBytes, kLeastUses);
+    };
+    if (std::count_if(program_.items.begin(), program_.items.end(), computes_much) < 2)
+      return false;
+    Numbering numbering(program_.storages.size());
+    for (size_t i = 0; i < program_.items.size(); ++i) {
+      const ir::Item& item = program_.items[i];
+      if (computes_much(item))
+        candidates_.push_back(
+            {i, numbering.of(std::get<Statement>(item)), with_points(std::get<Statement>(item))});
+      if (!across_calls_ && std::holds_alternative<ir::Extern>(item)) numbering.forget();
+      ir::each_touch(item, [&](int storage, bool writes) {
+        if (writes) numbering.written(storage);
+      });
+    }
+    for (size_t c = 0; c < candidates_.size(); ++c)
+      for (size_t n = 0; n < candidates_[c].numbers.size(); ++n)
+        places_[candidates_[c].numbers[n]].push_back({c, static_cast<NodeId>(n)});
+    return true;
+  }
+
+  /// By node: does its value depend on every axis, and is it there before a reduction's result?
+  static std::vector<bool> with_points(const Statement& s) {
+    const size_t count = s.expr.nodes.size();
+    std::vector<std::vector<bool>> moves(count, std::vector<bool>(s.axes.size()));
+    std::vector<bool> out(count);
+    for (size_t n = 0; n < count; ++n) {
+      const Node& node = s.expr.nodes[n];
+      auto takes = [&](NodeId from) {
+        for (size_t a = 0; a < s.axes.size(); ++a)
+          if (moves[static_cast<size_t>(from)][a]) moves[n][a] = true;
+      };
+      const auto k = static_cast<size_t>(node.payload);
+      for (NodeId in : node.in)
+        if (in >= 0) takes(in);
+      if (node.op == Op::Axis) moves[n][k] = true;
+      if (node.op == Op::Load) {
+        for (size_t a = 0; a < s.axes.size(); ++a)
+          if (s.loads[k].strides[a] != 0) moves[n][a] = true;
+        for (const ir::Indirect& i : s.loads[k].indirect) takes(i.index);
+      }
+      out[n] = true;
+      for (size_t a = 0; a < s.axes.size(); ++a)
+        if (s.axes[a] > 1 && !moves[n][a]) out[n] = false;
+    }
+    if (!s.reduction || s.value == s.reduction->input) return out;
+    std::vector<bool> behind(count);
+    behind[static_cast<size_t>(s.value)] = true;
+    for (size_t n = count; n-- > 0;) {
+      if (!behind[n]) continue;
+      out[n] = false;
+      for (NodeId in : s.expr.nodes[n].in)
+        if (in >= 0) behind[static_cast<size_t>(in)] = true;
+    }
+    return out;
+  }
+
+  size_t uses(Number value) const {
+    const auto found = places_.find(value);
+    if (found == places_.end()) return 0;
+    size_t count = 0;
+    for (size_t k = 0; k < found->second.size(); ++k)
+      count += k == 0 || found->second[k].candidate != found->second[k - 1].candidate;
+    return count;
+  }
+
+  /// Additions, as ir::cost() counts, that the node takes with all it is computed from, what is
+  /// shared already left out.
+  int beneath(const Statement& s, const std::vector<Number>& numbers, NodeId root) const {
+    std::vector<bool> seen(s.expr.nodes.size());
+    std::vector<NodeId> left = {root};
+    int sum = 0;
+    while (!left.empty()) {
+      const auto id = static_cast<size_t>(left.back());
+      left.pop_back();
+      if (seen[id] || chosen_.count(numbers[id]) > 0) continue;
+      seen[id] = true;
+      const Node& node = s.expr.nodes[id];
+      sum += ir::cost(node);
+      for (NodeId in : node.in)
+        if (in >= 0) left.push_back(in);
+    }
+    return sum;
+  }
+
+  /// Operands come first, so that of a function and a sum of it the function is shared.
+  void choose() {
+    for (const Candidate& c : candidates_) {
+      const Statement& s = std::get<Statement>(program_.items[c.item]);
+      const std::vector<bool> inner = used_by_as_many(c.numbers);
+      for (size_t n = 0; n < c.numbers.size(); ++n) {
+        const size_t count = uses(c.numbers[n]);
+        if (count < 2 || inner[n] || !c.has_points[n] || chosen_.count(c.numbers[n]) > 0) continue;
+        const int each = beneath(s, c.numbers, static_cast<NodeId>(n));
+        if (arithmetic(each, points(s)) * static_cast<double>(count - 1) >
+            moving(points(s), c10::elementSize(s.expr.nodes[n].type), count))
+          chosen_.emplace(c.numbers[n], -1);
+      }
+    }
+  }
+
+  /// By node: do all statements that compute it use it for one value that is shared by as many? Then
+  /// that is the one to store.
+  std::vector<bool> used_by_as_many(const std::vector<Number>& numbers) const {
+    std::vector<bool> inner(numbers.size());
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      const size_t count = uses(numbers[n]);
+      if (count < 2) continue;
+      Number user = -1;
+      inner[n] = true;
+      for (const Place& place : places_.at(numbers[n])) {
+        const Statement& other = statement(place.candidate);
+        const auto& others = candidates_[place.candidate].numbers;
+        if (is_root(other, place.node)) inner[n] = false;
+        for (size_t u = 0; u < others.size(); ++u) {
+          const auto& in = other.expr.nodes[u].in;
+          if (std::find(in.begin(), in.end(), place.node) == in.end()) continue;
+          if (user < 0) user = others[u];
+          if (user != others[u]) inner[n] = false;
+        }
+      }
+      inner[n] = inner[n] && user >= 0 && uses(user) == count;
+    }
+    return inner;
+  }
+
+  /// Is it what the statement stores or reduces, or an index?
+  static bool is_root(const Statement& s, NodeId node) {
+    auto indexes = [&](const Access& access) {
+      return std::any_of(access.indirect.begin(), access.indirect.end(),
+                         [&](const ir::Indirect& i) { return i.index == node; });
+    };
+    return node == s.value || (s.reduction && node == s.reduction->input) || indexes(s.store) ||
+           std::any_of(s.loads.begin(), s.loads.end(), indexes);
+  }
+
+  /// Stores each value that is shared before its first use, and loads it in all of them.
+  Program replace() {
+    std::vector<ir::Item> items;
+    size_t next = 0;
+    for (size_t i = 0; i < program_.items.size(); ++i) {
+      if (next < candidates_.size() && candidates_[next].item == i) {
+        auto& s = std::get<Statement>(program_.items[i]);
+        const std::vector<Number>& numbers = candidates_[next++].numbers;
+        for (size_t n = 0; n < numbers.size(); ++n)
+          if (auto found = chosen_.find(numbers[n]); found != chosen_.end() && found->second < 0)
+            items.emplace_back(stored(s, numbers, static_cast<NodeId>(n), found->second));
+        load_chosen(s, numbers, -1);
+      }
+      items.push_back(std::move(program_.items[i]));
+    }
+    program_.items = std::move(items);
+    return std::move(program_);
+  }
+
+  /// The statement that stores one of the values that `s` computes. Of these, smaller ones are
+  /// stored already.
+  Statement stored(const Statement& s, const std::vector<Number>& numbers, NodeId value,
+                   int& storage) {
+    Statement made = s;
+    made.reduction.reset();
+    made.value = value;
+    const ScalarType type = s.expr.type(value);
+    Access store{-1, type, 0, ir::contiguous_strides(s.axes), {}};
+    store.storage = static_cast<int>(program_.storages.size());
+    program_.storages.push_back(
+        {ir::Role::Temporary, points(s) * static_cast<int64_t>(c10::elementSize(type))});
+    made.store = store;
+    load_chosen(made, numbers, value);
+    storage = store.storage;
+    return made;
+  }
+
+  /// Loads the values that are stored; `own` is the one that the statement itself stores.
+  void load_chosen(Statement& s, const std::vector<Number>& numbers, NodeId own) const {
+    size_t n = 0;
+    rebuild(s, [&](ir::Expr& expr, const Node& node) {
+      const size_t id = n++;
+      const auto found = chosen_.find(numbers[id]);
+      if (found == chosen_.end() || found->second < 0 || static_cast<NodeId>(id) == own)
+        return expr.add(node);
+      s.loads.push_back({found->second, node.type, 0, ir::contiguous_strides(s.axes), {}});
+      return expr.add(
+          {Op::Load, node.type, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
+    });
+    compact(s);
+  }
+
+  Program program_;
+  const ir::Target& target_;
+  const bool across_calls_;
+  std::vector<Candidate> candidates_;
+  std::unordered_map<Number, std::vector<Place>> places_;  ///< in the order of the program
+  std::map<Number, int> chosen_;  ///< what is shared, and in which storage; -1: not stored yet
+};
+
+}  // namespace
+
+Program share(Program program, const ir::Target& target, bool across_calls) {
+  return Sharer(std::move(program), target, across_calls).run();
+}
+
+}  // namespace graft::passes
