@@ -228,8 +228,8 @@ class Sharer {
     }
   }
 
-  /// By node: do all statements that compute it use it for one value that is shared by as many? Then
-  /// that is the one to store.
+  /// By node: do all statements that compute it use it for one value that as many share? Then that
+  /// is the one to store.
   std::vector<bool> used_by_as_many(const std::vector<Number>& numbers) const {
     std::vector<bool> inner(numbers.size());
     for (size_t n = 0; n < numbers.size(); ++n) {

@@ -10,8 +10,8 @@
 namespace graft::passes {
 namespace {
 
-/// The statements, after the pass, of a program in which %0 and %1 are arguments, %2 and %3 results of
-/// [512,512], and %4 is a row of 512.
+/// The statements, after the pass, of a program in which %0 and %1 are arguments, %2 and %3 results
+/// of [512,512], and %4 is a row of 512.
 std::string after_share(const std::string& lines, bool across_calls = false) {
   const std::string bytes = std::to_string(512 * 512 * 4) + " bytes\n";
   const ir::Program program = ir::parse(
