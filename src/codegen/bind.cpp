@@ -13,7 +13,9 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 5;
+constexpr uint8_t kStructureVersion = 6;
+/// Elements that an index may reach for IndirectPart::near.
+constexpr int64_t kFarthest = int64_t{1} << 29;
 
 class Walk {
  public:
@@ -183,9 +185,14 @@ class Walk {
     use.access = affine(placed, access);
     put(static_cast<int64_t>(access.indirect.size()));
     for (const ir::Indirect& part : access.indirect) {
-      use.indirect.push_back({part.index, stride(part.stride)});
+      const bool small = part.stride == 1 && part.extent <= kTableEntries;
+      const int64_t most = kFarthest / std::max<int64_t>(std::abs(part.stride), 1);
+      use.indirect.push_back({part.index, stride(part.stride),
+                              small ? static_cast<int>(part.extent) : 0,
+                              part.extent > 0 && part.extent <= most});
       put(part.index);
       put(static_cast<int64_t>(use.indirect.back().stride.kind));
+      put(2 * use.indirect.back().table + use.indirect.back().near);
     }
     return use;
   }

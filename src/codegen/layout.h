@@ -3,8 +3,9 @@
 //
 // Structure is: the loop tree; every node with its type and constants; which accesses are equal,
 // share a storage or share their strides; for each access and variable whether the stride is 0, 1,
-// -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; and which variables
-// have extent 1 (strides along those count as 0). All other extents, strides and scratch offsets
+// -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; of how few entries an
+// index picks one, and whether it fits into 32 bits; and which variables have extent 1 (strides along
+// those count as 0). All other extents, strides and scratch offsets
 // are launch arguments (Binding::integers).
 #pragma once
 
@@ -69,9 +70,15 @@ struct AffineAccess {
   int reach = 0;  ///< the largest part of these accesses
 };
 
+/// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
+inline constexpr int kTableEntries = 32;
+
 struct IndirectPart {
   ir::NodeId index = -1;
   Stride stride;
+  /// The index picks one of so many entries that lie side by side; 0: of more, or nobody knows.
+  int table = 0;
+  bool near = false;  ///< index times stride, and the sum of four such, fits into 32 bits
 };
 struct AccessUse {
   int access = -1;  ///< into Layout::accesses

@@ -24,6 +24,8 @@ struct PlanValue {
   int64_t payload = 0;
   int access = -1;                               ///< Load: into Layout::accesses
   std::vector<std::pair<int, Stride>> indirect;  ///< Load: indices and their strides
+  int table = 0;                                 ///< Load: IndirectPart::table of its only index
+  bool near = false;                             ///< Load: IndirectPart::near of all its indices
   int version = 0;                               ///< Load: differs after each store to its storage
   int home = 0;                                  ///< into KernelPlan::loops
   bool varying = false;  ///< has a value of its own in each lane of the vector loop around it

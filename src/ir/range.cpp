@@ -82,20 +82,50 @@ class Ranges {
       case Op::Xor: {
         Range a = in(n, 0), b = in(n, 1);
         bool known = n.type == ScalarType::Bool && a.low == a.high && b.low == b.high;
-        return known ? Range{a.low ^ b.low, a.low ^ b.low} : all;
+        if (known) return {a.low ^ b.low, a.low ^ b.low};
+        if (n.type == ScalarType::Bool || a.low < 0 || b.low < 0) return all;
+        return {0, bits_of(std::max(a.high, b.high))};
       }
       case Op::Lt:
         return less(in(n, 0), in(n, 1), all);
       case Op::Gt:
         return less(in(n, 1), in(n, 0), all);
+      case Op::Le:
+        return negated(less(in(n, 1), in(n, 0), all), all);
+      case Op::Ge:
+        return negated(less(in(n, 0), in(n, 1), all), all);
       case Op::Select: {
-        Range which = in(n, 0), a = in(n, 1), b = in(n, 2);
-        if (which.low == 1) return a;
-        if (which.high == 0) return b;
+        const Range which = in(n, 0), a = where(n, 1), b = where(n, 2);
+        if (which.low == 1 || b.low > b.high) return a;
+        if (which.high == 0 || a.low > a.high) return b;
         return {std::min(a.low, b.low), std::max(a.high, b.high)};
       }
-      case Op::Neg:
-      case Op::Abs:
+      case Op::Neg: {
+        const Range a = in(n, 0);
+        return a.low == kLowest ? all : Range{-a.high, -a.low};
+      }
+      case Op::Abs: {
+        const Range a = in(n, 0);
+        if (a.low >= 0 || a.low == kLowest) return a.low >= 0 ? a : all;
+        return {a.high < 0 ? -a.high : 0, std::max(-a.low, a.high)};
+      }
+      case Op::Shl: {
+        const Range a = in(n, 0), by = in(n, 1);
+        const bool known = by.low == by.high && by.low >= 0 && by.low < 62;
+        return known ? product(a, {int64_t{1} << by.low, int64_t{1} << by.low}, all) : all;
+      }
+      case Op::Shr: {
+        // By as many bits as the type has, or more, gives its sign.
+        const Range a = in(n, 0), by = in(n, 1);
+        if (by.low < 0 || (a.low < 0 && is_unsigned(n.type))) return all;
+        return {a.low < 0 ? a.low >> std::min<int64_t>(by.low, 63) : 0,
+                a.high < 0 ? 0 : a.high >> std::min<int64_t>(by.low, 63)};
+      }
+      case Op::Or: {
+        const Range a = in(n, 0), b = in(n, 1);
+        if (n.type == ScalarType::Bool || a.low < 0 || b.low < 0) return all;
+        return {std::max(a.low, b.low), bits_of(std::max(a.high, b.high))};
+      }
       case Op::Div:
       case Op::Fma:
       case Op::Sqrt:
@@ -104,14 +134,9 @@ class Ranges {
       case Op::Trunc:
       case Op::RoundEven:
       case Op::CopySign:
-      case Op::Shl:
-      case Op::Shr:
-      case Op::Or:
       case Op::Not:
       case Op::Eq:
       case Op::Ne:
-      case Op::Le:
-      case Op::Ge:
       case Op::Bitcast:
       case Op::Call:
         return all;
@@ -153,6 +178,37 @@ class Ranges {
     if (a.high < b.low) return {1, 1};
     return a.low >= b.high ? Range{0, 0} : all;
   }
+
+  static Range negated(Range truth, Range all) {
+    return truth.low == truth.high ? Range{1 - truth.low, 1 - truth.low} : all;
+  }
+
+  /// All ones up to the highest bit of x.
+  static int64_t bits_of(int64_t x) {
+    int64_t ones = 0;
+    while (ones < x) ones = 2 * ones + 1;
+    return ones;
+  }
+
+  /// Of operand `k` of a Select where that is what comes out: it may be one that the condition
+  /// compares. Its low end lies above the high one where it never comes out.
+  Range where(const Node& select, size_t k) const {
+    Range range = in(select, k);
+    const Node& c = s_.expr.nodes[static_cast<size_t>(select.in[0])];
+    if (!is_compared(c.op) || c.op == Op::Eq || c.op == Op::Ne || is_float(s_.expr.type(c.in[0])))
+      return range;
+    // As less < more, or less <= more.
+    const bool turned = c.op == Op::Gt || c.op == Op::Ge, holds = k == 1;
+    const bool strict = (c.op == Op::Lt || c.op == Op::Gt) == holds;
+    const size_t less = (turned ? 1 : 0) ^ (holds ? 0 : 1), more = 1 - less;
+    if (select.in[k] == c.in[less])
+      range.high = std::min(range.high, before(in(c, more).high, strict));
+    if (select.in[k] == c.in[more])
+      range.low = std::max(range.low, behind(in(c, less).low, strict));
+    return range;
+  }
+  static int64_t before(int64_t x, bool strict) { return strict && x > kLowest ? x - 1 : x; }
+  static int64_t behind(int64_t x, bool strict) { return strict && x < kHighest ? x + 1 : x; }
 
   const Statement& s_;
   const std::function<Range(const Access&)>& loaded_;

@@ -12,6 +12,9 @@ namespace graft::ops {
 
 namespace {
 
+/// Parts of a storage that are remembered until they fill it.
+constexpr size_t kMostParts = 8;
+
 const record::TensorInfo& first(const record::Trace& trace, const record::Operand& operand) {
   static const record::TensorInfo undefined;
   if (operand.tensors.empty() || operand.tensors[0] < 0) return undefined;
@@ -147,15 +150,30 @@ std::optional<Context::Held> Context::held_after(const ir::Statement& s) const {
   auto bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
   for (size_t a = 0; a < s.axes.size(); ++a)
     if (!s.reduction || !s.reduction->axes[a] || s.reduction->scan) bytes *= s.axes[a];
-  // Each point stores a place of its own.
-  if (bytes != program.storages[static_cast<size_t>(s.store.storage)].bytes) return std::nullopt;
-  return Held{s.store.dtype,
-              ir::range_of(s, s.value, [&](const ir::Access& load) { return range_of(load); })};
+  const auto range =
+      ir::range_of(s, s.value, [&](const ir::Access& load) { return range_of(load); });
+  // Each point stores a place of its own, and what fills the rest may come before or behind.
+  Held held{s.store.dtype, range, bytes, {{s.store, s.axes}}};
+  const auto before = held_.find(s.store.storage);
+  if (before == held_.end() || before->second.dtype != held.dtype) return held;
+  const auto& parts = before->second.parts;
+  const bool apart = parts.size() < kMostParts &&
+                     std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
+                       return relate(part.first, part.second, s.store, s.axes).relation ==
+                              ir::Relation::Disjoint;
+                     });
+  if (!apart) return held;
+  held.range = {std::min(range.low, before->second.range.low),
+                std::max(range.high, before->second.range.high)};
+  held.bytes += before->second.bytes;
+  held.parts.insert(held.parts.end(), parts.begin(), parts.end());
+  return held;
 }
 
 ir::Range Context::range_of(const ir::Access& load) const {
   auto known = held_.find(load.storage);
-  bool same = known != held_.end() && known->second.dtype == load.dtype;
+  bool same = known != held_.end() && known->second.dtype == load.dtype &&
+              known->second.bytes == program.storages[static_cast<size_t>(load.storage)].bytes;
   return same ? known->second.range : ir::range_of(load.dtype);
 }
 

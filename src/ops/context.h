@@ -80,13 +80,15 @@ class Context {
   bool is_callers(int storage) const;
   bool was_checked(const ir::Statement& check) const;
 
-  /// What is known of all of a storage's elements, of one dtype.
+  /// What is known of a storage's elements, of one dtype, that statements stored.
   struct Held {
     c10::ScalarType dtype;
     ir::Range range;
+    int64_t bytes;  ///< of all that they stored; the storage is full, or some of it is unknown
+    std::vector<std::pair<ir::Access, std::vector<int64_t>>> parts;  ///< where, over which axes
   };
   ir::Range range_of(const ir::Access& load) const;
-  /// Of the storage that the statement stores to, if it fills it.
+  /// Of the storage that the statement stores to.
   std::optional<Held> held_after(const ir::Statement& statement) const;
 
   std::map<int, Held> held_;      ///< by storage, until something else is stored there

@@ -38,12 +38,36 @@ TEST(Range, WhatAnIndexMayBe) {
   expect("select((a < 0), -5, a)", 0, 7);
 }
 
+/// As clamp with bounds of its own writes it.
+TEST(Range, WhatASelectLetsThrough) {
+  const std::string x = "%0.i64[a*16+b]", low = "select((" + x + " < 3), 3, " + x + ")";
+  expect("select((" + x + " < 3), 3, 8)", 3, 8);
+  expect("select((" + low + " > 90), 90, " + low + ")", 3, 90);
+  expect("select((" + low + " >= 90), 90, " + low + ")", 3, 90);
+  expect("select((90 < " + low + "), 90, " + low + ")", 3, 90);
+  expect("select((a > 7), -9, b)", 0, 15);
+}
+
+TEST(Range, WhatBitsLeave) {
+  const std::string byte = "i64(%1.u8[a*16+b])";
+  expect("(" + byte + " >> 4)", 0, 15);
+  expect("((" + byte + " - 256) >> 4)", -16, 0);
+  expect("(" + byte + " << 2)", 0, 1020);
+  expect("((" + byte + " >> 4) | 16)", 16, 31);
+  expect("((" + byte + " >> 4) ^ 16)", 0, 31);
+  expect("abs((" + byte + " - 100))", 0, 155);
+  expect("neg(" + byte + ")", -255, 0);
+}
+
 TEST(Range, WhatMayWrapIsAnything) {
   const Range all = range_of(ScalarType::Long);
   expect("(%0[a*16+b] + 1)", all.low, all.high);
   expect("(%0[a*16+b] * 2)", all.low, all.high);
   expect("i64(u8((a + 250)))", 0, 255);
   expect("irem(%0[a*16+b], %0[a*16+b])", all.low, all.high);
+  expect("abs(%0[a*16+b])", all.low, all.high);
+  expect("(%0[a*16+b] << 2)", all.low, all.high);
+  expect("select((%0.i64[a*16+b] < 3), %0[a*16+b], 9)", all.low, 9);
 }
 
 }  // namespace

@@ -136,7 +136,12 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   Stride s = lane_stride(v.access);
   llvm::Value* x;
   if (any_varying(plan_, v.indirect)) {
-    x = memory_.gather(base, lane_offsets(v.access, v.indirect), element, on);
+    llvm::Value* offsets = lane_offsets(v.access, v.indirect);
+    const bool alone = s.kind == StrideKind::Zero;
+    if (alone && memory_.has_tables(element, v.table))
+      x = memory_.pick(base, offsets, element, v.table);
+    else
+      x = memory_.gather(base, alone && v.near ? memory_.near(offsets) : offsets, element, on);
   } else if (s.kind == StrideKind::One) {
     llvm::Value* place = lane_pointer(v.access, base);
     if (affine.ahead > 0) fetch_ahead(affine, place);

@@ -95,6 +95,40 @@ llvm::Value* VectorMemory::gather(llvm::Value* base, llvm::Value* offsets, llvm:
   return result;
 }
 
+llvm::Value* VectorMemory::near(llvm::Value* offsets) {
+  return b_.CreateSExt(b_.CreateTrunc(offsets, vector(b_.getInt32Ty())), vector(b_.getInt64Ty()));
+}
+
+bool VectorMemory::has_tables(llvm::Type* element, int entries) const {
+  const bool has_lanes = machine_.target.avx512()  ? lanes_ == 16
+                         : machine_.target.avx2() ? lanes_ == 8
+                                                  : false;
+  return has_lanes && entries > 0 && entries <= 2 * lanes_ && masks(element) &&
+         element->getScalarSizeInBits() <= 32;
+}
+
+llvm::Value* VectorMemory::pick(llvm::Value* base, llvm::Value* indices, llvm::Type* element,
+                                int entries) {
+  llvm::Type* words = vector(b_.getInt32Ty());
+  llvm::Type* bits = vector(b_.getIntNTy(element->getScalarSizeInBits()));
+  llvm::Value* index = b_.CreateTrunc(indices, words);
+  const llvm::Intrinsic::ID permute = machine_.target.avx512()
+                                          ? llvm::Intrinsic::x86_avx512_permvar_si_512
+                                          : llvm::Intrinsic::x86_avx2_permd;
+  llvm::Value* picked = nullptr;
+  for (int first = 0; first < entries; first += lanes_) {
+    std::vector<llvm::Constant*> there;
+    for (int k = 0; k < lanes_; ++k) there.push_back(b_.getInt1(first + k < entries));
+    llvm::Value* table = load(b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(first)),
+                              element, llvm::ConstantVector::get(there));
+    table = b_.CreateZExt(b_.CreateBitCast(table, bits), words);
+    llvm::Value* part = b_.CreateIntrinsic(permute, {}, {table, index});
+    llvm::Value* behind = b_.CreateICmpSGE(index, llvm::ConstantInt::get(words, first));
+    picked = picked ? b_.CreateSelect(behind, part, picked) : part;
+  }
+  return b_.CreateBitCast(b_.CreateTrunc(picked, bits), vector(element));
+}
+
 void VectorMemory::scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets,
                            llvm::Value* mask) {
   llvm::Type* element = value->getType()->getScalarType();

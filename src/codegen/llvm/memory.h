@@ -30,6 +30,13 @@ class VectorMemory {
   llvm::Value* gather(llvm::Value* base, llvm::Value* offsets, llvm::Type* element,
                       llvm::Value* mask);
   void scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets, llvm::Value* mask);
+  /// The same offsets, known to fit into 32 bits: one gather for twice as many lanes.
+  llvm::Value* near(llvm::Value* offsets);
+
+  /// Can a table of so many entries at one place be held in vectors?
+  bool has_tables(llvm::Type* element, int entries) const;
+  /// Lane k at base + indices[k], below `entries`, unspecified for another index; touches all entries.
+  llvm::Value* pick(llvm::Value* base, llvm::Value* indices, llvm::Type* element, int entries);
 
   /// Is there a masked instruction for elements of the type?
   bool masks(llvm::Type* element) const;
