@@ -158,10 +158,12 @@ std::optional<Context::Held> Context::held_after(const ir::Statement& s) const {
   if (before == held_.end() || before->second.dtype != held.dtype) return held;
   const auto& parts = before->second.parts;
   const bool apart = parts.size() < kMostParts &&
-                     std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
-                       return relate(part.first, part.second, s.store, s.axes).relation ==
-                              ir::Relation::Disjoint;
-                     });
+                     std::all_of(
+                         parts.begin(), parts.end(),
+                         [&](const auto& part) {
+                           return relate(part.first, part.second, s.store, s.axes).relation ==
+                                  ir::Relation::Disjoint;
+                         });
   if (!apart) return held;
   held.range = {std::min(range.low, before->second.range.low),
                 std::max(range.high, before->second.range.high)};

@@ -14,6 +14,7 @@ TEST(MachineTimes, TextHoldsThem) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->memory_byte, 0.123);
   EXPECT_EQ(read->far_line, times.far_line);
+  EXPECT_EQ(read->product_flop, times.product_flop);
   EXPECT_FALSE(times_of(text, "AuthenticAMD 0002"));
   EXPECT_FALSE(times_of("", "GenuineIntel 0001"));
   EXPECT_FALSE(times_of("graft machine times 0\n" + text, "GenuineIntel 0001"));
@@ -35,6 +36,9 @@ TEST(MachineTimes, NoiseIsRoundedAway) {
   EXPECT_EQ(times.instruction, assumed.instruction);
   EXPECT_EQ(times.cache_byte, assumed.cache_byte);
   EXPECT_DOUBLE_EQ(times.far_line, 2 * assumed.far_line);
+  measured.instruction = 0.0660;
+  EXPECT_DOUBLE_EQ(rounded(measured).instruction, 2 * assumed.instruction);
+  EXPECT_DOUBLE_EQ(rounded(measured).product_flop, 2 * assumed.product_flop);
   measured.instruction = 0;  // nothing came of it
   EXPECT_EQ(rounded(measured).instruction, assumed.instruction);
   measured.memory_byte = 100;

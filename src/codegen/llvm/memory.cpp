@@ -100,7 +100,7 @@ llvm::Value* VectorMemory::near(llvm::Value* offsets) {
 }
 
 bool VectorMemory::has_tables(llvm::Type* element, int entries) const {
-  const bool has_lanes = machine_.target.avx512()  ? lanes_ == 16
+  const bool has_lanes = machine_.target.avx512() ? lanes_ == 16
                          : machine_.target.avx2() ? lanes_ == 8
                                                   : false;
   return has_lanes && entries > 0 && entries <= 2 * lanes_ && masks(element) &&
@@ -119,8 +119,9 @@ llvm::Value* VectorMemory::pick(llvm::Value* base, llvm::Value* indices, llvm::T
   for (int first = 0; first < entries; first += lanes_) {
     std::vector<llvm::Constant*> there;
     for (int k = 0; k < lanes_; ++k) there.push_back(b_.getInt1(first + k < entries));
-    llvm::Value* table = load(b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(first)),
-                              element, llvm::ConstantVector::get(there));
+    llvm::Value* table =
+        load(b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(first)), element,
+             llvm::ConstantVector::get(there));
     table = b_.CreateZExt(b_.CreateBitCast(table, bits), words);
     llvm::Value* part = b_.CreateIntrinsic(permute, {}, {table, index});
     llvm::Value* behind = b_.CreateICmpSGE(index, llvm::ConstantInt::get(words, first));

@@ -35,6 +35,12 @@ constexpr std::array<Number, 3> kNumbers{{{"instruction", &ir::Times::instructio
                                           {"memory_byte", &ir::Times::memory_byte, 0.0200},
                                           {"far_line", &ir::Times::far_line, 2.4}}};
 
+/// A product's multiply-adds are instructions of a loop as any other's.
+ir::Times with_products(ir::Times times) {
+  times.product_flop *= times.instruction / ir::Times().instruction;
+  return times;
+}
+
 /// Empty where nothing is to be kept.
 std::filesystem::path cache_folder() {
   auto set = [](const char* name) -> std::string_view {
@@ -103,7 +109,7 @@ ir::Times rounded(const ir::Times& measured) {
         std::clamp(std::round(std::log2(ratio)), -kMostDoublings, kMostDoublings);
     out.*number.place = assumed.*number.place * std::exp2(doublings);
   }
-  return out;
+  return with_products(out);
 }
 
 std::string text_of(const ir::Times& times, const std::string& cpu) {
@@ -126,7 +132,7 @@ std::optional<ir::Times> times_of(const std::string& text, const std::string& cp
       return std::nullopt;
     times.*number.place = value;
   }
-  return times;
+  return with_products(times);
 }
 
 ir::Times machine_times(const std::string& cpu) {
