@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
 #include <c10/core/GradMode.h>
@@ -140,6 +141,25 @@ Rate measure_gemm(at::ScalarType dtype, double seconds, int64_t& size) {
   return rate_of(run, flops(size), std::max(0.0, seconds - spent()));
 }
 
+/// Each thread has numbers of its own, which stay in its cache, and so many of them that starting
+/// an operator is nothing.
+Rate measure_exp(double seconds) {
+  constexpr int64_t kCount = 16384, kRounds = 32;
+  const int64_t threads = at::get_num_threads();
+  std::vector<at::Tensor> in, out;
+  for (int64_t t = 0; t < threads; ++t)
+    in.push_back(at::rand({kCount})), out.push_back(at::empty({kCount}));
+  const auto run = [&] {
+    at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+      const c10::NoGradGuard no_grad;
+      for (int64_t t = begin; t < end; ++t)
+        for (int64_t k = 0; k < kRounds; ++k)
+          at::exp_out(out[static_cast<size_t>(t)], in[static_cast<size_t>(t)]);
+    });
+  };
+  return rate_of(run, static_cast<double>(threads * kCount * kRounds), seconds);
+}
+
 nlohmann::json rate_json(const Rate& rate) {
   return {{"best", rate.best}, {"median", rate.median}, {"repetitions", rate.repetitions}};
 }
@@ -148,13 +168,14 @@ nlohmann::json rate_json(const Rate& rate) {
 
 Limits measure_limits(bool quick) {
   const c10::NoGradGuard no_grad;
-  const double seconds = quick ? 0.05 : 0.18;  // of each of the four; the rest is making inputs
+  const double seconds = quick ? 0.05 : 0.18;  // of each of the five; the rest is making inputs
   Limits limits;
   limits.threads = at::get_num_threads();
   limits.array_bytes = array_bytes(quick);
   measure_bandwidth(limits, seconds);
   limits.gemm_f32 = measure_gemm(at::kFloat, seconds, limits.gemm_f32_size);
   limits.gemm_bf16 = measure_gemm(at::kBFloat16, seconds, limits.gemm_bf16_size);
+  limits.exp_f32 = measure_exp(seconds);
   return limits;
 }
 
@@ -166,7 +187,8 @@ nlohmann::json to_json(const Limits& limits) {
           {"gemm_f32_size", limits.gemm_f32_size},
           {"gemm_f32_flops_per_s", rate_json(limits.gemm_f32)},
           {"gemm_bf16_size", limits.gemm_bf16_size},
-          {"gemm_bf16_flops_per_s", rate_json(limits.gemm_bf16)}};
+          {"gemm_bf16_flops_per_s", rate_json(limits.gemm_bf16)},
+          {"exp_f32_per_s", rate_json(limits.exp_f32)}};
 }
 
 }  // namespace graft::lab

@@ -79,9 +79,12 @@ json to_json(const Row& row, const Row* reference, bool with_statistics) {
                      {"peak_reserved_bytes", row.memory.peak_reserved},
                      {"peak_resident_bytes", row.memory.peak_resident}};
   const Work& w = row.work;
-  if (w.flops + w.bytes + w.samples + w.tokens > 0)
-    out["work"] = {
-        {"flops", w.flops}, {"bytes", w.bytes}, {"samples", w.samples}, {"tokens", w.tokens}};
+  if (w.flops + w.bytes + w.functions + w.samples + w.tokens > 0)
+    out["work"] = {{"flops", w.flops},
+                   {"bytes", w.bytes},
+                   {"functions", w.functions},
+                   {"samples", w.samples},
+                   {"tokens", w.tokens}};
   if (row.samples_ms.empty()) return out;
   out["median_ms"] = median(row.samples_ms);
   if (!with_statistics) return out;
@@ -93,6 +96,7 @@ json to_json(const Row& row, const Row* reference, bool with_statistics) {
   // Computed from shapes and the measured time, not measured themselves.
   for (const auto& [name, amount] : {std::pair("flops_per_s", w.flops),
                                      {"bytes_per_s", w.bytes},
+                                     {"functions_per_s", w.functions},
                                      {"samples_per_s", w.samples},
                                      {"tokens_per_s", w.tokens}})
     if (amount > 0) out["computed"][name] = amount / (s.median * 1e-3);
@@ -127,6 +131,7 @@ Row row_from_json(const json& from) {
   if (auto w = from.find("work"); w != from.end()) {
     read(*w, "flops", row.work.flops);
     read(*w, "bytes", row.work.bytes);
+    read(*w, "functions", row.work.functions);
     read(*w, "samples", row.work.samples);
     read(*w, "tokens", row.work.tokens);
   }

@@ -28,8 +28,9 @@ const char* to_string(Status status);
 /// The work of one call, computed from shapes; 0: not known.
 struct Work {
   double flops = 0;
-  double bytes = 0;    ///< the least that must be read and written
-  double samples = 0;  ///< items of a batch
+  double bytes = 0;      ///< the least that must be read and written
+  double functions = 0;  ///< values of exp, log, tanh, … (lab/functions.h)
+  double samples = 0;    ///< items of a batch
   double tokens = 0;
 };
 

@@ -117,6 +117,7 @@ class Bench {
     const lab::Limits limits = lab::measure_limits(options_.preset == "quick");
     run_.context["limits"] = {{"bytes_per_s", limits.triad.best},
                               {"flops_per_s", limits.gemm_f32.best},
+                              {"functions_per_s", limits.exp_f32.best},
                               {"probes", lab::to_json(limits)}};
   }
 

@@ -10,6 +10,7 @@
 #include "cli/frame/usage.h"
 #include "lab/accuracy/compare.h"
 #include "lab/device.h"
+#include "lab/functions.h"
 
 namespace graft::cli {
 namespace {
@@ -220,6 +221,8 @@ std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& option
   for (Prepared& p : prepared)
     if (p.row.status == lab::Status::Ok) take(std::move(samples[next++]), p.row);
   for (Prepared& p : prepared) attempt(p, [&] { measure_memory(p); });
+  for (Prepared& p : prepared)
+    attempt(p, [&] { p.row.work.functions = lab::functions_of(instance.eager.run); });
   if (options.peers || !options.own_peers.empty()) measure_without_others(measuring, prepared);
   std::vector<lab::Row> rows;
   for (Prepared& p : prepared) rows.push_back(std::move(p.row));
@@ -237,6 +240,7 @@ lab::Row measure_alone(const Case& c, const std::string& variant, const BenchOpt
   // After the timing: eager's run would have warmed what this one shares with it.
   const Tensors outputs = p.call.outputs();
   compare(instance, instance.eager.outputs(), outputs, p.row);
+  p.row.work.functions = lab::functions_of(instance.eager.run);
   if (!*p.row.bitwise) p.row.fp64_error = lab::relative_error(outputs, instance.fp64());
   return std::move(p.row);
 }

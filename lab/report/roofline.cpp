@@ -20,7 +20,7 @@ constexpr double kNarrowest = 270;  // pixels across on a phone, for which label
 struct RooflineRow {
   const CaseFacts* of = nullptr;
   const RowFacts* row = nullptr;
-  double intensity = 0, flops = 0, bytes = 0;  ///< FLOP/byte; per second
+  double intensity = 0, flops = 0, bytes = 0, functions = 0;  ///< FLOP/byte; per second
 };
 
 std::vector<RooflineRow> roofline_rows(const std::vector<CaseFacts>& cases) {
@@ -31,7 +31,7 @@ std::vector<RooflineRow> roofline_rows(const std::vector<CaseFacts>& cases) {
       const double seconds = row.summary.median / 1000;
       if (!row.timed() || !(seconds > 0) || (work.flops <= 0 && work.bytes <= 0)) continue;
       out.push_back({&c, &row, work.bytes > 0 ? work.flops / work.bytes : 0, work.flops / seconds,
-                     work.bytes / seconds});
+                     work.bytes / seconds, work.functions / seconds});
     }
   }
   return out;
@@ -120,6 +120,7 @@ std::string roofline(const std::vector<CaseFacts>& cases, const nlohmann::json& 
   if (rows.empty()) return "";
   const double bandwidth = limit_in(context, "bytes_per_s");
   const double peak = limit_in(context, "flops_per_s");
+  const double functions = limit_in(context, "functions_per_s");
   const auto cell = [](const std::string& text) { return "<td class=\"n\">" + text + "</td>"; };
   const auto rate = [&](double value, const char* unit) {
     return cell(value > 0 ? si_text(value) + unit : "");
@@ -131,14 +132,15 @@ std::string roofline(const std::vector<CaseFacts>& cases, const nlohmann::json& 
   for (const RooflineRow& row : rows) {
     const double of_peak = peak > 0 ? row.flops / peak : 0;
     const double of_bandwidth = bandwidth > 0 ? row.bytes / bandwidth : 0;
-    const double share = std::max(of_peak, of_bandwidth);
+    const double of_functions = functions > 0 ? row.functions / functions : 0;
+    const double share = std::max({of_peak, of_bandwidth, of_functions});
+    const char* what = share == of_bandwidth ? "memory"
+                       : share == of_peak    ? "compute"
+                                             : "functions";
     table += "<tr><th scope=\"row\">" + svg::escape(row.of->name) + "</th><td>" +
              svg::escape(row.row->row->variant) + "</td>" +
              cell(row.intensity > 0 ? number(row.intensity) : "") + rate(row.flops, "FLOP/s") +
-             rate(row.bytes, "B/s") +
-             cell(share > 0 ? number(100 * share) + " % of " +
-                                  (of_peak > of_bandwidth ? "compute" : "memory")
-                            : "") +
+             rate(row.bytes, "B/s") + cell(share > 0 ? number(100 * share) + " % of " + what : "") +
              meter(share, palette.colour(row.row->row->variant)) + "</tr>\n";
   }
   return roofline_picture(rows, bandwidth, peak, palette) + table + "</tbody></table></div>\n";

@@ -3,9 +3,9 @@
 //
 // Structure is: the loop tree; every node with its type and constants; which accesses are equal,
 // share a storage or share their strides; for each access and variable whether the stride is 0, 1,
-// -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; of how few entries an
-// index picks one, and whether it fits into 32 bits; and which variables have extent 1 (strides along
-// those count as 0). All other extents, strides and scratch offsets
+// -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; of how few entries
+// an index picks one, and whether it fits into 32 bits; and which variables have extent 1 (strides
+// along those count as 0). All other extents, strides and scratch offsets
 // are launch arguments (Binding::integers).
 #pragma once
 

@@ -26,6 +26,7 @@ TEST(Limits, MeasuresEach) {
   expect_measured(limits.triad, "triad");
   expect_measured(limits.gemm_f32, "f32");
   expect_measured(limits.gemm_bf16, "bf16");
+  expect_measured(limits.exp_f32, "exp");
   for (int64_t size : {limits.gemm_f32_size, limits.gemm_bf16_size}) {
     EXPECT_GE(size, 256);
     EXPECT_LE(size, 2048);

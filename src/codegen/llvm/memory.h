@@ -35,7 +35,8 @@ class VectorMemory {
 
   /// Can a table of so many entries at one place be held in vectors?
   bool has_tables(llvm::Type* element, int entries) const;
-  /// Lane k at base + indices[k], below `entries`, unspecified for another index; touches all entries.
+  /// Lane k at base + indices[k], below `entries`; unspecified for another index. Touches all
+  /// entries.
   llvm::Value* pick(llvm::Value* base, llvm::Value* indices, llvm::Type* element, int entries);
 
   /// Is there a masked instruction for elements of the type?
