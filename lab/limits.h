@@ -22,13 +22,13 @@ struct Limits {
   int64_t gemm_f32_size = 0, gemm_bf16_size = 0;  ///< rows and columns of the matrices used
   Rate gemm_f32;   ///< FLOP/s of at::mm on square matrices; a multiply-add counts as two
   Rate gemm_bf16;  ///< slow where the machine has no instructions for it
-  Rate exp_f32;  ///< values/s of at::exp in a core's cache; other functions take as long or longer
+  Rate exp_f32;    ///< values/s of at::exp in a core's cache; others take as long or longer
 };
 
-/// Takes about 1.2 s, with `quick` about 0.35 s (more where a single 256 x 256 product takes longer),
-/// and allocates three arrays of up to 256 MiB: at least twice the last-level cache, but at most a
-/// sixteenth of the machine's memory. Uses ATen's threads, and the matmul precision that the
-/// program has set. Nothing else should run at the same time.
+/// Takes about 1.2 s, with `quick` about 0.35 s (more where a single 256 x 256 product takes
+/// longer), and allocates three arrays of up to 256 MiB: at least twice the last-level cache, but
+/// at most a sixteenth of the machine's memory. Uses ATen's threads, and the matmul precision
+/// that the program has set. Nothing else should run at the same time.
 Limits measure_limits(bool quick = false);
 nlohmann::json to_json(const Limits& limits);
 

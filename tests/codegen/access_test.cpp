@@ -113,6 +113,22 @@ TEST(Access, Indirect) {
     }
 }
 
+/// Few entries lie in registers; more are gathered, by offsets of 32 bits where they are near.
+TEST(Access, Tables) {
+  for (ScalarType type : kSomeTypes)
+    for (int64_t entries : {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 5000})
+      for (int64_t stride : {1, 3}) {
+        KernelMaker k;
+        StatementBuilder s({9, 37});
+        ir::View table = k.storage(sample({entries * stride}, type));
+        at::Tensor which = (at::arange(9 * 37, at::kLong) * 7919 % entries).view({9, 37});
+        Value index = s.load(k.storage(which));
+        ir::Access picked{table.storage, type, 0, {0, 0}, {{index.id, stride, entries}}};
+        nest(k, s.store(k.storage(at::zeros({9, 37}, type)), s.load(picked)), 0, 1);
+        EXPECT_EQ(difference(k), "") << c10::toString(type) << entries << " x " << stride;
+      }
+}
+
 TEST(Access, IndirectStores) {
   for (ScalarType type : kSomeTypes)
     for (int vector : {0, 1, -1}) {

@@ -61,6 +61,26 @@ TEST(Partition, CheapStepsAreComputedAgain) {
             "[a:64,b:128] %4[a*128+b] f32 = (%1[a*128+b] * %2[a*128+b])\n");
 }
 
+/// What both sides compute of the argument, where that takes longer than keeping it.
+TEST(Partition, SlowFunctionsOfBothSidesAreKept) {
+  auto parts_of = [](bool least_memory) {
+    const std::vector<int64_t> sizes = {512, 512};
+    ProgramBuilder b;
+    auto x = b.argument(sizes), g = b.argument(sizes), y = b.output(sizes), dx = b.output(sizes);
+    auto slow = [](Value v) { return ir::call(ir::Routine::VectorErfc, v); };
+    b.map(y, [&](Value v) { return v * slow(v); }, x);
+    b.map(dx, [&](Value u, Value v) { return u * slow(v); }, g, x);
+    return cut(b, 1, 1, least_memory);
+  };
+  const Partition parts = parts_of(false);
+  EXPECT_EQ(parts.kept, std::vector<int>{4});
+  EXPECT_EQ(items(parts.forward),
+            "[a:512,b:512] %4[a*512+b] f32 = VectorErfc(%0[a*512+b])\n"
+            "[a:512,b:512] %2[a*512+b] f32 = (%0[a*512+b] * %4[a*512+b])\n");
+  EXPECT_EQ(items(parts.backward), "[a:512,b:512] %3[a*512+b] f32 = (%1[a*512+b] * %4[a*512+b])\n");
+  EXPECT_TRUE(parts_of(true).kept.empty());
+}
+
 TEST(Partition, CallsAreKept) {
   ProgramBuilder b;
   auto x = b.argument(kSizes), g = b.argument(kSizes);
