@@ -185,7 +185,8 @@ class Walk {
     use.access = affine(placed, access);
     put(static_cast<int64_t>(access.indirect.size()));
     for (const ir::Indirect& part : access.indirect) {
-      const bool small = part.stride == 1 && part.extent <= kTableEntries;
+      const bool small = access.indirect.size() == 1 && c10::elementSize(access.dtype) <= 4 &&
+                         part.stride == 1 && part.extent <= kTableEntries;
       const int64_t most = kFarthest / std::max<int64_t>(std::abs(part.stride), 1);
       use.indirect.push_back({part.index, stride(part.stride),
                               small ? static_cast<int>(part.extent) : 0,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -23,6 +24,7 @@ using ir::Statement;
 
 /// One of equal values, wherever they are computed.
 using Number = int;
+constexpr Number kNone = -1;
 
 /// Numbers values so that equal ones have one number: of the same operator on equal operands, over
 /// the same axes, of memory that nothing wrote in between.
@@ -97,12 +99,17 @@ class Sharer {
   /// A statement that computes enough to be worth a look.
   struct Candidate {
     size_t item;
-    std::vector<Number> numbers;   ///< by node
+    std::vector<Number> numbers;   ///< by node; kNone of those that are not to be shared
     std::vector<bool> has_points;  ///< by node: a value of its own for each point
   };
   struct Place {
     size_t candidate;
     NodeId node;
+  };
+  struct Value {
+    std::vector<Place> places;  ///< in the order of the program
+    size_t uses = 0;            ///< statements among them
+    std::optional<bool> inner;  ///< is_inner(), once it was asked for
   };
 
   const Statement& statement(size_t candidate) const {
@@ -142,9 +149,16 @@ class Sharer {
         if (writes) numbering.written(storage);
       });
     }
-    for (size_t c = 0; c < candidates_.size(); ++c)
-      for (size_t n = 0; n < candidates_[c].numbers.size(); ++n)
-        places_[candidates_[c].numbers[n]].push_back({c, static_cast<NodeId>(n)});
+    for (size_t c = 0; c < candidates_.size(); ++c) {
+      std::vector<Number>& numbers = candidates_[c].numbers;
+      for (size_t n = 0; n < numbers.size(); ++n) {
+        if (!can_share(c, n)) numbers[n] = kNone;
+        if (numbers[n] == kNone) continue;
+        Value& value = values_[numbers[n]];
+        value.uses += value.places.empty() || value.places.back().candidate != c;
+        value.places.push_back({c, static_cast<NodeId>(n)});
+      }
+    }
     return true;
   }
 
@@ -184,13 +198,16 @@ class Sharer {
     return out;
   }
 
+  /// Leaves are cheap everywhere.
+  bool can_share(size_t candidate, size_t n) const {
+    const Statement& s = statement(candidate);
+    return candidates_[candidate].has_points[n] && arity(s.expr.nodes[n]) > 0;
+  }
+
+  /// How many statements compute it.
   size_t uses(Number value) const {
-    const auto found = places_.find(value);
-    if (found == places_.end()) return 0;
-    size_t count = 0;
-    for (size_t k = 0; k < found->second.size(); ++k)
-      count += k == 0 || found->second[k].candidate != found->second[k - 1].candidate;
-    return count;
+    const auto found = values_.find(value);
+    return found == values_.end() ? 0 : found->second.uses;
   }
 
   /// Additions, as ir::cost() counts, that the node takes with all it is computed from, what is
@@ -216,10 +233,9 @@ class Sharer {
   void choose() {
     for (const Candidate& c : candidates_) {
       const Statement& s = std::get<Statement>(program_.items[c.item]);
-      const std::vector<bool> inner = used_by_as_many(c.numbers);
       for (size_t n = 0; n < c.numbers.size(); ++n) {
         const size_t count = uses(c.numbers[n]);
-        if (count < 2 || inner[n] || !c.has_points[n] || chosen_.count(c.numbers[n]) > 0) continue;
+        if (count < 2 || chosen_.count(c.numbers[n]) > 0 || is_inner(c.numbers[n])) continue;
         const int each = beneath(s, c.numbers, static_cast<NodeId>(n));
         if (arithmetic(each, points(s)) * static_cast<double>(count - 1) >
             moving(points(s), c10::elementSize(s.expr.nodes[n].type), count))
@@ -228,29 +244,28 @@ class Sharer {
     }
   }
 
-  /// By node: do all statements that compute it use it for one value that as many share? Then that
-  /// is the one to store.
-  std::vector<bool> used_by_as_many(const std::vector<Number>& numbers) const {
-    std::vector<bool> inner(numbers.size());
-    for (size_t n = 0; n < numbers.size(); ++n) {
-      const size_t count = uses(numbers[n]);
-      if (count < 2) continue;
-      Number user = -1;
-      inner[n] = true;
-      for (const Place& place : places_.at(numbers[n])) {
-        const Statement& other = statement(place.candidate);
-        const auto& others = candidates_[place.candidate].numbers;
-        if (is_root(other, place.node)) inner[n] = false;
-        for (size_t u = 0; u < others.size(); ++u) {
-          const auto& in = other.expr.nodes[u].in;
-          if (std::find(in.begin(), in.end(), place.node) == in.end()) continue;
-          if (user < 0) user = others[u];
-          if (user != others[u]) inner[n] = false;
-        }
+  /// Do all statements that compute it use it for one value that as many share? Then that is the
+  /// one to store.
+  bool is_inner(Number number) {
+    Value& value = values_.at(number);
+    if (!value.inner) value.inner = find_user(value) == value.uses;
+    return *value.inner;
+  }
+  /// How many statements compute the only value that it is used for; 0: there are several.
+  size_t find_user(const Value& value) const {
+    Number user = kNone;
+    for (const Place& place : value.places) {
+      const Statement& s = statement(place.candidate);
+      const std::vector<Number>& numbers = candidates_[place.candidate].numbers;
+      if (is_root(s, place.node)) return 0;
+      for (size_t u = 0; u < numbers.size(); ++u) {
+        const auto& in = s.expr.nodes[u].in;
+        if (std::find(in.begin(), in.end(), place.node) == in.end()) continue;
+        if (user == kNone) user = numbers[u];
+        if (numbers[u] == kNone || user != numbers[u]) return 0;
       }
-      inner[n] = inner[n] && user >= 0 && uses(user) == count;
     }
-    return inner;
+    return uses(user);
   }
 
   /// Is it what the statement stores or reduces, or an index?
@@ -261,6 +276,14 @@ class Sharer {
     };
     return node == s.value || (s.reduction && node == s.reduction->input) || indexes(s.store) ||
            std::any_of(s.loads.begin(), s.loads.end(), indexes);
+  }
+
+  /// Contiguous; 0 along axes of one place, as everywhere.
+  static std::vector<int64_t> strides_over(const std::vector<int64_t>& axes) {
+    std::vector<int64_t> strides = ir::contiguous_strides(axes);
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (axes[a] == 1) strides[a] = 0;
+    return strides;
   }
 
   /// Stores each value that is shared before its first use, and loads it in all of them.
@@ -290,7 +313,7 @@ class Sharer {
     made.reduction.reset();
     made.value = value;
     const ScalarType type = s.expr.type(value);
-    Access store{-1, type, 0, ir::contiguous_strides(s.axes), {}};
+    Access store{-1, type, 0, strides_over(s.axes), {}};
     store.storage = static_cast<int>(program_.storages.size());
     program_.storages.push_back(
         {ir::Role::Temporary, points(s) * static_cast<int64_t>(c10::elementSize(type))});
@@ -308,7 +331,7 @@ class Sharer {
       const auto found = chosen_.find(numbers[id]);
       if (found == chosen_.end() || found->second < 0 || static_cast<NodeId>(id) == own)
         return expr.add(node);
-      s.loads.push_back({found->second, node.type, 0, ir::contiguous_strides(s.axes), {}});
+      s.loads.push_back({found->second, node.type, 0, strides_over(s.axes), {}});
       return expr.add(
           {Op::Load, node.type, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
     });
@@ -319,7 +342,7 @@ class Sharer {
   const ir::Target& target_;
   const bool across_calls_;
   std::vector<Candidate> candidates_;
-  std::unordered_map<Number, std::vector<Place>> places_;  ///< in the order of the program
+  std::unordered_map<Number, Value> values_;
   std::map<Number, int> chosen_;  ///< what is shared, and in which storage; -1: not stored yet
 };
 
