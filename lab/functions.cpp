@@ -1,64 +1,35 @@
 #include "lab/functions.h"
 
 #include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 
 namespace graft::lab {
 namespace {
 
+constexpr std::string_view kOne[] = {
+    "exp",    "exp2",          "expm1",    "log",           "log2",
+    "log10",  "log1p",         "sin",      "cos",           "tan",
+    "asin",   "acos",          "atan",     "atan2",         "sinh",
+    "cosh",   "tanh",          "asinh",    "acosh",         "atanh",
+    "erf",    "erfc",          "erfinv",   "sigmoid",       "logit",
+    "silu",   "silu_backward", "gelu",     "gelu_backward", "elu",
+    "celu",   "selu",          "pow",      "float_power",   "xlogy",
+    "lgamma", "digamma",       "_softmax", "_log_softmax",  "_log_softmax_backward_data"};
+constexpr std::string_view kTwo[] = {"softplus", "logaddexp", "log_sigmoid_forward"};
+constexpr std::string_view kThree[] = {"mish"};
+
 /// Functions for each element of the first result.
 int functions_in(std::string_view name) {
-  static const std::unordered_map<std::string_view, int> table{{"exp", 1},
-                                                               {"exp2", 1},
-                                                               {"expm1", 1},
-                                                               {"log", 1},
-                                                               {"log2", 1},
-                                                               {"log10", 1},
-                                                               {"log1p", 1},
-                                                               {"sin", 1},
-                                                               {"cos", 1},
-                                                               {"tan", 1},
-                                                               {"asin", 1},
-                                                               {"acos", 1},
-                                                               {"atan", 1},
-                                                               {"atan2", 1},
-                                                               {"sinh", 1},
-                                                               {"cosh", 1},
-                                                               {"tanh", 1},
-                                                               {"asinh", 1},
-                                                               {"acosh", 1},
-                                                               {"atanh", 1},
-                                                               {"erf", 1},
-                                                               {"erfc", 1},
-                                                               {"erfinv", 1},
-                                                               {"sigmoid", 1},
-                                                               {"logit", 1},
-                                                               {"silu", 1},
-                                                               {"gelu", 1},
-                                                               {"silu_backward", 1},
-                                                               {"gelu_backward", 1},
-                                                               {"elu", 1},
-                                                               {"celu", 1},
-                                                               {"selu", 1},
-                                                               {"softplus", 2},
-                                                               {"mish", 3},
-                                                               {"pow", 1},
-                                                               {"_softmax", 1},
-                                                               {"xlogy", 1},
-                                                               {"_log_softmax", 1},
-                                                               {"logaddexp", 2},
-                                                               {"lgamma", 1},
-                                                               {"digamma", 1},
-                                                               {"float_power", 1},
-                                                               {"log_sigmoid_forward", 2},
-                                                               {"_log_softmax_backward_data", 1}};
-  const auto found = table.find(name);
-  return found == table.end() ? 0 : found->second;
+  auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  return among(kOne) ? 1 : among(kTwo) ? 2 : among(kThree) ? 3 : 0;
 }
 
 /// Is its exponent one that takes no function: 2, 3, 0.5, …?
@@ -83,9 +54,10 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call) {
 void on_end(const at::RecordFunction& call, at::ObserverContext* product) {
   if (product != nullptr) return;
   std::string_view name = call.name();
-  if (name.substr(0, 6) != "aten::") return;
-  name.remove_prefix(6);
-  if (!name.empty() && name.back() == '_') name.remove_suffix(1);
+  constexpr std::string_view kAten = "aten::";
+  if (!name.starts_with(kAten)) return;
+  name.remove_prefix(kAten.size());
+  if (name.ends_with('_')) name.remove_suffix(1);
   const int each = functions_in(name);
   if (each == 0 || call.outputs().empty() || !call.outputs()[0].isTensor()) return;
   const at::Tensor& made = call.outputs()[0].toTensor();
@@ -100,13 +72,8 @@ double functions_of(const std::function<void()>& call) {
                                                      .needsInputs(true)
                                                      .needsOutputs(true)
                                                      .scopes({at::RecordScope::FUNCTION}));
-  try {
-    call();
-  } catch (...) {
-    at::removeCallback(handle);
-    throw;
-  }
-  at::removeCallback(handle);
+  const auto remove = c10::make_scope_exit([&] { at::removeCallback(handle); });
+  call();
   return counted;
 }
 

@@ -221,8 +221,12 @@ std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& option
   for (Prepared& p : prepared)
     if (p.row.status == lab::Status::Ok) take(std::move(samples[next++]), p.row);
   for (Prepared& p : prepared) attempt(p, [&] { measure_memory(p); });
+  std::optional<double> functions;
   for (Prepared& p : prepared)
-    attempt(p, [&] { p.row.work.functions = lab::functions_of(instance.eager.run); });
+    attempt(p, [&] {
+      if (!functions) functions = lab::functions_of(instance.eager.run);
+      p.row.work.functions = *functions;
+    });
   if (options.peers || !options.own_peers.empty()) measure_without_others(measuring, prepared);
   std::vector<lab::Row> rows;
   for (Prepared& p : prepared) rows.push_back(std::move(p.row));

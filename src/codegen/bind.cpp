@@ -14,8 +14,6 @@ using ir::Placed;
 using ir::TreeNode;
 
 constexpr uint8_t kStructureVersion = 6;
-/// Elements that an index may reach for IndirectPart::near.
-constexpr int64_t kFarthest = int64_t{1} << 29;
 
 class Walk {
  public:
@@ -187,7 +185,7 @@ class Walk {
     for (const ir::Indirect& part : access.indirect) {
       const bool small = access.indirect.size() == 1 && c10::elementSize(access.dtype) <= 4 &&
                          part.stride == 1 && part.extent <= kTableEntries;
-      const int64_t most = kFarthest / std::max<int64_t>(std::abs(part.stride), 1);
+      const int64_t most = kNearElements / std::max<int64_t>(std::abs(part.stride), 1);
       use.indirect.push_back({part.index, stride(part.stride),
                               small ? static_cast<int>(part.extent) : 0,
                               part.extent > 0 && part.extent <= most});

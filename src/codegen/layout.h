@@ -73,12 +73,16 @@ struct AffineAccess {
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
 inline constexpr int kTableEntries = 32;
 
+/// Elements that an index may reach to be near, and how many near ones make an offset of 32 bits.
+inline constexpr int64_t kNearElements = int64_t{1} << 29;
+inline constexpr size_t kNearParts = 4;
+
 struct IndirectPart {
   ir::NodeId index = -1;
   Stride stride;
   /// The index picks one of so many entries that lie side by side; 0: of more, or nobody knows.
   int table = 0;
-  bool near = false;  ///< index times stride, and the sum of four such, fits into 32 bits
+  bool near = false;  ///< index times stride stays within kNearElements
 };
 struct AccessUse {
   int access = -1;  ///< into Layout::accesses

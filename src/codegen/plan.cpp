@@ -182,7 +182,6 @@ class Planner {
     PlanValue v = load(use.access, indirect, at);
     v.home = load_home(v, at);
     if (use.indirect.size() == 1) v.table = use.indirect.front().table;
-    constexpr size_t kNearParts = 4;
     v.near = use.indirect.size() <= kNearParts &&
              std::all_of(use.indirect.begin(), use.indirect.end(),
                          [](const IndirectPart& part) { return part.near; });

@@ -29,6 +29,7 @@ struct PlanValue {
   int version = 0;                               ///< Load: differs after each store to its storage
   int home = 0;                                  ///< into KernelPlan::loops
   bool varying = false;  ///< has a value of its own in each lane of the vector loop around it
+  /// `table` and `near` are left out: what is known of an index holds for an equal one, too.
   bool same_key(const PlanValue& other) const {
     return op == other.op && type == other.type && in == other.in && payload == other.payload &&
            access == other.access && indirect == other.indirect && version == other.version &&

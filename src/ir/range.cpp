@@ -1,6 +1,7 @@
 #include "ir/range.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace graft::ir {
@@ -95,7 +96,7 @@ class Ranges {
       case Op::Ge:
         return negated(less(in(n, 0), in(n, 1), all), all);
       case Op::Select: {
-        const Range which = in(n, 0), a = where(n, 1), b = where(n, 2);
+        const Range which = in(n, 0), a = selected(n, 1), b = selected(n, 2);
         if (which.low == 1 || b.low > b.high) return a;
         if (which.high == 0 || a.low > a.high) return b;
         return {std::min(a.low, b.low), std::max(a.high, b.high)};
@@ -106,7 +107,8 @@ class Ranges {
       }
       case Op::Abs: {
         const Range a = in(n, 0);
-        if (a.low >= 0 || a.low == kLowest) return a.low >= 0 ? a : all;
+        if (a.low >= 0) return a;
+        if (a.low == kLowest) return all;
         return {a.high < 0 ? -a.high : 0, std::max(-a.low, a.high)};
       }
       case Op::Shl: {
@@ -185,14 +187,12 @@ class Ranges {
 
   /// All ones up to the highest bit of x.
   static int64_t bits_of(int64_t x) {
-    int64_t ones = 0;
-    while (ones < x) ones = 2 * ones + 1;
-    return ones;
+    return static_cast<int64_t>((uint64_t{1} << std::bit_width(static_cast<uint64_t>(x))) - 1);
   }
 
   /// Of operand `k` of a Select where that is what comes out: it may be one that the condition
   /// compares. Its low end lies above the high one where it never comes out.
-  Range where(const Node& select, size_t k) const {
+  Range selected(const Node& select, size_t k) const {
     Range range = in(select, k);
     const Node& c = s_.expr.nodes[static_cast<size_t>(select.in[0])];
     if (!is_compared(c.op) || c.op == Op::Eq || c.op == Op::Ne || is_float(s_.expr.type(c.in[0])))

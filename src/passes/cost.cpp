@@ -262,11 +262,15 @@ double vector_cost(const Statement& s, int axis, const Target& target) {
          short_loop(mean_extent(s, a), target);
 }
 
+double nanoseconds(double instructions, int64_t points, const ir::Target& target) {
+  return instructions * static_cast<double>(points) / target.lanes * target.times.instruction;
+}
+
 double nanoseconds(const Statement& s, const ir::Target& target) {
   double least = vector_cost(s, -1, target);
   for (size_t a = 0; a < s.axes.size(); ++a)
     least = std::min(least, vector_cost(s, static_cast<int>(a), target));
-  return least * static_cast<double>(points(s)) / target.lanes * target.times.instruction;
+  return nanoseconds(least, points(s), target);
 }
 
 double cost(const Group& group, const std::vector<int>& touching,

@@ -205,9 +205,9 @@ class Grouper {
       int each = 0;
       for (const ir::Node& node : s.expr.nodes)
         if (node.op == ir::Op::Call) each += ir::cost(node);
-      sum += each * static_cast<double>(points(s)) / target_.lanes;
+      sum += nanoseconds(each, points(s), target_);
     }
-    return sum * target_.times.instruction;
+    return sum;
   }
 
   /// Has the unit all extents of the group's tiles? Only those without a dependence need them all.

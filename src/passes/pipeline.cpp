@@ -111,8 +111,7 @@ constexpr SchedulePass kSchedulePasses[] = {
 };
 
 bool skipped(const Settings& settings, const PassName& pass) {
-  return pass.optional &&
-         std::find(settings.skip.begin(), settings.skip.end(), pass.name) != settings.skip.end();
+  return pass.optional && settings.skips(pass.name);
 }
 
 /// Times and checks the steps, and keeps their text and decisions when asked to.

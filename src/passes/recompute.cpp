@@ -281,9 +281,7 @@ Program recompute(Program program, const Settings& settings) {
     apply(lean, *again);
   }
   if (rounds == 0) return program;
-  const auto& skip = settings.skip;
-  if (std::find(skip.begin(), skip.end(), "inline") != skip.end()) return lean;
-  return inline_producers(std::move(lean));
+  return settings.skips("inline") ? lean : inline_producers(std::move(lean));
 }
 
 }  // namespace graft::passes

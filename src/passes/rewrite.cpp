@@ -276,9 +276,8 @@ bool is_copy(const Statement& s) {
          s.expr.nodes[static_cast<size_t>(s.value)].op == Op::Load;
 }
 
-bool is_scattered(const Statement& s, const Access& access, size_t axis) {
-  if (access.indirect.empty()) return false;
-  std::vector<bool> varies;  // per node: does its value differ along the axis?
+std::vector<bool> varying_along(const Statement& s, size_t axis) {
+  std::vector<bool> varies;
   for (const Node& node : s.expr.nodes) {
     bool here = node.op == Op::Axis && static_cast<size_t>(node.payload) == axis;
     if (node.op == Op::Load) {
@@ -291,6 +290,12 @@ bool is_scattered(const Statement& s, const Access& access, size_t axis) {
       if (in >= 0) here = here || varies[static_cast<size_t>(in)];
     varies.push_back(here);
   }
+  return varies;
+}
+
+bool is_scattered(const Statement& s, const Access& access, size_t axis) {
+  if (access.indirect.empty()) return false;
+  const std::vector<bool> varies = varying_along(s, axis);
   return std::any_of(access.indirect.begin(), access.indirect.end(),
                      [&](const ir::Indirect& i) { return varies[static_cast<size_t>(i.index)]; });
 }

@@ -50,6 +50,8 @@ void substitute(ir::Statement& reader, size_t load, const ir::Statement& produce
                 const ir::PointMap& map);
 /// Does it store one load as it is, everywhere?
 bool is_copy(const ir::Statement& s);
+/// By node: does its value differ along the axis?
+std::vector<bool> varying_along(const ir::Statement& s, size_t axis);
 /// Do indices from data move the access along the axis?
 bool is_scattered(const ir::Statement& s, const ir::Access& access, size_t axis);
 /// The cost of one point's arithmetic: the sum of ir::cost over its nodes.

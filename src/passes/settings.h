@@ -1,8 +1,10 @@
 // What the passes decide from, beside the program.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/target.h"
@@ -16,6 +18,10 @@ struct Settings {
   bool keep_text = false;         ///< in PassRecord: texts and decisions
   /// Ways to take in place of the cheapest, by Decision::id.
   std::map<std::string, std::string> decisions = {};
+
+  bool skips(std::string_view pass) const {
+    return std::find(skip.begin(), skip.end(), pass) != skip.end();
+  }
 };
 
 }  // namespace graft::passes

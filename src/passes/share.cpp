@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/touch.h"
+#include "passes/cost.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -99,8 +100,7 @@ class Sharer {
   /// A statement that computes enough to be worth a look.
   struct Candidate {
     size_t item;
-    std::vector<Number> numbers;   ///< by node; kNone of those that are not to be shared
-    std::vector<bool> has_points;  ///< by node: a value of its own for each point
+    std::vector<Number> numbers;  ///< by node; kNone of those that are not to be shared
   };
   struct Place {
     size_t candidate;
@@ -116,9 +116,6 @@ class Sharer {
     return std::get<Statement>(program_.items[candidates_[candidate].item]);
   }
 
-  double arithmetic(int work, int64_t points) const {
-    return work * static_cast<double>(points) / target_.lanes * target_.times.instruction;
-  }
   /// Of storing a value of each point, which fetches its line too, and loading it in all but one of
   /// its `uses`.
   double moving(int64_t points, size_t element_size, size_t uses) const {
@@ -133,75 +130,58 @@ class Sharer {
     constexpr size_t kLeastBytes = 2, kLeastUses = 2;
     auto computes_much = [&](const ir::Item& item) {
       const auto* s = std::get_if<Statement>(&item);
-      return s != nullptr &&
-             arithmetic(work(*s), points(*s)) > moving(points(*s), kLeastBytes, kLeastUses);
+      return s != nullptr && nanoseconds(work(*s), points(*s), target_) >
+                                 moving(points(*s), kLeastBytes, kLeastUses);
     };
     if (std::count_if(program_.items.begin(), program_.items.end(), computes_much) < 2)
       return false;
     Numbering numbering(program_.storages.size());
     for (size_t i = 0; i < program_.items.size(); ++i) {
       const ir::Item& item = program_.items[i];
-      if (computes_much(item))
-        candidates_.push_back(
-            {i, numbering.of(std::get<Statement>(item)), with_points(std::get<Statement>(item))});
+      if (computes_much(item)) add(i, numbering.of(std::get<Statement>(item)));
       if (!across_calls_ && std::holds_alternative<ir::Extern>(item)) numbering.forget();
       ir::each_touch(item, [&](int storage, bool writes) {
         if (writes) numbering.written(storage);
       });
     }
-    for (size_t c = 0; c < candidates_.size(); ++c) {
-      std::vector<Number>& numbers = candidates_[c].numbers;
-      for (size_t n = 0; n < numbers.size(); ++n) {
-        if (!can_share(c, n)) numbers[n] = kNone;
-        if (numbers[n] == kNone) continue;
-        Value& value = values_[numbers[n]];
-        value.uses += value.places.empty() || value.places.back().candidate != c;
-        value.places.push_back({c, static_cast<NodeId>(n)});
-      }
-    }
     return true;
   }
 
-  /// By node: does its value depend on every axis, and is it there before a reduction's result?
-  static std::vector<bool> with_points(const Statement& s) {
-    const size_t count = s.expr.nodes.size();
-    std::vector<std::vector<bool>> moves(count, std::vector<bool>(s.axes.size()));
-    std::vector<bool> out(count);
-    for (size_t n = 0; n < count; ++n) {
-      const Node& node = s.expr.nodes[n];
-      auto takes = [&](NodeId from) {
-        for (size_t a = 0; a < s.axes.size(); ++a)
-          if (moves[static_cast<size_t>(from)][a]) moves[n][a] = true;
-      };
-      const auto k = static_cast<size_t>(node.payload);
-      for (NodeId in : node.in)
-        if (in >= 0) takes(in);
-      if (node.op == Op::Axis) moves[n][k] = true;
-      if (node.op == Op::Load) {
-        for (size_t a = 0; a < s.axes.size(); ++a)
-          if (s.loads[k].strides[a] != 0) moves[n][a] = true;
-        for (const ir::Indirect& i : s.loads[k].indirect) takes(i.index);
+  /// Adds a candidate, and its values that may be shared.
+  void add(size_t item, std::vector<Number> numbers) {
+    const size_t candidate = candidates_.size();
+    const std::vector<bool> can_share = with_points(std::get<Statement>(program_.items[item]));
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      if (!can_share[n]) {
+        numbers[n] = kNone;
+        continue;
       }
-      out[n] = true;
-      for (size_t a = 0; a < s.axes.size(); ++a)
-        if (s.axes[a] > 1 && !moves[n][a]) out[n] = false;
+      Value& value = values_[numbers[n]];
+      value.uses += value.places.empty() || value.places.back().candidate != candidate;
+      value.places.push_back({candidate, static_cast<NodeId>(n)});
     }
-    if (!s.reduction || s.value == s.reduction->input) return out;
-    std::vector<bool> behind(count);
+    candidates_.push_back({item, std::move(numbers)});
+  }
+
+  /// By node: is it computed, of its own value for every point, and before a reduction's result?
+  static std::vector<bool> with_points(const Statement& s) {
+    std::vector<bool> out;
+    for (const Node& node : s.expr.nodes) out.push_back(arity(node) > 0);
+    for (size_t a = 0; a < s.axes.size(); ++a) {
+      if (s.axes[a] == 1) continue;
+      const std::vector<bool> varies = varying_along(s, a);
+      for (size_t n = 0; n < out.size(); ++n) out[n] = out[n] && varies[n];
+    }
+    if (!s.reduction) return out;
+    std::vector<bool> behind(out.size());
     behind[static_cast<size_t>(s.value)] = true;
-    for (size_t n = count; n-- > 0;) {
+    for (size_t n = out.size(); n-- > 0;) {
       if (!behind[n]) continue;
       out[n] = false;
       for (NodeId in : s.expr.nodes[n].in)
         if (in >= 0) behind[static_cast<size_t>(in)] = true;
     }
     return out;
-  }
-
-  /// Leaves are cheap everywhere.
-  bool can_share(size_t candidate, size_t n) const {
-    const Statement& s = statement(candidate);
-    return candidates_[candidate].has_points[n] && arity(s.expr.nodes[n]) > 0;
   }
 
   /// How many statements compute it.
@@ -237,7 +217,7 @@ class Sharer {
         const size_t count = uses(c.numbers[n]);
         if (count < 2 || chosen_.count(c.numbers[n]) > 0 || is_inner(c.numbers[n])) continue;
         const int each = beneath(s, c.numbers, static_cast<NodeId>(n));
-        if (arithmetic(each, points(s)) * static_cast<double>(count - 1) >
+        if (nanoseconds(each, points(s), target_) * static_cast<double>(count - 1) >
             moving(points(s), c10::elementSize(s.expr.nodes[n].type), count))
           chosen_.emplace(c.numbers[n], -1);
       }
@@ -278,12 +258,9 @@ class Sharer {
            std::any_of(s.loads.begin(), s.loads.end(), indexes);
   }
 
-  /// Contiguous; 0 along axes of one place, as everywhere.
-  static std::vector<int64_t> strides_over(const std::vector<int64_t>& axes) {
-    std::vector<int64_t> strides = ir::contiguous_strides(axes);
-    for (size_t a = 0; a < axes.size(); ++a)
-      if (axes[a] == 1) strides[a] = 0;
-    return strides;
+  /// Of all the statement's points, one behind the other.
+  static Access all_points(const Statement& s, int storage, ScalarType type) {
+    return ir::access_of({storage, type, 0, s.axes, ir::contiguous_strides(s.axes)}, s.axes);
   }
 
   /// Stores each value that is shared before its first use, and loads it in all of them.
@@ -313,13 +290,11 @@ class Sharer {
     made.reduction.reset();
     made.value = value;
     const ScalarType type = s.expr.type(value);
-    Access store{-1, type, 0, strides_over(s.axes), {}};
-    store.storage = static_cast<int>(program_.storages.size());
+    made.store = all_points(s, static_cast<int>(program_.storages.size()), type);
     program_.storages.push_back(
         {ir::Role::Temporary, points(s) * static_cast<int64_t>(c10::elementSize(type))});
-    made.store = store;
     load_chosen(made, numbers, value);
-    storage = store.storage;
+    storage = made.store.storage;
     return made;
   }
 
@@ -331,7 +306,7 @@ class Sharer {
       const auto found = chosen_.find(numbers[id]);
       if (found == chosen_.end() || found->second < 0 || static_cast<NodeId>(id) == own)
         return expr.add(node);
-      s.loads.push_back({found->second, node.type, 0, strides_over(s.axes), {}});
+      s.loads.push_back(all_points(s, found->second, node.type));
       return expr.add(
           {Op::Load, node.type, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
     });

@@ -124,8 +124,9 @@ llvm::Value* VectorMemory::pick(llvm::Value* base, llvm::Value* indices, llvm::T
              llvm::ConstantVector::get(there));
     table = b_.CreateZExt(b_.CreateBitCast(table, bits), words);
     llvm::Value* part = b_.CreateIntrinsic(permute, {}, {table, index});
-    llvm::Value* behind = b_.CreateICmpSGE(index, llvm::ConstantInt::get(words, first));
-    picked = picked ? b_.CreateSelect(behind, part, picked) : part;
+    picked = picked ? b_.CreateSelect(b_.CreateICmpSGE(index, llvm::ConstantInt::get(words, first)),
+                                      part, picked)
+                    : part;
   }
   return b_.CreateBitCast(b_.CreateTrunc(picked, bits), vector(element));
 }
