@@ -17,6 +17,11 @@ TEST(Functions, AreCountedByElement) {
   EXPECT_EQ(functions_of([&] { x.slice(0, 0, 1).atan2(x); }), 24) << "of the result";
 }
 
+TEST(Functions, OperatorsThatCallOthersCountOnce) {
+  const at::Tensor x = at::ones({10});
+  EXPECT_EQ(functions_of([&] { at::celu(x), at::selu(x), x.float_power(0.3); }), 30);
+}
+
 TEST(Functions, WholePowersAreProducts) {
   const at::Tensor x = at::ones({10});
   EXPECT_EQ(functions_of([&] { x.pow(2), x.pow(-0.5); }), 0);
