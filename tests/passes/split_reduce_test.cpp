@@ -57,6 +57,23 @@ TEST(SplitReduce, APrimeNumberOfRowsKeepsItsTail) {
   EXPECT_NE(text.find("serial v1:3\n"), std::string::npos) << text;  // 64 blocks of 64, and 3 rows
 }
 
+/// Each row divided by its sum, beside the sums of columns before: 64 rows of 3072 leave half of
+/// the second cache, 32 do not.
+TEST(SplitReduce, BlocksStayInTheCacheOfWhatMakesThem) {
+  std::string text = schedule_of(ir::parse(
+      "argument 0 = %0 f32[4096,3072]:(3072,1)\n%0: argument 0, 50331648 bytes\n"
+      "%1: temporary, 50331648 bytes\n%2: temporary, 32768 bytes\n"
+      "%3: output, 50331648 bytes\n%4: output, 12288 bytes\n"
+      "[a:4096,b:3072] %1[a*3072+b] f32 = VectorExp(%0.f32[a*3072+b])\n"
+      "[a:4096,b:3072] %2[a] f64 = reduced  reduced = sum.f64{b} f64(%1.f32[a*3072+b])\n"
+      "[a:4096,b:3072] %3[a*3072+b] f32 = (%1.f32[a*3072+b] / f32(%2.f64[a]))\n"
+      "[a:4096,b:3072] %4[b] f32 = f32(reduced)  reduced = sum.f64{a} f64(%1.f32[a*3072+b])\n"
+      "result 0 = %3 f32[4096,3072]:(3072,1)\nresult 1 = %4 f32[3072]:(1)\n"));
+  EXPECT_EQ(count_of("kernel ", text), 2u) << text;
+  EXPECT_NE(text.find("kernel map_sum_map_sum v0:128\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("scratch %1: 393216 bytes"), std::string::npos) << text;
+}
+
 TEST(SplitReduce, ASumOverRowsInTheCacheStaysWhole) {
   std::string text = schedule_of_rows(128, 256);
   EXPECT_EQ(count_of("reduced = sum", text), 1u) << text;
