@@ -181,9 +181,9 @@ class GroupCost {
       for (const auto& [offset, each] : part.bytes) bytes += each;
       bytes = std::min(bytes, static_cast<double>(part.last - part.first + 1) * part.size);
       if (!kept) bytes *= static_cast<double>(part.phases.size());
-      sum += bytes * (storages_[static_cast<size_t>(storage)].bytes <= target_.second_cache_bytes
-                          ? target_.times.cache_byte
-                          : target_.times.memory_byte * part.worst);
+      const int64_t all = storages_[static_cast<size_t>(storage)].bytes;
+      sum += bytes * byte_nanoseconds(all, target_) *
+             (all <= target_.second_cache_bytes ? 1 : part.worst);
     }
     return sum;
   }
@@ -271,6 +271,11 @@ double nanoseconds(const Statement& s, const ir::Target& target) {
   for (size_t a = 0; a < s.axes.size(); ++a)
     least = std::min(least, vector_cost(s, static_cast<int>(a), target));
   return nanoseconds(least, points(s), target);
+}
+
+double byte_nanoseconds(int64_t storage_bytes, const ir::Target& target) {
+  return storage_bytes <= target.second_cache_bytes ? target.times.cache_byte
+                                                    : target.times.memory_byte;
 }
 
 double cost(const Group& group, const std::vector<int>& touching,

@@ -1,4 +1,5 @@
-// What work costs on the target: fusing and the choice of vector loops decide by it alone. (`lanes`
+// What work costs on the target: inlining, fusing and the choice of vector loops decide by it
+// alone. (`lanes`
 // counts for itself what a kernel with tiles as lanes does, and weighs it by the same times; code
 // generation weighs its registers.)
 //
@@ -25,6 +26,9 @@ double vector_cost(const ir::Statement& s, int axis, const ir::Target& target);
 double nanoseconds(double instructions, int64_t points, const ir::Target& target);
 /// Of the statement's instructions alone, along its best axis.
 double nanoseconds(const ir::Statement& s, const ir::Target& target);
+
+/// Of moving one byte of a storage so large.
+double byte_nanoseconds(int64_t storage_bytes, const ir::Target& target);
 
 /// Of running the group as a kernel: the instructions of its best vector loop, what it moves
 /// between memory and the caches, and its start. A temporary that nothing outside touches

@@ -7,6 +7,7 @@
 #include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
+#include "passes/inline_cost.h"
 #include "passes/parts.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
@@ -30,8 +31,6 @@ constexpr size_t kMaxLoads = 24;
 constexpr size_t kMaxPieces = 16;
 constexpr int64_t kPicked = 8;  ///< of so many points that data picks one of, each is computed anew
 constexpr int64_t kScrap = 32;  ///< of so many points, one is little
-constexpr int64_t kRepeated =
-    8;  ///< points per element that a load reads, from which on it is cheap
 /// Stores into a buffer from which on its readers see the buffer, not the copy that filled it: a
 /// loop over its parts keeps one form from the first step on.
 constexpr size_t kUpdates = 8;
@@ -59,7 +58,8 @@ bool writes(const Item& item, const Access& access, const std::vector<int64_t>& 
 
 class Inliner {
  public:
-  explicit Inliner(Program program) : old_(std::move(program)) {
+  Inliner(Program program, const ir::Target& target, Decider& decider)
+      : old_(std::move(program)), target_(target), decider_(decider) {
     out_.storages = old_.storages;
     out_.signature = old_.signature;
     touched_.resize(old_.storages.size());
@@ -80,41 +80,35 @@ class Inliner {
       }
       Readers readers;
       if (old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary)
-        readers = {count_readers(i, *s), outlives_inputs(i, *s)};
+        readers = {times_read(i, *s), outlives_inputs(i, *s)};
       // Items further on ask for what comes after them only.
-      for (Statement& piece : resolve(std::move(*s), readers.count))
+      for (Statement& piece : resolve(std::move(*s), readers.times))
         append(std::move(piece), readers);
     }
     return std::move(out_);
   }
 
  private:
-  /// Of what a statement stores, as recorded.
-  struct Readers {
-    int count = -1;
-    bool outlives_inputs = false;
-  };
-
   /// A load of what somebody stored, as recorded.
   struct Reader {
     const Statement* statement;
     const Access* load;
   };
 
-  /// How often an element of what `producer` (item `at`) stores is read, by loads as recorded:
-  /// those of different parts count as one. Externs and results count too, but not who reads a
-  /// little that others left of it, or what data picks. From two on it makes no difference.
-  int count_readers(size_t at, const Statement& producer) const {
+  /// Readers::times of what `producer` (item `at`) stores, by loads as recorded. Those of different
+  /// parts read it once together, and so do a statement's loads of the same place. Externs and
+  /// results count too, but not who reads a little that others left of it, or what data picks.
+  double times_read(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
     std::vector<Reader> readers;
-    int others = 0;
+    double others = 0, elements = 0;
+    bool meeting = false;
     std::vector<Statement> left = {producer};
     for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end(); ++i) {
       const auto* s = std::get_if<Statement>(&old_.items[*i]);
       if (!s) {
         const auto* e = std::get_if<Extern>(&old_.items[*i]);
         others += !e || extern_touches(*e, producer.store.storage, false);
-        if (others + static_cast<int>(!readers.empty()) > 1) return 2;
         continue;
       }
       for (const Access& load : s->loads) {
@@ -123,15 +117,30 @@ class Inliner {
           if (meet(part.store, part, load, *s)) read += points(part);
         if (kScrap * read <= points(producer)) continue;
         if (!load.indirect.empty() && kPicked * points(*s) <= points(producer)) continue;
-        if (others > 0 || readers.size() == kMaxPieces) return 2;
-        for (const Reader& other : readers)
-          if (meet(*other.load, *other.statement, load, *s)) return 2;
+        auto same = [&](const Reader& other) {
+          return other.statement == s && same_place(*other.load, load);
+        };
+        if (std::any_of(readers.begin(), readers.end(), same)) continue;
+        meeting = meeting || std::any_of(readers.begin(), readers.end(), [&](const Reader& other) {
+                    return meet(*other.load, *other.statement, load, *s);
+                  });
+        elements += static_cast<double>(std::min(read, points(*s)));
         readers.push_back({s, &load});
       }
       take_out(*s, left);
-      if (left.empty()) break;
+      if (left.empty() || readers.size() >= kMaxPieces) break;
     }
-    return others + static_cast<int>(!readers.empty());
+    // What reads so many parts may be the steps of a loop, which are better computed at once.
+    if (readers.size() >= kMaxPieces)
+      elements = std::max(elements, 2.0 * points(producer));
+    else if (!meeting)
+      elements = readers.empty() ? 0 : points(producer);
+    return std::max(1.0, others + elements / points(producer));
+  }
+
+  static bool same_place(const Access& a, const Access& b) {
+    return a.dtype == b.dtype && a.offset == b.offset && a.strides == b.strides &&
+           a.indirect.empty() && b.indirect.empty();
   }
 
   /// Does what `producer` (item `at`) stores stay in memory for a call, while something as large
@@ -147,14 +156,14 @@ class Inliner {
              const ir::Storage& input = old_.storages[static_cast<size_t>(load.storage)];
              return input.role == Role::Temporary && !input.made_by_extern &&
                     touching_[static_cast<size_t>(load.storage)].back() <= at &&
-                    kRepeated * elements(load, producer) > points(producer);
+                    !is_repeated(load, producer);
            });
   }
 
-  /// The statement, which is read so often, with its loads of temporaries resolved, in pieces.
-  std::vector<Statement> resolve(Statement original, int readers) {
+  /// The statement, which is read so many times, with its loads of temporaries resolved, in pieces.
+  std::vector<Statement> resolve(Statement original, double times) {
     // Readers that compute it themselves need it whole.
-    const bool passed_on = readers > 1 && !original.reduction && is_cheap(original);
+    const bool passed_on = times > 1 && !original.reduction && is_cheap(original);
     std::vector<Statement> done, todo;  // the next one last
     todo.push_back(std::move(original));
     while (!todo.empty()) {
@@ -233,9 +242,8 @@ class Inliner {
       if (overlap.relation == Relation::Unknown || updated ||
           (overlap.axis >= 0 &&
            between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved)) ||
-          !worth_it(points_of_part(s, l, *producer, overlap), *producer, readers_[at],
-                    !load.indirect.empty()) ||
-          !inputs_unchanged(*producer, at))
+          producer->reduction || !inputs_unchanged(*producer, at) ||
+          !worth_it(points_of_part(s, l, *producer, overlap), s, l, *producer, readers_[at]))
         return false;
       if (overlap.relation != Relation::Covered) {
         split = overlap;
@@ -309,33 +317,19 @@ class Inliner {
     }
   }
 
-  /// May each of several readers compute it? What it reads again and again is in the cache.
-  static bool is_cheap(const Statement& s) {
-    return work(s) <= 1 && std::count_if(s.loads.begin(), s.loads.end(), [&](const Access& load) {
-                             return kRepeated * elements(load, s) > points(s);
-                           }) <= 1;
-  }
-
-  /// How many elements the load reads, as far as its strides tell.
-  static int64_t elements(const Access& load, const Statement& s) {
-    if (!load.indirect.empty()) return points(s);
-    int64_t count = 1;
-    for (size_t a = 0; a < s.axes.size(); ++a)
-      if (load.strides[a] != 0) count *= s.axes[a];
-    return count;
-  }
-
-  /// `read`: points that read what the producer stores. `picks`: data says which few of the values
-  /// these are.
-  static bool worth_it(int64_t read, const Statement& producer, const Readers& readers,
-                       bool picks) {
-    if (producer.reduction) return false;
-    if (producer.loads.empty() && work(producer) <= 2) return true;
-    bool expands = read > points(producer) * 2;
-    if (expands) return work(producer) <= 2 && producer.loads.size() <= 1;
-    if (picks && kPicked * read <= points(producer)) return true;
-    if (readers.count <= 1) return true;
-    return is_cheap(producer) && !readers.outlives_inputs;
+  bool worth_it(int64_t read, const Statement& reader, size_t l, const Statement& producer,
+                const Readers& readers) {
+    const Access& load = reader.loads[l];
+    if (read <= points(producer) &&
+        (readers.times <= 1 || (is_cheap(producer) && !readers.outlives_inputs)))
+      return true;
+    if (!load.indirect.empty() && kPicked * read <= points(producer)) return true;
+    if (kScrap * read <= points(reader)) return false;  // not worth cutting the reader, either
+    const InlineCosts costs = inline_costs(reader, load, read, producer, readers, target_);
+    return decider_.choose(costs.computed < costs.stored ? 0 : 1, [&] {
+      return Decision{.about = stored_by({&producer}) + " in " + stored_by({&reader}),
+                      .ways = {{"computed", costs.computed}, {"stored", costs.stored}}};
+    }) == 0;
   }
 
   /// Neither the producer (in place) nor a later statement wrote what the producer reads.
@@ -366,6 +360,8 @@ class Inliner {
   }
 
   Program old_;
+  const ir::Target& target_;
+  Decider& decider_;
   Program out_;
   std::vector<std::vector<size_t>> touching_;  ///< per storage: items of old_ that read or write it
   std::vector<size_t> updates_;                ///< per storage: statements of old_ that store to it
@@ -375,8 +371,8 @@ class Inliner {
 
 }  // namespace
 
-Program inline_producers(Program program) {
-  return Inliner(std::move(program)).run();
+Program inline_producers(Program program, const ir::Target& target, Decider& decider) {
+  return Inliner(std::move(program), target, decider).run();
 }
 
 }  // namespace graft::passes

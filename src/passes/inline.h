@@ -11,9 +11,11 @@
 #pragma once
 
 #include "ir/program.h"
+#include "ir/target.h"
+#include "passes/decider.h"
 
 namespace graft::passes {
 
-ir::Program inline_producers(ir::Program program);
+ir::Program inline_producers(ir::Program program, const ir::Target& target, Decider& decider);
 
 }  // namespace graft::passes

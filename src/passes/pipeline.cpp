@@ -39,7 +39,7 @@ namespace {
 
 struct ProgramPass {
   PassName name;
-  Program (*run)(Program, const Settings&);
+  Program (*run)(Program, const Settings&, Decider&);
   bool fast_only = false;  ///< runs under Numerics::Fast alone
 };
 struct SchedulePass {
@@ -49,8 +49,12 @@ struct SchedulePass {
 
 /// For passes that no setting changes, and for those that decide nothing by cost.
 template <Program (*pass)(Program)>
-Program plain(Program program, const Settings&) {
+Program plain(Program program, const Settings&, Decider&) {
   return pass(std::move(program));
+}
+template <Program (*pass)(Program, const Settings&)>
+Program plain(Program program, const Settings& settings, Decider&) {
+  return pass(std::move(program), settings);
 }
 template <void (*pass)(Schedule&)>
 void plain(Schedule& schedule, const Settings&, Decider&) {
@@ -66,25 +70,28 @@ constexpr ProgramPass kProgramPasses[] = {
     {{"one-hot", true, "stores of one element per row become part of the rows' own stores"},
      plain<one_hot>},
     {{"share", true, "what several statements compute of the same elements is computed once"},
-     [](Program program, const Settings& settings) {
+     [](Program program, const Settings& settings, Decider&) {
        return share(std::move(program), settings.target);
      }},
     {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
-     plain<inline_producers>},
+     [](Program program, const Settings& settings, Decider& decider) {
+       return inline_producers(std::move(program), settings.target, decider);
+     }},
     {{"recompute", true,
       "what lies in memory for long is computed anew, if that takes little time"},
-     recompute},
+     plain<recompute>},
     {{"simplify-inlined", true, "the same rules over what inlining put together"}, plain<simplify>},
     {{"near-sums", true, "functions of single numbers are computed by vector inside of sums"},
      plain<near_sums>},
     {{"keep-wide", true, "fast numerics: bf16 and fp16 chains stay fp32 inside a statement"},
      plain<keep_wide>,
      true},
-    {{"copies-early", true, "copies of what a loop made move behind what they copy"}, copies_early},
-    {{"reroll", true, "finds the loop that statements were unrolled from"}, reroll},
+    {{"copies-early", true, "copies of what a loop made move behind what they copy"},
+     plain<copies_early>},
+    {{"reroll", true, "finds the loop that statements were unrolled from"}, plain<reroll>},
     {{"dead-stores", true, "removes statements nobody reads"}, plain<remove_dead_stores>},
     {{"split-reduce", true, "cuts long reductions, and those over slow axes, into parts"},
-     split_reductions},
+     plain<split_reductions>},
 };
 /// Between the tables: it makes a schedule of the program. Left out, each statement is a kernel.
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
@@ -148,8 +155,8 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
   log.step({"lower", false, ""}, program, [&](Decider&) { return ir::verify(program); });
   for (const ProgramPass& pass : kProgramPasses) {
     if (skipped(settings, pass.name) || (pass.fast_only && !settings.fast)) continue;
-    log.step(pass.name, program, [&](Decider&) {
-      program = pass.run(std::move(program), settings);
+    log.step(pass.name, program, [&](Decider& decider) {
+      program = pass.run(std::move(program), settings, decider);
       return ir::verify(program);
     });
   }

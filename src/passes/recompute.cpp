@@ -281,7 +281,9 @@ Program recompute(Program program, const Settings& settings) {
     apply(lean, *again);
   }
   if (rounds == 0) return program;
-  return settings.skips("inline") ? lean : inline_producers(std::move(lean));
+  if (settings.skips("inline")) return lean;
+  Decider decider("inline", settings.decisions, nullptr);
+  return inline_producers(std::move(lean), settings.target, decider);
 }
 
 }  // namespace graft::passes

@@ -120,9 +120,8 @@ class Sharer {
   /// its `uses`.
   double moving(int64_t points, size_t element_size, size_t uses) const {
     const int64_t bytes = points * static_cast<int64_t>(element_size);
-    const double each =
-        bytes > target_.second_cache_bytes ? target_.times.memory_byte : target_.times.cache_byte;
-    return target_.times.kernel + each * static_cast<double>(bytes) * static_cast<double>(uses + 1);
+    return target_.times.kernel + byte_nanoseconds(bytes, target_) * static_cast<double>(bytes) *
+                                      static_cast<double>(uses + 1);
   }
 
   /// Finds the statements that compute more than sharing costs at least, and numbers their values.

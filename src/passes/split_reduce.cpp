@@ -50,8 +50,8 @@ std::optional<Cut> cut_long(const Statement& s) {
 }
 
 /// A reduction over the slow axes of memory walks down one vector of columns at a time, one page
-/// per step: cut it into blocks of rows. `made`, by storage: statements make it, so that blocks that
-/// stay in the second cache can be summed where they are made.
+/// per step: cut it into blocks of rows. `made`, by storage: a statement makes it, so that blocks
+/// that stay in the second cache can be summed where they are made.
 std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
                             const Settings& settings) {
   if (!can_split(s) || s.repeated()) return std::nullopt;

@@ -14,13 +14,35 @@ namespace {
 
 constexpr int kRuns = 24;
 
-/// Moves each value by up to four units in its last place, and by a unit of the largest one for
-/// what cancels in a sum.
-void disturb(at::Tensor& t, Random& random) {
+double largest_of(const at::Tensor& t) {
+  return t.to(at::kDouble).nan_to_num(0, 0, 0).abs().max().item<double>();
+}
+
+/// A tensor that a step takes.
+struct Taken {
+  int64_t numel;
+  double largest;
+};
+std::vector<Taken> taken_by(const Step& step, const Tensors& values) {
+  std::vector<Taken> all;
+  for (const Operand& operand : step.operands)
+    for (int number : operand.values) {
+      const at::Tensor t = number < 0 ? at::Tensor() : values[static_cast<size_t>(number)];
+      if (t.defined() && at::isFloatingType(t.scalar_type()) && t.numel() > 0)
+        all.push_back({t.numel(), largest_of(t)});
+    }
+  return all;
+}
+
+/// Moves each value by up to four units in its last place, and by a unit of the largest one, or of
+/// the largest of those that it sums, for what cancels in a sum.
+void disturb(at::Tensor& t, const std::vector<Taken>& taken, Random& random) {
   if (!t.defined() || !at::isFloatingType(t.scalar_type()) || t.numel() == 0) return;
   at::Tensor wide = t.to(at::kDouble).contiguous().clone();
-  double largest = wide.nan_to_num(0, 0, 0).abs().max().item<double>(),
+  double largest = largest_of(wide), sums = t.numel() > 1 ? largest : 0,
          eps = epsilon(t.scalar_type());
+  for (const Taken& from : taken)
+    if (from.numel > t.numel()) sums = std::max(sums, from.largest);
   double* data = wide.mutable_data_ptr<double>();
   // What is left of a sum that is zero may be zero: whoever divides by it gets an infinity.
   const bool snap = random.chance(0.3);
@@ -28,8 +50,7 @@ void disturb(at::Tensor& t, Random& random) {
     if (snap && std::abs(data[i]) <= 8 * eps * largest)
       data[i] = 0;
     else
-      data[i] +=
-          random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + (t.numel() > 1 ? 1 : 0) * largest);
+      data[i] += random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + sums);
   t.copy_(wide);
 }
 
@@ -101,12 +122,16 @@ std::string explained_by_rounding(const Program& program, int placement, int cal
     at::manual_seed(program.seed + static_cast<uint64_t>(call));
     Tensors inputs = memory.inputs();
     for (const at::Tensor& t : inputs) overflows |= run == 0 && may_overflow(t);
-    Tensors now = execute(program, inputs, [&](const Step& step, Tensors& results) {
+    std::vector<Taken> taken;
+    auto after = [&](const Step& step, Tensors& results) {
       bool inexact = step.inexact || (fast && !is_view(step));
       for (const at::Tensor& t : results)
         overflows |= run == 0 && (may_overflow(t) || (inexact && has_infinities(t)));
       if (inexact)
-        for (at::Tensor& t : results) disturb(t, random);
+        for (at::Tensor& t : results) disturb(t, taken, random);
+    };
+    Tensors now = execute(program, inputs, after, [&](const Step& step, const Tensors& values) {
+      taken = taken_by(step, values);
     });
     // In the order in which the caller lists what it compares: results, memory, captured inputs.
     for (const at::Tensor& base : memory.bases())

@@ -61,10 +61,31 @@ TEST(Decisions, UnknownOnesChangeNothing) {
   EXPECT_EQ(schedule_of(program, {}, settings), schedule_of(program));
 }
 
+/// Differences of neighbours of what takes some work.
+ProgramBuilder differences() {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({8, 65}), t = b.temporary({8, 65}), out = b.output({8, 64});
+  b.map(t, [](Value v) { return ir::max(v * v + 2.0, v * 3.0) * v; }, x);
+  b.map(out, [](Value v, Value w) { return v - w; }, slice(t, 1, 1, 65), slice(t, 1, 0, 64));
+  return b;
+}
+
+TEST(Decisions, WhatNeighboursReadTwiceIsStoredUntilComputedIsAskedFor) {
+  const ir::Program program = differences().program;
+  EXPECT_EQ(text_of(decisions_of(program)).find("inline: %1 in %2: stored, not computed\n"), 0u)
+      << text_of(decisions_of(program));
+  Settings settings;
+  EXPECT_NE(schedule_of(program, {}, settings).find("scratch %1"), std::string::npos);
+  settings.decisions = {{"inline: %1 in %2", "computed"}};
+  EXPECT_EQ(schedule_of(program, {}, settings).find("%1"), std::string::npos)
+      << schedule_of(program, {}, settings);
+}
+
 TEST(Decisions, EachOtherWayIsTakenAndKeepsTheResults) {
   size_t tried = 0;
-  for (const ProgramBuilder& b :
-       {rope({2, 2, 32, 32}), residual_norm(), stacked_states(), columns_in_place(), long_sum()}) {
+  for (const ProgramBuilder& b : {rope({2, 2, 32, 32}), residual_norm(), stacked_states(),
+                                  columns_in_place(), long_sum(), differences()}) {
     const std::vector<at::Tensor> arguments = whole_numbers(b);
     const std::string expected = after(b.program, arguments);
     for (const Decision& decision : decisions_of(b.program))

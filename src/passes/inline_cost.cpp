@@ -1,0 +1,103 @@
+#include "passes/inline_cost.h"
+
+#include <algorithm>
+
+#include "ir/facts.h"
+#include "passes/cost.h"
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Statement;
+
+namespace {
+
+constexpr int64_t kRepeated = 8;     ///< points that read the same element
+constexpr double kFromCache = 0.25;  ///< instructions of such a load
+constexpr double kPlaced = 4;        ///< of a load of a row that data places
+constexpr double kHidden = 1.5;      ///< that take no time for each point that memory is waited for
+
+/// How many elements the load reads, as far as its strides tell.
+int64_t elements(const Access& load, const Statement& s) {
+  if (!load.indirect.empty()) return points(s);
+  int64_t count = 1;
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (load.strides[a] != 0) count *= s.axes[a];
+  return count;
+}
+
+/// Instructions for a vector of points.
+double cost_of_load(const Access& load, const Statement& s, const ir::Target& target) {
+  if (is_repeated(load, s)) return kFromCache;
+  if (load.indirect.empty()) return 1;
+  const bool scattered = !s.axes.empty() && is_scattered(s, load, s.axes.size() - 1);
+  return scattered ? target.lanes : kPlaced;
+}
+
+/// The least distance of two elements along an axis; 0 where there is one element.
+int64_t least_stride(const Access& access, const Statement& s) {
+  int64_t least = 0;
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    const int64_t stride = std::abs(access.strides[a]);
+    if (s.axes[a] > 1 && stride != 0 && (least == 0 || stride < least)) least = stride;
+  }
+  return least;
+}
+
+/// Can the reader not be passed on what the producer's loop makes? It reads overlapping windows, or
+/// elements between which the producer stores others.
+bool reads_apart(const Statement& reader, const Access& load, int64_t read,
+                 const Statement& producer) {
+  if (!load.indirect.empty()) return false;
+  if (std::min(read, elements(load, reader)) > points(producer)) return true;
+  const int64_t own = least_stride(producer.store, producer), stride = least_stride(load, reader);
+  return own > 0 && stride > own && stride / own <= ir::kInterleaved;
+}
+
+/// Of reading all inputs of the statement once.
+double moving_inputs(const Statement& s, const ir::Target& target) {
+  double sum = 0;
+  for (const Access& load : s.loads) {
+    const int64_t bytes = elements(load, s) * static_cast<int64_t>(c10::elementSize(load.dtype));
+    sum += byte_nanoseconds(bytes, target) * static_cast<double>(bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+bool is_repeated(const Access& load, const Statement& s) {
+  return kRepeated * elements(load, s) <= points(s);
+}
+
+bool is_cheap(const Statement& s) {
+  return work(s) <= 1 && std::count_if(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+                           return !is_repeated(load, s);
+                         }) <= 1;
+}
+
+InlineCosts inline_costs(const Statement& reader, const Access& load, int64_t read,
+                         const Statement& producer, const Readers& readers,
+                         const ir::Target& target) {
+  const int64_t made = points(producer), used = std::min(read, made);
+  double each = work(producer);
+  for (const Access& input : producer.loads) each += cost_of_load(input, producer, target);
+  InlineCosts costs{
+      nanoseconds(each, read, target),
+      nanoseconds(each + 1, used, target) / readers.times + nanoseconds(1, read, target)};
+  if (reads_apart(reader, load, read, producer)) {
+    const auto size = static_cast<int64_t>(c10::elementSize(producer.store.dtype));
+    costs.stored +=
+        static_cast<double>(used * size) * byte_nanoseconds(made * size, target) / readers.times +
+        static_cast<double>(read * size) * target.times.cache_byte;
+  } else if (read > made) {
+    // One value for many points is a loop of its own that all of them wait for.
+    costs.stored += nanoseconds(kHidden, read, target);
+  }
+  if (readers.times > 1 && readers.outlives_inputs)
+    costs.computed += moving_inputs(producer, target);
+  return costs;
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,32 @@
+// What it costs that a reader computes a value itself, against storing it: inline decides by it.
+#pragma once
+
+#include "ir/program.h"
+#include "ir/target.h"
+
+namespace graft::passes {
+
+/// Of what a statement stores, as recorded.
+struct Readers {
+  double times = 1;  ///< that an element of it is read
+  /// It stays in memory for a call, while something as large that it was made of does not.
+  bool outlives_inputs = false;
+};
+
+/// Does the load read each element for many points? Then it lies in the cache.
+bool is_repeated(const ir::Access& load, const ir::Statement& s);
+/// May each of several readers compute it? An instruction on what else it loads is little against
+/// storing the value.
+bool is_cheap(const ir::Statement& s);
+
+/// A reader's nanoseconds with the value computed in it, and with its share of a statement that
+/// stores the value for all readers.
+struct InlineCosts {
+  double computed, stored;
+};
+/// `read`: points of the reader whose `load` reads what `producer` stores.
+InlineCosts inline_costs(const ir::Statement& reader, const ir::Access& load, int64_t read,
+                         const ir::Statement& producer, const Readers& readers,
+                         const ir::Target& target);
+
+}  // namespace graft::passes
