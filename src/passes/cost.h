@@ -1,7 +1,6 @@
-// What work costs on the target: inlining, fusing and the choice of vector loops decide by it
-// alone. (`lanes`
-// counts for itself what a kernel with tiles as lanes does, and weighs it by the same times; code
-// generation weighs its registers.)
+// What work costs on the target: fusing and the choice of vector loops decide by it alone, and
+// inlining by inline_cost.h, which asks it. (`lanes` counts for itself what a kernel with tiles as
+// lanes does, and weighs it by the same times; code generation weighs its registers.)
 //
 // A model, not a measurement: it has to put alternatives in order, so only ratios matter. It does
 // not ask how many threads there are: schedules, and so results, are the same for any number.
@@ -27,7 +26,7 @@ double nanoseconds(double instructions, int64_t points, const ir::Target& target
 /// Of the statement's instructions alone, along its best axis.
 double nanoseconds(const ir::Statement& s, const ir::Target& target);
 
-/// Of moving one byte of a storage so large.
+/// Of moving one byte of a storage so large: from the second cache if it fits there, or memory.
 double byte_nanoseconds(int64_t storage_bytes, const ir::Target& target);
 
 /// Of running the group as a kernel: the instructions of its best vector loop, what it moves

@@ -19,11 +19,14 @@ class Decider {
           std::vector<Decision>* made)
       : pass_(std::move(pass)), forced_(forced), made_(made) {}
 
+  /// Does anybody want to know or force a way? Otherwise the best one is taken.
+  bool is_asked() const { return made_ != nullptr || !forced_.empty(); }
+
   /// The way to take: `best`, or the one that is forced. `describe` gives the decision's `about`
   /// and `ways`; it is called only when somebody asks or forces.
   template <class Describe>
   size_t choose(size_t best, Describe describe) {
-    if (made_ == nullptr && forced_.empty()) return best;
+    if (!is_asked()) return best;
     return choose(best, Decision(describe()));
   }
 

@@ -30,7 +30,8 @@ constexpr size_t kMaxNodes = 220;
 constexpr size_t kMaxLoads = 24;
 constexpr size_t kMaxPieces = 16;
 constexpr int64_t kPicked = 8;  ///< of so many points that data picks one of, each is computed anew
-constexpr int64_t kScrap = 32;  ///< of so many points, one is little
+constexpr double kManyTimes = 3;  ///< from so many on that a value is read, more change little
+constexpr int64_t kScrap = 32;    ///< of so many points, one is little
 /// Stores into a buffer from which on its readers see the buffer, not the copy that filled it: a
 /// loop over its parts keeps one form from the first step on.
 constexpr size_t kUpdates = 8;
@@ -78,9 +79,9 @@ class Inliner {
         append(std::move(old_.items[i]), {});
         continue;
       }
-      Readers readers;
+      Readership readers;
       if (old_.storages[static_cast<size_t>(s->store.storage)].role == Role::Temporary)
-        readers = {times_read(i, *s), outlives_inputs(i, *s)};
+        readers = readers_of(i, *s);
       // Items further on ask for what comes after them only.
       for (Statement& piece : resolve(std::move(*s), readers.times))
         append(std::move(piece), readers);
@@ -95,16 +96,23 @@ class Inliner {
     const Access* load;
   };
 
-  /// Readers::times of what `producer` (item `at`) stores, by loads as recorded. Those of different
-  /// parts read it once together, and so do a statement's loads of the same place. Externs and
-  /// results count too, but not who reads a little that others left of it, or what data picks.
-  double times_read(size_t at, const Statement& producer) const {
+  /// Who reads what `producer` (item `at`) stores, by loads as recorded: those of different parts
+  /// read it once together. Calls and loops count too, but not who reads a little that others left
+  /// of it, or what data picks.
+  Readership readers_of(size_t at, const Statement& producer) const {
     const auto& list = touching_[static_cast<size_t>(producer.store.storage)];
+    const auto made = static_cast<double>(points(producer));
     std::vector<Reader> readers;
     double others = 0, elements = 0;
     bool meeting = false;
     std::vector<Statement> left = {producer};
-    for (auto i = std::upper_bound(list.begin(), list.end(), at); i != list.end(); ++i) {
+    auto times = [&] {
+      // What reads so many parts may be the steps of a loop, which are better computed at once.
+      const double least = readers.size() >= kMaxPieces ? 2 : !readers.empty();
+      return others + (meeting ? elements / made : least);
+    };
+    for (auto i = std::upper_bound(list.begin(), list.end(), at);
+         i != list.end() && !left.empty() && times() < kManyTimes; ++i) {
       const auto* s = std::get_if<Statement>(&old_.items[*i]);
       if (!s) {
         const auto* e = std::get_if<Extern>(&old_.items[*i]);
@@ -117,30 +125,17 @@ class Inliner {
           if (meet(part.store, part, load, *s)) read += points(part);
         if (kScrap * read <= points(producer)) continue;
         if (!load.indirect.empty() && kPicked * points(*s) <= points(producer)) continue;
-        auto same = [&](const Reader& other) {
-          return other.statement == s && same_place(*other.load, load);
-        };
-        if (std::any_of(readers.begin(), readers.end(), same)) continue;
         meeting = meeting || std::any_of(readers.begin(), readers.end(), [&](const Reader& other) {
                     return meet(*other.load, *other.statement, load, *s);
                   });
         elements += static_cast<double>(std::min(read, points(*s)));
         readers.push_back({s, &load});
+        if (readers.size() >= kMaxPieces) break;
       }
+      if (readers.size() >= kMaxPieces) break;
       take_out(*s, left);
-      if (left.empty() || readers.size() >= kMaxPieces) break;
     }
-    // What reads so many parts may be the steps of a loop, which are better computed at once.
-    if (readers.size() >= kMaxPieces)
-      elements = std::max(elements, 2.0 * points(producer));
-    else if (!meeting)
-      elements = readers.empty() ? 0 : points(producer);
-    return std::max(1.0, others + elements / points(producer));
-  }
-
-  static bool same_place(const Access& a, const Access& b) {
-    return a.dtype == b.dtype && a.offset == b.offset && a.strides == b.strides &&
-           a.indirect.empty() && b.indirect.empty();
+    return {std::max(1.0, times()), others > 0, outlives_inputs(at, producer)};
   }
 
   /// Does what `producer` (item `at`) stores stay in memory for a call, while something as large
@@ -242,11 +237,13 @@ class Inliner {
       if (overlap.relation == Relation::Unknown || updated ||
           (overlap.axis >= 0 &&
            between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved)) ||
-          producer->reduction || !inputs_unchanged(*producer, at) ||
-          !worth_it(points_of_part(s, l, *producer, overlap), s, l, *producer, readers_[at]))
+          producer->reduction)
         return false;
+      const Choice choice =
+          choice_of(points_of_part(s, l, *producer, overlap), s, l, *producer, at);
+      if (!may_take(choice) || !inputs_unchanged(*producer, at)) return false;
       if (overlap.relation != Relation::Covered) {
-        split = overlap;
+        if (takes(choice, s, *producer)) split = overlap;
         return false;
       }
       Statement merged = s;
@@ -255,6 +252,7 @@ class Inliner {
       if (s.repeated() ? steps_store_to(s, load, *producer)
                        : may_read_own_stores(merged) || !keeps_clear(merged, before))
         return false;
+      if (!takes(choice, s, *producer)) return false;
       s = std::move(merged);
       return true;
     }
@@ -317,18 +315,41 @@ class Inliner {
     }
   }
 
-  bool worth_it(int64_t read, const Statement& reader, size_t l, const Statement& producer,
-                const Readers& readers) {
+  /// Is a load to be computed in its reader: without question, or by what it costs?
+  struct Choice {
+    bool best = false;
+    std::optional<InlineCosts> costs;
+  };
+
+  /// `read`: points of the reader that read what the producer (item `at` of out_) stores.
+  Choice choice_of(int64_t read, const Statement& reader, size_t l, const Statement& producer,
+                   size_t at) const {
     const Access& load = reader.loads[l];
+    const Readership& readers = readers_[at];
+    // Nothing is computed twice, or an instruction.
     if (read <= points(producer) &&
         (readers.times <= 1 || (is_cheap(producer) && !readers.outlives_inputs)))
-      return true;
-    if (!load.indirect.empty() && kPicked * read <= points(producer)) return true;
-    if (kScrap * read <= points(reader)) return false;  // not worth cutting the reader, either
+      return {true, {}};
+    // Few of the values are wanted.
+    if (!load.indirect.empty() && kPicked * read <= points(producer)) return {true, {}};
+    // Little of the reader, for which it is not cut.
+    if (kScrap * read <= points(reader)) return {false, {}};
     const InlineCosts costs = inline_costs(reader, load, read, producer, readers, target_);
-    return decider_.choose(costs.computed < costs.stored ? 0 : 1, [&] {
-      return Decision{.about = stored_by({&producer}) + " in " + stored_by({&reader}),
-                      .ways = {{"computed", costs.computed}, {"stored", costs.stored}}};
+    const bool best = costs.computed < costs.stored;
+    // A step of a loop that was unrolled decides as the others do.
+    if (std::max(costs.computed, costs.stored) < target_.times.kernel) return {best, {}};
+    return {best, costs};
+  }
+
+  bool may_take(const Choice& choice) const {
+    return choice.best || (choice.costs && decider_.is_asked());
+  }
+  bool takes(const Choice& choice, const Statement& reader, const Statement& producer) {
+    if (!choice.costs) return choice.best;
+    return decider_.choose(choice.best ? 0 : 1, [&] {
+      return Decision{
+          .about = stored_by({&producer}) + " in " + stored_by({&reader}),
+          .ways = {{"computed", choice.costs->computed}, {"stored", choice.costs->stored}}};
     }) == 0;
   }
 
@@ -350,7 +371,7 @@ class Inliner {
     });
   }
 
-  void append(Item item, const Readers& readers) {
+  void append(Item item, const Readership& readers) {
     size_t at = out_.items.size();
     ir::each_touch(item, [&](int storage, bool writes) {
       if (writes) touched_[static_cast<size_t>(storage)].push_back(at);
@@ -366,13 +387,13 @@ class Inliner {
   std::vector<std::vector<size_t>> touching_;  ///< per storage: items of old_ that read or write it
   std::vector<size_t> updates_;                ///< per storage: statements of old_ that store to it
   std::vector<std::vector<size_t>> touched_;   ///< per storage: items of out_ that write it
-  std::vector<Readers> readers_;               ///< per item of out_
+  std::vector<Readership> readers_;            ///< per item of out_
 };
 
 }  // namespace
 
-Program inline_producers(Program program, const ir::Target& target, Decider& decider) {
-  return Inliner(std::move(program), target, decider).run();
+Program inline_producers(Program program, const Settings& settings, Decider& decider) {
+  return Inliner(std::move(program), settings.target, decider).run();
 }
 
 }  // namespace graft::passes

@@ -1,5 +1,5 @@
-// Inline: a statement that reads a temporary computes the value itself, where that saves memory
-// traffic.
+// Inline: a statement that reads a temporary computes the value itself, where that is estimated to
+// take less time than storing it (inline_cost.h).
 //
 //     [a:4,b:8] %9[a*8+b] f32 = (%0[a*8+b] * %1[b])
 //     [a:4,b:8] %2[a*8+b] f32 = (%9[a*8+b] + 1)
@@ -11,11 +11,11 @@
 #pragma once
 
 #include "ir/program.h"
-#include "ir/target.h"
 #include "passes/decider.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
-ir::Program inline_producers(ir::Program program, const ir::Target& target, Decider& decider);
+ir::Program inline_producers(ir::Program program, const Settings& settings, Decider& decider);
 
 }  // namespace graft::passes

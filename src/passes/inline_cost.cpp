@@ -16,7 +16,9 @@ namespace {
 constexpr int64_t kRepeated = 8;     ///< points that read the same element
 constexpr double kFromCache = 0.25;  ///< instructions of such a load
 constexpr double kPlaced = 4;        ///< of a load of a row that data places
-constexpr double kHidden = 1.5;      ///< that take no time for each point that memory is waited for
+/// Instructions for each point that take no time: where one value serves many, the loop that makes
+/// it has to end before theirs begins, which then waits for memory.
+constexpr double kHidden = 1.5;
 
 /// How many elements the load reads, as far as its strides tell.
 int64_t elements(const Access& load, const Statement& s) {
@@ -46,23 +48,13 @@ int64_t least_stride(const Access& access, const Statement& s) {
 }
 
 /// Can the reader not be passed on what the producer's loop makes? It reads overlapping windows, or
-/// elements between which the producer stores others.
+/// elements between which the producer stores others (farther apart, either way gathers).
 bool reads_apart(const Statement& reader, const Access& load, int64_t read,
                  const Statement& producer) {
   if (!load.indirect.empty()) return false;
   if (std::min(read, elements(load, reader)) > points(producer)) return true;
   const int64_t own = least_stride(producer.store, producer), stride = least_stride(load, reader);
   return own > 0 && stride > own && stride / own <= ir::kInterleaved;
-}
-
-/// Of reading all inputs of the statement once.
-double moving_inputs(const Statement& s, const ir::Target& target) {
-  double sum = 0;
-  for (const Access& load : s.loads) {
-    const int64_t bytes = elements(load, s) * static_cast<int64_t>(c10::elementSize(load.dtype));
-    sum += byte_nanoseconds(bytes, target) * static_cast<double>(bytes);
-  }
-  return sum;
 }
 
 }  // namespace
@@ -78,25 +70,24 @@ bool is_cheap(const Statement& s) {
 }
 
 InlineCosts inline_costs(const Statement& reader, const Access& load, int64_t read,
-                         const Statement& producer, const Readers& readers,
+                         const Statement& producer, const Readership& readers,
                          const ir::Target& target) {
   const int64_t made = points(producer), used = std::min(read, made);
   double each = work(producer);
   for (const Access& input : producer.loads) each += cost_of_load(input, producer, target);
+  // The reader's share of making and storing the value, and what it loads.
+  const double share = readers.stored ? 0 : static_cast<double>(used) / readers.times;
+  const auto size = static_cast<double>(c10::elementSize(producer.store.dtype));
   InlineCosts costs{
       nanoseconds(each, read, target),
-      nanoseconds(each + 1, used, target) / readers.times + nanoseconds(1, read, target)};
+      share / used * nanoseconds(each + 1, used, target) + nanoseconds(1, read, target)};
   if (reads_apart(reader, load, read, producer)) {
-    const auto size = static_cast<int64_t>(c10::elementSize(producer.store.dtype));
-    costs.stored +=
-        static_cast<double>(used * size) * byte_nanoseconds(made * size, target) / readers.times +
-        static_cast<double>(read * size) * target.times.cache_byte;
+    const auto bytes = static_cast<int64_t>(size) * made;
+    costs.stored += share * size * byte_nanoseconds(bytes, target) +
+                    static_cast<double>(read) * size * target.times.cache_byte;
   } else if (read > made) {
-    // One value for many points is a loop of its own that all of them wait for.
     costs.stored += nanoseconds(kHidden, read, target);
   }
-  if (readers.times > 1 && readers.outlives_inputs)
-    costs.computed += moving_inputs(producer, target);
   return costs;
 }
 

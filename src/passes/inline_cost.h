@@ -6,9 +6,10 @@
 
 namespace graft::passes {
 
-/// Of what a statement stores, as recorded.
-struct Readers {
-  double times = 1;  ///< that an element of it is read
+/// Who reads what a statement of the program, as inline got it, stores.
+struct Readership {
+  double times = 1;     ///< that an element is read, where it makes a difference
+  bool stored = false;  ///< memory has to hold it for a call or a loop
   /// It stays in memory for a call, while something as large that it was made of does not.
   bool outlives_inputs = false;
 };
@@ -20,13 +21,14 @@ bool is_repeated(const ir::Access& load, const ir::Statement& s);
 bool is_cheap(const ir::Statement& s);
 
 /// A reader's nanoseconds with the value computed in it, and with its share of a statement that
-/// stores the value for all readers.
+/// stores the value for all readers. A model for decisions between the two: what inlining makes of
+/// the loops around, and how fuse goes on from there, is not in it.
 struct InlineCosts {
   double computed, stored;
 };
 /// `read`: points of the reader whose `load` reads what `producer` stores.
 InlineCosts inline_costs(const ir::Statement& reader, const ir::Access& load, int64_t read,
-                         const ir::Statement& producer, const Readers& readers,
+                         const ir::Statement& producer, const Readership& readers,
                          const ir::Target& target);
 
 }  // namespace graft::passes

@@ -73,10 +73,8 @@ constexpr ProgramPass kProgramPasses[] = {
      [](Program program, const Settings& settings, Decider&) {
        return share(std::move(program), settings.target);
      }},
-    {{"inline", true, "readers compute what cheap or single-use producers would have stored"},
-     [](Program program, const Settings& settings, Decider& decider) {
-       return inline_producers(std::move(program), settings.target, decider);
-     }},
+    {{"inline", true, "readers compute what others would have stored, where that costs less"},
+     inline_producers},
     {{"recompute", true,
       "what lies in memory for long is computed anew, if that takes little time"},
      plain<recompute>},

@@ -283,7 +283,7 @@ Program recompute(Program program, const Settings& settings) {
   if (rounds == 0) return program;
   if (settings.skips("inline")) return lean;
   Decider decider("inline", settings.decisions, nullptr);
-  return inline_producers(std::move(lean), settings.target, decider);
+  return inline_producers(std::move(lean), settings, decider);
 }
 
 }  // namespace graft::passes

@@ -21,7 +21,7 @@ constexpr int64_t kLong = 1 << 16;   ///< reduced points from which splitting pa
 constexpr int64_t kFewResults = 32;  ///< parallel points below which it is needed
 constexpr int64_t kPart = 8192;      ///< wanted points of a part
 constexpr int64_t kRows = 64;        ///< wanted rows of a part: their pages are in reach
-constexpr int64_t kFewRows = 16;     ///< as few as it takes, where that spares reading them
+constexpr int64_t kFewBytes = 64;    ///< of a column, at least, where fewer rows spare reading them
 
 /// How to cut a reduction: axis `axis` into parts of this length. `rows`: the other reduced axes
 /// stay axes of the partial results, which lie part by part.
@@ -50,8 +50,9 @@ std::optional<Cut> cut_long(const Statement& s) {
 }
 
 /// A reduction over the slow axes of memory walks down one vector of columns at a time, one page
-/// per step: cut it into blocks of rows. `made`, by storage: a statement makes it, so that blocks
-/// that stay in the second cache can be summed where they are made.
+/// per step: cut it into blocks of rows. `made`, by storage: statements before, with no call
+/// between, make it, so that blocks that stay in the second cache can be summed where they are
+/// made.
 std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
                             const Settings& settings) {
   if (!can_split(s) || s.repeated()) return std::nullopt;
@@ -78,10 +79,11 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
   int64_t n = s.axes[axis], bytes = std::abs(widest->strides[axis]) *
                                     static_cast<int64_t>(c10::elementSize(widest->dtype));
   if (bytes < kApartBytes) return std::nullopt;
-  int64_t rows = kRows, least = kRows / 2;
-  const int64_t kept = settings.target.second_cache_bytes / 2 / bytes;
-  if (made[static_cast<size_t>(widest->storage)] && kept >= kFewRows)
-    rows = std::min(rows, kept), least = std::min(least, kFewRows);
+  int64_t rows = kRows;
+  const int64_t kept = settings.target.second_cache_bytes / 2 / bytes,
+                few = kFewBytes / static_cast<int64_t>(c10::elementSize(widest->dtype));
+  if (made[static_cast<size_t>(widest->storage)] && kept >= few) rows = std::min(rows, kept);
+  const int64_t least = std::min(rows, std::max(rows / 2, few));
   int64_t length = n <= rows ? n : largest_divisor(n, rows, least);
   if (length == 0) length = n < 2 * rows ? n : rows;
   // Else the partial results would be much of the input.
@@ -189,14 +191,13 @@ Program split_reductions(Program program, const Settings& settings) {
   out.storages = program.storages;
   out.signature = std::move(program.signature);
   std::vector<bool> made(program.storages.size(), false);
-  for (const ir::Item& item : program.items)
-    if (const auto* s = std::get_if<Statement>(&item))
-      made[static_cast<size_t>(s->store.storage)] = true;
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<Statement>(&item);
     std::optional<Cut> cut;
     if (s) cut = cut_long(*s);
     if (s && !cut) cut = cut_rows(*s, made, settings);
+    if (s) made[static_cast<size_t>(s->store.storage)] = true;
+    if (std::holds_alternative<ir::Extern>(item)) made.assign(made.size(), false);
     if (cut)
       split(*s, *cut, out);
     else

@@ -222,11 +222,13 @@ TEST(Cli, TuneTriesTheOtherWays) {
   const Ran ran = graft("tune rmsnorm_bf16 --small --quick --json " + file);
   ASSERT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("the other way is"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("Of 4 decisions, 4 were tried"), std::string::npos) << ran.out;
   const auto json = nlohmann::json::parse(std::ifstream(file));
   EXPECT_EQ(json["workload"], "rmsnorm_bf16");
   EXPECT_TRUE(json["decisions"].is_object());
-  ASSERT_EQ(json["tried"].size(), 4u);
+  ASSERT_GE(json["tried"].size(), 4u);  // of fuse and vectors, and those of inline
+  const std::string all = std::to_string(json["tried"].size());
+  EXPECT_NE(ran.out.find("Of " + all + " decisions, " + all + " were tried"), std::string::npos)
+      << ran.out;
   int timed = 0;
   for (const auto& tried : json["tried"]) {
     EXPECT_NE(tried["taken"], tried["way"]);
@@ -241,7 +243,7 @@ TEST(Cli, TuneTriesTheOtherWays) {
 TEST(Cli, TuneTriesAsManyAsAsked) {
   const Ran ran = graft("tune rmsnorm_bf16 --small --quick --quiet --most 1");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_NE(ran.out.find("Of 4 decisions, 1 were tried"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find(" decisions, 1 were tried"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("--all tries the others, too."), std::string::npos) << ran.out;
 }
 

@@ -39,15 +39,14 @@ std::vector<Taken> taken_by(const Step& step, const Tensors& values) {
 void disturb(at::Tensor& t, const std::vector<Taken>& taken, Random& random) {
   if (!t.defined() || !at::isFloatingType(t.scalar_type()) || t.numel() == 0) return;
   at::Tensor wide = t.to(at::kDouble).contiguous().clone();
-  double largest = largest_of(wide), sums = t.numel() > 1 ? largest : 0,
-         eps = epsilon(t.scalar_type());
+  double sums = t.numel() > 1 ? largest_of(wide) : 0, eps = epsilon(t.scalar_type());
   for (const Taken& from : taken)
     if (from.numel > t.numel()) sums = std::max(sums, from.largest);
   double* data = wide.mutable_data_ptr<double>();
   // What is left of a sum that is zero may be zero: whoever divides by it gets an infinity.
   const bool snap = random.chance(0.3);
   for (int64_t i = 0; i < wide.numel(); ++i)
-    if (snap && std::abs(data[i]) <= 8 * eps * largest)
+    if (snap && std::abs(data[i]) <= 8 * eps * sums)
       data[i] = 0;
     else
       data[i] += random.uniform(-1, 1) * eps * (4 * std::abs(data[i]) + sums);

@@ -65,9 +65,9 @@ TEST(Decisions, UnknownOnesChangeNothing) {
 ProgramBuilder differences() {
   using ir::Value;
   ProgramBuilder b;
-  auto x = b.argument({8, 65}), t = b.temporary({8, 65}), out = b.output({8, 64});
+  auto x = b.argument({64, 513}), t = b.temporary(x.sizes), out = b.output({64, 512});
   b.map(t, [](Value v) { return ir::max(v * v + 2.0, v * 3.0) * v; }, x);
-  b.map(out, [](Value v, Value w) { return v - w; }, slice(t, 1, 1, 65), slice(t, 1, 0, 64));
+  b.map(out, [](Value v, Value w) { return v - w; }, slice(t, 1, 1, 513), slice(t, 1, 0, 512));
   return b;
 }
 
