@@ -41,6 +41,11 @@ enum class Keep {
   LeastMemory,  ///< computes again whatever it can: all but matmuls, ATen's calls, random numbers
 };
 
+enum class Matmul {
+  Any,        ///< inside a kernel with what stands around it where that is faster: other sums
+  EagerBits,  ///< by the routine that eager calls
+};
+
 struct Options {
   std::string name = {};  ///< shown in reports and logs; empty: "fn<number>"
   Mode mode = Mode::Default;
@@ -55,6 +60,7 @@ struct Options {
   int64_t audit_every = 0;
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
   Keep keep = Keep::LeastTime;
+  Matmul matmul = Matmul::Any;
   /// Optional passes to leave out; throws graft::Error for other names.
   std::vector<std::string> skip_passes = {};
   /// Overrides of what the cost model decides, from Decision::id to the name of a way. `graft tune`

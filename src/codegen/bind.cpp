@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "codegen/layout.h"
+#include "ir/product.h"
 
 namespace graft::codegen {
 
@@ -133,7 +134,11 @@ class Walk {
     layout.store = use(placed, s.store);
     layout.streamed = placed.streamed;
     layout.transposed = placed.transposed;
-    put(placed.streamed * 2 + placed.transposed);
+    if (placed.product) {
+      layout.product = product(placed);
+      put(layout.product->whole_rows * 2 + layout.product->whole_columns);
+    }
+    put(placed.product * 4 + placed.streamed * 2 + placed.transposed);
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
     put(static_cast<int64_t>(placed.ahead.size()));
@@ -280,6 +285,27 @@ class Walk {
       put(access(k).first);
       put(access(k).part);
     }
+  }
+
+  ProductLayout product(const Placed& placed) const {
+    const ir::ProductAxes axes = *ir::product_axes(placed.statement);
+    ProductLayout made;
+    made.left = axes.left, made.right = axes.right;
+    auto inner = [&](size_t a) {
+      return kernel_.vars[static_cast<size_t>(placed.axis_var[a])].kind != LoopKind::Range;
+    };
+    for (size_t a : axes.rows)
+      if (inner(a)) made.rows = placed.axis_var[a];
+    for (size_t a : axes.columns) {
+      if (!inner(a)) continue;
+      const bool by_one = placed.statement.loads[axes.right].strides[a] == 1;
+      (by_one ? made.columns : made.panels) = placed.axis_var[a];
+    }
+    made.terms = placed.axis_var[axes.terms];
+    auto whole = [&](int var, int64_t of) { return var >= 0 && extent(var) % of == 0; };
+    made.whole_rows = whole(made.rows, ir::kProductRows);
+    made.whole_columns = whole(made.columns, ir::kMostProductColumns);
+    return made;
   }
 
   int scalar(uint64_t value) {

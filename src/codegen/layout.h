@@ -9,6 +9,7 @@
 // are launch arguments (Binding::integers).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "codegen/backend.h"
@@ -88,11 +89,21 @@ struct AccessUse {
   int access = -1;  ///< into Layout::accesses
   std::vector<IndirectPart> indirect;
 };
+/// Of a Placed::product: the variables of its nest, and its operands.
+struct ProductLayout {
+  int rows = -1, columns = -1, terms = -1;
+  int panels = -1;  ///< the columns' outer variable; -1: they have one
+  /// Rows come in multiples of ir::kProductRows, columns of ir::kMostProductColumns.
+  bool whole_rows = false, whole_columns = false;
+  size_t left = 0, right = 0;  ///< into StatementLayout::loads
+};
+
 struct StatementLayout {
   AccessUse store;
   std::vector<AccessUse> loads;
-  bool streamed = false;     ///< Placed::streamed
-  bool transposed = false;   ///< Placed::transposed
+  bool streamed = false;    ///< Placed::streamed
+  bool transposed = false;  ///< Placed::transposed
+  std::optional<ProductLayout> product;
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// For a reduction with one accumulator per value of a Vector variable that runs inside its
   /// reduced loops: the slot in Binding::integers of the accumulators' byte offset in the scratch

@@ -42,6 +42,11 @@ class LoopTreeBuilder {
         plan_.statements[static_cast<size_t>(node.placed)].loop = parent;
         continue;
       }
+      if (const int product = product_in(*node.loop); product >= 0) {
+        loop(parent).items.push_back({-1, product});
+        plan_.statements[static_cast<size_t>(product)].loop = parent;
+        continue;
+      }
       int var = node.loop->var;
       if (layout_.extent[static_cast<size_t>(var)] < 0) {
         body(node.loop->body, parent, in_lanes);
@@ -53,6 +58,15 @@ class LoopTreeBuilder {
       loop(made).vector = vector;
       body(node.loop->body, made, in_lanes || vector);
     }
+  }
+
+  /// The product whose nest begins there; -1: none does.
+  int product_in(const ir::Loop& nest) const {
+    const ir::Loop* at = &nest;
+    while (at->body.size() == 1 && at->body[0].loop) at = at->body[0].loop.get();
+    if (at->body.size() != 1) return -1;
+    const int placed = at->body[0].placed;
+    return kernel_.placed[static_cast<size_t>(placed)].product ? placed : -1;
   }
 
   bool scanned(const std::vector<ir::TreeNode>& nodes, int var) const {
@@ -68,7 +82,7 @@ class LoopTreeBuilder {
     const ir::Placed& placed = kernel_.placed[static_cast<size_t>(p)];
     StatementPlan& plan = plan_.statements[static_cast<size_t>(p)];
     plan.finish_loop = plan.loop;
-    if (placed.statement.reduction) reduction(p, placed, plan);
+    if (placed.statement.reduction && !placed.product) reduction(p, placed, plan);
     int storage =
         layout_
             .accesses[static_cast<size_t>(layout_.statements[static_cast<size_t>(p)].store.access)]

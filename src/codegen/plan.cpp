@@ -77,6 +77,7 @@ class Planner {
   void visit(int p) {
     const ir::Statement& s = statement(p);
     StatementPlan& plan = planned(p);
+    if (layout_.statements[static_cast<size_t>(p)].product) return product(p);
     Cache cache(s.expr.nodes.size(), -1);
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
@@ -119,6 +120,18 @@ class Planner {
     PlanValue again = load(use.access, plan.store_indirect, at);
     again.home = load_home(again, at);
     numbers_[hash(again)].push_back({again, plan.value});
+  }
+
+  /// A routine reads and stores memory; no value comes of it.
+  void product(int p) {
+    const StatementLayout& s = layout_.statements[static_cast<size_t>(p)];
+    for (const AccessUse& load : s.loads)
+      read_.emplace_back(affine(load.access).storage,
+                         version_[static_cast<size_t>(affine(load.access).storage)]);
+    int& version = version_[static_cast<size_t>(affine(s.store.access).storage)];
+    const int before = version;
+    version = ++versions_;
+    stores_.push_back({p, before, version});
   }
 
   int number(int p, NodeId id, int at, Cache& cache) {
@@ -246,13 +259,17 @@ class Planner {
         loaded[static_cast<size_t>(affine(v.access).storage)] = true;
         seen[static_cast<size_t>(v.version)] = true;
       }
+    for (const auto& [storage, version] : read_) {
+      loaded[static_cast<size_t>(storage)] = true;
+      seen[static_cast<size_t>(version)] = true;
+    }
     for (size_t k = 0; k < stores_.size(); ++k) {
       const StatementLayout& s = layout_.statements[static_cast<size_t>(stores_[k].placed)];
       const AffineAccess& access = affine(s.store.access);
       bool kept = loaded[static_cast<size_t>(access.storage)] || !access.own;
       for (size_t j = k + 1; j < stores_.size() && kept; ++j)
         kept = !replaces(stores_[j], stores_[k]) || seen[static_cast<size_t>(stores_[k].after)];
-      planned(stores_[k].placed).stores = kept || s.transposed;
+      planned(stores_[k].placed).stores = kept || s.transposed || s.product;
     }
   }
 
@@ -311,7 +328,8 @@ class Planner {
   KernelPlan plan_;
   std::vector<int> version_;  ///< per storage
   int versions_ = 0;
-  std::vector<Store> stores_;  ///< in order
+  std::vector<Store> stores_;              ///< in order
+  std::vector<std::pair<int, int>> read_;  ///< by products: a storage, and its version
   std::unordered_map<size_t, std::vector<std::pair<PlanValue, int>>> numbers_;
 };
 

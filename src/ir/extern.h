@@ -55,6 +55,8 @@ struct Extern {
   std::vector<View> outputs;
   std::vector<int> written;  ///< storages it writes (new ones and mutated inputs)
   int record = -1;           ///< the recorded operator it came from
+  /// A matrix product that may run as loops among others, which sum in another order.
+  bool may_be_loops = false;
 };
 
 }  // namespace graft::ir

@@ -31,6 +31,9 @@ struct Placed {
   /// A copy between memory that is contiguous along the one inner variable and scratch that is
   /// contiguous along lanes: squares of it are transposed in registers.
   bool transposed = false;
+  /// A matrix product (ir/product.h) that one routine computes: the loops of the nest around it are
+  /// rows, columns (in one loop or two) and terms.
+  bool product = false;
   /// Loads that also ask memory for what they read so many iterations of a loop later.
   struct Ahead {
     int load;  ///< its place in Statement::loads

@@ -211,7 +211,8 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
     } else {
       const Placed& placed = kernel.placed[static_cast<size_t>(node.placed)];
       text += indent(depth) + statement_text(placed.statement, &placed.axis_var) +
-              (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "");
+              (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "") +
+              (placed.product ? "  product" : "");
       if (!placed.ahead.empty()) text += "  ahead";
       for (const Placed::Ahead& a : placed.ahead) {
         const Access& load = placed.statement.loads[static_cast<size_t>(a.load)];

@@ -7,6 +7,7 @@
 
 #include "ir/facts.h"
 #include "ir/visit.h"
+#include "passes/products.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -102,6 +103,10 @@ class GroupCost {
     for (size_t m = 0; m < group_.members.size(); ++m) {
       const Statement& s = group_.members[m];
       int axis = vector_axis_[m];
+      if (is_product(s)) {
+        sum += product_nanoseconds(s, target_) / target_.times.instruction;
+        continue;
+      }
       double each = vector_cost(s, axis, target_);
       if (axis >= 0 && turns())
         each = std::min(each,
@@ -193,6 +198,7 @@ class GroupCost {
   double far(const Access& x, size_t m, Order order) const {
     if (turns()) return 1;  // in scratch
     const Statement& s = group_.members[m];
+    if (is_product(s)) return 1;  // in blocks
     int vector = vector_axis_[m];
     auto size = static_cast<int64_t>(c10::elementSize(x.dtype));
     double steps = 1;
@@ -260,6 +266,10 @@ double vector_cost(const Statement& s, int axis, const Target& target) {
   if (reduced) store = target.lanes * kFinish;  // a vector of them
   return (sum + store * results / stores + (s.reduction ? 1 : 0)) *
          short_loop(mean_extent(s, a), target);
+}
+
+double product_nanoseconds(const Statement& s, const ir::Target& target) {
+  return 2 * static_cast<double>(points(s)) * target.times.product_flop;
 }
 
 double nanoseconds(double instructions, int64_t points, const ir::Target& target) {

@@ -21,6 +21,9 @@ constexpr int64_t kApartBytes = 1024;
 /// and of its last, unfilled vector among them; -1: for as many points, one by one.
 double vector_cost(const ir::Statement& s, int axis, const ir::Target& target);
 
+/// Of a matrix product as the routine computes it.
+double product_nanoseconds(const ir::Statement& s, const ir::Target& target);
+
 /// Of so many instructions for each vector of so many points.
 double nanoseconds(double instructions, int64_t points, const ir::Target& target);
 /// Of the statement's instructions alone, along its best axis.

@@ -1,29 +1,95 @@
 #include "passes/fuse.h"
 
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
 #include "ir/visit.h"
+#include "passes/block_products.h"
 #include "passes/build_kernel.h"
 #include "passes/grouper.h"
+#include "passes/products.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
 
+namespace {
+
+class Fuser {
+ public:
+  Fuser(const ir::Target& target, bool share, Decider& decider)
+      : target_(target), share_(share), decider_(decider) {}
+
+  ir::Schedule run(ir::Program program) {
+    const bool any = std::any_of(program.items.begin(), program.items.end(), [](const auto& item) {
+      const auto* call = std::get_if<ir::Extern>(&item);
+      return call != nullptr && call->may_be_loops;
+    });
+    if (!any) return *attempt(std::move(program));
+    while (true) {
+      // What does not become part of a kernel with others stays a call; all is grouped anew.
+      const size_t refused = refused_.size();
+      std::optional<ir::Schedule> made =
+          attempt(share_ ? products_as_loops(program, refused_) : program);
+      if (made) return std::move(*made);
+      if (refused_.size() == refused) throw std::logic_error("fuse: a product is refused twice");
+    }
+  }
+
+ private:
+  /// Nothing where products had to be refused.
+  std::optional<ir::Schedule> attempt(ir::Program program) {
+    ir::Schedule schedule;
+    schedule.storages = program.storages;
+    schedule.signature = program.signature;
+    std::vector<GroupOrItem> groups = group(std::move(program), share_, target_, decider_);
+    const std::vector<int> owner = private_to(groups, schedule.storages);
+    bool whole = true;
+    for (size_t g = 0; g < groups.size(); ++g)
+      ir::match(
+          std::move(groups[g]),
+          [&](Group&& members) {
+            const std::vector<bool> local = owned_by(owner, static_cast<int>(g));
+            if (has_product(members)) {
+              whole = with_products(std::move(members), local, schedule) && whole;
+              return;
+            }
+            ir::Kernel kernel = build_kernel(members, local);
+            // Nothing is left of values that no one reads.
+            if (!kernel.placed.empty()) schedule.steps.emplace_back(std::move(kernel));
+          },
+          [&](ir::Extern&& e) { schedule.steps.emplace_back(std::move(e)); },
+          [&](ir::Abort&& a) { schedule.steps.emplace_back(a); });
+    if (!whole) return {};
+    return schedule;
+  }
+
+  bool with_products(Group members, const std::vector<bool>& local, ir::Schedule& schedule) {
+    const auto count = std::count_if(members.members.begin(), members.members.end(), is_product);
+    std::optional<std::vector<ir::Kernel>> kernels;
+    if (count < static_cast<std::ptrdiff_t>(members.members.size()) && keep_rows(members))
+      kernels = block_products(build_kernel(members, local), local, schedule.storages, target_);
+    if (!kernels) {
+      for (const ir::Statement& s : members.members)
+        if (is_product(s)) refused_.insert(s.record);
+      return false;
+    }
+    for (ir::Kernel& kernel : *kernels) schedule.steps.emplace_back(std::move(kernel));
+    return true;
+  }
+
+  const ir::Target& target_;
+  const bool share_;
+  Decider& decider_;
+  std::set<int> refused_;  ///< products that stay calls, by record
+};
+
+}  // namespace
+
 ir::Schedule fuse(ir::Program program, bool share, const ir::Target& target, Decider& decider) {
-  ir::Schedule schedule;
-  schedule.storages = program.storages;
-  schedule.signature = program.signature;
-  std::vector<GroupOrItem> groups = group(std::move(program), share, target, decider);
-  std::vector<int> owner = private_to(groups, schedule.storages);
-  for (size_t g = 0; g < groups.size(); ++g)
-    ir::match(
-        std::move(groups[g]),
-        [&](Group&& members) {
-          ir::Kernel kernel = build_kernel(members, owned_by(owner, static_cast<int>(g)));
-          // Nothing is left of values that no one reads.
-          if (!kernel.placed.empty()) schedule.steps.emplace_back(std::move(kernel));
-        },
-        [&](ir::Extern&& e) { schedule.steps.emplace_back(std::move(e)); },
-        [&](ir::Abort&& a) { schedule.steps.emplace_back(a); });
-  return schedule;
+  return Fuser(target, share, decider).run(std::move(program));
 }
 
 }  // namespace graft::passes

@@ -7,7 +7,9 @@
 #include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
+#include "passes/block_products.h"
 #include "passes/cost.h"
+#include "passes/products.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
 
@@ -172,6 +174,8 @@ class Grouper {
     if (jumps(trial) || jumps(candidate))
       narrower = !all_tiles || shared.unit.size() < candidate.outer.size();
     append(trial, std::move(candidate), shared);
+    if (has_product(trial))
+      if (Group rows = trial; !keep_rows(rows)) return false;
     double together = cost_of(trial);
     // Where the larger one gives up parallel axes it loses later company, too. Without a dependence
     // they compete for registers and write streams.
@@ -198,10 +202,12 @@ class Grouper {
     return cost(group, touching_, program_.storages, target_);
   }
 
-  /// Nanoseconds in routines, of both threads of a small machine.
+  /// Nanoseconds in routines, those for matrix products among them, of both threads of a small
+  /// machine.
   double calls_of(const Group& group) const {
     double sum = 0;
     for (const Statement& s : group.members) {
+      if (is_product(s)) sum += product_nanoseconds(s, target_);
       int each = 0;
       for (const ir::Node& node : s.expr.nodes)
         if (node.op == ir::Op::Call) each += ir::cost(node);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ir/touch.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -49,6 +50,17 @@ bool is_step(const Kernel& kernel, const Loop& loop) {
 bool has_vector(const Kernel& kernel) {
   return std::any_of(kernel.vars.begin(), kernel.vars.end(),
                      [](const ir::Variable& v) { return v.kind == LoopKind::Vector; });
+}
+
+bool is_product_nest(const Kernel& kernel, const Loop& loop) {
+  bool product = false;
+  ir::each_placed(loop.body, [&](size_t k) { product = product || kernel.placed[k].product; });
+  return product;
+}
+
+bool has_product(const Kernel& kernel) {
+  return std::any_of(kernel.placed.begin(), kernel.placed.end(),
+                     [](const Placed& p) { return p.product; });
 }
 
 std::vector<int64_t> tile_strides(const Kernel& kernel, const Placed& p, const Access& x) {

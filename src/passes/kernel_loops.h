@@ -27,6 +27,9 @@ int axis_of(const ir::Placed& p, int var);
 bool is_range(const ir::Kernel& kernel, int var);
 bool is_step(const ir::Kernel& kernel, const ir::Loop& loop);
 bool has_vector(const ir::Kernel& kernel);
+/// Is it the nest of a matrix product, which a routine computes?
+bool is_product_nest(const ir::Kernel& kernel, const ir::Loop& loop);
+bool has_product(const ir::Kernel& kernel);
 
 /// An access's stride along each Range variable: what moves its address from tile to tile.
 std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,

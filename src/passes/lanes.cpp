@@ -86,7 +86,7 @@ class Lanes {
   void run() {
     bool steps = std::any_of(kernel_.vars.begin(), kernel_.vars.end(),
                              [](const ir::Variable& v) { return v.kind == LoopKind::Step; });
-    if (!steps || to_chunks(kernel_, settings_)) return;
+    if (!steps || has_product(kernel_) || to_chunks(kernel_, settings_)) return;
     // Either the loops inside (-1), or a variable of the tiles.
     std::vector<int> vars{-1};
     std::vector<double> costs{inner_cost()};

@@ -59,10 +59,7 @@ void merge(Kernel& kernel, int u, int v) {
     int a = axis_of(p, u), b = axis_of(p, v);
     if (a < 0) continue;
     p.statement.axes[static_cast<size_t>(b)] = kernel.vars[static_cast<size_t>(v)].extent;
-    p.statement.axes[static_cast<size_t>(a)] = 1;  // dropped below; strides there no longer matter
-    for (Access& x : p.statement.loads) x.strides[static_cast<size_t>(a)] = 0;
-    p.statement.store.strides[static_cast<size_t>(a)] = 0;
-    drop_unit_axes(p.statement);
+    drop_axis(p.statement, static_cast<size_t>(a));
     p.axis_var.erase(p.axis_var.begin() + a);
   }
 }

@@ -37,8 +37,15 @@ std::optional<double> product_flops(const ir::Extern& call) {
     return std::nullopt;
   double flops = 2;
   for (int64_t size : call.outputs.front().sizes) flops *= static_cast<double>(size);
-  const ir::View& right = call.inputs.back();
-  return flops * static_cast<double>(right.sizes[right.sizes.size() - 2]);
+  // Behind the factors there may be numbers, as alpha.
+  const auto right =
+      std::find_if(call.slots.rbegin(), call.slots.rend(),
+                   [](const ir::Extern::Slot& slot) { return slot.kind == OperandKind::Tensor; });
+  if (right == call.slots.rend() || right->views.empty() || right->views[0] < 0)
+    return std::nullopt;
+  const std::vector<int64_t>& sizes = call.inputs[static_cast<size_t>(right->views[0])].sizes;
+  if (sizes.size() < 2) return std::nullopt;
+  return flops * static_cast<double>(sizes[sizes.size() - 2]);
 }
 
 }  // namespace graft::passes

@@ -67,6 +67,20 @@ void take_range(Statement& s, size_t axis, int64_t first, int64_t last) {
   });
 }
 
+void drop_axis(Statement& s, size_t axis) {
+  auto at = static_cast<std::ptrdiff_t>(axis);
+  s.axes.erase(s.axes.begin() + at);
+  each_access(s, [&](Access& a) { a.strides.erase(a.strides.begin() + at); });
+  if (s.reduction) s.reduction->axes.erase(s.reduction->axes.begin() + at);
+  if (s.repeated()) s.growth.erase(s.growth.begin() + at);
+  rebuild(s, [&](Expr& out, Node node) {
+    if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
+    if (node.payload == static_cast<int64_t>(axis)) return out.integer(0, ScalarType::Long);
+    --node.payload;
+    return out.add(node);
+  });
+}
+
 void drop_unit_axes(Statement& s) {
   for (size_t axis = s.axes.size(); axis-- > 0;) {
     if (s.axes[axis] != 1 || (s.repeated() && (axis == 0 || s.growth[axis] != 0))) continue;
@@ -74,17 +88,7 @@ void drop_unit_axes(Statement& s) {
     if (s.reduction && s.reduction->axes[axis] &&
         std::count(s.reduction->axes.begin(), s.reduction->axes.end(), true) == 1)
       continue;
-    auto at = static_cast<std::ptrdiff_t>(axis);
-    s.axes.erase(s.axes.begin() + at);
-    each_access(s, [&](Access& a) { a.strides.erase(a.strides.begin() + at); });
-    if (s.reduction) s.reduction->axes.erase(s.reduction->axes.begin() + at);
-    if (s.repeated()) s.growth.erase(s.growth.begin() + at);
-    rebuild(s, [&](Expr& out, Node node) {
-      if (node.op != Op::Axis || node.payload < static_cast<int64_t>(axis)) return out.add(node);
-      if (node.payload == static_cast<int64_t>(axis)) return out.integer(0, ScalarType::Long);
-      --node.payload;
-      return out.add(node);
-    });
+    drop_axis(s, axis);
   }
 }
 

@@ -40,6 +40,8 @@ int64_t largest_divisor(int64_t n, int64_t most, int64_t least = 1);
 void split_axis(ir::Statement& s, size_t axis, int64_t inner);
 /// Keeps the points of axis `axis` in [first, last).
 void take_range(ir::Statement& s, size_t axis, int64_t first, int64_t last);
+/// Keeps the first point of an axis, as the only one, and the axis not.
+void drop_axis(ir::Statement& s, size_t axis);
 /// Removes axes of extent 1.
 void drop_unit_axes(ir::Statement& s);
 /// Removes nodes, loads and scalars that nothing uses.

@@ -38,7 +38,8 @@ void set_grain(Kernel& kernel) {
 void set_name(Kernel& kernel) {
   std::string last;
   for (const Placed& p : kernel.placed) {
-    std::string part = p.statement.reduction ? ir::name_of(p.statement.reduction->op) : "map";
+    const auto& reduction = p.statement.reduction;
+    std::string part = p.product ? "product" : reduction ? ir::name_of(reduction->op) : "map";
     if (part != last) kernel.name += (kernel.name.empty() ? "" : "_") + part;
     last = part;
   }

@@ -74,7 +74,8 @@ void order_tiles(Schedule& schedule, const Settings& settings) {
   std::vector<int> owner = local_temporaries(schedule);
   each_kernel(schedule, [&](Kernel& kernel, int step) {
     if (!kernel.range.empty()) sort_range(kernel);
-    pair_range(kernel, owned_by(owner, step), settings.target.second_cache_bytes);
+    if (!has_product(kernel))
+      pair_range(kernel, owned_by(owner, step), settings.target.second_cache_bytes);
   });
 }
 

@@ -80,6 +80,7 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
       vectorize_nests(kernel, node.loop->body, target, decider);
       continue;
     }
+    if (is_product_nest(kernel, *node.loop)) continue;
     std::vector<int> vars = nest_of(*node.loop), order,
                      candidates = candidates_of(kernel, *node.loop);
     std::vector<size_t> placed = placed_in(node.loop->body);
@@ -139,6 +140,7 @@ void rows_outside(Kernel& kernel, const ir::Target& target) {
 }
 
 void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
+  if (has_product(kernel)) return vectorize_nests(kernel, kernel.body, target, decider);
   const std::vector<size_t> placed = placed_in(kernel.body);
   Choice outer = best_of(kernel, placed, kernel.range, target);
   const double inner = inner_cost(kernel, kernel.body, target);

@@ -140,6 +140,9 @@ class Emitter {
   llvm::Value* strip_place(int v);
   llvm::Value* kept(int v);  ///< the value from its buffer; null if it is not there
 
+  // Matrix products: product.cpp
+  void product(int p);
+
   // Values: values.cpp
   llvm::Value* get(int v);   ///< a scalar, or a vector if it varies
   llvm::Value* wide(int v);  ///< a vector in any case

@@ -175,6 +175,10 @@ void Emitter::items(int l) {
 
 void Emitter::statement(int p) {
   const StatementPlan& plan = planned(p);
+  if (laid_out(p).product) {
+    product(p);
+    return;
+  }
   if (plan.accumulate == Accumulate::None) {
     store(p);
     return;

@@ -300,6 +300,10 @@ void SourcePrinter::strip_loop(int l, const std::string& from, const std::string
 
 void SourcePrinter::statement(int p) {
   const StatementPlan& plan = planned(p);
+  if (layout_.statements[static_cast<size_t>(p)].product) {
+    product(p);
+    return;
+  }
   if (plan.accumulate == Accumulate::None) {
     store(p);
     return;
@@ -308,6 +312,35 @@ void SourcePrinter::statement(int p) {
   accumulate(p);
   if (!plan.scan && plan.reduce_loop >= 0) return;
   finish_with(p, total(p));
+}
+
+void SourcePrinter::product(int p) {
+  const StatementLayout& s = layout_.statements[static_cast<size_t>(p)];
+  const ProductLayout& product = *s.product;
+  auto size = [&](int var) {
+    return layout_.extent[static_cast<size_t>(var)] < 0 ? std::string("1") : extent(var);
+  };
+  auto loop_over = [&](int var) {
+    const std::string v = variable(var);
+    open(-1, "for (int64_t " + v + " = 0; " + v + " < " + size(var) + "; ++" + v + ")");
+  };
+  std::vector<int> around{product.rows, product.panels, product.columns};
+  std::erase(around, -1);
+  for (int var : around) loop_over(var);
+  const std::string k = variable(product.terms), block = std::to_string(kProductTerms);
+  const std::string left = place(s.loads[product.left].access, {}),
+                    right = place(s.loads[product.right].access, {});
+  line("float total = 0, sum = 0;");
+  loop_over(product.terms);
+  line(target_.fma ? "sum = std::fma(" + left + ", " + right + ", sum);"
+                   : "sum += " + left + " * " + right + ";");
+  line("if ((" + k + " + 1) % " + block + " != 0 && " + k + " + 1 != " + size(product.terms) +
+       ") continue;");
+  line("total = " + k + " < " + block + " ? sum : total + sum;");
+  line("sum = 0;");
+  close();
+  line(place(s.store.access, {}) + " = total;");
+  for (size_t n = 0; n < around.size(); ++n) close();
 }
 
 void SourcePrinter::store(int p) {

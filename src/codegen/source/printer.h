@@ -69,6 +69,7 @@ class SourcePrinter {
   void vector_loop(int l, const std::string& from, const std::string& to, const StripPhase* phase);
   void strip_loop(int l, const std::string& from, const std::string& to);
   void statement(int p);
+  void product(int p);
   void store(int p);
   bool counts_lanes(int l) const;
   std::vector<int> sums_in(int l) const;  ///< statements right in the loop whose sums cascade

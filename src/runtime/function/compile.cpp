@@ -1,5 +1,6 @@
 #include "runtime/function/compile.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include "ops/lower.h"
 #include "ops/replay.h"
 #include "passes/disturb.h"
+#include "passes/products.h"
 #include "runtime/function/autotune.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
@@ -113,6 +115,18 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   return made;
 }
 
+/// Products that kernels may compute. They sum in another order.
+void mark_products(ops::Lowered& lowered, const ir::Target& target) {
+  const std::vector<int> records = passes::worth_loops(lowered.program, target);
+  for (ir::Item& item : lowered.program.items) {
+    auto* call = std::get_if<ir::Extern>(&item);
+    if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
+    call->may_be_loops = true;
+    lowered.exact = false;
+    lowered.approximated.push_back({c10::ScalarType::Float, call->record});
+  }
+}
+
 /// With the choices that `settings` asks for; `tuning` gets them.
 ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
                             Tuning& tuning) {
@@ -122,7 +136,10 @@ ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& s
   else if (settings.mode == Mode::MaxAutotune)
     tuning = tune(lowered, settings.target.threads);
   apply_tuning(tuning, lowered);
-  if (!lowered.broken) merge_products(lowered, settings.target.threads);
+  if (lowered.broken) return lowered;
+  merge_products(lowered, settings.target.threads);
+  // What a region keeps is decided by its calls, and a step's products are too large to gain.
+  if (settings.matmul == Matmul::Any && !trace.backward) mark_products(lowered, settings.target);
   return lowered;
 }
 

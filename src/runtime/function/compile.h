@@ -29,6 +29,7 @@ struct CompileSettings {
   ir::Target target;  ///< the machine, and the threads of the thread that will run it
   Mode mode = Mode::Default;
   Keep keep = Keep::LeastTime;
+  Matmul matmul = Matmul::Any;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
   std::optional<Tuning> tuning = std::nullopt;
 };

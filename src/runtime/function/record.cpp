@@ -188,7 +188,8 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .decisions = options.decisions,
           .target = codegen::host_target(at::get_num_threads()),
           .mode = options.mode,
-          .keep = options.keep};
+          .keep = options.keep,
+          .matmul = options.matmul};
 }
 
 void Core::Impl::enqueue(std::function<void(Impl&)> job) {

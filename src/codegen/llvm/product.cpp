@@ -1,0 +1,233 @@
+// Matrix products of fp32: a tile of rows and columns lies in registers while the terms go by.
+//
+// Terms run in blocks, so that a block of the right operand's panel stays in the cache for all
+// rows; the sums of blocks are added in order, which loses fewer digits than one long sum.
+#include "ir/product.h"
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+
+namespace {
+
+constexpr int kVectors = 2;  ///< of columns
+/// Accumulators, and what they are made of, in half the registers (of 32) or in most (of 16).
+constexpr int kRows = ir::kProductRows, kRowsOfFewRegisters = kRows / 2;
+
+/// Writes the loops of one product.
+class ProductWriter {
+ public:
+  struct Operand {
+    llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
+  };
+
+  ProductWriter(Builder& b, const Machine& machine, VectorMemory& memory, llvm::Function* fn,
+                const ProductLayout& layout)
+      : b_(b), machine_(machine), memory_(memory), fn_(fn), layout_(layout) {}
+
+  /// out[rows, columns] = left[rows, terms] * right[terms, columns], where columns of `right` and
+  /// `out` lie side by side.
+  void write(const Operand& left, const Operand& right, const Operand& out, llvm::Value* rows,
+             llvm::Value* columns, llvm::Value* terms) {
+    left_ = left, right_ = right, out_ = out;
+    const int64_t wide = int64_t{kVectors} * machine_.lanes;
+    const int most = machine_.target.avx512() ? kRows : kRowsOfFewRegisters;
+    loop(i64(0), terms, kProductTerms, [&](llvm::Value* first) {
+      first_ = first;
+      count_ = smaller(i64(kProductTerms), b_.CreateSub(terms, first));
+      loop(i64(0), columns, wide, [&](llvm::Value* column) {
+        column_ = column;
+        if (layout_.whole_columns) return all_rows(rows, most);
+        llvm::Value* left_over = b_.CreateSub(columns, column);
+        branch(
+            b_.CreateICmpSGE(left_over, i64(wide)), [&] { all_rows(rows, most); },
+            [&] {
+              masks_.clear();
+              for (int v = 0; v < kVectors; ++v) masks_.push_back(mask(left_over, v));
+              all_rows(rows, most);
+              masks_.clear();
+            });
+      });
+    });
+  }
+
+ private:
+  llvm::Value* i64(int64_t k) { return b_.getInt64(static_cast<uint64_t>(k)); }
+  llvm::Value* smaller(llvm::Value* a, llvm::Value* b) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+  }
+  llvm::BasicBlock* block(const char* name) {
+    return llvm::BasicBlock::Create(b_.getContext(), name, fn_);
+  }
+  llvm::Type* number() { return b_.getFloatTy(); }
+  llvm::Type* vector() {
+    return llvm::FixedVectorType::get(number(), static_cast<unsigned>(machine_.lanes));
+  }
+
+  /// for (i = from; i < to; i += step) body(i)
+  template <class Body>
+  void loop(llvm::Value* from, llvm::Value* to, int64_t step, Body body) {
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("product"),
+                     *after = block("after");
+    b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, after);
+    b_.SetInsertPoint(run);
+    llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+    index->addIncoming(from, before);
+    body(index);
+    llvm::Value* next = b_.CreateNSWAdd(index, i64(step));
+    index->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
+    b_.SetInsertPoint(after);
+  }
+  template <class Then, class Otherwise>
+  void branch(llvm::Value* condition, Then then, Otherwise otherwise) {
+    llvm::BasicBlock *yes = block("whole"), *no = block("part"), *after = block("after");
+    b_.CreateCondBr(condition, yes, no);
+    b_.SetInsertPoint(yes);
+    then();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(no);
+    otherwise();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+
+  /// Of the lanes of vector `v` that are among so many columns.
+  llvm::Value* mask(llvm::Value* left_over, int v) {
+    llvm::Type* word = b_.getInt32Ty();
+    llvm::Value* count = b_.CreateTrunc(left_over, word);
+    llvm::Value* lane =
+        b_.CreateAdd(memory_.iota(word),
+                     b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes),
+                                          b_.getInt32(static_cast<uint32_t>(v * machine_.lanes))));
+    return b_.CreateICmpSLT(lane,
+                            b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), count));
+  }
+
+  void all_rows(llvm::Value* rows, int most) {
+    llvm::Value* whole = layout_.whole_rows ? rows : b_.CreateAnd(rows, i64(-most));
+    loop(i64(0), whole, most, [&](llvm::Value* row) { tile(row, most); });
+    if (!layout_.whole_rows) loop(whole, rows, 1, [&](llvm::Value* row) { tile(row, 1); });
+  }
+
+  llvm::Value* place(const Operand& x, llvm::Value* down, llvm::Value* along) {
+    llvm::Value* offset = b_.CreateAdd(b_.CreateMul(down, x.down), b_.CreateMul(along, x.along));
+    return b_.CreateGEP(number(), x.base, offset);
+  }
+
+  /// `count` rows from `row` on, of the columns and terms at hand.
+  void tile(llvm::Value* row, int count) {
+    llvm::SmallVector<llvm::Value*, 8> left;
+    for (int r = 0; r < count; ++r) left.push_back(place(left_, b_.CreateAdd(row, i64(r)), first_));
+    llvm::Value* right = place(right_, first_, column_);
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("terms"), *after = block("sums");
+    llvm::Value* zero = llvm::Constant::getNullValue(vector());
+    b_.CreateBr(run);
+    b_.SetInsertPoint(run);
+    llvm::PHINode* k = b_.CreatePHI(b_.getInt64Ty(), 2);
+    k->addIncoming(i64(0), before);
+    llvm::SmallVector<llvm::PHINode*, 16> sums;
+    for (int n = 0; n < count * kVectors; ++n) {
+      sums.push_back(b_.CreatePHI(vector(), 2));
+      sums.back()->addIncoming(zero, before);
+    }
+    llvm::SmallVector<llvm::Value*, kVectors> columns;
+    llvm::Value* from = b_.CreateGEP(number(), right, b_.CreateMul(k, right_.down));
+    for (int v = 0; v < kVectors; ++v)
+      columns.push_back(memory_.load(at(from, v), number(), off(v)));
+    llvm::SmallVector<llvm::Value*, 16> next;
+    for (int r = 0; r < count; ++r) {
+      llvm::Value* one = b_.CreateLoad(
+          number(),
+          b_.CreateGEP(number(), left[static_cast<size_t>(r)], b_.CreateMul(k, left_.along)));
+      llvm::Value* spread = b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), one);
+      for (int v = 0; v < kVectors; ++v)
+        next.push_back(multiply_add(spread, columns[static_cast<size_t>(v)],
+                                    sums[static_cast<size_t>(r * kVectors + v)]));
+    }
+    for (size_t n = 0; n < sums.size(); ++n) sums[n]->addIncoming(next[n], run);
+    llvm::Value* then = b_.CreateNSWAdd(k, i64(1));
+    k->addIncoming(then, run);
+    b_.CreateCondBr(b_.CreateICmpSLT(then, count_), run, after);
+    b_.SetInsertPoint(after);
+    branch(
+        b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, count, next, false); },
+        [&] { store(row, count, next, true); });
+  }
+
+  llvm::Value* multiply_add(llvm::Value* a, llvm::Value* b, llvm::Value* sum) {
+    if (machine_.target.fma)
+      return b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector()}, {a, b, sum});
+    return b_.CreateFAdd(sum, b_.CreateFMul(a, b));
+  }
+  llvm::Value* at(llvm::Value* base, int v) {
+    return b_.CreateConstInBoundsGEP1_64(
+        number(), base, static_cast<uint64_t>(v) * static_cast<uint64_t>(machine_.lanes));
+  }
+  llvm::Value* off(int v) const {
+    return masks_.empty() ? nullptr : masks_[static_cast<size_t>(v)];
+  }
+
+  void store(llvm::Value* row, int count, const llvm::SmallVectorImpl<llvm::Value*>& sums,
+             bool adds) {
+    for (int r = 0; r < count; ++r) {
+      llvm::Value* to = place(out_, b_.CreateAdd(row, i64(r)), column_);
+      for (int v = 0; v < kVectors; ++v) {
+        llvm::Value* sum = sums[static_cast<size_t>(r * kVectors + v)];
+        if (adds) sum = b_.CreateFAdd(memory_.load(at(to, v), number(), off(v)), sum);
+        memory_.store(sum, at(to, v), off(v));
+      }
+    }
+  }
+
+  Builder& b_;
+  const Machine& machine_;
+  VectorMemory& memory_;
+  llvm::Function* fn_;
+  const ProductLayout& layout_;
+  Operand left_{}, right_{}, out_{};
+  llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
+  llvm::SmallVector<llvm::Value*, kVectors> masks_;  ///< empty: all columns are there
+};
+
+}  // namespace
+
+void Emitter::product(int p) {
+  const StatementLayout& s = laid_out(p);
+  const ProductLayout& product = *s.product;
+  auto along = [&](int access, int var) {
+    const auto shape = static_cast<size_t>(layout_.accesses[static_cast<size_t>(access)].shape);
+    return stride(layout_.shapes[shape].strides[static_cast<size_t>(var)]);
+  };
+  auto size = [&](int var) {
+    return layout_.extent[static_cast<size_t>(var)] < 0 ? i64(1) : extent(var);
+  };
+  auto operand = [&](int access, int down, int side) {
+    return ProductWriter::Operand{pointer(access, at_depth_), along(access, down),
+                                  along(access, side)};
+  };
+  const int l = s.loads[product.left].access, r = s.loads[product.right].access, o = s.store.access;
+  ProductWriter::Operand left = operand(l, product.rows, product.terms),
+                         right = operand(r, product.terms, product.columns),
+                         out = operand(o, product.rows, product.columns);
+  right.along = out.along = i64(1);
+  ProductWriter writer(b_, machine_, memory_, fn_, product);
+  auto write = [&] {
+    writer.write(left, right, out, size(product.rows), size(product.columns), size(product.terms));
+  };
+  if (product.panels < 0) return write();
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("panel"), *after = block("after");
+  b_.CreateBr(run);
+  b_.SetInsertPoint(run);
+  llvm::PHINode* panel = b_.CreatePHI(b_.getInt64Ty(), 2);
+  panel->addIncoming(i64(0), before);
+  for (ProductWriter::Operand* x : {&right, &out})
+    x->base = b_.CreateGEP(mem(ScalarType::Float), x->base,
+                           b_.CreateMul(panel, along(x == &right ? r : o, product.panels)));
+  write();
+  llvm::Value* next = b_.CreateNSWAdd(panel, i64(1));
+  panel->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, size(product.panels)), run, after);
+  b_.SetInsertPoint(after);
+}
+
+}  // namespace graft::codegen

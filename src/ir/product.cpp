@@ -1,0 +1,42 @@
+#include "ir/product.h"
+
+namespace graft::ir {
+
+namespace {
+
+bool is_plain_sum(const Statement& s) {
+  return s.reduction && s.reduction->op == ReduceOp::Sum && !s.reduction->scan &&
+         s.reduction->type == ScalarType::Float && !s.repeated() && s.store.indirect.empty() &&
+         s.store.dtype == ScalarType::Float &&
+         s.expr.nodes[static_cast<size_t>(s.value)].op == Op::Reduced;
+}
+
+}  // namespace
+
+std::optional<ProductAxes> product_axes(const Statement& s) {
+  if (!is_plain_sum(s)) return {};
+  const Node& input = s.expr.nodes[static_cast<size_t>(s.reduction->input)];
+  if (input.op != Op::Mul) return {};
+  ProductAxes found;
+  size_t* const loads[] = {&found.left, &found.right};
+  for (size_t k = 0; k < 2; ++k) {
+    const Node& node = s.expr.nodes[static_cast<size_t>(input.in[k])];
+    if (node.op != Op::Load) return {};
+    *loads[k] = static_cast<size_t>(node.payload);
+    const Access& load = s.loads[*loads[k]];
+    if (load.dtype != ScalarType::Float || !load.indirect.empty()) return {};
+  }
+  size_t terms = 0;
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    const bool in_left = s.loads[found.left].strides[a] != 0,
+               in_right = s.loads[found.right].strides[a] != 0;
+    if (s.reduction->axes[a])
+      found.terms = a, ++terms;
+    else
+      (in_left && in_right ? found.batch : in_right ? found.columns : found.rows).push_back(a);
+  }
+  if (terms != 1 || found.rows.empty() || found.columns.empty()) return {};
+  return found;
+}
+
+}  // namespace graft::ir

@@ -1,0 +1,32 @@
+// Matrix products among statements: a sum in fp32 over one axis of the products of two loads.
+//
+//     [a:8,b:512,c:512,d:64] %4[a*262144+b*512+c] f32 = reduced
+//         reduced = sum.f32{d} (%0[a*32768+b*64+d] * %1[a*32768+d*512+c])
+//
+// No other sum accumulates in fp32. In a kernel one routine computes it (Placed::product); run as
+// loops it has the same meaning, but for the order of the sum.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace graft::ir {
+
+/// Rows that the routine works on at a time, and columns at most: it is fastest with multiples.
+inline constexpr int64_t kProductRows = 8, kMostProductColumns = 32;
+
+/// What the axes of a product are to it. Where an operand is broadcast along an axis of the batch,
+/// that is a row or a column, too.
+struct ProductAxes {
+  size_t left = 0, right = 0;  ///< into Statement::loads
+  std::vector<size_t> batch, rows, columns;
+  size_t terms = 0;
+};
+std::optional<ProductAxes> product_axes(const Statement& s);
+inline bool is_product(const Statement& s) {
+  return s.reduction && s.reduction->type == ScalarType::Float && product_axes(s).has_value();
+}
+
+}  // namespace graft::ir

@@ -1,0 +1,350 @@
+#include "passes/block_products.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "passes/kernel_loops.h"
+#include "passes/products.h"
+#include "passes/rewrite.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Kernel;
+using ir::Loop;
+using ir::LoopKind;
+using ir::Placed;
+using ir::TreeNode;
+
+namespace {
+
+constexpr int64_t kMostRows = 64;
+constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
+
+TreeNode copy_of(const TreeNode& node) {
+  if (!node.loop) return {nullptr, node.placed};
+  TreeNode made{std::make_unique<Loop>(Loop{node.loop->var, {}}), -1};
+  for (const TreeNode& inner : node.loop->body) made.loop->body.push_back(copy_of(inner));
+  return made;
+}
+
+/// The one statement of a nest of single loops; -1: there are others.
+int leaf_of(const TreeNode& node) {
+  const TreeNode* at = &node;
+  while (at->loop) {
+    if (at->loop->body.size() != 1) return -1;
+    at = &at->loop->body[0];
+  }
+  return at->placed;
+}
+
+/// A storage that lies in the scratch of blocks.
+struct Shared {
+  int storage = -1;
+  int renamed = -1;                             ///< its own for the last rows; -1: not there yet
+  int64_t first = INT64_MAX, last = INT64_MIN;  ///< elements of a row, from the row's first
+  std::set<int> parts;                          ///< that touch it
+  bool by_row = false;                          ///< every row uses the same memory
+  int in_place_of = -1;                         ///< into the list: it takes over that one's memory
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::vector<int64_t> tile;  ///< strides along tiles, by variable
+
+  int name() const { return renamed >= 0 ? renamed : storage; }
+  int64_t size() const { return static_cast<int64_t>(c10::elementSize(dtype)); }
+  /// Elements from row to row: not a multiple of the page, or all rows' lines compete for the same
+  /// places of the cache.
+  int64_t stride() const {
+    const int64_t lines = (last - first) / kLineElements + 1;
+    return (lines + (lines % 8 == 0)) * kLineElements;
+  }
+};
+
+class Blocks {
+ public:
+  Blocks(const Kernel& kernel, const std::vector<bool>& local, const ir::Target& target)
+      : from_(kernel), local_(local), target_(target) {}
+
+  std::optional<std::vector<Kernel>> run(std::vector<ir::Storage>& storages) {
+    if (!find_rows() || !find_parts() || !find_shared()) return {};
+    find_in_place();
+    const int64_t all = extent(rows_), rows = block_rows(all);
+    if (rows == 0) return {};
+    std::vector<Kernel> made;
+    made.push_back(build(0, all / rows * rows, rows));
+    const int64_t left = all % rows;
+    if (left == 0) return made;
+    for (Shared& s : shared_) {
+      storages.push_back(storages[static_cast<size_t>(s.storage)]);
+      s.renamed = static_cast<int>(storages.size()) - 1;
+    }
+    made.push_back(build(all - left, left, left));
+    return made;
+  }
+
+ private:
+  int64_t extent(int var) const { return from_.vars[static_cast<size_t>(var)].extent; }
+  bool is_product_at(int placed) const {
+    return placed >= 0 && is_product(from_.placed[static_cast<size_t>(placed)].statement);
+  }
+
+  /// The longest variable of the tiles that is rows to all products.
+  bool find_rows() {
+    for (const ir::Variable& v : from_.vars)
+      if (v.kind == LoopKind::Step) return false;
+    for (int v : from_.range) {
+      const bool fits = std::all_of(from_.placed.begin(), from_.placed.end(), [&](const Placed& p) {
+        const int a = axis_of(p, v);
+        if (a < 0) return false;
+        if (!is_product(p.statement)) return true;
+        const std::vector<size_t> rows = product_axes(p.statement)->rows;
+        return std::count(rows.begin(), rows.end(), static_cast<size_t>(a)) > 0;
+      });
+      if (fits && (rows_ < 0 || extent(v) > extent(rows_))) rows_ = v;
+    }
+    return rows_ >= 0;
+  }
+
+  /// Each product is a part of its own, in a nest of one or two loops of columns and one of terms.
+  bool find_parts() {
+    part_.assign(from_.placed.size(), -1);
+    bool open = false;
+    for (size_t n = 0; n < from_.body.size(); ++n) {
+      const int leaf = leaf_of(from_.body[n]);
+      const bool product = is_product_at(leaf);
+      if (product || !open) parts_.push_back({n, product});
+      open = !product;
+      bool fits = true;
+      auto place = [&](size_t p) {
+        part_[p] = static_cast<int>(parts_.size()) - 1;
+        fits = fits && (product || !is_product_at(static_cast<int>(p)));
+      };
+      if (from_.body[n].loop)
+        ir::each_placed(from_.body[n].loop->body, place);
+      else
+        place(static_cast<size_t>(leaf));
+      if (!fits || (product && !suits(from_.placed[static_cast<size_t>(leaf)]))) return false;
+    }
+    return true;
+  }
+
+  bool suits(const Placed& p) const {
+    const ProductAxes axes = *product_axes(p.statement);
+    for (const auto* outside : {&axes.batch, &axes.rows})
+      for (size_t a : *outside)
+        if (!is_range(from_, p.axis_var[a])) return false;
+    std::vector<size_t> inner;
+    for (size_t a : axes.columns)
+      if (!is_range(from_, p.axis_var[a])) inner.push_back(a);
+    return !inner.empty() && inner.size() <= 2 && !is_range(from_, p.axis_var[axes.terms]) &&
+           p.statement.loads[axes.right].strides[inner.back()] == 1 &&
+           p.statement.store.strides[inner.back()] == 1;
+  }
+
+  bool find_shared() {
+    std::map<int, size_t> known;
+    for (size_t k = 0; k < from_.placed.size(); ++k) {
+      const Placed& p = from_.placed[k];
+      bool fits = true;
+      auto touch = [&](const Access& x) {
+        if (!local_[static_cast<size_t>(x.storage)]) return;
+        auto [at, is_new] = known.try_emplace(x.storage, shared_.size());
+        if (is_new) shared_.push_back({x.storage});
+        Shared& s = shared_[at->second];
+        if (is_new) s.dtype = x.dtype, s.tile = tile_strides(from_, p, x);
+        fits = fits && s.dtype == x.dtype && s.tile == tile_strides(from_, p, x) && is_bounded(x);
+        Access within = x;
+        for (size_t a = 0; a < p.axis_var.size(); ++a)
+          if (is_range(from_, p.axis_var[a])) within.strides[a] = 0;
+        const ir::Span reach = span(within, p.statement);
+        s.first = std::min(s.first, reach.first), s.last = std::max(s.last, reach.last);
+        s.parts.insert(part_[k]);
+      };
+      touch(p.statement.store);
+      for (const Access& load : p.statement.loads) touch(load);
+      if (!fits) return false;
+    }
+    for (Shared& s : shared_)
+      s.by_row = s.parts.size() == 1 && !parts_[static_cast<size_t>(*s.parts.begin())].product;
+    return true;
+  }
+
+  /// Where rows of one are read for the last time before the same rows of another are stored, both
+  /// have one memory: scores and what softmax makes of them.
+  void find_in_place() {
+    for (size_t t = 0; t < shared_.size(); ++t)
+      for (size_t s = 0; s < shared_.size(); ++s)
+        if (s != t && may_take_over(shared_[t], shared_[s]) && shared_[s].in_place_of < 0 &&
+            std::none_of(
+                shared_.begin(), shared_.end(),
+                [&](const Shared& other) {
+                  return other.in_place_of == static_cast<int>(s) ||
+                         other.in_place_of == static_cast<int>(t);
+                })) {
+          shared_[t].in_place_of = static_cast<int>(s);
+          break;
+        }
+  }
+
+  bool may_take_over(const Shared& to, const Shared& from) const {
+    if (to.by_row || from.by_row || to.dtype != from.dtype ||
+        to.last - to.first != from.last - from.first || to.in_place_of >= 0)
+      return false;
+    // The only part that touches both, row by row; `from` is touched before it, `to` behind it.
+    const int part = *to.parts.begin();
+    if (*from.parts.rbegin() != part || parts_[static_cast<size_t>(part)].product) return false;
+    int stored = -1;
+    for (size_t k = 0; k < from_.placed.size(); ++k) {
+      const Placed& p = from_.placed[k];
+      const bool stores = p.statement.store.storage == to.storage;
+      if (part_[k] == part && stores && stored < 0) stored = static_cast<int>(k);
+      auto touches = [&](const Access& x) { return x.storage == from.storage; };
+      const bool here = touches(p.statement.store) ||
+                        std::any_of(p.statement.loads.begin(), p.statement.loads.end(), touches);
+      if (!here || part_[k] != part || stored < 0) continue;
+      if (static_cast<int>(k) != stored || !reads_in_place(p, to, from)) return false;
+    }
+    return stored >= 0;
+  }
+
+  /// Does the statement that stores a row of `to` read `from` at the same place alone?
+  bool reads_in_place(const Placed& p, const Shared& to, const Shared& from) const {
+    const Access& store = p.statement.store;
+    if (p.statement.reduction || !store.indirect.empty()) return false;
+    return std::all_of(p.statement.loads.begin(), p.statement.loads.end(), [&](const Access& x) {
+      if (x.storage != from.storage) return true;
+      for (size_t a = 0; a < p.axis_var.size(); ++a)
+        if (!is_range(from_, p.axis_var[a]) && x.strides[a] != store.strides[a]) return false;
+      return x.indirect.empty() && x.offset - from.first == store.offset - to.first;
+    });
+  }
+
+  /// Rows of a block: what they share fits into half the second cache. 0: too few do.
+  int64_t block_rows(int64_t all) const {
+    int64_t each = 0, once = 0;
+    for (const Shared& s : shared_)
+      if (s.in_place_of < 0) (s.by_row ? once : each) += s.stride() * s.size();
+    const int64_t budget = target_.second_cache_bytes / 2 - once;
+    int64_t most = std::min(kMostRows, all);
+    if (each > 0) most = std::min(most, budget / each);
+    if (budget < 0) return 0;
+    if (most == all) return all;
+    most = most / ir::kProductRows * ir::kProductRows;
+    for (int64_t rows = most; rows > most / 2; rows -= ir::kProductRows)
+      if (all % rows == 0) return rows;
+    return most;
+  }
+
+  /// The kernel over rows [first, first + count), in blocks of `rows`.
+  Kernel build(int64_t first, int64_t count, int64_t rows) const {
+    Kernel made;
+    made.vars = from_.vars;
+    made.range = from_.range;
+    made.placed = from_.placed;
+    made.name = from_.name;
+    made.vars[static_cast<size_t>(rows_)].extent = count / rows;
+    for (size_t part = 0; part < parts_.size(); ++part) {
+      const auto var = static_cast<int>(made.vars.size());
+      const bool product = parts_[part].product;
+      made.vars.push_back({rows, product ? LoopKind::Serial : LoopKind::Step});
+      made.body.push_back({std::make_unique<Loop>(Loop{var, {}}), -1});
+      const size_t end = part + 1 < parts_.size() ? parts_[part + 1].node : from_.body.size();
+      for (size_t n = parts_[part].node; n < end; ++n)
+        made.body.back().loop->body.push_back(copy_of(from_.body[n]));
+      for (size_t k = 0; k < made.placed.size(); ++k)
+        if (part_[k] == static_cast<int>(part)) split(made.placed[k], var, first, count, rows);
+    }
+    for (Placed& p : made.placed) p.product = is_product(p.statement);
+    give_scratch(made, first, rows);
+    return made;
+  }
+
+  void split(Placed& p, int var, int64_t first, int64_t count, int64_t rows) const {
+    const int a = axis_of(p, rows_);
+    take_range(p.statement, static_cast<size_t>(a), first, first + count);
+    split_axis(p.statement, static_cast<size_t>(a), rows);
+    p.axis_var.insert(p.axis_var.begin() + a + 1, var);
+  }
+
+  /// `first`: of the rows, which moved every access of theirs.
+  void give_scratch(Kernel& made, int64_t first, int64_t rows) const {
+    std::map<int, size_t> known;
+    for (size_t s = 0; s < shared_.size(); ++s) known[shared_[s].storage] = s;
+    for (const Shared& s : shared_) {
+      if (s.in_place_of >= 0) continue;
+      const int64_t bytes = s.stride() * s.size() * (s.by_row ? 1 : rows);
+      made.scratch.push_back({s.name(), made.scratch_bytes, bytes});
+      made.scratch_bytes += (bytes + 63) / 64 * 64;
+    }
+    for (Placed& p : made.placed) {
+      auto move = [&](Access& x) {
+        const auto at = known.find(x.storage);
+        if (at == known.end()) return;
+        const Shared& s = shared_[at->second];
+        x.offset -= s.first + first * s.tile[static_cast<size_t>(rows_)];
+        const bool in_place = s.in_place_of >= 0;
+        x.storage = (in_place ? shared_[static_cast<size_t>(s.in_place_of)] : s).name();
+        for (size_t a = 0; a < p.axis_var.size(); ++a) {
+          if (is_range(made, p.axis_var[a])) x.strides[a] = 0;
+          if (p.axis_var[a] >= static_cast<int>(from_.vars.size()))
+            x.strides[a] = s.by_row ? 0 : s.stride();
+        }
+      };
+      move(p.statement.store);
+      for (Access& load : p.statement.loads) move(load);
+    }
+  }
+
+  struct Part {
+    size_t node;  ///< the first of the kernel's body
+    bool product;
+  };
+
+  const Kernel& from_;
+  const std::vector<bool>& local_;
+  const ir::Target& target_;
+  int rows_ = -1;
+  std::vector<Part> parts_;
+  std::vector<int> part_;  ///< per placed
+  std::vector<Shared> shared_;
+};
+
+}  // namespace
+
+bool has_product(const Group& group) {
+  return std::any_of(group.members.begin(), group.members.end(), is_product);
+}
+
+bool keep_rows(Group& group) {
+  std::vector<size_t> kept;
+  bool rows = false;
+  for (size_t o = 0; o < group.outer.size(); ++o) {
+    bool keeps = true, is_rows = true;
+    for (size_t m = 0; m < group.members.size(); ++m) {
+      const size_t axis = group.outer_axis[m][o];
+      if (axis == kNoAxis) keeps = false;
+      if (!is_product(group.members[m]) || axis == kNoAxis) continue;
+      const ProductAxes axes = *product_axes(group.members[m]);
+      const auto among = [&](const std::vector<size_t>& list) {
+        return std::count(list.begin(), list.end(), axis) > 0;
+      };
+      is_rows = is_rows && among(axes.rows);
+      keeps = keeps && (among(axes.rows) || among(axes.batch));
+    }
+    if (!keeps) continue;
+    kept.push_back(o);
+    rows = rows || is_rows;
+  }
+  shrink(group, kept);
+  return rows;
+}
+
+std::optional<std::vector<Kernel>> block_products(const Kernel& kernel,
+                                                  const std::vector<bool>& local,
+                                                  std::vector<ir::Storage>& storages,
+                                                  const ir::Target& target) {
+  return Blocks(kernel, local, target).run(storages);
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,31 @@
+// Matrix products as statements (ir/product.h): what fuse makes of a call that may be loops, so
+// that products and what stands around them share tiles.
+//
+//     %4 = aten::bmm(%0, %1)
+//  →  [a:8,b:512,c:512,d:64] %4[a*262144+b*512+c] f32 = reduced
+//         reduced = sum.f32{d} (%0[a*32768+b*64+d] * %1[a*32768+d*512+c])
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "ir/product.h"
+#include "ir/program.h"
+#include "ir/target.h"
+
+namespace graft::passes {
+
+using ir::is_product;
+using ir::product_axes;
+using ir::ProductAxes;
+
+/// The calls, by record, for whose operands and results memory takes so long, against the
+/// arithmetic, that they are worth being loops among others. (Of fp32, without a bias.)
+std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target);
+
+/// Each call that ir::Extern::may_be_loops marks, but for those of `refused` (records), becomes a
+/// product. Where columns of its right operand lie apart, a copy that puts them side by side comes
+/// before it.
+ir::Program products_as_loops(ir::Program program, const std::set<int>& refused);
+
+}  // namespace graft::passes

@@ -1,0 +1,92 @@
+// Matrix products as routines: every border of a tile, panels of columns, operands of any strides.
+#include <gtest/gtest.h>
+
+#include "codegen/kernels.h"
+#include "ir/product.h"
+
+namespace graft::test {
+namespace {
+
+struct Sizes {
+  int64_t rows, columns, terms;
+};
+
+ir::Access over(const ir::View& view, std::vector<int64_t> strides) {
+  return {view.storage, view.dtype, view.byte_offset / 4, std::move(strides), {}};
+}
+
+/// batch * rows of `left` times `right`, whose columns are in panels of `panel` (0: in none).
+KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t panel = 0) {
+  const int64_t batch = left.size(0), rows = left.size(1), terms = left.size(2),
+                columns = right.size(2);
+  KernelMaker k;
+  const ir::View a = k.storage(left), out = k.storage(at::zeros({batch, rows, columns}));
+  at::Tensor operand = right;
+  if (panel > 0)
+    operand = right.reshape({batch, terms, columns / panel, panel}).transpose(1, 2).contiguous();
+  const ir::View b = k.storage(operand);
+  std::vector<int64_t> axes{batch, rows}, l{a.strides[0], a.strides[1]}, r{b.strides[0], 0},
+      o{out.strides[0], out.strides[1]};
+  std::vector<int> vars{k.range(batch), k.serial(rows)};
+  if (panel > 0) {
+    axes.push_back(columns / panel), vars.push_back(k.serial(columns / panel));
+    l.push_back(0), r.push_back(b.strides[1]), o.push_back(panel);
+  }
+  const int64_t wide = panel > 0 ? panel : columns;
+  axes.push_back(wide), vars.push_back(k.serial(wide));
+  l.push_back(0), r.push_back(1), o.push_back(1);
+  axes.push_back(terms), vars.push_back(k.serial(terms));
+  l.push_back(a.strides[2]), r.push_back(b.strides[panel > 0 ? 2 : 1]), o.push_back(0);
+  std::vector<bool> reduced(axes.size(), false);
+  reduced.back() = true;
+  ir::StatementBuilder s(axes);
+  const ir::Value x = s.load(over(a, l)), y = s.load(over(b, r));
+  const ir::Value sum = s.reduce(ir::ReduceOp::Sum, x * y, reduced, c10::ScalarType::Float);
+  ir::Statement statement = s.store(over(out, o), sum);
+  EXPECT_TRUE(ir::is_product(statement));
+  ir::TreeNode node = k.place(std::move(statement), vars);
+  for (size_t v = vars.size(); v-- > 1;) node = KernelMaker::loop(vars[v], std::move(node));
+  k.body(std::move(node));
+  k.kernel.placed.back().product = true;
+  return k;
+}
+
+TEST(Product, AtEveryBorderOfATile) {
+  for (int64_t rows : {1, 7, 8, 9, 16, 23})
+    for (int64_t columns : {1, 15, 16, 17, 31, 32, 33, 64, 70})
+      for (int64_t terms : {1, 5, 128, 129, 300}) {
+        const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3),
+                         b = tame({2, terms, columns}, at::kFloat, 5);
+        EXPECT_EQ(difference(product(a, b), 1e-4), "")
+            << rows << " rows, " << columns << " columns, " << terms << " terms";
+      }
+}
+
+TEST(Product, OfColumnsInPanels) {
+  for (int64_t panel : {4, 32, 40})
+    for (int64_t panels : {1, 2, 3}) {
+      const at::Tensor a = tame({3, 12, 37}, at::kFloat),
+                       b = tame({3, 37, panel * panels}, at::kFloat, 4);
+      EXPECT_EQ(difference(product(a, b, panel), 1e-4), "") << panels << " panels of " << panel;
+    }
+}
+
+TEST(Product, OfTransposedSlicedAndBroadcastOperands) {
+  const at::Tensor wide = tame({2, 80, 90}, at::kFloat), b = tame({2, 40, 50}, at::kFloat, 2);
+  EXPECT_EQ(difference(product(wide.narrow(1, 3, 20).narrow(2, 7, 40), b), 1e-4), "");
+  EXPECT_EQ(difference(product(wide.transpose(1, 2).narrow(2, 1, 40), b), 1e-4), "");
+  EXPECT_EQ(difference(product(tame({1, 9, 40}, at::kFloat).expand({2, 9, 40}), b), 1e-4), "");
+  EXPECT_EQ(difference(product(wide.narrow(2, 0, 40), b.narrow(2, 5, 33)), 1e-4), "");
+}
+
+/// What is not finite stays in its row and column.
+TEST(Product, OfNaNAndInfinity) {
+  at::Tensor a = tame({1, 9, 20}, at::kFloat), b = tame({1, 20, 35}, at::kFloat, 6);
+  a[0][2][3] = NAN;
+  a[0][8][0] = INFINITY;
+  b[0][4][34] = -INFINITY;
+  EXPECT_EQ(difference(product(a, b), 1e-4), "");
+}
+
+}  // namespace
+}  // namespace graft::test

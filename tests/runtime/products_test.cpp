@@ -1,0 +1,165 @@
+// Matrix products that kernels compute with what stands around them: attention written out, in all
+// its forms, and products with epilogues. Sizes are such that scores leave the second cache.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "helpers.h"
+
+namespace graft {
+namespace {
+
+using test::Tensors;
+using Many = std::function<Tensors(const Tensors&)>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+at::Tensor normal(at::IntArrayRef sizes, int call) {
+  at::manual_seed(static_cast<uint64_t>(11 * call + sizes.back()));
+  return at::randn(sizes);
+}
+
+/// Is there a kernel with a product in it?
+bool has_product(const std::string& explained) {
+  return explained.find("  product\n") != std::string::npos;
+}
+
+/// Calls on other data give eager's results, but for the order of sums; NaN where eager has NaN.
+void expect_products(const Many& f, const std::function<Tensors(int)>& arguments) {
+  auto compiled = compile(f, test::at_once());
+  for (int call = 0; call < 4; ++call) {
+    Tensors plain = arguments(call), given;
+    for (const at::Tensor& t : plain)
+      given.push_back(at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t));
+    const Tensors expected = f(plain), came = compiled(given);
+    plain.insert(plain.end(), expected.begin(), expected.end());
+    given.insert(given.end(), came.begin(), came.end());
+    for (size_t k = 0; k < plain.size(); ++k)
+      EXPECT_TRUE(at::allclose(plain[k], given[k], 1e-4, 1e-5, /*equal_nan=*/true))
+          << "call " << call << ", tensor " << k;
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+  EXPECT_TRUE(has_product(compiled.explain())) << compiled.explain();
+}
+
+/// q, k, v
+Tensors heads(at::IntArrayRef batch, int64_t queries, int64_t keys, int64_t size, int call) {
+  auto sizes = [&](int64_t length) {
+    std::vector<int64_t> all = batch.vec();
+    all.insert(all.end(), {length, size});
+    return all;
+  };
+  return {normal(sizes(queries), call), normal(sizes(keys), call + 20),
+          normal(sizes(keys), call + 40)};
+}
+
+at::Tensor scores(const Tensors& t) {
+  return at::matmul(t[0], t[1].transpose(-2, -1)) / std::sqrt(static_cast<double>(t[0].size(-1)));
+}
+
+TEST(Products, AttentionAtManySizes) {
+  const Many attention = [](const Tensors& t) {
+    return Tensors{at::matmul(at::softmax(scores(t), -1), t[2])};
+  };
+  for (auto [queries, keys, size] : {std::array<int64_t, 3>{300, 301, 40},
+                                     {256, 640, 64},
+                                     {1000, 333, 17},
+                                     {97, 1100, 33},
+                                     {24, 2500, 8}})
+    expect_products(attention, [&](int call) { return heads({2, 5}, queries, keys, size, call); });
+}
+
+TEST(Products, AttentionWithMasks) {
+  // Causal, as data; its first rows see one key, the rest more.
+  expect_products(
+      [](const Tensors& t) {
+        const at::Tensor later = at::ones({400, 400}, at::kBool).triu(1);
+        return Tensors{at::matmul(at::softmax(scores(t).masked_fill(later, -kInfinity), -1), t[2])};
+      },
+      [](int call) { return heads({2, 3}, 400, 400, 32, call); });
+  // A window by arithmetic of indices, and a distance bias.
+  expect_products(
+      [](const Tensors& t) {
+        const at::Tensor place = at::arange(400), apart = place.unsqueeze(1) - place;
+        const at::Tensor biased = scores(t) - apart.abs() * 0.01;
+        const at::Tensor seen = at::where(apart.abs() < 50, biased, at::full({}, -kInfinity));
+        return Tensors{at::matmul(at::softmax(seen, -1), t[2])};
+      },
+      [](int call) { return heads({6}, 400, 400, 32, call); });
+  // A bias that is given; a row of it is all -infinity: eager's NaN.
+  expect_products(
+      [](const Tensors& t) { return Tensors{at::matmul(at::softmax(scores(t) + t[3], -1), t[2])}; },
+      [](int call) {
+        Tensors all = heads({2, 2}, 350, 400, 24, call);
+        all.push_back(normal({350, 400}, call));
+        all.back()[7].fill_(-kInfinity);
+        return all;
+      });
+}
+
+TEST(Products, HeadsThatShareKeys) {
+  expect_products(
+      [](const Tensors& t) {
+        const Tensors shared{t[0], t[1].unsqueeze(2).expand({2, 2, 4, 300, 32}),
+                             t[2].unsqueeze(2).expand({2, 2, 4, 300, 32})};
+        return Tensors{at::matmul(at::softmax(scores(shared), -1), shared[2])};
+      },
+      [](int call) {
+        return Tensors{normal({2, 2, 4, 300, 32}, call), normal({2, 2, 300, 32}, call + 20),
+                       normal({2, 2, 300, 32}, call + 40)};
+      });
+}
+
+/// Heads as slices of one projection: rows lie apart.
+TEST(Products, AttentionOverViewsOfOneTensor) {
+  expect_products(
+      [](const Tensors& t) {
+        const at::Tensor parts = t[0].view({2, 320, 3, 4, 32}).permute({2, 0, 3, 1, 4});
+        const Tensors all{parts[0], parts[1], parts[2]};
+        const at::Tensor mixed = at::matmul(at::softmax(scores(all), -1), all[2]);
+        return Tensors{mixed.transpose(1, 2).reshape({2, 320, 128})};
+      },
+      [](int call) { return Tensors{normal({2, 320, 384}, call)}; });
+}
+
+TEST(Products, EpiloguesOfOneProduct) {
+  const auto arguments = [](int call) {
+    return Tensors{normal({900, 24}, call), normal({24, 700}, call + 20), normal({900}, call + 40)};
+  };
+  expect_products(
+      [](const Tensors& t) { return Tensors{at::gelu(at::mm(t[0], t[1])) * t[2].unsqueeze(1)}; },
+      arguments);
+  expect_products(
+      [](const Tensors& t) {  // the product itself is a result, too
+        const at::Tensor product = at::mm(t[0], t[1]);
+        return Tensors{product, at::tanh(product).sum(1)};
+      },
+      arguments);
+  expect_products(
+      [](const Tensors& t) {  // its operand is changed afterwards
+        const at::Tensor kept = at::sigmoid(at::mm(t[0], t[1])).amax(1);
+        t[0].mul_(2);
+        return Tensors{kept + t[0].select(1, 0)};
+      },
+      arguments);
+}
+
+TEST(Products, WithEagersBitsWhereAskedFor) {
+  Options options = test::at_once();
+  options.matmul = Matmul::EagerBits;
+  const Many attention = [](const Tensors& t) {
+    return Tensors{at::matmul(at::mul(scores(t), 0.5), t[2])};
+  };
+  auto compiled = compile(attention, options);
+  for (int call = 0; call < 4; ++call) {
+    const Tensors t = heads({2, 5}, 300, 300, 40, call);
+    EXPECT_EQ(test::difference(attention(t)[0], compiled(t)[0]), "");
+  }
+  EXPECT_FALSE(has_product(compiled.explain()));
+}
+
+}  // namespace
+}  // namespace graft
