@@ -22,7 +22,8 @@ constexpr Preset kPresets[] = {
     {"strict", 5, 30, 0.005, 30},
 };
 const std::vector<std::string> kVariants{
-    "eager", "eager_pool", "graft", "graft_fast", "graft_max_autotune", "hand", "others"};
+    "eager", "eager_pool", "graft", "graft_fast", "graft_eager_bits", "graft_max_autotune",
+    "hand",  "others"};
 const std::vector<std::string> kUsual{"eager", "eager_pool", "graft", "hand", "others"};
 
 const Preset& preset_of(const std::string& name) {
@@ -138,7 +139,8 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
   command.add_option("--where", o.where, "Only combinations such as 'rows<=1024' or 'heads=batch'");
   command
       .add_option("--variants", o.variants,
-                  "Of eager, eager_pool, graft, graft_fast, graft_max_autotune, hand, others (the "
+                  "Of eager, eager_pool, graft, graft_fast, graft_eager_bits (matmuls by "
+                  "eager's routine), graft_max_autotune, hand, others (the "
                   "workload's own); joined by commas")
       ->delimiter(',');
   command.add_option("--preset", o.preset, "quick, default or strict: how long, how precisely")

@@ -54,6 +54,7 @@ Options compile_options(const Case& c, const std::string& variant, const BenchOp
   Options out = options.compile;
   out.name = c.name();
   if (variant == "graft_fast") out.numerics = Numerics::Fast;
+  if (variant == "graft_eager_bits") out.matmul = Matmul::EagerBits;
   if (variant == "graft_max_autotune") out.mode = Mode::MaxAutotune;
   return out;
 }

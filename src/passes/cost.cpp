@@ -51,6 +51,8 @@ class GroupCost {
   double run() {
     find_phases();
     double best = of(Order{});
+    // Blocks of rows are walked row by row.
+    if (std::any_of(group_.members.begin(), group_.members.end(), is_product)) return best;
     for (size_t o = 0; o < group_.outer.size(); ++o)
       best = std::min(best, of(Order{static_cast<int>(o)}));
     return best;

@@ -4,6 +4,11 @@
 
 namespace graft::passes {
 
+void Decider::restart() {
+  if (made_ != nullptr) made_->clear();
+  known_.clear();
+}
+
 size_t Decider::choose(size_t best, Decision decision) {
   if (decision.ways.size() < 2) return best;
   decision.pass = pass_;

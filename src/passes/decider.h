@@ -22,6 +22,9 @@ class Decider {
   /// Does anybody want to know or force a way? Otherwise the best one is taken.
   bool is_asked() const { return made_ != nullptr || !forced_.empty(); }
 
+  /// The pass starts anew: what it decided so far is void.
+  void restart();
+
   /// The way to take: `best`, or the one that is forced. `describe` gives the decision's `about`
   /// and `ways`; it is called only when somebody asks or forces.
   template <class Describe>

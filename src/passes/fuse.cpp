@@ -31,6 +31,7 @@ class Fuser {
     while (true) {
       // What does not become part of a kernel with others stays a call; all is grouped anew.
       const size_t refused = refused_.size();
+      decider_.restart();
       std::optional<ir::Schedule> made =
           attempt(share_ ? products_as_loops(program, refused_) : program);
       if (made) return std::move(*made);

@@ -199,6 +199,11 @@ class Grouper {
   }
 
   double cost_of(const Group& group) const {
+    if (has_product(group)) {  // its tiles are rows in the end
+      Group rows = group;
+      keep_rows(rows);
+      return cost(rows, touching_, program_.storages, target_);
+    }
     return cost(group, touching_, program_.storages, target_);
   }
 

@@ -147,6 +147,26 @@ TEST(Products, EpiloguesOfOneProduct) {
       arguments);
 }
 
+TEST(Products, HaveTheSameBitsForAnyNumberOfThreads) {
+  const Many attention = [](const Tensors& t) {
+    return Tensors{at::matmul(at::softmax(scores(t), -1), t[2])};
+  };
+  const Tensors t = heads({7}, 333, 500, 40, 1);
+  const int before = at::get_num_threads();
+  at::Tensor first;
+  for (int threads : {1, 2, 7}) {
+    at::set_num_threads(threads);
+    auto compiled = compile(attention, test::at_once());
+    test::warm_up(compiled, t);
+    const at::Tensor came = compiled(t)[0];
+    if (first.defined())
+      EXPECT_EQ(test::difference(first, came), "") << threads << " threads";
+    else
+      first = came;
+  }
+  at::set_num_threads(before);
+}
+
 TEST(Products, WithEagersBitsWhereAskedFor) {
   Options options = test::at_once();
   options.matmul = Matmul::EagerBits;

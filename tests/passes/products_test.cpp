@@ -1,0 +1,103 @@
+// Matrix products as statements of kernels: which calls become some, and which stay calls.
+#include "passes/products.h"
+
+#include <gtest/gtest.h>
+
+#include "build.h"
+
+namespace graft::passes {
+namespace {
+
+struct Products : ProgramBuilder {
+  /// A call of bmm that may be loops.
+  ir::View bmm(ir::View left, ir::View right, ir::View out) {
+    ir::Extern call;
+    call.op = {"aten::bmm", ""};
+    call.inputs = {left, right};
+    for (int k : {0, 1}) call.slots.push_back({OperandKind::Tensor, {}, {k}});
+    call.outputs = {out};
+    call.written = {out.storage};
+    call.record = static_cast<int>(program.items.size());
+    call.may_be_loops = true;
+    program.storages[static_cast<size_t>(out.storage)].made_by_extern = true;
+    program.items.emplace_back(std::move(call));
+    return out;
+  }
+  /// The softmax of `x` over its last axis.
+  ir::View softmax(const ir::View& x) {
+    std::vector<int64_t> rows = x.sizes;
+    rows.back() = 1;
+    ir::View most = temporary(rows), sum = temporary(rows), out = temporary(x.sizes);
+    reduce_last(most, ir::ReduceOp::Max, x, kFloat);
+    ir::View powers = temporary(x.sizes);
+    map(
+        powers, [](ir::Value a, ir::Value m) { return ir::call(ir::Routine::NearExp, a - m); }, x,
+        most);
+    reduce_last(sum, ir::ReduceOp::Sum, powers, kFloat);
+    map(out, [](ir::Value a, ir::Value s) { return a / s; }, powers, sum);
+    return out;
+  }
+};
+
+ir::View transposed(ir::View view) {
+  std::swap(view.sizes[1], view.sizes[2]);
+  std::swap(view.strides[1], view.strides[2]);
+  return view;
+}
+
+Products attention(int64_t queries, int64_t keys) {
+  Products b;
+  const ir::View q = b.argument({4, queries, 32}), k = b.argument({4, keys, 32}),
+                 v = b.argument({4, keys, 32});
+  const ir::View scores = b.bmm(q, transposed(k), b.temporary({4, queries, keys}));
+  b.bmm(b.softmax(scores), v, b.output({4, queries, 32}));
+  return b;
+}
+
+TEST(ProductsPass, AttentionIsOneKernel) {
+  const std::string text = schedule_of(attention(512, 512));
+  EXPECT_EQ(count_of("  product\n", text), 2u) << text;
+  EXPECT_EQ(count_of("kernel ", text), 2u) << "one copies the keys\n" << text;
+  EXPECT_EQ(count_of("aten::", text), 0u) << text;
+}
+
+/// The last rows are a kernel of their own, with scratch of its own.
+TEST(ProductsPass, RowsThatAreLeftAreAKernel) {
+  const std::string text = schedule_of(attention(515, 512));
+  EXPECT_EQ(count_of("  product\n", text), 4u) << text;
+  EXPECT_EQ(count_of("aten::", text), 0u) << text;
+}
+
+/// Scores take over by the probabilities' rows: one of them in scratch.
+TEST(ProductsPass, ProbabilitiesLieInTheScoresPlace) {
+  const std::string text = schedule_of(attention(512, 512));
+  EXPECT_EQ(count_of(": " + std::to_string(64 * 528 * 4) + " bytes", text), 1u) << text;
+}
+
+TEST(ProductsPass, WhatDoesNotFitTheCacheStaysCalls) {
+  const std::string text = schedule_of(attention(512, 200000));
+  EXPECT_EQ(count_of("  product\n", text), 0u) << text;
+  EXPECT_EQ(count_of("aten::bmm", text), 2u) << text;
+}
+
+TEST(ProductsPass, AProductAloneStaysACall) {
+  Products b;
+  b.bmm(b.argument({4, 512, 32}), b.argument({4, 32, 512}), b.output({4, 512, 512}));
+  EXPECT_EQ(count_of("aten::bmm", schedule_of(b)), 1u);
+}
+
+TEST(ProductsPass, AreWorthIt) {
+  auto count = [](std::vector<int64_t> left, int64_t columns) {
+    Products b;
+    b.bmm(b.argument(left), b.argument({left[0], left[2], columns}),
+          b.output({left[0], left[1], columns}));
+    return worth_loops(b.program, {}).size();
+  };
+  EXPECT_EQ(count({8, 512, 64}, 512), 1u);
+  EXPECT_EQ(count({8, 512, 512}, 64), 1u);
+  EXPECT_EQ(count({8, 64, 64}, 64), 0u) << "in the cache";
+  EXPECT_EQ(count({1, 2048, 2048}, 2048), 0u) << "arithmetic";
+}
+
+}  // namespace
+}  // namespace graft::passes
