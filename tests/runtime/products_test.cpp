@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
+#include <random>
 
 #include "helpers.h"
 
@@ -145,6 +147,92 @@ TEST(Products, EpiloguesOfOneProduct) {
         return Tensors{kept + t[0].select(1, 0)};
       },
       arguments);
+}
+
+/// Products among what changes them, reads them twice, reduces them along either axis, or writes
+/// their operands. Whether a kernel takes a product is left open.
+Tensors random_chain(const Tensors& t, uint64_t seed) {
+  std::mt19937_64 draw(seed);
+  auto one_of = [&](uint64_t count) { return draw() % count; };
+  at::Tensor x = at::matmul(t[0], one_of(2) ? t[1].transpose(-2, -1) : t[2]);
+  Tensors out;
+  const uint64_t steps = 1 + one_of(4);
+  for (uint64_t step = 0; step < steps; ++step) switch (one_of(12)) {
+      case 0:
+        x = at::softmax(x * 0.3, -1);
+        break;
+      case 1:
+        x = at::softmax(x * 0.2, -2);
+        break;
+      case 2:
+        x = at::tanh(x) + x;
+        break;
+      case 3:
+        x.mul_(0.5);
+        break;
+      case 4:
+        out.push_back(x.sum(-2));
+        break;
+      case 5:
+        x = x - x.mean(-1, true);
+        break;
+      case 6:
+        out.push_back(x.amax(-1));
+        break;
+      case 7:
+        t[0].mul_(0.5);  // an operand
+        break;
+      case 8:
+        x.select(-2, static_cast<int64_t>(one_of(8))).fill_(1);
+        break;
+      case 9:
+        x = x.masked_fill(x > 2, -1);
+        break;
+      case 10:
+        out.push_back(x);
+        x = at::sigmoid(x);
+        break;
+      default:
+        x = x.transpose(-2, -1).contiguous().transpose(-2, -1) * 2;
+    }
+  if (one_of(3) > 0) x = at::matmul(one_of(2) ? x : x.clone(), t[3]) * 0.1;
+  if (one_of(3) == 0) t[3].add_(0.25);
+  if (one_of(4) == 0) x = x.sum(-1, true) + x;
+  out.push_back(x);
+  return out;
+}
+
+TEST(Products, InRandomPrograms) {
+  int with_product = 0;
+  const char* const many = std::getenv("GRAFT_PRODUCTS");
+  for (uint64_t seed = 1; seed <= (many ? std::strtoull(many, nullptr, 10) : 30); ++seed) {
+    std::mt19937_64 draw(seed * 77);
+    auto between = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(draw() % static_cast<uint64_t>(high - low));
+    };
+    const int64_t batch = between(1, 7), rows = between(16, 500), columns = between(200, 700),
+                  terms = between(9, 70);
+    auto arguments = [&](int call) {
+      return Tensors{normal({batch, rows, terms}, call), normal({batch, columns, terms}, call + 20),
+                     normal({batch, terms, columns}, call + 40),
+                     normal({batch, columns, between(16, 17)}, call + 60)};
+    };
+    auto compiled =
+        compile([seed](const Tensors& t) { return random_chain(t, seed); }, test::at_once());
+    for (int call = 0; call < 3; ++call) {
+      Tensors plain = arguments(call), given;
+      for (const at::Tensor& tensor : plain) given.push_back(tensor.clone());
+      const Tensors expected = random_chain(plain, seed), came = compiled(given);
+      plain.insert(plain.end(), expected.begin(), expected.end());
+      given.insert(given.end(), came.begin(), came.end());
+      for (size_t k = 0; k < plain.size(); ++k)
+        EXPECT_TRUE(at::allclose(plain[k], given[k], 1e-3, 1e-3, true))
+            << "seed " << seed << ", call " << call << ", tensor " << k;
+    }
+    EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << seed << compiled.explain();
+    with_product += has_product(compiled.explain());
+  }
+  EXPECT_GE(with_product, 5);
 }
 
 TEST(Products, HaveTheSameBitsForAnyNumberOfThreads) {
