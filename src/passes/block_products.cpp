@@ -45,11 +45,11 @@ struct Shared {
   int storage = -1;
   int renamed = -1;                             ///< its own for the last rows; -1: not there yet
   int64_t first = INT64_MAX, last = INT64_MIN;  ///< elements of a row, from the row's first
-  std::set<int> parts;                          ///< that touch it
+  std::set<int> parts = {};                          ///< that touch it
   bool by_row = false;                          ///< every row uses the same memory
   int in_place_of = -1;                         ///< into the list: it takes over that one's memory
   c10::ScalarType dtype = c10::ScalarType::Float;
-  std::vector<int64_t> tile;  ///< strides along tiles, by variable
+  std::vector<int64_t> tile = {};  ///< strides along tiles, by variable
 
   int name() const { return renamed >= 0 ? renamed : storage; }
   int64_t size() const { return static_cast<int64_t>(c10::elementSize(dtype)); }

@@ -7,10 +7,6 @@
 namespace graft::test {
 namespace {
 
-struct Sizes {
-  int64_t rows, columns, terms;
-};
-
 ir::Access over(const ir::View& view, std::vector<int64_t> strides) {
   return {view.storage, view.dtype, view.byte_offset / 4, std::move(strides), {}};
 }
