@@ -45,7 +45,7 @@ struct Shared {
   int storage = -1;
   int renamed = -1;                             ///< its own for the last rows; -1: not there yet
   int64_t first = INT64_MAX, last = INT64_MIN;  ///< elements of a row, from the row's first
-  std::set<int> parts = {};                          ///< that touch it
+  std::set<int> parts = {};                     ///< that touch it
   bool by_row = false;                          ///< every row uses the same memory
   int in_place_of = -1;                         ///< into the list: it takes over that one's memory
   c10::ScalarType dtype = c10::ScalarType::Float;
@@ -109,6 +109,7 @@ class Blocks {
   /// Each product is a part of its own, in a nest of one or two loops of columns and one of terms.
   bool find_parts() {
     part_.assign(from_.placed.size(), -1);
+    node_.assign(from_.placed.size(), 0);
     bool open = false;
     for (size_t n = 0; n < from_.body.size(); ++n) {
       const int leaf = leaf_of(from_.body[n]);
@@ -118,6 +119,7 @@ class Blocks {
       bool fits = true;
       auto place = [&](size_t p) {
         part_[p] = static_cast<int>(parts_.size()) - 1;
+        node_[p] = n;
         fits = fits && (product || !is_product_at(static_cast<int>(p)));
       };
       if (from_.body[n].loop)
@@ -194,18 +196,21 @@ class Blocks {
     // The only part that touches both, row by row; `from` is touched before it, `to` behind it.
     const int part = *to.parts.begin();
     if (*from.parts.rbegin() != part || parts_[static_cast<size_t>(part)].product) return false;
-    int stored = -1;
-    for (size_t k = 0; k < from_.placed.size(); ++k) {
+    size_t stored = 0;
+    const size_t count = from_.placed.size();
+    while (stored < count && from_.placed[stored].statement.store.storage != to.storage) ++stored;
+    if (stored == count || part_[stored] != part) return false;
+    for (size_t k = 0; k < count; ++k) {
       const Placed& p = from_.placed[k];
-      const bool stores = p.statement.store.storage == to.storage;
-      if (part_[k] == part && stores && stored < 0) stored = static_cast<int>(k);
       auto touches = [&](const Access& x) { return x.storage == from.storage; };
       const bool here = touches(p.statement.store) ||
                         std::any_of(p.statement.loads.begin(), p.statement.loads.end(), touches);
-      if (!here || part_[k] != part || stored < 0) continue;
-      if (static_cast<int>(k) != stored || !reads_in_place(p, to, from)) return false;
+      if (!here || part_[k] != part) continue;
+      // Loops that are over when the first row is stored, or the very statement that stores it.
+      const bool before = k < stored && node_[k] != node_[stored];
+      if (!before && (k != stored || !reads_in_place(p, to, from))) return false;
     }
-    return stored >= 0;
+    return true;
   }
 
   /// Does the statement that stores a row of `to` read `from` at the same place alone?
@@ -306,7 +311,8 @@ class Blocks {
   const ir::Target& target_;
   int rows_ = -1;
   std::vector<Part> parts_;
-  std::vector<int> part_;  ///< per placed
+  std::vector<int> part_;     ///< per placed
+  std::vector<size_t> node_;  ///< per placed: of the kernel's body
   std::vector<Shared> shared_;
 };
 
