@@ -134,11 +134,13 @@ class Walk {
     layout.store = use(placed, s.store);
     layout.streamed = placed.streamed;
     layout.transposed = placed.transposed;
+    put(placed.product * 4 + placed.streamed * 2 + placed.transposed);
     if (placed.product) {
       layout.product = product(placed);
-      put(layout.product->whole_rows * 2 + layout.product->whole_columns);
+      put(layout.product->whole_rows * 4 + layout.product->whole_columns * 2 +
+          layout.product->skips_zeros);
+      put(layout.product->needed);
     }
-    put(placed.product * 4 + placed.streamed * 2 + placed.transposed);
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
     put(static_cast<int64_t>(placed.ahead.size()));
@@ -305,6 +307,11 @@ class Walk {
     auto whole = [&](int var, int64_t of) { return var >= 0 && extent(var) % of == 0; };
     made.whole_rows = whole(made.rows, ir::kProductRows);
     made.whole_columns = whole(made.columns, ir::kMostProductColumns);
+    made.needed = placed.needed;
+    const ir::Access& left = placed.statement.loads[axes.left];
+    made.skips_zeros = left.strides[axes.terms] == 1 &&
+                       std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
+                                   [&](const ir::Scratch& x) { return x.storage == left.storage; });
     return made;
   }
 

@@ -96,6 +96,9 @@ struct ProductLayout {
   /// Rows come in multiples of ir::kProductRows, columns of ir::kMostProductColumns.
   bool whole_rows = false, whole_columns = false;
   size_t left = 0, right = 0;  ///< into StatementLayout::loads
+  int needed = -1;             ///< Placed::needed
+  /// Blocks of the left operand are often all zero, and then left out.
+  bool skips_zeros = false;
 };
 
 struct StatementLayout {

@@ -213,6 +213,9 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
       text += indent(depth) + statement_text(placed.statement, &placed.axis_var) +
               (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "") +
               (placed.product ? "  product" : "");
+      if (placed.needed >= 0)
+        text += " where %" +
+                std::to_string(placed.statement.loads[static_cast<size_t>(placed.needed)].storage);
       if (!placed.ahead.empty()) text += "  ahead";
       for (const Placed::Ahead& a : placed.ahead) {
         const Access& load = placed.statement.loads[static_cast<size_t>(a.load)];

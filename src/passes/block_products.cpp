@@ -6,6 +6,7 @@
 #include <set>
 
 #include "passes/kernel_loops.h"
+#include "passes/needed_columns.h"
 #include "passes/products.h"
 #include "passes/rewrite.h"
 
@@ -72,14 +73,14 @@ class Blocks {
     const int64_t all = extent(rows_), rows = block_rows(all);
     if (rows == 0) return {};
     std::vector<Kernel> made;
-    made.push_back(build(0, all / rows * rows, rows));
+    made.push_back(build(0, all / rows * rows, rows, storages));
     const int64_t left = all % rows;
     if (left == 0) return made;
     for (Shared& s : shared_) {
       storages.push_back(storages[static_cast<size_t>(s.storage)]);
       s.renamed = static_cast<int>(storages.size()) - 1;
     }
-    made.push_back(build(all - left, left, left));
+    made.push_back(build(all - left, left, left, storages));
     return made;
   }
 
@@ -242,16 +243,19 @@ class Blocks {
   }
 
   /// The kernel over rows [first, first + count), in blocks of `rows`.
-  Kernel build(int64_t first, int64_t count, int64_t rows) const {
+  Kernel build(int64_t first, int64_t count, int64_t rows,
+               std::vector<ir::Storage>& storages) const {
     Kernel made;
     made.vars = from_.vars;
     made.range = from_.range;
     made.placed = from_.placed;
     made.name = from_.name;
     made.vars[static_cast<size_t>(rows_)].extent = count / rows;
+    std::vector<int> block_rows;  ///< variables
     for (size_t part = 0; part < parts_.size(); ++part) {
       const auto var = static_cast<int>(made.vars.size());
       const bool product = parts_[part].product;
+      block_rows.push_back(var);
       made.vars.push_back({rows, product ? LoopKind::Serial : LoopKind::Step});
       made.body.push_back({std::make_unique<Loop>(Loop{var, {}}), -1});
       const size_t end = part + 1 < parts_.size() ? parts_[part + 1].node : from_.body.size();
@@ -261,7 +265,9 @@ class Blocks {
         if (part_[k] == static_cast<int>(part)) split(made.placed[k], var, first, count, rows);
     }
     for (Placed& p : made.placed) p.product = is_product(p.statement);
+    const std::vector<Reader> masked = masked_readers(made, local_, block_rows);
     give_scratch(made, first, rows);
+    for (const Reader& reader : masked) compute_needed(made, reader, storages);
     return made;
   }
 

@@ -2,6 +2,10 @@
 //
 // Terms run in blocks, so that a block of the right operand's panel stays in the cache for all
 // rows; the sums of blocks are added in order, which loses fewer digits than one long sum.
+//
+// What a mask leaves out costs little: columns that nobody reads (Placed::needed) are not computed,
+// and a block of terms whose left operand is all zero adds nothing, unless zero times its right
+// operand is NaN.
 #include "ir/product.h"
 #include "codegen/llvm/emitter.h"
 
@@ -12,6 +16,8 @@ namespace {
 constexpr int kVectors = 2;  ///< of columns
 /// Accumulators, and what they are made of, in half the registers (of 32) or in most (of 16).
 constexpr int kRows = ir::kProductRows, kRowsOfFewRegisters = kRows / 2;
+constexpr int64_t kTermsAtOnce = 8;  ///< that are asked whether they are finite
+static_assert(kProductTerms % kTermsAtOnce == 0);
 
 /// Writes the loops of one product.
 class ProductWriter {
@@ -20,33 +26,22 @@ class ProductWriter {
     llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
   };
 
+  /// `needed`: a byte for each column; null: all are needed.
   ProductWriter(Builder& b, const Machine& machine, VectorMemory& memory, llvm::Function* fn,
-                const ProductLayout& layout)
-      : b_(b), machine_(machine), memory_(memory), fn_(fn), layout_(layout) {}
+                const ProductLayout& layout, llvm::Value* needed)
+      : b_(b), machine_(machine), memory_(memory), fn_(fn), layout_(layout), needed_(needed) {}
 
   /// out[rows, columns] = left[rows, terms] * right[terms, columns], where columns of `right` and
   /// `out` lie side by side.
   void write(const Operand& left, const Operand& right, const Operand& out, llvm::Value* rows,
              llvm::Value* columns, llvm::Value* terms) {
     left_ = left, right_ = right, out_ = out;
-    const int64_t wide = int64_t{kVectors} * machine_.lanes;
-    const int most = machine_.target.avx512() ? kRows : kRowsOfFewRegisters;
+    rows_ = rows, columns_ = columns;
     loop(i64(0), terms, kProductTerms, [&](llvm::Value* first) {
       first_ = first;
       count_ = smaller(i64(kProductTerms), b_.CreateSub(terms, first));
-      loop(i64(0), columns, wide, [&](llvm::Value* column) {
-        column_ = column;
-        if (layout_.whole_columns) return all_rows(rows, most);
-        llvm::Value* left_over = b_.CreateSub(columns, column);
-        branch(
-            b_.CreateICmpSGE(left_over, i64(wide)), [&] { all_rows(rows, most); },
-            [&] {
-              masks_.clear();
-              for (int v = 0; v < kVectors; ++v) masks_.push_back(mask(left_over, v));
-              all_rows(rows, most);
-              masks_.clear();
-            });
-      });
+      if (!layout_.skips_zeros) return terms_at_hand();
+      only_if(b_.CreateNot(adds_nothing()), [&] { terms_at_hand(); });
     });
   }
 
@@ -91,6 +86,125 @@ class ProductWriter {
     b_.SetInsertPoint(after);
   }
 
+  template <class Then>
+  void only_if(llvm::Value* condition, Then then) {
+    llvm::BasicBlock *yes = block("then"), *after = block("after");
+    b_.CreateCondBr(condition, yes, after);
+    b_.SetInsertPoint(yes);
+    then();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+  /// Does test(i) hold for i = 0, step, … below `to` (at least one)? Ends at the first that fails.
+  template <class Test>
+  llvm::Value* all_of(llvm::Value* to, int64_t step, Test test) {
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("test"), *more = block("more"),
+                     *after = block("tested");
+    b_.CreateBr(run);
+    b_.SetInsertPoint(run);
+    llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+    index->addIncoming(i64(0), before);
+    llvm::Value* holds = test(index);
+    llvm::BasicBlock* tested = b_.GetInsertBlock();
+    b_.CreateCondBr(holds, more, after);
+    b_.SetInsertPoint(more);
+    llvm::Value* next = b_.CreateNSWAdd(index, i64(step));
+    index->addIncoming(next, more);
+    b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
+    b_.SetInsertPoint(after);
+    llvm::PHINode* all = b_.CreatePHI(b_.getInt1Ty(), 2);
+    all->addIncoming(b_.getFalse(), tested);
+    all->addIncoming(b_.getTrue(), more);
+    return all;
+  }
+
+  /// a and then b()
+  template <class Then>
+  llvm::Value* both(llvm::Value* a, Then b) {
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *yes = block("then"), *after = block("after");
+    b_.CreateCondBr(a, yes, after);
+    b_.SetInsertPoint(yes);
+    llvm::Value* second = b();
+    llvm::BasicBlock* last = b_.GetInsertBlock();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+    llvm::PHINode* result = b_.CreatePHI(b_.getInt1Ty(), 2);
+    result->addIncoming(b_.getFalse(), before);
+    result->addIncoming(second, last);
+    return result;
+  }
+
+  /// All columns of the terms at hand.
+  void terms_at_hand() {
+    each_columns([&] {
+      if (needed_ == nullptr) return all_rows();
+      llvm::Type* bytes = b_.getIntNTy(static_cast<unsigned>(8 * wide()));
+      llvm::Value* some = b_.CreateAlignedLoad(
+          bytes, b_.CreateGEP(b_.getInt8Ty(), needed_, column_), llvm::Align(1));
+      only_if(b_.CreateICmpNE(some, llvm::ConstantInt::get(bytes, 0)), [&] { all_rows(); });
+    });
+  }
+
+  int64_t wide() const { return int64_t{kVectors} * machine_.lanes; }
+  /// body() for each `wide` columns, the last ones under masks.
+  template <class Body>
+  void each_columns(Body body) {
+    loop(i64(0), columns_, wide(), [&](llvm::Value* column) {
+      column_ = column;
+      if (layout_.whole_columns) return body();
+      llvm::Value* left_over = b_.CreateSub(columns_, column);
+      branch(
+          b_.CreateICmpSGE(left_over, i64(wide())), [&] { body(); },
+          [&] {
+            masks_.clear();
+            for (int v = 0; v < kVectors; ++v) masks_.push_back(mask(left_over, v));
+            body();
+            masks_.clear();
+          });
+    });
+  }
+
+  /// Of a whole block of terms, but the first, which stores: is the left operand zero, and zero
+  /// times the right one, too?
+  llvm::Value* adds_nothing() {
+    llvm::Value* asks =
+        b_.CreateAnd(b_.CreateICmpNE(first_, i64(0)), b_.CreateICmpEQ(count_, i64(kProductTerms)));
+    return both(asks, [&] { return both(is_zero(), [&] { return is_finite(); }); });
+  }
+  llvm::Value* is_zero() {
+    return all_of(rows_, 1, [&](llvm::Value* row) {
+      llvm::Value* from = place(left_, row, first_);
+      llvm::Value* any = bits(from, 0, nullptr);
+      for (int v = 1; v < kProductTerms / machine_.lanes; ++v)
+        any = b_.CreateOr(any, bits(from, v, nullptr));
+      return b_.CreateICmpEQ(b_.CreateOrReduce(any), b_.getInt32(0));
+    });
+  }
+  llvm::Value* is_finite() {
+    return all_of(i64(kProductTerms), kTermsAtOnce, [&](llvm::Value* term) {
+      return all_of(columns_, wide(), [&](llvm::Value* column) {
+        llvm::Value* most = nullptr;
+        for (int v = 0; v < kVectors; ++v) {
+          llvm::Value* part =
+              layout_.whole_columns ? nullptr : mask(b_.CreateSub(columns_, column), v);
+          for (int64_t k = 0; k < kTermsAtOnce; ++k) {
+            llvm::Value* down = b_.CreateAdd(first_, b_.CreateAdd(term, i64(k)));
+            llvm::Value* x = bits(place(right_, down, column), v, part);
+            most = most ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, x) : x;
+          }
+        }
+        llvm::Value* largest = b_.CreateIntMaxReduce(most, true);
+        return b_.CreateICmpSLT(largest, b_.getInt32(0x7f800000));
+      });
+    });
+  }
+  /// Of vector `v` from there on, without signs.
+  llvm::Value* bits(llvm::Value* from, int v, llvm::Value* mask) {
+    llvm::Value* x = memory_.load(at(from, v), number(), mask);
+    llvm::Type* words = x->getType()->getWithNewBitWidth(32);
+    return b_.CreateAnd(b_.CreateBitCast(x, words), llvm::ConstantInt::get(words, 0x7fffffff));
+  }
+
   /// Of the lanes of vector `v` that are among so many columns.
   llvm::Value* mask(llvm::Value* left_over, int v) {
     llvm::Type* word = b_.getInt32Ty();
@@ -103,10 +217,11 @@ class ProductWriter {
                             b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), count));
   }
 
-  void all_rows(llvm::Value* rows, int most) {
-    llvm::Value* whole = layout_.whole_rows ? rows : b_.CreateAnd(rows, i64(-most));
+  void all_rows() {
+    const int most = machine_.target.avx512() ? kRows : kRowsOfFewRegisters;
+    llvm::Value* whole = layout_.whole_rows ? rows_ : b_.CreateAnd(rows_, i64(-most));
     loop(i64(0), whole, most, [&](llvm::Value* row) { tile(row, most); });
-    if (!layout_.whole_rows) loop(whole, rows, 1, [&](llvm::Value* row) { tile(row, 1); });
+    if (!layout_.whole_rows) loop(whole, rows_, 1, [&](llvm::Value* row) { tile(row, 1); });
   }
 
   llvm::Value* place(const Operand& x, llvm::Value* down, llvm::Value* along) {
@@ -184,7 +299,9 @@ class ProductWriter {
   VectorMemory& memory_;
   llvm::Function* fn_;
   const ProductLayout& layout_;
+  llvm::Value* needed_;
   Operand left_{}, right_{}, out_{};
+  llvm::Value *rows_ = nullptr, *columns_ = nullptr;
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
   llvm::SmallVector<llvm::Value*, kVectors> masks_;  ///< empty: all columns are there
 };
@@ -210,9 +327,11 @@ void Emitter::product(int p) {
                          right = operand(r, product.terms, product.columns),
                          out = operand(o, product.rows, product.columns);
   right.along = out.along = i64(1);
-  ProductWriter writer(b_, machine_, memory_, fn_, product);
+  const int n = product.needed < 0 ? -1 : s.loads[static_cast<size_t>(product.needed)].access;
+  llvm::Value* needed = n < 0 ? nullptr : pointer(n, at_depth_);
   auto write = [&] {
-    writer.write(left, right, out, size(product.rows), size(product.columns), size(product.terms));
+    ProductWriter(b_, machine_, memory_, fn_, product, needed)
+        .write(left, right, out, size(product.rows), size(product.columns), size(product.terms));
   };
   if (product.panels < 0) return write();
   llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("panel"), *after = block("after");
@@ -223,6 +342,8 @@ void Emitter::product(int p) {
   for (ProductWriter::Operand* x : {&right, &out})
     x->base = b_.CreateGEP(mem(ScalarType::Float), x->base,
                            b_.CreateMul(panel, along(x == &right ? r : o, product.panels)));
+  if (needed != nullptr)
+    needed = b_.CreateGEP(b_.getInt8Ty(), needed, b_.CreateMul(panel, along(n, product.panels)));
   write();
   llvm::Value* next = b_.CreateNSWAdd(panel, i64(1));
   panel->addIncoming(next, b_.GetInsertBlock());
