@@ -6,6 +6,7 @@
 #include "ir/visit.h"
 #include "passes/cost.h"
 #include "passes/min_cut.h"
+#include "passes/plain_calls.h"
 #include "passes/rewrite.h"
 #include "passes/share.h"
 
@@ -132,6 +133,12 @@ class Partitioner {
           joint_.items[i],
           [&](const Statement& s) {
             sum += settings_.least_memory ? 0 : nanoseconds(s, settings_.target);
+          },
+          [&](const Extern& call) {
+            if (!call.may_be_loops)
+              sum = MinCut::kNever;
+            else if (!settings_.least_memory)
+              sum += product_flops(call).value_or(0) * settings_.target.times.product_flop;
           },
           [&](const auto&) { sum = MinCut::kNever; });
     return flow_.is_written(storage) ? sum : MinCut::kNever;

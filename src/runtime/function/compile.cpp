@@ -138,8 +138,7 @@ ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& s
   apply_tuning(tuning, lowered);
   if (lowered.broken) return lowered;
   merge_products(lowered, settings.target.threads);
-  // What a region keeps is decided by its calls, and a step's products are too large to gain.
-  if (settings.matmul == Matmul::Any && !trace.backward) mark_products(lowered, settings.target);
+  if (settings.matmul == Matmul::Any) mark_products(lowered, settings.target);
   return lowered;
 }
 
