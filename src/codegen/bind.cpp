@@ -138,7 +138,9 @@ class Walk {
     if (placed.product) {
       layout.product = product(placed);
       put(layout.product->whole_rows * 4 + layout.product->whole_columns * 2 +
-          layout.product->skips_zeros);
+          layout.product->adds);
+      put(static_cast<int64_t>(layout.product->zeros));
+      put(layout.product->left_down);
       put(layout.product->needed);
     }
     put(static_cast<int64_t>(s.loads.size()));
@@ -293,8 +295,9 @@ class Walk {
     const ir::ProductAxes axes = *ir::product_axes(placed.statement);
     ProductLayout made;
     made.left = axes.left, made.right = axes.right;
+    // (Blocks of rows may be steps around it.)
     auto inner = [&](size_t a) {
-      return kernel_.vars[static_cast<size_t>(placed.axis_var[a])].kind != LoopKind::Range;
+      return kernel_.vars[static_cast<size_t>(placed.axis_var[a])].kind == LoopKind::Serial;
     };
     for (size_t a : axes.rows)
       if (inner(a)) made.rows = placed.axis_var[a];
@@ -308,11 +311,31 @@ class Walk {
     made.whole_rows = whole(made.rows, ir::kProductRows);
     made.whole_columns = whole(made.columns, ir::kMostProductColumns);
     made.needed = placed.needed;
-    const ir::Access& left = placed.statement.loads[axes.left];
-    made.skips_zeros = left.strides[axes.terms] == 1 &&
-                       std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
-                                   [&](const ir::Scratch& x) { return x.storage == left.storage; });
+    made.adds = placed.adds;
+    find_zeros(placed.statement, axes, placed.axis_var, made);
     return made;
+  }
+
+  void find_zeros(const ir::Statement& s, const ir::ProductAxes& axes,
+                  const std::vector<int>& axis_var, ProductLayout& made) const {
+    const ir::Access &left = s.loads[axes.left], &right = s.loads[axes.right];
+    auto in_scratch = [&](const ir::Access& x) {
+      return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
+                         [&](const ir::Scratch& own) { return own.storage == x.storage; });
+    };
+    auto by_one = [&](int var) {
+      for (size_t a = 0; a < axis_var.size(); ++a)
+        if (axis_var[a] == var && left.strides[a] == 1) return true;
+      return false;
+    };
+    const bool along = by_one(made.terms);
+    made.left_down = !along && by_one(made.rows);
+    if (in_scratch(left) && along)
+      made.zeros = ProductLayout::Zeros::Terms;
+    else if (made.adds && in_scratch(left) && made.left_down)
+      made.zeros = ProductLayout::Zeros::Rows;
+    else if (made.adds && in_scratch(right) && (along || made.left_down))
+      made.zeros = ProductLayout::Zeros::Columns;
   }
 
   int scalar(uint64_t value) {

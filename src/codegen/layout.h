@@ -97,8 +97,11 @@ struct ProductLayout {
   bool whole_rows = false, whole_columns = false;
   size_t left = 0, right = 0;  ///< into StatementLayout::loads
   int needed = -1;             ///< Placed::needed
-  /// Blocks of the left operand are often all zero, and then left out.
-  bool skips_zeros = false;
+  bool adds = false;           ///< Placed::adds
+  /// What masks make zero in scratch is left out, if it would add nothing: blocks of terms of the
+  /// left operand, tiles of its rows, or of the right one's columns.
+  enum class Zeros : uint8_t { Computed, Terms, Rows, Columns } zeros = Zeros::Computed;
+  bool left_down = false;  ///< rows of the left operand lie side by side, not terms
 };
 
 struct StatementLayout {

@@ -130,6 +130,7 @@ class Planner {
                          version_[static_cast<size_t>(affine(load.access).storage)]);
     int& version = version_[static_cast<size_t>(affine(s.store.access).storage)];
     const int before = version;
+    if (s.product->adds) read_.emplace_back(affine(s.store.access).storage, before);
     version = ++versions_;
     stores_.push_back({p, before, version});
   }

@@ -34,6 +34,8 @@ struct Placed {
   /// A matrix product (ir/product.h) that one routine computes: the loops of the nest around it are
   /// rows, columns (in one loop or two) and terms.
   bool product = false;
+  /// It adds to what is there: the terms of all iterations of a loop around it are summed in order.
+  bool adds = false;
   /// Of a product: a load, by its place in Statement::loads, of bytes that no value uses. A column
   /// whose byte is zero is read by nobody, and need not be computed. -1: all are needed.
   int needed = -1;

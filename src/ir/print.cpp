@@ -212,7 +212,7 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
       const Placed& placed = kernel.placed[static_cast<size_t>(node.placed)];
       text += indent(depth) + statement_text(placed.statement, &placed.axis_var) +
               (placed.streamed ? "  streamed" : "") + (placed.transposed ? "  transposed" : "") +
-              (placed.product ? "  product" : "");
+              (placed.product ? "  product" : "") + (placed.adds ? " adds" : "");
       if (placed.needed >= 0)
         text += " where %" +
                 std::to_string(placed.statement.loads[static_cast<size_t>(placed.needed)].storage);

@@ -274,7 +274,7 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
       if (!scratch && visible && kernel.vars[static_cast<size_t>(v)].extent > 1 && wrong.empty() &&
           std::count(p.axis_var.begin(), p.axis_var.end(), v) == 0)
         wrong = "every tile stores to the same memory";
-    if (scratch && wrong.starts_with("two points"))
+    if ((scratch || p.adds) && wrong.starts_with("two points"))
       wrong.clear();  // a tile's memory is used again by the next tile
     if (!wrong.empty()) wrong += "\n  " + print(p.statement);
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "ir/builder.h"
 #include "passes/kernel_loops.h"
 #include "passes/needed_columns.h"
 #include "passes/products.h"
@@ -90,7 +91,8 @@ class Blocks {
     return placed >= 0 && is_product(from_.placed[static_cast<size_t>(placed)].statement);
   }
 
-  /// The longest variable of the tiles that is rows to all products.
+  /// The longest variable of the tiles that is rows to all products, or terms to those that add up
+  /// over blocks of rows.
   bool find_rows() {
     for (const ir::Variable& v : from_.vars)
       if (v.kind == LoopKind::Step) return false;
@@ -99,12 +101,20 @@ class Blocks {
         const int a = axis_of(p, v);
         if (a < 0) return false;
         if (!is_product(p.statement)) return true;
-        const std::vector<size_t> rows = product_axes(p.statement)->rows;
-        return std::count(rows.begin(), rows.end(), static_cast<size_t>(a)) > 0;
+        const ProductAxes axes = *product_axes(p.statement);
+        const int terms = p.axis_var[axes.terms];
+        return terms == v ||
+               (!is_range(from_, terms) &&
+                std::count(axes.rows.begin(), axes.rows.end(), static_cast<size_t>(a)) > 0);
       });
       if (fits && (rows_ < 0 || extent(v) > extent(rows_))) rows_ = v;
     }
+    adds_up_ = std::any_of(from_.placed.begin(), from_.placed.end(),
+                           [&](const Placed& p) { return adds(p); });
     return rows_ >= 0;
+  }
+  bool adds(const Placed& p) const {
+    return is_product(p.statement) && p.axis_var[product_axes(p.statement)->terms] == rows_;
   }
 
   /// Each product is a part of its own, in a nest of one or two loops of columns and one of terms.
@@ -134,13 +144,17 @@ class Blocks {
 
   bool suits(const Placed& p) const {
     const ProductAxes axes = *product_axes(p.statement);
-    for (const auto* outside : {&axes.batch, &axes.rows})
-      for (size_t a : *outside)
-        if (!is_range(from_, p.axis_var[a])) return false;
+    const bool sums = adds(p);
+    if (sums && (axes.rows.size() != 1 || local_[static_cast<size_t>(p.statement.store.storage)]))
+      return false;
+    for (size_t a : axes.batch)
+      if (!is_range(from_, p.axis_var[a])) return false;
+    for (size_t a : axes.rows)
+      if (is_range(from_, p.axis_var[a]) == sums) return false;
     std::vector<size_t> inner;
     for (size_t a : axes.columns)
       if (!is_range(from_, p.axis_var[a])) inner.push_back(a);
-    return !inner.empty() && inner.size() <= 2 && !is_range(from_, p.axis_var[axes.terms]) &&
+    return !inner.empty() && inner.size() <= 2 && is_range(from_, p.axis_var[axes.terms]) == sums &&
            p.statement.loads[axes.right].strides[inner.back()] == 1 &&
            p.statement.store.strides[inner.back()] == 1;
   }
@@ -261,20 +275,77 @@ class Blocks {
       const size_t end = part + 1 < parts_.size() ? parts_[part + 1].node : from_.body.size();
       for (size_t n = parts_[part].node; n < end; ++n)
         made.body.back().loop->body.push_back(copy_of(from_.body[n]));
+      if (is_sum(part)) make_innermost(made.body.back());
       for (size_t k = 0; k < made.placed.size(); ++k)
         if (part_[k] == static_cast<int>(part)) split(made.placed[k], var, first, count, rows);
     }
     for (Placed& p : made.placed) p.product = is_product(p.statement);
-    const std::vector<Reader> masked = masked_readers(made, local_, block_rows);
+    if (adds_up_) add_up(made, first);
+    const std::vector<Reader> masked = masked_readers(made, local_, block_rows, rows_);
     give_scratch(made, first, rows);
     for (const Reader& reader : masked) compute_needed(made, reader, storages);
     return made;
   }
 
+  bool is_sum(size_t part) const {
+    return parts_[part].product &&
+           adds(from_.placed[static_cast<size_t>(leaf_of(from_.body[parts_[part].node]))]);
+  }
+  /// The outermost of a nest of single loops.
+  static void make_innermost(TreeNode& nest) {
+    Loop* at = nest.loop.get();
+    for (; at->body[0].loop; at = at->body[0].loop.get()) std::swap(at->var, at->body[0].loop->var);
+  }
+
+  /// Blocks of rows follow each other in one loop, after what adds up was set to zero.
+  void add_up(Kernel& made, int64_t first) const {
+    std::erase(made.range, rows_);
+    made.vars[static_cast<size_t>(rows_)].kind = LoopKind::Step;
+    auto blocks = std::make_unique<Loop>(Loop{rows_, std::move(made.body)});
+    made.body.clear();
+    const size_t count = made.placed.size();
+    for (size_t k = 0; k < count; ++k) {
+      if (!adds(from_.placed[k])) continue;
+      made.placed[k].adds = true;
+      if (first == 0) set_to_zero(made, k);
+    }
+    made.body.push_back({std::move(blocks), -1});
+  }
+  void set_to_zero(Kernel& made, size_t product) const {
+    const Placed& p = made.placed[product];
+    const auto block = static_cast<size_t>(axis_of(p, rows_));
+    std::vector<int64_t> axes, strides;
+    Placed zero;
+    TreeNode nest{nullptr, static_cast<int>(made.placed.size())};
+    std::vector<int> loops;
+    for (size_t a = 0; a < p.axis_var.size(); ++a) {
+      if (a == block || p.statement.reduction->axes[a]) continue;
+      axes.push_back(p.statement.axes[a]), strides.push_back(p.statement.store.strides[a]);
+      zero.axis_var.push_back(p.axis_var[a]);
+      if (is_range(made, p.axis_var[a])) continue;
+      zero.axis_var.back() = static_cast<int>(made.vars.size());
+      made.vars.push_back({axes.back(), LoopKind::Serial});
+      loops.push_back(zero.axis_var.back());
+    }
+    Access store = p.statement.store;
+    store.strides = std::move(strides);
+    ir::StatementBuilder s(std::move(axes));
+    zero.statement = s.store(std::move(store), s.constant(0, c10::ScalarType::Float));
+    for (size_t l = loops.size(); l-- > 0;) {
+      auto loop = std::make_unique<Loop>(Loop{loops[l], {}});
+      loop->body.push_back(std::move(nest));
+      nest = {std::move(loop), -1};
+    }
+    made.placed.push_back(std::move(zero));
+    made.body.push_back(std::move(nest));
+  }
+
   void split(Placed& p, int var, int64_t first, int64_t count, int64_t rows) const {
     const int a = axis_of(p, rows_);
     take_range(p.statement, static_cast<size_t>(a), first, first + count);
+    const bool sums = adds(p);
     split_axis(p.statement, static_cast<size_t>(a), rows);
+    if (sums) p.statement.reduction->axes[static_cast<size_t>(a)] = false;
     p.axis_var.insert(p.axis_var.begin() + a + 1, var);
   }
 
@@ -297,7 +368,7 @@ class Blocks {
         const bool in_place = s.in_place_of >= 0;
         x.storage = (in_place ? shared_[static_cast<size_t>(s.in_place_of)] : s).name();
         for (size_t a = 0; a < p.axis_var.size(); ++a) {
-          if (is_range(made, p.axis_var[a])) x.strides[a] = 0;
+          if (is_range(made, p.axis_var[a]) || p.axis_var[a] == rows_) x.strides[a] = 0;
           if (p.axis_var[a] >= static_cast<int>(from_.vars.size()))
             x.strides[a] = s.by_row ? 0 : s.stride();
         }
@@ -316,6 +387,7 @@ class Blocks {
   const std::vector<bool>& local_;
   const ir::Target& target_;
   int rows_ = -1;
+  bool adds_up_ = false;
   std::vector<Part> parts_;
   std::vector<int> part_;     ///< per placed
   std::vector<size_t> node_;  ///< per placed: of the kernel's body
@@ -332,7 +404,7 @@ bool keep_rows(Group& group) {
   std::vector<size_t> kept;
   bool rows = false;
   for (size_t o = 0; o < group.outer.size(); ++o) {
-    bool keeps = true, is_rows = true;
+    bool keeps = true, is_rows = true, some_rows = false, some_add = false;
     for (size_t m = 0; m < group.members.size(); ++m) {
       const size_t axis = group.outer_axis[m][o];
       if (axis == kNoAxis) keeps = false;
@@ -341,10 +413,14 @@ bool keep_rows(Group& group) {
       const auto among = [&](const std::vector<size_t>& list) {
         return std::count(list.begin(), list.end(), axis) > 0;
       };
-      is_rows = is_rows && among(axes.rows);
-      keeps = keeps && (among(axes.rows) || among(axes.batch));
+      const bool adds = axis == axes.terms;
+      some_rows = some_rows || among(axes.rows);
+      some_add = some_add || adds;
+      is_rows = is_rows && (among(axes.rows) || adds);
+      keeps = keeps && (among(axes.rows) || among(axes.batch) || adds);
     }
-    if (!keeps) continue;
+    is_rows = is_rows && some_rows;
+    if (!keeps || (some_add && !is_rows)) continue;
     kept.push_back(o);
     rows = rows || is_rows;
   }

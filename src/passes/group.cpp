@@ -4,6 +4,7 @@
 
 #include "ir/builder.h"
 #include "ir/overlap.h"
+#include "passes/products.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -172,6 +173,14 @@ Group alone(Statement s) {
   made.outer_axis.push_back(std::move(axes));
   made.members.push_back(std::move(s));
   made.repeat.push_back(-1);
+  return made;
+}
+
+Group over_terms(Statement product) {
+  const size_t terms = product_axes(product)->terms;
+  Group made = alone(std::move(product));
+  made.outer.push_back(made.members.front().axes[terms]);
+  made.outer_axis.front().push_back(terms);
   return made;
 }
 

@@ -39,6 +39,8 @@ void conflicts(const ir::Statement& s, const ir::Statement& t, std::vector<Confl
 
 /// A group of one statement, over all its parallel axes.
 Group alone(ir::Statement s);
+/// And over its terms: a product that adds up over tiles.
+Group over_terms(ir::Statement product);
 int64_t all_points(const Group& group);
 /// Does a step of a loop store at addresses that depend on data?
 bool jumps(const Group& group);

@@ -132,6 +132,8 @@ class Grouper {
             join(group, *later)) {
           groups_[j] = std::move(groups_[i]);
           groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(i));
+          // A product's readers may be what makes it gain by company further down.
+          if (has_product(std::get<Group>(groups_[j - 1]))) i = j;
           break;
         }
         if (depends(groups_[j], group)) break;
@@ -158,6 +160,31 @@ class Grouper {
       align(trial, t);
       candidate = alone(std::move(t));
     }
+    if (join_aligned(group, unit, trial, candidate)) return true;
+    if (candidate.members.size() != 1 || !is_product(candidate.members.front())) return false;
+    candidate = over_terms(std::move(candidate.members.front()));
+    return adds_up(trial, candidate) &&
+           join_aligned(group, unit, std::move(trial), std::move(candidate));
+  }
+
+  /// May a product of what the group makes add up over its blocks of rows, which are its terms?
+  /// There have to be other tiles: a block waits for the one before.
+  static bool adds_up(const Group& group, const Group& sums) {
+    if (!has_product(group)) return false;
+    const Shared shared = shared_axes(group, sums);
+    int64_t tiles = 1;
+    bool terms = false;
+    for (size_t k : shared.unit) {
+      if (k + 1 == sums.outer.size())
+        terms = true;
+      else
+        tiles *= sums.outer[k];
+    }
+    return terms && tiles >= kEnough / 2;
+  }
+
+  /// `trial`, `candidate`: the group and the unit over axes that match.
+  bool join_aligned(Group& group, const Group& unit, Group trial, Group candidate) const {
     Shared shared = shared_axes(trial, candidate);
     if (!shared.vertical) {
       int64_t tiles = ir::numel(trial.outer);

@@ -80,11 +80,15 @@ std::vector<Reader::Condition> conditions_of(const Kernel& kernel, const Stateme
   return found;
 }
 
+bool is_outer(const Kernel& kernel, const Reader& reader, int var) {
+  return is_range(kernel, var) || var == reader.block;
+}
+
 /// Do the statement's columns and the product's lie side by side in the result, each once?
-bool covers(const Kernel& kernel, const Placed& p, const Access& load, size_t row) {
+bool covers(const Kernel& kernel, const Placed& p, const Access& load, const Reader& reader) {
   std::vector<std::pair<int64_t, int64_t>> axes;  ///< stride, extent
   for (size_t a = 0; a < p.axis_var.size(); ++a)
-    if (a != row && !is_range(kernel, p.axis_var[a]) && p.statement.axes[a] > 1)
+    if (a != reader.row && !is_outer(kernel, reader, p.axis_var[a]) && p.statement.axes[a] > 1)
       axes.emplace_back(load.strides[a], p.statement.axes[a]);
   std::sort(axes.begin(), axes.end());
   int64_t dense = 1;
@@ -95,8 +99,8 @@ bool covers(const Kernel& kernel, const Placed& p, const Access& load, size_t ro
   return true;
 }
 
-std::optional<Reader> reader_of(const Kernel& kernel, size_t product,
-                                const std::vector<int>& rows) {
+std::optional<Reader> reader_of(const Kernel& kernel, size_t product, const std::vector<int>& rows,
+                                int block) {
   const int storage = kernel.placed[product].statement.store.storage;
   std::optional<Reader> reader;
   for (size_t k = 0; k < kernel.placed.size(); ++k) {
@@ -105,7 +109,7 @@ std::optional<Reader> reader_of(const Kernel& kernel, size_t product,
     for (size_t l = 0; l < s.loads.size(); ++l) {
       if (s.loads[l].storage != storage) continue;
       if (reader && (reader->placed != k || s.loads[reader->load] != s.loads[l])) return {};
-      reader = Reader{product, k, l};
+      reader = Reader{.product = product, .placed = k, .load = l, .block = block};
     }
   }
   if (!reader) return {};
@@ -114,7 +118,7 @@ std::optional<Reader> reader_of(const Kernel& kernel, size_t product,
   for (int v : rows)
     if (const int a = axis_of(p, v); a >= 0) reader->row = static_cast<size_t>(a);
   if (p.statement.repeated() || !load.indirect.empty() || is_product(p.statement) ||
-      !covers(kernel, p, load, reader->row))
+      !covers(kernel, p, load, *reader))
     return {};
   reader->conditions = conditions_of(kernel, p.statement, reader->load);
   if (reader->conditions.empty()) return {};
@@ -141,12 +145,13 @@ Statement any_used(const Statement& from, const Reader& reader, Access store) {
 }  // namespace
 
 std::vector<Reader> masked_readers(const Kernel& kernel, const std::vector<bool>& local,
-                                   const std::vector<int>& rows) {
+                                   const std::vector<int>& rows, int block) {
   std::vector<Reader> readers;
   for (size_t k = 0; k < kernel.placed.size(); ++k) {
     const Statement& s = kernel.placed[k].statement;
     if (!is_product(s) || !local[static_cast<size_t>(s.store.storage)]) continue;
-    if (std::optional<Reader> reader = reader_of(kernel, k, rows)) readers.push_back(*reader);
+    if (std::optional<Reader> reader = reader_of(kernel, k, rows, block))
+      readers.push_back(*reader);
   }
   return readers;
 }
@@ -164,7 +169,7 @@ void compute_needed(Kernel& kernel, const Reader& reader, std::vector<ir::Storag
   std::vector<int> loops;  ///< outermost first
   for (size_t a = 0; a < made.axis_var.size(); ++a) {
     int& var = made.axis_var[a];
-    if (is_range(kernel, var)) continue;
+    if (is_outer(kernel, reader, var)) continue;
     var = static_cast<int>(kernel.vars.size());
     kernel.vars.push_back({made.statement.axes[a], ir::LoopKind::Serial});
     if (a != row) loops.push_back(var), columns *= made.statement.axes[a];
@@ -191,13 +196,16 @@ void compute_needed(Kernel& kernel, const Reader& reader, std::vector<ir::Storag
     loop->body.push_back(std::move(nest));
     nest = {std::move(loop), -1};
   }
-  auto at = std::find_if(kernel.body.begin(), kernel.body.end(), [&](const ir::TreeNode& node) {
+  std::vector<ir::TreeNode>* body = &kernel.body;
+  for (ir::TreeNode& node : kernel.body)
+    if (node.loop && node.loop->var == reader.block) body = &node.loop->body;
+  auto at = std::find_if(body->begin(), body->end(), [&](const ir::TreeNode& node) {
     bool there = false;
     if (node.loop)
       ir::each_placed(node.loop->body, [&](size_t k) { there = there || k == reader.product; });
     return there;
   });
-  kernel.body.insert(at, std::move(nest));
+  body->insert(at, std::move(nest));
 }
 
 }  // namespace graft::passes

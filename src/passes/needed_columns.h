@@ -19,6 +19,7 @@ struct Reader {
   size_t product = 0, placed = 0;  ///< into Kernel::placed
   size_t load = 0;                 ///< of the result, into Statement::loads
   size_t row = 0;                  ///< its axis over the block's rows
+  int block = -1;                  ///< the variable of blocks
   struct Condition {
     ir::NodeId node;
     bool holds;
@@ -26,9 +27,9 @@ struct Reader {
   std::vector<Condition> conditions = {};  ///< all are met where the result is used
 };
 /// Of each product whose result is `local` and only read by selects, all in one statement. `rows`:
-/// variables of a block's rows.
+/// variables of a block's rows; `block`: that of blocks.
 std::vector<Reader> masked_readers(const ir::Kernel& kernel, const std::vector<bool>& local,
-                                   const std::vector<int>& rows);
+                                   const std::vector<int>& rows, int block);
 
 /// Computes the bytes in front of the product, into a new storage. The product's result lies in
 /// scratch by now.

@@ -109,7 +109,8 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
     if (!p || p->rows() < kFewestRows || p->columns() < kFewestColumns) continue;
     const auto rows = static_cast<double>(p->batch() * p->rows()),
                columns = static_cast<double>(p->columns()), terms = static_cast<double>(p->terms());
-    const double bytes = 4 * rows * std::max(columns, terms),
+    const double across = static_cast<double>(p->right.strides[0] == 0 ? 1 : p->batch());
+    const double bytes = 4 * std::max({rows * columns, rows * terms, across * columns * terms}),
                  memory = 2 * bytes * target.times.memory_byte,  // stored and loaded once
         arithmetic = 2 * rows * columns * terms * target.times.product_flop;
     if (bytes > static_cast<double>(target.second_cache_bytes) && memory >= kWorth * arithmetic)

@@ -4,8 +4,7 @@
 // rows; the sums of blocks are added in order, which loses fewer digits than one long sum.
 //
 // What a mask leaves out costs little: columns that nobody reads (Placed::needed) are not computed,
-// and a block of terms whose left operand is all zero adds nothing, unless zero times its right
-// operand is NaN.
+// and what is all zero in one operand adds nothing, unless zero times the other operand is NaN.
 #include "ir/product.h"
 #include "codegen/llvm/emitter.h"
 
@@ -16,8 +15,9 @@ namespace {
 constexpr int kVectors = 2;  ///< of columns
 /// Accumulators, and what they are made of, in half the registers (of 32) or in most (of 16).
 constexpr int kRows = ir::kProductRows, kRowsOfFewRegisters = kRows / 2;
-constexpr int64_t kTermsAtOnce = 8;  ///< that are asked whether they are finite
-static_assert(kProductTerms % kTermsAtOnce == 0);
+constexpr int64_t kLinesAtOnce = 8;  ///< of numbers that are asked whether all are zero, or finite
+
+using Zeros = ProductLayout::Zeros;
 
 /// Writes the loops of one product.
 class ProductWriter {
@@ -40,7 +40,7 @@ class ProductWriter {
     loop(i64(0), terms, kProductTerms, [&](llvm::Value* first) {
       first_ = first;
       count_ = smaller(i64(kProductTerms), b_.CreateSub(terms, first));
-      if (!layout_.skips_zeros) return terms_at_hand();
+      if (layout_.zeros != Zeros::Terms) return terms_at_hand();
       only_if(b_.CreateNot(adds_nothing()), [&] { terms_at_hand(); });
     });
   }
@@ -136,12 +136,23 @@ class ProductWriter {
 
   /// All columns of the terms at hand.
   void terms_at_hand() {
+    if (layout_.zeros == Zeros::Rows) finite_ = right_is_finite();
+    if (layout_.zeros == Zeros::Columns) finite_ = left_is_finite();
     each_columns([&] {
-      if (needed_ == nullptr) return all_rows();
-      llvm::Type* bytes = b_.getIntNTy(static_cast<unsigned>(8 * wide()));
-      llvm::Value* some = b_.CreateAlignedLoad(
-          bytes, b_.CreateGEP(b_.getInt8Ty(), needed_, column_), llvm::Align(1));
-      only_if(b_.CreateICmpNE(some, llvm::ConstantInt::get(bytes, 0)), [&] { all_rows(); });
+      llvm::Value* wanted = nullptr;
+      if (needed_ != nullptr) {
+        llvm::Type* bytes = b_.getIntNTy(static_cast<unsigned>(8 * wide()));
+        llvm::Value* some = b_.CreateAlignedLoad(
+            bytes, b_.CreateGEP(b_.getInt8Ty(), needed_, column_), llvm::Align(1));
+        wanted = b_.CreateICmpNE(some, llvm::ConstantInt::get(bytes, 0));
+      } else if (layout_.zeros == Zeros::Columns) {
+        wanted = b_.CreateNot(both(finite_, [&] {
+          return all(Bits::Zero, place(right_, first_, column_), count_, right_.down,
+                     smaller(i64(wide()), b_.CreateSub(columns_, column_)));
+        }));
+      }
+      if (wanted == nullptr) return all_rows();
+      only_if(wanted, [&] { all_rows(); });
     });
   }
 
@@ -164,37 +175,45 @@ class ProductWriter {
     });
   }
 
-  /// Of a whole block of terms, but the first, which stores: is the left operand zero, and zero
-  /// times the right one, too?
+  /// Of the terms at hand: is the left operand zero, and zero times the right one, too? (The first
+  /// terms store what there is.)
   llvm::Value* adds_nothing() {
-    llvm::Value* asks =
-        b_.CreateAnd(b_.CreateICmpNE(first_, i64(0)), b_.CreateICmpEQ(count_, i64(kProductTerms)));
-    return both(asks, [&] { return both(is_zero(), [&] { return is_finite(); }); });
-  }
-  llvm::Value* is_zero() {
-    return all_of(rows_, 1, [&](llvm::Value* row) {
-      llvm::Value* from = place(left_, row, first_);
-      llvm::Value* any = bits(from, 0, nullptr);
-      for (int v = 1; v < kProductTerms / machine_.lanes; ++v)
-        any = b_.CreateOr(any, bits(from, v, nullptr));
-      return b_.CreateICmpEQ(b_.CreateOrReduce(any), b_.getInt32(0));
+    llvm::Value* asks = layout_.adds ? b_.getTrue() : b_.CreateICmpNE(first_, i64(0));
+    return both(asks, [&] {
+      return both(all(Bits::Zero, place(left_, i64(0), first_), rows_, left_.down, count_),
+                  [&] { return right_is_finite(); });
     });
   }
-  llvm::Value* is_finite() {
-    return all_of(i64(kProductTerms), kTermsAtOnce, [&](llvm::Value* term) {
-      return all_of(columns_, wide(), [&](llvm::Value* column) {
+  llvm::Value* right_is_finite() {
+    return all(Bits::Finite, place(right_, first_, i64(0)), count_, right_.down, columns_);
+  }
+  llvm::Value* left_is_finite() {
+    llvm::Value* from = place(left_, i64(0), first_);
+    return layout_.left_down ? all(Bits::Finite, from, count_, left_.along, rows_)
+                             : all(Bits::Finite, from, rows_, left_.down, count_);
+  }
+
+  enum class Bits : uint8_t { Zero, Finite };
+  /// Are so many numbers side by side, and those `stride` after them, and so on, all so?
+  llvm::Value* all(Bits what, llvm::Value* from, llvm::Value* lines, llvm::Value* stride,
+                   llvm::Value* count, int vectors = kVectors) {
+    llvm::Value* last = b_.CreateSub(lines, i64(1));
+    return all_of(lines, kLinesAtOnce, [&](llvm::Value* line) {
+      return all_of(count, int64_t{vectors} * machine_.lanes, [&](llvm::Value* place) {
         llvm::Value* most = nullptr;
-        for (int v = 0; v < kVectors; ++v) {
-          llvm::Value* part =
-              layout_.whole_columns ? nullptr : mask(b_.CreateSub(columns_, column), v);
-          for (int64_t k = 0; k < kTermsAtOnce; ++k) {
-            llvm::Value* down = b_.CreateAdd(first_, b_.CreateAdd(term, i64(k)));
-            llvm::Value* x = bits(place(right_, down, column), v, part);
-            most = most ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, x) : x;
+        for (int v = 0; v < vectors; ++v) {
+          llvm::Value* part = mask(b_.CreateSub(count, place), v);
+          for (int64_t k = 0; k < kLinesAtOnce; ++k) {
+            llvm::Value* down = b_.CreateMul(smaller(b_.CreateAdd(line, i64(k)), last), stride);
+            llvm::Value* x = bits(b_.CreateGEP(number(), from, b_.CreateAdd(down, place)), v, part);
+            most = !most                ? x
+                   : what == Bits::Zero ? b_.CreateOr(most, x)
+                                        : b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, most, x);
           }
         }
-        llvm::Value* largest = b_.CreateIntMaxReduce(most, true);
-        return b_.CreateICmpSLT(largest, b_.getInt32(0x7f800000));
+        llvm::Value* bound =
+            llvm::ConstantInt::get(most->getType(), what == Bits::Zero ? 1 : 0x7f800000);
+        return b_.CreateNot(b_.CreateOrReduce(b_.CreateICmpUGE(most, bound)));
       });
     });
   }
@@ -231,6 +250,13 @@ class ProductWriter {
 
   /// `count` rows from `row` on, of the columns and terms at hand.
   void tile(llvm::Value* row, int count) {
+    if (layout_.zeros != Zeros::Rows) return computed(row, count);
+    llvm::Value* nothing = both(finite_, [&] {
+      return all(Bits::Zero, place(left_, row, first_), count_, left_.along, i64(count), 1);
+    });
+    only_if(b_.CreateNot(nothing), [&] { computed(row, count); });
+  }
+  void computed(llvm::Value* row, int count) {
     llvm::SmallVector<llvm::Value*, 8> left;
     for (int r = 0; r < count; ++r) left.push_back(place(left_, b_.CreateAdd(row, i64(r)), first_));
     llvm::Value* right = place(right_, first_, column_);
@@ -264,6 +290,7 @@ class ProductWriter {
     k->addIncoming(then, run);
     b_.CreateCondBr(b_.CreateICmpSLT(then, count_), run, after);
     b_.SetInsertPoint(after);
+    if (layout_.adds) return store(row, count, next, true);
     branch(
         b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, count, next, false); },
         [&] { store(row, count, next, true); });
@@ -303,6 +330,7 @@ class ProductWriter {
   Operand left_{}, right_{}, out_{};
   llvm::Value *rows_ = nullptr, *columns_ = nullptr;
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
+  llvm::Value* finite_ = nullptr;  ///< is the operand that zeros may be multiplied with?
   llvm::SmallVector<llvm::Value*, kVectors> masks_;  ///< empty: all columns are there
 };
 

@@ -330,16 +330,17 @@ void SourcePrinter::product(int p) {
   const std::string k = variable(product.terms), block = std::to_string(kProductTerms);
   const std::string left = place(s.loads[product.left].access, {}),
                     right = place(s.loads[product.right].access, {});
-  line("float total = 0, sum = 0;");
+  const std::string to = place(s.store.access, {});
+  line("float total = " + (product.adds ? to : std::string("0")) + ", sum = 0;");
   loop_over(product.terms);
   line(target_.fma ? "sum = std::fma(" + left + ", " + right + ", sum);"
                    : "sum += " + left + " * " + right + ";");
   line("if ((" + k + " + 1) % " + block + " != 0 && " + k + " + 1 != " + size(product.terms) +
        ") continue;");
-  line("total = " + k + " < " + block + " ? sum : total + sum;");
+  line(product.adds ? "total += sum;" : "total = " + k + " < " + block + " ? sum : total + sum;");
   line("sum = 0;");
   close();
-  line(place(s.store.access, {}) + " = total;");
+  line(to + " = total;");
   for (size_t n = 0; n < around.size(); ++n) close();
 }
 
