@@ -14,7 +14,10 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 6;
+constexpr uint8_t kStructureVersion = 7;
+
+/// Of a product, for which the other operand is copied.
+constexpr int64_t kManyRows = 32, kManyColumns = 128;
 
 class Walk {
  public:
@@ -141,6 +144,8 @@ class Walk {
           layout.product->adds);
       put(static_cast<int64_t>(layout.product->zeros));
       put(layout.product->left_down);
+      copies(placed, *layout.product);
+      put((layout.product->left_copy >= 0) * 2 + (layout.product->right_copy >= 0));
       put(layout.product->needed);
     }
     put(static_cast<int64_t>(s.loads.size()));
@@ -316,25 +321,46 @@ class Walk {
     return made;
   }
 
+  bool is_scratch(int storage) const {
+    return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
+                       [&](const ir::Scratch& own) { return own.storage == storage; });
+  }
+  /// Where enough of the other operand comes to it, what is copied costs little.
+  void copies(const Placed& placed, ProductLayout& made) {
+    const ir::ProductAxes axes = *ir::product_axes(placed.statement);
+    auto size = [&](int var) { return var < 0 ? 1 : extent(var); };
+    const int64_t columns = size(made.columns) * size(made.panels),
+                  terms = placed.statement.loads[axes.right].strides[axes.terms];
+    const bool in_lines = made.left_down || made.left_along;
+    if (in_lines && !is_scratch(placed.statement.loads[axes.left].storage) &&
+        columns >= kManyColumns && size(made.rows) <= ir::kProductBlock)
+      made.left_copy = room(left_copy_, kLeftCopyPitch * ir::kProductBlock * 4);
+    if (terms != ir::kMostProductColumns && size(made.rows) >= kManyRows)
+      made.right_copy = room(right_copy_, ir::kProductTerms * ir::kMostProductColumns * 4);
+  }
+  /// In the scratch block, one for all products.
+  int room(int& slot, int64_t bytes) {
+    if (slot >= 0) return slot;
+    slot = integer(binding_.scratch_bytes);
+    binding_.scratch_bytes += bytes;
+    return slot;
+  }
+
   void find_zeros(const ir::Statement& s, const ir::ProductAxes& axes,
                   const std::vector<int>& axis_var, ProductLayout& made) const {
     const ir::Access &left = s.loads[axes.left], &right = s.loads[axes.right];
-    auto in_scratch = [&](const ir::Access& x) {
-      return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
-                         [&](const ir::Scratch& own) { return own.storage == x.storage; });
-    };
     auto by_one = [&](int var) {
       for (size_t a = 0; a < axis_var.size(); ++a)
         if (axis_var[a] == var && left.strides[a] == 1) return true;
       return false;
     };
-    const bool along = by_one(made.terms);
+    const bool along = made.left_along = by_one(made.terms);
     made.left_down = !along && by_one(made.rows);
-    if (in_scratch(left) && along)
+    if (is_scratch(left.storage) && along)
       made.zeros = ProductLayout::Zeros::Terms;
-    else if (made.adds && in_scratch(left) && made.left_down)
+    else if (made.adds && is_scratch(left.storage) && made.left_down)
       made.zeros = ProductLayout::Zeros::Rows;
-    else if (made.adds && in_scratch(right) && (along || made.left_down))
+    else if (made.adds && is_scratch(right.storage) && (along || made.left_down))
       made.zeros = ProductLayout::Zeros::Columns;
   }
 
@@ -366,6 +392,7 @@ class Walk {
   Layout layout_;
   std::vector<int> storages_;  ///< the schedule's number of each storage, in order of appearance
   std::vector<int> path_;      ///< variables of the open loops
+  int left_copy_ = -1, right_copy_ = -1;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "codegen/backend.h"
 #include "ir/kernel.h"
+#include "ir/product.h"
 
 namespace graft::codegen {
 
@@ -89,6 +90,11 @@ struct AccessUse {
   int access = -1;  ///< into Layout::accesses
   std::vector<IndirectPart> indirect;
 };
+/// Elements from row to row of the copied rows of a product's left operand: not a multiple of the
+/// page, or rows would compete for the same places of the cache. (Rows that lie side by side stay
+/// so.)
+inline constexpr int64_t kLeftCopyPitch = ir::kProductTerms + 16;
+
 /// Of a Placed::product: the variables of its nest, and its operands.
 struct ProductLayout {
   int rows = -1, columns = -1, terms = -1;
@@ -101,7 +107,11 @@ struct ProductLayout {
   /// What masks make zero in scratch is left out, if it would add nothing: blocks of terms of the
   /// left operand, tiles of its rows, or of the right one's columns.
   enum class Zeros : uint8_t { Computed, Terms, Rows, Columns } zeros = Zeros::Computed;
-  bool left_down = false;  ///< rows of the left operand lie side by side, not terms
+  /// In the left operand terms lie side by side, or rows; neither: both lie apart.
+  bool left_along = false, left_down = false;
+  /// Slots in Binding::integers of byte offsets in the scratch block: where a block of the left
+  /// operand's terms and a panel of the right one's columns are copied to. -1: they are not.
+  int left_copy = -1, right_copy = -1;
 };
 
 struct StatementLayout {

@@ -75,9 +75,6 @@ enum class Accumulate : uint8_t {
 /// Steps of a loop whose sums a cascade adds up before the next block of steps starts.
 constexpr int64_t kCascadeSteps = 32;
 
-/// Terms that a product adds up before it adds them to what earlier ones made.
-constexpr int64_t kProductTerms = 128;
-
 struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
   int value = -1;

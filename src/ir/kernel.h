@@ -28,8 +28,8 @@ struct Placed {
   std::vector<int> axis_var;
   /// Whole vectors are stored past the cache, at addresses that are multiples of 64 bytes.
   bool streamed = false;
-  /// A copy between memory that is contiguous along the one inner variable and scratch that is
-  /// contiguous along lanes: squares of it are transposed in registers.
+  /// A copy between memory that is contiguous along the one inner variable and memory (or scratch)
+  /// that is contiguous along lanes: squares of it are transposed in registers.
   bool transposed = false;
   /// A matrix product (ir/product.h) that one routine computes: the loops of the nest around it are
   /// rows, columns (in one loop or two) and terms.

@@ -16,6 +16,9 @@ namespace graft::ir {
 
 /// Rows that the routine works on at a time, and columns at most: it is fastest with multiples.
 inline constexpr int64_t kProductRows = 8, kMostProductColumns = 32;
+/// Terms that it adds up before it adds them to what earlier ones made, and rows of a block at
+/// most.
+inline constexpr int64_t kProductTerms = 128, kProductBlock = 64;
 
 /// What the axes of a product are to it. Where an operand is broadcast along an axis of the batch,
 /// that is a row or a column, too.

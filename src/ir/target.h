@@ -20,10 +20,11 @@ struct Times {
   /// A factor on memory_byte for a walk across rows that leaves the caches and the TLB before it
   /// comes back for the next elements of the same rows.
   double far_line = 3;
-  double product_flop = 0.004;  ///< one of a matrix product's in fp32
-  double kernel = 500;          ///< the start of a kernel on the calling thread
-  double threads = 3000;        ///< the start of a kernel on several threads
-  double inner_loop = 1.8;      ///< the start of a loop within a tile
+  /// One operation of a matrix product in fp32, by a kernel's own routine, and by ATen's.
+  double product_flop = 0.004, call_flop = 0.004;
+  double kernel = 500;      ///< the start of a kernel on the calling thread
+  double threads = 3000;    ///< the start of a kernel on several threads
+  double inner_loop = 1.8;  ///< the start of a loop within a tile
   /// A factor on a step's time where its scratch lies in the second cache instead of the first.
   double second_cache = 1.5;
 };

@@ -22,7 +22,8 @@ using ir::TreeNode;
 
 namespace {
 
-constexpr int64_t kMostRows = 64;
+/// With fewer rows to a block, a right operand larger than the second cache comes too slowly.
+constexpr int64_t kFewestRowsOfBlocks = 48;
 constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
 
 TreeNode copy_of(const TreeNode& node) {
@@ -68,11 +69,17 @@ class Blocks {
   Blocks(const Kernel& kernel, const std::vector<bool>& local, const ir::Target& target)
       : from_(kernel), local_(local), target_(target) {}
 
-  std::optional<std::vector<Kernel>> run(std::vector<ir::Storage>& storages) {
-    if (!find_rows() || !find_parts() || !find_shared()) return {};
+  /// Rows of a block; 0: there are none.
+  int64_t plan() {
+    if (!find_rows() || !find_parts() || !find_shared()) return 0;
     find_in_place();
-    const int64_t all = extent(rows_), rows = block_rows(all);
+    return block_rows(extent(rows_));
+  }
+
+  std::optional<std::vector<Kernel>> run(std::vector<ir::Storage>& storages) {
+    const int64_t rows = plan();
     if (rows == 0) return {};
+    const int64_t all = extent(rows_);
     std::vector<Kernel> made;
     made.push_back(build(0, all / rows * rows, rows, storages));
     const int64_t left = all % rows;
@@ -240,20 +247,38 @@ class Blocks {
     });
   }
 
-  /// Rows of a block: what they share fits into half the second cache. 0: too few do.
+  /// Rows of a block: what they share fits into half the second cache, and there are blocks for all
+  /// threads. 0: too few rows do.
   int64_t block_rows(int64_t all) const {
     int64_t each = 0, once = 0;
     for (const Shared& s : shared_)
       if (s.in_place_of < 0) (s.by_row ? once : each) += s.stride() * s.size();
     const int64_t budget = target_.second_cache_bytes / 2 - once;
-    int64_t most = std::min(kMostRows, all);
+    int64_t most = std::min(ir::kProductBlock, all);
+    if (!adds_up_) {
+      int64_t tiles = 1;
+      for (int v : from_.range) tiles *= extent(v);
+      most = std::min(most, std::max(tiles / kEnough, 2 * ir::kProductRows));
+    }
     if (each > 0) most = std::min(most, budget / each);
-    if (budget < 0) return 0;
+    if (budget < 0 || (most < std::min(kFewestRowsOfBlocks, all) && has_large_operand())) return 0;
     if (most == all) return all;
     most = most / ir::kProductRows * ir::kProductRows;
     for (int64_t rows = most; rows > most / 2; rows -= ir::kProductRows)
       if (all % rows == 0) return rows;
     return most;
+  }
+
+  /// Does a product walk more of its right operand than the second cache holds?
+  bool has_large_operand() const {
+    return std::any_of(from_.placed.begin(), from_.placed.end(), [&](const Placed& p) {
+      if (!is_product(p.statement)) return false;
+      const ProductAxes axes = *product_axes(p.statement);
+      int64_t bytes = 4 * p.statement.axes[axes.terms];
+      for (size_t a : axes.columns)
+        if (!is_range(from_, p.axis_var[a])) bytes *= p.statement.axes[a];
+      return bytes > target_.second_cache_bytes;
+    });
   }
 
   /// The kernel over rows [first, first + count), in blocks of `rows`.
@@ -400,7 +425,40 @@ bool has_product(const Group& group) {
   return std::any_of(group.members.begin(), group.members.end(), is_product);
 }
 
+namespace {
+
+/// Columns of a tile, where rows are so long that they are cut.
+constexpr int64_t kTileColumns = 512;
+
+/// Cuts an axis that is columns to all products, and parallel to all members, into tiles: blocks of
+/// rows can be higher then. Gives the axis of tiles.
+std::optional<size_t> cut_columns(Group& group) {
+  for (size_t o = 0; o < group.outer.size(); ++o) {
+    bool fits = true;
+    int64_t each = 1;  ///< columns in a step of the axis
+    for (size_t m = 0; fits && m < group.members.size(); ++m) {
+      const size_t axis = group.outer_axis[m][o];
+      fits = axis != kNoAxis;
+      if (!fits || !is_product(group.members[m])) continue;
+      const ProductAxes axes = *product_axes(group.members[m]);
+      fits = axes.columns.front() == axis;
+      if (fits && axes.columns.size() > 1) each = ir::kMostProductColumns;
+    }
+    if (!fits) continue;
+    const int64_t step = ir::kMostProductColumns / each, steps = group.outer[o] / step;
+    const int64_t most = kTileColumns / ir::kMostProductColumns;
+    if (group.outer[o] % step != 0 || steps <= most) return {};
+    const int64_t inner = largest_divisor(steps, most) * step;
+    if (inner * each < kTileColumns / 2 || !split_outer(group, o, inner)) return {};
+    return o;
+  }
+  return {};
+}
+
+}  // namespace
+
 bool keep_rows(Group& group) {
+  const std::optional<size_t> columns = cut_columns(group);
   std::vector<size_t> kept;
   bool rows = false;
   for (size_t o = 0; o < group.outer.size(); ++o) {
@@ -420,12 +478,17 @@ bool keep_rows(Group& group) {
       keeps = keeps && (among(axes.rows) || among(axes.batch) || adds);
     }
     is_rows = is_rows && some_rows;
+    keeps = keeps || o == columns;
     if (!keeps || (some_add && !is_rows)) continue;
     kept.push_back(o);
     rows = rows || is_rows;
   }
   shrink(group, kept);
   return rows;
+}
+
+bool fits_blocks(const Kernel& kernel, const std::vector<bool>& local, const ir::Target& target) {
+  return Blocks(kernel, local, target).plan() > 0;
 }
 
 std::optional<std::vector<Kernel>> block_products(const Kernel& kernel,

@@ -20,9 +20,13 @@
 namespace graft::passes {
 
 bool has_product(const Group& group);
-/// Leaves the group's tiles the axes that are of a batch, or rows, to all its products; false when
-/// no axis of rows is left.
+/// Leaves the group's tiles the axes that are of a batch, or rows, to all its products, and parts
+/// of columns where all members have them; false when no axis of rows is left.
 bool keep_rows(Group& group);
+
+/// Is there such a kernel in blocks?
+bool fits_blocks(const ir::Kernel& kernel, const std::vector<bool>& local,
+                 const ir::Target& target);
 
 /// The kernel in blocks, one for the whole blocks and one for the rows that are left; none where
 /// they do not fit the cache, or the products are none for the routine. `local`: temporaries that

@@ -33,7 +33,7 @@ class Fuser {
       const size_t refused = refused_.size();
       decider_.restart();
       std::optional<ir::Schedule> made =
-          attempt(share_ ? products_as_loops(program, refused_) : program);
+          attempt(share_ ? products_as_loops(program, refused_, target_) : program);
       if (made) return std::move(*made);
       if (refused_.size() == refused) throw std::logic_error("fuse: a product is refused twice");
     }
@@ -67,10 +67,18 @@ class Fuser {
     return schedule;
   }
 
+  /// Is there more than products, and what their calls do themselves?
+  static bool has_company(const Group& group) {
+    std::set<int> calls;
+    for (const ir::Statement& s : group.members)
+      if (is_product(s)) calls.insert(s.record);
+    return std::any_of(group.members.begin(), group.members.end(),
+                       [&](const ir::Statement& s) { return !calls.contains(s.record); });
+  }
+
   bool with_products(Group members, const std::vector<bool>& local, ir::Schedule& schedule) {
-    const auto count = std::count_if(members.members.begin(), members.members.end(), is_product);
     std::optional<std::vector<ir::Kernel>> kernels;
-    if (count < static_cast<std::ptrdiff_t>(members.members.size()) && keep_rows(members))
+    if (has_company(members) && keep_rows(members))
       kernels = block_products(build_kernel(members, local), local, schedule.storages, target_);
     if (!kernels) {
       for (const ir::Statement& s : members.members)

@@ -240,6 +240,24 @@ void shrink(Group& group, const std::vector<size_t>& kept) {
   for (auto& axes : group.outer_axis) pick(axes);
 }
 
+bool split_outer(Group& group, size_t o, int64_t inner) {
+  for (const Statement& s : group.members)
+    if (s.reduction && s.reduction->scan) return false;
+  for (const auto& axes : group.outer_axis)
+    if (axes[o] == kNoAxis) return false;
+  for (size_t m = 0; m < group.members.size(); ++m) {
+    size_t axis = group.outer_axis[m][o];
+    split_axis(group.members[m], axis, inner);
+    for (size_t& a : group.outer_axis[m])
+      if (a > axis) ++a;
+    group.outer_axis[m].insert(group.outer_axis[m].begin() + static_cast<std::ptrdiff_t>(o) + 1,
+                               axis + 1);
+  }
+  group.outer[o] /= inner;
+  group.outer.insert(group.outer.begin() + static_cast<std::ptrdiff_t>(o) + 1, inner);
+  return true;
+}
+
 void append(Group& group, Group unit, const Shared& shared) {
   shrink(group, shared.group);
   shrink(unit, shared.unit);

@@ -53,6 +53,9 @@ struct Shared {
 Shared shared_axes(const Group& group, const Group& unit);
 /// Keeps the outer axes at these positions.
 void shrink(Group& group, const std::vector<size_t>& kept);
+/// Splits an outer axis in two, the inner one behind it; false if a member has no such axis, or
+/// scans.
+bool split_outer(Group& group, size_t o, int64_t inner);
 /// Puts the unit's members behind the group's, over the shared axes.
 void append(Group& group, Group unit, const Shared& shared);
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/visit.h"
 #include "passes/block_products.h"
+#include "passes/build_kernel.h"
 #include "passes/cost.h"
 #include "passes/products.h"
 #include "passes/rewrite.h"
@@ -201,8 +203,7 @@ class Grouper {
     if (jumps(trial) || jumps(candidate))
       narrower = !all_tiles || shared.unit.size() < candidate.outer.size();
     append(trial, std::move(candidate), shared);
-    if (has_product(trial))
-      if (Group rows = trial; !keep_rows(rows)) return false;
+    if (has_product(trial) && !fits(trial)) return false;
     double together = cost_of(trial);
     // Where the larger one gives up parallel axes it loses later company, too. Without a dependence
     // they compete for registers and write streams.
@@ -217,6 +218,21 @@ class Grouper {
     if (way != 0) return false;
     group = std::move(trial);
     return true;
+  }
+
+  /// Can the group, which has products, be a kernel?
+  bool fits(Group group) const {
+    if (!keep_rows(group)) return false;
+    std::vector<int> touched(touching_.size(), 0);
+    for (const Statement& s : group.members) {
+      std::set<int> storages{s.store.storage};
+      for (const Access& load : s.loads) storages.insert(load.storage);
+      for (int storage : storages) ++touched[static_cast<size_t>(storage)];
+    }
+    std::vector<bool> local(touching_.size());
+    for (size_t k = 0; k < local.size(); ++k)
+      local[k] = program_.storages[k].role == ir::Role::Temporary && touched[k] == touching_[k];
+    return fits_blocks(build_kernel(group, local), local, target_);
   }
 
   static std::string stored_by(const Group& group) {
@@ -307,24 +323,6 @@ class Grouper {
     }
     return false;
   }
-  static bool split_outer(Group& group, size_t o, int64_t inner) {
-    for (const Statement& s : group.members)
-      if (s.reduction && s.reduction->scan) return false;
-    for (const auto& axes : group.outer_axis)
-      if (axes[o] == kNoAxis) return false;
-    for (size_t m = 0; m < group.members.size(); ++m) {
-      size_t axis = group.outer_axis[m][o];
-      split_axis(group.members[m], axis, inner);
-      for (size_t& a : group.outer_axis[m])
-        if (a > axis) ++a;
-      group.outer_axis[m].insert(group.outer_axis[m].begin() + static_cast<std::ptrdiff_t>(o) + 1,
-                                 axis + 1);
-    }
-    group.outer[o] /= inner;
-    group.outer.insert(group.outer.begin() + static_cast<std::ptrdiff_t>(o) + 1, inner);
-    return true;
-  }
-
   Program program_;
   bool share_;
   const ir::Target& target_;

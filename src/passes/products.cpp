@@ -17,27 +17,60 @@ using ir::View;
 
 namespace {
 
-/// What memory saves at least, of a product's own time.
-constexpr double kWorth = 0.15;
+/// What is saved at least, of a product's own time. The routine is slower with 16 vector registers
+/// than with 32.
+constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 /// Fewer rows are no block.
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kFewestColumns = 16;
+/// So many rows come to a right operand that putting its columns side by side costs little.
+constexpr int64_t kManyRows = 512;
 
-/// out[b, m, n] = sum over k of left[b, m, k] * right[b, k, n]
+/// out[b, m, n] = added[b, m, n] + sum over k of left[b, m, k] * right[b, k, n]
 struct Call {
   View left, right, out;
+  View added = {};  ///< broadcast; storage -1: nothing
   int64_t batch() const { return out.sizes[0]; }
   int64_t rows() const { return out.sizes[1]; }
   int64_t columns() const { return out.sizes[2]; }
   int64_t terms() const { return left.sizes[2]; }
+  /// Bytes of the right operand.
+  int64_t right_bytes() const {
+    return 4 * (right.strides[0] == 0 ? 1 : batch()) * columns() * terms();
+  }
+  /// Is the right operand copied in front of the product, into panels of columns?
+  bool packs(const ir::Target& target) const {
+    return right.strides[2] != 1 ||
+           (batch() == 1 && rows() >= kManyRows && columns() % ir::kMostProductColumns == 0 &&
+            right_bytes() > target.second_cache_bytes);
+  }
 };
 
+bool is_one(const ir::Constant& constant) {
+  if (const auto* k = std::get_if<int64_t>(&constant.value)) return *k == 1;
+  const auto* x = std::get_if<double>(&constant.value);
+  return x != nullptr && *x == 1;
+}
+
+/// With so many dimensions; the new ones, in front, are of 1.
+void raise_rank(View& view, size_t rank) {
+  const size_t missing = rank - std::min(rank, view.sizes.size());
+  view.sizes.insert(view.sizes.begin(), missing, 1);
+  view.strides.insert(view.strides.begin(), missing, 0);
+}
+
 std::optional<Call> read(const Extern& call) {
-  if ((call.op.name != "aten::mm" && call.op.name != "aten::bmm") || !call.op.overload.empty() ||
-      call.slots.size() != 2 || call.outputs.size() != 1)
+  const std::string& name = call.op.name;
+  const bool adds = name == "aten::addmm" || name == "aten::baddbmm";
+  if ((!adds && name != "aten::mm" && name != "aten::bmm") || !call.op.overload.empty() ||
+      call.slots.size() != (adds ? 5 : 2) || call.outputs.size() != 1)
     return {};
   std::vector<View> views;
   for (const Extern::Slot& slot : call.slots) {
+    if (adds && views.size() == 3) {  // beta and alpha
+      if (slot.kind != OperandKind::Constant || !is_one(slot.constant)) return {};
+      continue;
+    }
     if (slot.kind != OperandKind::Tensor || slot.views.size() != 1 || slot.views[0] < 0) return {};
     views.push_back(call.inputs[static_cast<size_t>(slot.views[0])]);
   }
@@ -45,13 +78,16 @@ std::optional<Call> read(const Extern& call) {
   for (View& view : views) {
     if (view.storage < 0 || view.dtype != ScalarType::Float || ir::numel(view.sizes) == 0)
       return {};
-    if (view.sizes.size() == 2) {
-      view.sizes.insert(view.sizes.begin(), 1);
-      view.strides.insert(view.strides.begin(), 0);
-    }
-    if (view.sizes.size() != 3) return {};
+    if (view.sizes.size() > 3) return {};
+    raise_rank(view, 3);
   }
-  return Call{views[0], views[1], views[2]};
+  Call made{views.rbegin()[2], views.rbegin()[1], views.back()};
+  if (!adds) return made;
+  made.added = views[0];
+  for (size_t d = 0; d < 3; ++d)
+    if (made.added.sizes[d] == 1) made.added.strides[d] = 0;
+  made.added.sizes = made.out.sizes;
+  return made;
 }
 
 /// With the call's own strides over axes of the statement.
@@ -109,17 +145,23 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
     if (!p || p->rows() < kFewestRows || p->columns() < kFewestColumns) continue;
     const auto rows = static_cast<double>(p->batch() * p->rows()),
                columns = static_cast<double>(p->columns()), terms = static_cast<double>(p->terms());
-    const double across = static_cast<double>(p->right.strides[0] == 0 ? 1 : p->batch());
-    const double bytes = 4 * std::max({rows * columns, rows * terms, across * columns * terms}),
-                 memory = 2 * bytes * target.times.memory_byte,  // stored and loaded once
-        arithmetic = 2 * rows * columns * terms * target.times.product_flop;
-    if (bytes > static_cast<double>(target.second_cache_bytes) && memory >= kWorth * arithmetic)
+    const auto right = static_cast<double>(p->right_bytes());
+    // Stored and loaded once; and the right operand where it is put side by side.
+    double bytes = 2 * 4 * std::max(rows * columns, rows * terms);
+    if (p->batch() > 1) bytes = std::max(bytes, 2 * right);
+    const bool large = bytes > 2 * static_cast<double>(target.second_cache_bytes);
+    if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
+    const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
+                 flops = 2 * rows * columns * terms, by_call = flops * target.times.call_flop,
+                 by_routine = flops * target.times.product_flop;
+    if (large && by_call - by_routine + bytes * target.times.memory_byte >= worth * by_call)
       records.push_back(call->record);
   }
   return records;
 }
 
-ir::Program products_as_loops(ir::Program program, const std::set<int>& refused) {
+ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
+                              const ir::Target& target) {
   const int64_t wide = ir::kMostProductColumns;
   std::vector<ir::Item> items;
   items.reserve(program.items.size());
@@ -136,7 +178,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused)
     const int record = extern_call->record;
     program.storages[static_cast<size_t>(call->out.storage)].made_by_extern = false;
     std::optional<View> packed;
-    if (call->right.strides[2] != 1) {
+    if (call->packs(target)) {
       const int64_t panel = call->columns() % wide == 0 ? wide : call->columns();
       Packed made = pack(*call, static_cast<int>(program.storages.size()), panel);
       program.storages.push_back({ir::Role::Temporary, ir::numel(made.view.sizes) * 4});
@@ -145,9 +187,21 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused)
       packed = std::move(made.view);
     }
     const int64_t panel = packed ? packed->sizes[3] : wide;
+    const View out = call->out;
+    if (call->added.storage >= 0) {
+      call->out.storage = static_cast<int>(program.storages.size());
+      call->out.byte_offset = 0;
+      call->out.strides = ir::contiguous_strides(out.sizes);
+      program.storages.push_back({ir::Role::Temporary, ir::numel(out.sizes) * 4});
+    }
     Statement s = product(*call, packed ? &*packed : nullptr, panel);
     s.record = record;
     items.emplace_back(std::move(s));
+    if (call->added.storage < 0) continue;
+    StatementBuilder sum(out.sizes);
+    const Value x = sum.load(call->out), y = sum.load(call->added);
+    items.emplace_back(sum.store(out, x + y));
+    std::get<Statement>(items.back()).record = record;
   }
   program.items = std::move(items);
   return program;

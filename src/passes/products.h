@@ -20,12 +20,13 @@ using ir::product_axes;
 using ir::ProductAxes;
 
 /// The calls, by record, for whose operands and results memory takes so long, against the
-/// arithmetic, that they are worth being loops among others. (Of fp32, without a bias.)
+/// arithmetic, that they are worth being loops among others. (Of fp32.)
 std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target);
 
 /// Each call that ir::Extern::may_be_loops marks, but for those of `refused` (records), becomes a
-/// product. Where columns of its right operand lie apart, a copy that puts them side by side comes
-/// before it.
-ir::Program products_as_loops(ir::Program program, const std::set<int>& refused);
+/// product. Where columns of its right operand lie apart, or many rows come to a large one, a copy
+/// that puts panels of its columns side by side comes before it.
+ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
+                              const ir::Target& target);
 
 }  // namespace graft::passes

@@ -74,7 +74,7 @@ class Memory {
           return passes::nanoseconds(s, target_) + moved(item) * target_.times.memory_byte;
         },
         [&](const Extern& call) {
-          return product_flops(call).value_or(0) * target_.times.product_flop +
+          return product_flops(call).value_or(0) * target_.times.call_flop +
                  moved(item) * target_.times.memory_byte;
         },
         [](const ir::Abort&) { return 0.; },

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "ir/facts.h"
 #include "passes/cost.h"
@@ -139,7 +140,64 @@ void rows_outside(Kernel& kernel, const ir::Target& target) {
   turn(kernel);
 }
 
+/// A copy whose two sides lie side by side along different variables.
+struct Transposition {
+  int loaded = -1, stored = -1;  ///< the variable along which that side does
+  bool operator==(const Transposition&) const = default;
+};
+std::optional<Transposition> transposition_of(const Kernel& kernel, const Placed& p,
+                                              const ir::Target& target) {
+  const ir::Statement& s = p.statement;
+  if (!is_copy(s) || s.store.dtype != s.loads[0].dtype || !s.loads[0].indirect.empty()) return {};
+  Transposition found;
+  for (size_t a = 0; a < s.axes.size(); ++a) {
+    const int64_t load = s.loads[0].strides[a], store = s.store.strides[a];
+    if (s.axes[a] < target.lanes || !is_range(kernel, p.axis_var[a])) continue;
+    if (load == 1 && store > ir::kInterleaved) found.loaded = p.axis_var[a];
+    if (store == 1 && load > ir::kInterleaved) found.stored = p.axis_var[a];
+  }
+  return found.loaded >= 0 && found.stored >= 0 ? std::optional(found) : std::nullopt;
+}
+
+/// Rows of a transposed copy that a tile walks at a time: what it stores stays in reach of the TLB.
+constexpr int64_t kTransposedRows = 256;
+
+/// Copies whose sides lie along different variables walk one of them by lanes and the other inside,
+/// for squares to be transposed.
+bool transpose(Kernel& kernel, const ir::Target& target) {
+  std::optional<Transposition> found;
+  for (size_t k = 0; k < kernel.placed.size(); ++k) {
+    const std::optional<Transposition> one = transposition_of(kernel, kernel.placed[k], target);
+    if (!one || (found && *found != *one)) return false;
+    found = one;
+  }
+  if (!found || !std::all_of(kernel.body.begin(), kernel.body.end(),
+                             [](const TreeNode& node) { return node.loop == nullptr; }))
+    return false;
+  const int inner = found->loaded;
+  const auto size = [&](int v) -> int64_t& { return kernel.vars[static_cast<size_t>(v)].extent; };
+  if (const int64_t rows = largest_divisor(size(inner), kTransposedRows);
+      rows < size(inner) && rows >= target.lanes)
+    kernel.range.push_back(split_variable(kernel, inner, rows));
+  std::erase(kernel.range, inner);
+  kernel.vars[static_cast<size_t>(inner)].kind = LoopKind::Serial;
+  bool first = true;
+  for (TreeNode& node : kernel.body) {
+    Placed& p = kernel.placed[static_cast<size_t>(node.placed)];
+    const int own = first ? inner : static_cast<int>(kernel.vars.size());
+    if (!first) kernel.vars.push_back({size(inner), LoopKind::Serial});
+    std::replace(p.axis_var.begin(), p.axis_var.end(), inner, own);
+    first = false, p.transposed = true;
+    auto loop = std::make_unique<Loop>(Loop{own, {}});
+    loop->body.push_back(std::move(node));
+    node = {std::move(loop), -1};
+  }
+  wrap(kernel, found->stored);
+  return true;
+}
+
 void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
+  if (transpose(kernel, target)) return;
   if (has_product(kernel)) return vectorize_nests(kernel, kernel.body, target, decider);
   const std::vector<size_t> placed = placed_in(kernel.body);
   Choice outer = best_of(kernel, placed, kernel.range, target);

@@ -38,7 +38,9 @@ TEST(MachineTimes, NoiseIsRoundedAway) {
   EXPECT_DOUBLE_EQ(times.far_line, 2 * assumed.far_line);
   measured.instruction = 0.0660;
   EXPECT_DOUBLE_EQ(rounded(measured).instruction, 2 * assumed.instruction);
-  EXPECT_DOUBLE_EQ(rounded(measured).product_flop, 2 * assumed.product_flop);
+  measured.product_flop = 0.0021, measured.call_flop = 0.0055;
+  EXPECT_DOUBLE_EQ(rounded(measured).product_flop, assumed.product_flop / 2);
+  EXPECT_EQ(rounded(measured).call_flop, assumed.call_flop);
   measured.instruction = 0;  // nothing came of it
   EXPECT_EQ(rounded(measured).instruction, assumed.instruction);
   measured.memory_byte = 100;
@@ -51,6 +53,8 @@ TEST(MachineTimes, Measures) {
   EXPECT_GT(times->instruction, 0);
   EXPECT_GT(times->memory_byte, 0);
   EXPECT_GE(times->far_line, 1);
+  EXPECT_GT(times->product_flop, 0);
+  EXPECT_GT(times->call_flop, 0);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Matrix products of fp32: a tile of rows and columns lies in registers while the terms go by.
 //
 // Terms run in blocks, so that a block of the right operand's panel stays in the cache for all
-// rows; the sums of blocks are added in order, which loses fewer digits than one long sum.
+// rows; the sums of blocks are added in order, which loses fewer digits than one long sum. What
+// would be read line by line from as many pages is first copied side by side: the right operand's
+// panel of columns, where many rows come to it, and the left operand's rows where those lie so.
 //
 // What a mask leaves out costs little: columns that nobody reads (Placed::needed) are not computed,
 // and what is all zero in one operand adds nothing, unless zero times the other operand is NaN.
@@ -24,22 +26,31 @@ class ProductWriter {
  public:
   struct Operand {
     llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
+    llvm::Value* across = nullptr;     ///< and from panel to panel
+  };
+  struct Sizes {
+    llvm::Value *rows, *columns, *terms;  ///< columns of a panel
+    llvm::Value* panels;                  ///< null: there is one
   };
 
-  /// `needed`: a byte for each column; null: all are needed.
   ProductWriter(Builder& b, const Machine& machine, VectorMemory& memory, llvm::Function* fn,
-                const ProductLayout& layout, llvm::Value* needed)
-      : b_(b), machine_(machine), memory_(memory), fn_(fn), layout_(layout), needed_(needed) {}
+                const ProductLayout& layout)
+      : b_(b), machine_(machine), memory_(memory), fn_(fn), layout_(layout) {}
+
+  /// Only columns whose byte is not zero are needed.
+  void only(llvm::Value* needed, llvm::Value* across) { needed_ = needed, needed_across_ = across; }
+  /// Where copies of the operands go; null: they stay where they are.
+  void copy_to(llvm::Value* left, llvm::Value* right) { left_copy_ = left, right_copy_ = right; }
 
   /// out[rows, columns] = left[rows, terms] * right[terms, columns], where columns of `right` and
   /// `out` lie side by side.
-  void write(const Operand& left, const Operand& right, const Operand& out, llvm::Value* rows,
-             llvm::Value* columns, llvm::Value* terms) {
+  void write(const Operand& left, const Operand& right, const Operand& out, const Sizes& sizes) {
     left_ = left, right_ = right, out_ = out;
-    rows_ = rows, columns_ = columns;
-    loop(i64(0), terms, kProductTerms, [&](llvm::Value* first) {
+    rows_ = sizes.rows, columns_ = sizes.columns, panels_ = sizes.panels;
+    llvm::Value* terms = sizes.terms;
+    loop(i64(0), terms, ir::kProductTerms, [&](llvm::Value* first) {
       first_ = first;
-      count_ = smaller(i64(kProductTerms), b_.CreateSub(terms, first));
+      count_ = smaller(i64(ir::kProductTerms), b_.CreateSub(terms, first));
       if (layout_.zeros != Zeros::Terms) return terms_at_hand();
       only_if(b_.CreateNot(adds_nothing()), [&] { terms_at_hand(); });
     });
@@ -138,12 +149,16 @@ class ProductWriter {
   void terms_at_hand() {
     if (layout_.zeros == Zeros::Rows) finite_ = right_is_finite();
     if (layout_.zeros == Zeros::Columns) finite_ = left_is_finite();
+    if (left_copy_ != nullptr) copy_left();
     each_columns([&] {
       llvm::Value* wanted = nullptr;
       if (needed_ != nullptr) {
         llvm::Type* bytes = b_.getIntNTy(static_cast<unsigned>(8 * wide()));
-        llvm::Value* some = b_.CreateAlignedLoad(
-            bytes, b_.CreateGEP(b_.getInt8Ty(), needed_, column_), llvm::Align(1));
+        llvm::Value* from = needed_;
+        if (panel_ != nullptr)
+          from = b_.CreateGEP(b_.getInt8Ty(), from, b_.CreateMul(panel_, needed_across_));
+        llvm::Value* some = b_.CreateAlignedLoad(bytes, b_.CreateGEP(b_.getInt8Ty(), from, column_),
+                                                 llvm::Align(1));
         wanted = b_.CreateICmpNE(some, llvm::ConstantInt::get(bytes, 0));
       } else if (layout_.zeros == Zeros::Columns) {
         wanted = b_.CreateNot(both(finite_, [&] {
@@ -157,9 +172,18 @@ class ProductWriter {
   }
 
   int64_t wide() const { return int64_t{kVectors} * machine_.lanes; }
-  /// body() for each `wide` columns, the last ones under masks.
   template <class Body>
   void each_columns(Body body) {
+    if (panels_ == nullptr) return each_of_panel(body);
+    loop(i64(0), panels_, 1, [&](llvm::Value* panel) {
+      panel_ = panel;
+      each_of_panel(body);
+      panel_ = nullptr;
+    });
+  }
+  /// body() for each `wide` columns, the last ones under masks.
+  template <class Body>
+  void each_of_panel(Body body) {
     loop(i64(0), columns_, wide(), [&](llvm::Value* column) {
       column_ = column;
       if (layout_.whole_columns) return body();
@@ -185,7 +209,16 @@ class ProductWriter {
     });
   }
   llvm::Value* right_is_finite() {
-    return all(Bits::Finite, place(right_, first_, i64(0)), count_, right_.down, columns_);
+    auto panel = [&] {
+      return all(Bits::Finite, place(right_, first_, i64(0)), count_, right_.down, columns_);
+    };
+    if (panels_ == nullptr) return panel();
+    return all_of(panels_, 1, [&](llvm::Value* index) {
+      panel_ = index;
+      llvm::Value* finite = panel();
+      panel_ = nullptr;
+      return finite;
+    });
   }
   llvm::Value* left_is_finite() {
     llvm::Value* from = place(left_, i64(0), first_);
@@ -236,7 +269,37 @@ class ProductWriter {
                             b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), count));
   }
 
+  /// From row to row, and from term to term, of the left operand's copy.
+  llvm::Value* copy_down() { return i64(layout_.left_down ? 1 : kLeftCopyPitch); }
+  llvm::Value* copy_along() { return i64(layout_.left_down ? ir::kProductBlock : 1); }
+  /// All rows of the terms at hand, along what lies side by side.
+  void copy_left() {
+    const bool down = layout_.left_down;
+    llvm::Value *lines = down ? count_ : rows_, *length = down ? rows_ : count_;
+    loop(i64(0), lines, 1, [&](llvm::Value* line) {
+      llvm::Value* from =
+          down ? place(left_, i64(0), b_.CreateAdd(first_, line)) : place(left_, line, first_);
+      llvm::Value* to =
+          b_.CreateGEP(number(), left_copy_, b_.CreateMul(line, down ? copy_along() : copy_down()));
+      loop(i64(0), length, machine_.lanes, [&](llvm::Value* at) {
+        llvm::Value* some = mask(b_.CreateSub(length, at), 0);
+        memory_.store(memory_.load(b_.CreateGEP(number(), from, at), number(), some),
+                      b_.CreateGEP(number(), to, at), some);
+      });
+    });
+  }
+  /// The columns at hand, of the terms at hand; lanes that are off become 0.
+  void copy_right() {
+    loop(i64(0), count_, 1, [&](llvm::Value* term) {
+      llvm::Value *from = place(right_, b_.CreateAdd(first_, term), column_),
+                  *to = b_.CreateGEP(number(), right_copy_, b_.CreateMul(term, i64(wide())));
+      for (int v = 0; v < kVectors; ++v)
+        memory_.store(memory_.load(at(from, v), number(), off(v)), at(to, v), nullptr);
+    });
+  }
+
   void all_rows() {
+    if (right_copy_ != nullptr) copy_right();
     const int most = machine_.target.avx512() ? kRows : kRowsOfFewRegisters;
     llvm::Value* whole = layout_.whole_rows ? rows_ : b_.CreateAnd(rows_, i64(-most));
     loop(i64(0), whole, most, [&](llvm::Value* row) { tile(row, most); });
@@ -245,6 +308,8 @@ class ProductWriter {
 
   llvm::Value* place(const Operand& x, llvm::Value* down, llvm::Value* along) {
     llvm::Value* offset = b_.CreateAdd(b_.CreateMul(down, x.down), b_.CreateMul(along, x.along));
+    if (panel_ != nullptr && x.across != nullptr)
+      offset = b_.CreateAdd(offset, b_.CreateMul(panel_, x.across));
     return b_.CreateGEP(number(), x.base, offset);
   }
 
@@ -258,8 +323,14 @@ class ProductWriter {
   }
   void computed(llvm::Value* row, int count) {
     llvm::SmallVector<llvm::Value*, 8> left;
-    for (int r = 0; r < count; ++r) left.push_back(place(left_, b_.CreateAdd(row, i64(r)), first_));
-    llvm::Value* right = place(right_, first_, column_);
+    for (int r = 0; r < count; ++r) {
+      llvm::Value* at = b_.CreateAdd(row, i64(r));
+      left.push_back(left_copy_ ? b_.CreateGEP(number(), left_copy_, b_.CreateMul(at, copy_down()))
+                                : place(left_, at, first_));
+    }
+    llvm::Value *right = right_copy_ ? right_copy_ : place(right_, first_, column_),
+                *along = left_copy_ ? copy_along() : left_.along,
+                *down = right_copy_ ? i64(wide()) : right_.down;
     llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("terms"), *after = block("sums");
     llvm::Value* zero = llvm::Constant::getNullValue(vector());
     b_.CreateBr(run);
@@ -272,14 +343,13 @@ class ProductWriter {
       sums.back()->addIncoming(zero, before);
     }
     llvm::SmallVector<llvm::Value*, kVectors> columns;
-    llvm::Value* from = b_.CreateGEP(number(), right, b_.CreateMul(k, right_.down));
+    llvm::Value* from = b_.CreateGEP(number(), right, b_.CreateMul(k, down));
     for (int v = 0; v < kVectors; ++v)
       columns.push_back(memory_.load(at(from, v), number(), off(v)));
     llvm::SmallVector<llvm::Value*, 16> next;
     for (int r = 0; r < count; ++r) {
       llvm::Value* one = b_.CreateLoad(
-          number(),
-          b_.CreateGEP(number(), left[static_cast<size_t>(r)], b_.CreateMul(k, left_.along)));
+          number(), b_.CreateGEP(number(), left[static_cast<size_t>(r)], b_.CreateMul(k, along)));
       llvm::Value* spread = b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), one);
       for (int v = 0; v < kVectors; ++v)
         next.push_back(multiply_add(spread, columns[static_cast<size_t>(v)],
@@ -326,9 +396,11 @@ class ProductWriter {
   VectorMemory& memory_;
   llvm::Function* fn_;
   const ProductLayout& layout_;
-  llvm::Value* needed_;
+  llvm::Value *needed_ = nullptr, *needed_across_ = nullptr;
+  llvm::Value *left_copy_ = nullptr, *right_copy_ = nullptr;
   Operand left_{}, right_{}, out_{};
-  llvm::Value *rows_ = nullptr, *columns_ = nullptr;
+  llvm::Value *rows_ = nullptr, *columns_ = nullptr, *panels_ = nullptr;
+  llvm::Value* panel_ = nullptr;  ///< at hand; null: there is one
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
   llvm::Value* finite_ = nullptr;  ///< is the operand that zeros may be multiplied with?
   llvm::SmallVector<llvm::Value*, kVectors> masks_;  ///< empty: all columns are there
@@ -355,28 +427,20 @@ void Emitter::product(int p) {
                          right = operand(r, product.terms, product.columns),
                          out = operand(o, product.rows, product.columns);
   right.along = out.along = i64(1);
-  const int n = product.needed < 0 ? -1 : s.loads[static_cast<size_t>(product.needed)].access;
-  llvm::Value* needed = n < 0 ? nullptr : pointer(n, at_depth_);
-  auto write = [&] {
-    ProductWriter(b_, machine_, memory_, fn_, product, needed)
-        .write(left, right, out, size(product.rows), size(product.columns), size(product.terms));
+  ProductWriter writer(b_, machine_, memory_, fn_, product);
+  llvm::Value* panels = product.panels < 0 ? nullptr : size(product.panels);
+  if (panels != nullptr)
+    right.across = along(r, product.panels), out.across = along(o, product.panels);
+  if (product.needed >= 0) {
+    const int n = s.loads[static_cast<size_t>(product.needed)].access;
+    writer.only(pointer(n, at_depth_), panels ? along(n, product.panels) : nullptr);
+  }
+  auto copy = [&](int slot) {
+    return slot < 0 ? nullptr : b_.CreateGEP(b_.getInt8Ty(), scratch_, integer(slot));
   };
-  if (product.panels < 0) return write();
-  llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("panel"), *after = block("after");
-  b_.CreateBr(run);
-  b_.SetInsertPoint(run);
-  llvm::PHINode* panel = b_.CreatePHI(b_.getInt64Ty(), 2);
-  panel->addIncoming(i64(0), before);
-  for (ProductWriter::Operand* x : {&right, &out})
-    x->base = b_.CreateGEP(mem(ScalarType::Float), x->base,
-                           b_.CreateMul(panel, along(x == &right ? r : o, product.panels)));
-  if (needed != nullptr)
-    needed = b_.CreateGEP(b_.getInt8Ty(), needed, b_.CreateMul(panel, along(n, product.panels)));
-  write();
-  llvm::Value* next = b_.CreateNSWAdd(panel, i64(1));
-  panel->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, size(product.panels)), run, after);
-  b_.SetInsertPoint(after);
+  writer.copy_to(copy(product.left_copy), copy(product.right_copy));
+  writer.write(left, right, out,
+               {size(product.rows), size(product.columns), size(product.terms), panels});
 }
 
 }  // namespace graft::codegen

@@ -1,6 +1,6 @@
-// Copies between memory along a loop and scratch by lane: squares of a vector's length, transposed
-// in registers by one function per width of elements. Written out at each place, the shuffles would
-// be most of what LLVM compiles.
+// Copies between what lies side by side along a loop and what does so along lanes: squares of a
+// vector's length, transposed in registers by one function per width of elements. Written out at
+// each place, the shuffles would be most of what LLVM compiles.
 #include <llvm/IR/Module.h>
 
 #include "codegen/llvm/emitter.h"
@@ -62,19 +62,24 @@ void Emitter::transposed_loop(int l) {
   int p = loop(l).items[0].placed;
   int from = value(planned(p).value).access, to = laid_out(p).store.access;
   const auto access = [&](int a) { return layout_.accesses[static_cast<size_t>(a)]; };
-  bool inwards = access(to).vectors != 0;
-  int memory = inwards ? from : to, scratch = inwards ? to : from;
-  llvm::Type* element = mem(access(memory).dtype);
+  const auto along = [&](int a) {
+    return layout_.shapes[static_cast<size_t>(access(a).shape)]
+        .strides[static_cast<size_t>(loop(l).var)];
+  };
+  const bool inwards = along(from).kind == StrideKind::One;
+  const int rows = inwards ? from : to, lanes = inwards ? to : from;
+  llvm::Type* element = mem(access(rows).dtype);
   llvm::Function* square = transposer(element);
-  llvm::Value *apart = stride(lane_stride(memory)),
-              *width = i64(machine_.lanes * access(scratch).vectors);
+  const int vectors = access(lanes).vectors;
+  llvm::Value *apart = stride(lane_stride(rows)),
+              *width = vectors != 0 ? i64(machine_.lanes * vectors) : stride(along(lanes));
   llvm::Value* end = extent(loop(l).var);
   llvm::Value* whole = b_.CreateAnd(end, i64(-machine_.lanes));
   counted(l, i64(0), whole, i64(machine_.lanes), false, [&](llvm::Value*) {
     for (copy_ = 0; copy_ < copies(); ++copy_) {
-      llvm::Value* outside = b_.CreateGEP(element, pointer(memory, at_depth_),
-                                          b_.CreateMul(lanes_[copy_].index, apart));
-      llvm::Value* inside = lane_pointer(scratch, pointer(scratch, at_depth_));
+      llvm::Value* outside =
+          b_.CreateGEP(element, pointer(rows, at_depth_), b_.CreateMul(lanes_[copy_].index, apart));
+      llvm::Value* inside = lane_pointer(lanes, pointer(lanes, at_depth_));
       if (inwards)
         b_.CreateCall(square, {outside, apart, inside, width});
       else

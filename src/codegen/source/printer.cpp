@@ -327,7 +327,7 @@ void SourcePrinter::product(int p) {
   std::vector<int> around{product.rows, product.panels, product.columns};
   std::erase(around, -1);
   for (int var : around) loop_over(var);
-  const std::string k = variable(product.terms), block = std::to_string(kProductTerms);
+  const std::string k = variable(product.terms), block = std::to_string(ir::kProductTerms);
   const std::string left = place(s.loads[product.left].access, {}),
                     right = place(s.loads[product.right].access, {});
   const std::string to = place(s.store.access, {});

@@ -19,7 +19,7 @@ namespace graft::runtime {
 
 namespace {
 
-constexpr const char* kVersion = "graft machine times 1";
+constexpr const char* kVersion = "graft machine times 2";
 
 /// Further from the assumed number than by so many factors of 2 it cannot be.
 constexpr double kMostDoublings = 3;
@@ -31,15 +31,11 @@ struct Number {
 };
 /// Those that are measured; the others are assumed. The model's numbers stand for more than a plain
 /// loop shows (an instruction is an average one, waits and all), so what is measured scales them.
-constexpr std::array<Number, 3> kNumbers{{{"instruction", &ir::Times::instruction, 0.0318},
+constexpr std::array<Number, 5> kNumbers{{{"instruction", &ir::Times::instruction, 0.0318},
                                           {"memory_byte", &ir::Times::memory_byte, 0.0200},
-                                          {"far_line", &ir::Times::far_line, 2.4}}};
-
-/// A product's multiply-adds are instructions of a loop as any other's.
-ir::Times with_products(ir::Times times) {
-  times.product_flop *= times.instruction / ir::Times().instruction;
-  return times;
-}
+                                          {"far_line", &ir::Times::far_line, 2.4},
+                                          {"product_flop", &ir::Times::product_flop, 0.0042},
+                                          {"call_flop", &ir::Times::call_flop, 0.0050}}};
 
 /// Empty where nothing is to be kept.
 std::filesystem::path cache_folder() {
@@ -109,7 +105,7 @@ ir::Times rounded(const ir::Times& measured) {
         std::clamp(std::round(std::log2(ratio)), -kMostDoublings, kMostDoublings);
     out.*number.place = assumed.*number.place * std::exp2(doublings);
   }
-  return with_products(out);
+  return out;
 }
 
 std::string text_of(const ir::Times& times, const std::string& cpu) {
@@ -132,7 +128,7 @@ std::optional<ir::Times> times_of(const std::string& text, const std::string& cp
       return std::nullopt;
     times.*number.place = value;
   }
-  return with_products(times);
+  return times;
 }
 
 ir::Times machine_times(const std::string& cpu) {

@@ -19,8 +19,8 @@ ir::Times machine_times(const std::string& cpu);
 // --- for tests ---
 
 /// What plain loops take per instruction, per byte of memory, and per line of far rows against near
-/// ones; nothing else is set. Nothing where other work takes the cores: its use of memory and
-/// caches would be measured.
+/// ones, per operation of multiply-adds in registers and of ATen's matrix products; nothing else is
+/// set. Nothing where other work takes the cores: its use of memory and caches would be measured.
 std::optional<ir::Times> measure_times();
 /// The assumed times by as much more or less as the measured ones are against those of the machine
 /// that the assumed ones were fitted on: by a power of 2, 8 at most, so that noise chooses no

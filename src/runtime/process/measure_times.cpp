@@ -1,5 +1,10 @@
 // Short loops on two threads, each run several times; the least time counts, since whatever else
 // the machine does only adds.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
+#include <immintrin.h>
+#include <omp.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -29,6 +34,7 @@ constexpr int64_t kLine = 64;
 constexpr int64_t kMemory = int64_t{24} << 20;  ///< bytes per thread: beyond a core's own caches
 constexpr int64_t kFirst = 8 << 10;             ///< lies in the first
 constexpr int64_t kRowBytes = 16 << 10;         ///< rows so far apart are on pages of their own
+constexpr int64_t kSide = 384;                  ///< of matrices
 
 using Vector [[gnu::vector_size(16)]] = float;
 
@@ -85,10 +91,45 @@ void compute(char* data, int64_t times) {
   auto* x = reinterpret_cast<Vector*>(data);
   Vector* y = x + kFirst / 2 / static_cast<int64_t>(sizeof(Vector));
   for (int64_t t = 0; t < times; ++t) {
+#pragma GCC unroll 8
     for (int64_t i = 0; i < kFirst / 2 / static_cast<int64_t>(sizeof(Vector)); ++i)
       y[i] = y[i] * 0.5F + x[i];
     keep(*y);
   }
+}
+
+/// Multiply-adds in registers, as many as hide their latency, of the widest vectors.
+constexpr int kSums = 12;
+[[gnu::target("avx512f")]] void multiply_add_16(int64_t times) {
+  __m512 sums[kSums];
+#pragma GCC unroll kSums
+  for (__m512& sum : sums) sum = _mm512_set1_ps(1 + static_cast<float>(&sum - sums));
+  const __m512 x = _mm512_set1_ps(0.5F);
+  for (int64_t t = 0; t < times; ++t)
+#pragma GCC unroll kSums
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, x);
+  keep(sums);
+}
+[[gnu::target("avx2,fma")]] void multiply_add_8(int64_t times) {
+  __m256 sums[kSums];
+#pragma GCC unroll kSums
+  for (__m256& sum : sums) sum = _mm256_set1_ps(1 + static_cast<float>(&sum - sums));
+  const __m256 x = _mm256_set1_ps(0.5F);
+  for (int64_t t = 0; t < times; ++t)
+#pragma GCC unroll kSums
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, x);
+  keep(sums);
+}
+
+/// ATen's product of two square matrices, on the calling thread.
+void multiply(char* data) {
+  at::NoGradGuard no_grad;
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const at::Tensor a = at::from_blob(data, {kSide, kSide}, at::kFloat);
+  const at::Tensor b = at::from_blob(data + kSide * kSide * 4, {kSide, kSide}, at::kFloat);
+  keep(at::mm(a, b));
+  omp_set_num_threads(before);
 }
 
 /// Nanoseconds that the calling thread has run.
@@ -152,7 +193,7 @@ class Pair {
 std::optional<ir::Times> measure_times() {
   Pair pair;
   ir::Times times;
-  constexpr int64_t kPasses = 2000;
+  constexpr int64_t kPasses = 2000, kMultiplyAdds = 40000;
   // Instructions for a vector: see compute().
   times.instruction = pair.per(5.0 * kPasses * kFirst / 2 / sizeof(Vector),
                                [](char* data) { compute(data, kPasses); });
@@ -162,6 +203,13 @@ std::optional<ir::Times> measure_times() {
   const double down = pair.per(8.0 * kLine * static_cast<double>(kMemory) / kRowBytes,
                                [](char* data) { read_down(data, kMemory); });
   times.far_line = std::max(1.0, down / memory);
+  if (__builtin_cpu_supports("avx512f"))
+    times.product_flop =
+        pair.per(2.0 * 16 * kSums * kMultiplyAdds, [](char*) { multiply_add_16(kMultiplyAdds); });
+  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    times.product_flop =
+        pair.per(2.0 * 8 * kSums * kMultiplyAdds, [](char*) { multiply_add_8(kMultiplyAdds); });
+  times.call_flop = pair.per(2.0 * kSide * kSide * kSide, multiply);
   return pair.busy() ? std::nullopt : std::optional(times);
 }
 
