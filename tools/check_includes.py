@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
     "src/optim": ["include/graft"],
+    "src/attention": ["include/graft"],
     "formats": [],
     "lab": ["formats"],
     "workloads": ["include/graft", "lab", "formats"],

@@ -1,5 +1,5 @@
 // The workloads that come with Graft: the regions of tools/peers/inductor.py, programs that loop,
-// and the sets `wild` and `training`.
+// and the sets `wild`, `training` and `attention`.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,6 @@ std::vector<Workload> loop_cases();
 std::vector<Workload> wild_cases();
 std::vector<Workload> training_cases();
 std::vector<Workload> step_cases();
+std::vector<Workload> attention_cases();
 
 }  // namespace graft::workloads

@@ -14,7 +14,7 @@ std::vector<Workload>& registry() {
   static std::vector<Workload> all = [] {
     std::vector<Workload> cases = region_cases();
     for (const std::vector<Workload>& more :
-         std::array{loop_cases(), wild_cases(), training_cases(), step_cases()})
+         std::array{loop_cases(), wild_cases(), training_cases(), step_cases(), attention_cases()})
       cases.insert(cases.end(), more.begin(), more.end());
     return cases;
   }();
@@ -48,7 +48,7 @@ at::ScalarType Options::dtype(const std::string& axis) const {
   throw Error("axis " + axis + ": came '" + value + "', expected one of f64, f32, f16, bf16");
 }
 
-Instance Workload::make(const Options& options) const {
+Options Workload::resolved(const Options& options) const {
   Options resolved = options;
   for (const auto& [name, value] : options.config) {
     const auto same = [&, wanted = &name](const Axis& axis) { return axis.name == *wanted; };
@@ -60,7 +60,15 @@ Instance Workload::make(const Options& options) const {
   }
   for (const Axis& axis : axes)
     resolved.config.emplace(axis.name, options.small ? axis.small : axis.value);
-  return build(resolved);
+  return resolved;
+}
+
+Instance Workload::make(const Options& options) const {
+  return build(resolved(options));
+}
+
+double Workload::peak(const Options& options) const {
+  return peak_bytes ? peak_bytes(resolved(options)) : 0;
 }
 
 const std::vector<Workload>& workloads() {

@@ -162,7 +162,17 @@ class Bench {
     }
   }
 
+  void skip(const Case& c, const std::string& variant, std::string why) {
+    Row row;
+    row.name = c.workload->name, row.config = c.config, row.variant = variant;
+    row.status = lab::Status::Skipped;
+    row.error = std::move(why);
+    keep({std::move(row)});
+  }
+
   void measure(const Case& c) {
+    if (std::string why = lacks_memory(c, options_); !why.empty())
+      return skip(c, options_.variants.front(), std::move(why));
     try {
       measure_variants(c);
     } catch (const c10::Error& error) {  // its inputs cannot be made: the others go on
@@ -179,13 +189,9 @@ class Bench {
       row.config = c.config;
       keep({std::move(row)});
     }
-    for (const PeerScript& script : absent_) {
-      Row row;
-      row.name = c.workload->name, row.config = c.config, row.variant = script.name;
-      row.status = lab::Status::Skipped;
-      row.error = "not here; '" + options_.python + " -m pip install " + script.install + "'";
-      keep({std::move(row)});
-    }
+    for (const PeerScript& script : absent_)
+      skip(c, script.name,
+           "not here; '" + options_.python + " -m pip install " + script.install + "'");
   }
 
   /// Replaces what an earlier run has of these, and writes the file: a run that is stopped has lost

@@ -11,6 +11,8 @@
 #include "lab/accuracy/compare.h"
 #include "lab/device.h"
 #include "lab/functions.h"
+#include "lab/memory/available.h"
+#include "lab/words.h"
 
 namespace graft::cli {
 namespace {
@@ -19,12 +21,17 @@ using workloads::Call;
 using workloads::Instance;
 using workloads::Tensors;
 
-Instance instance_of(const Case& c, const BenchOptions& options) {
+/// fn(the case's options)
+template <class Fn>
+auto with_options(const Case& c, const BenchOptions& options, Fn fn) {
   try {
-    return c.workload->make({.seed = options.seed, .small = options.small, .config = c.config});
+    return fn(workloads::Options{.seed = options.seed, .small = options.small, .config = c.config});
   } catch (const Error& error) {
     throw UsageError(c.name() + ": " + error.what());
   }
+}
+Instance instance_of(const Case& c, const BenchOptions& options) {
+  return with_options(c, options, [&](const auto& o) { return c.workload->make(o); });
 }
 
 Call in_pool(const Call& call) {
@@ -199,6 +206,14 @@ void measure_without_others(const lab::MeasureOptions& measuring, std::vector<Pr
 
 std::vector<std::string> variants_of(const Case& c, const BenchOptions& options) {
   return present(instance_of(c, options), options);
+}
+
+std::string lacks_memory(const Case& c, const BenchOptions& options) {
+  const double need = with_options(c, options, [&](const auto& o) { return c.workload->peak(o); });
+  const auto free = static_cast<double>(lab::available_memory());
+  if (need <= 0 || free < 0 || need <= free) return {};
+  return "eager, and the run in fp64 beside it, need about " + lab::bytes_text(need) +
+         " of memory, " + lab::bytes_text(free) + " are free";
 }
 
 std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& options, const Say& say) {

@@ -38,6 +38,7 @@
 #include <utility>
 #include <vector>
 
+#include "graft/attention.h"
 #include "graft/detail/core.h"
 #include "graft/detail/flatten.h"
 #include "graft/number.h"

@@ -95,10 +95,18 @@ struct GRAFT_API Workload {
   /// another order. 0: eager's bits.
   double tolerance = 0;
   std::string set = std::string(kDefaultSet);  ///< `graft bench --set` runs one set
+  /// Of measuring it, where that may be more than there is: the most bytes that eager's run, or the
+  /// one in fp64 that it is compared with, has in memory. Called with every axis in the options.
+  std::function<double(const Options&)> peak_bytes = nullptr;
 
   /// Axes that the options leave out take their own values. Throws graft::Error for an
   /// axis that the workload does not have.
   Instance make(const Options& options) const;
+  /// What peak_bytes gives; 0 where it is not known. Throws likewise.
+  double peak(const Options& options) const;
+
+ private:
+  Options resolved(const Options& options) const;
 };
 
 /// Every workload of every set, in the order of the tables.

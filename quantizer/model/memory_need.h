@@ -1,4 +1,4 @@
-// The most memory that quantising a model takes, and how much there is.
+// The most memory that quantising a model takes.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,6 @@ struct MemoryNeed {
 };
 MemoryNeed memory_need(const Architecture& model, const CalibrationSize& calibration,
                        const Settings& settings);
-
-/// Bytes that this process may still take: the system's free memory, within the limits of its
-/// control group and its address space (ulimit -v). -1 where Linux does not say.
-int64_t available_memory();
 
 /// Throws GptqError if `need` is more than `available`, naming the need and its parts, what there
 /// is, and what to do.

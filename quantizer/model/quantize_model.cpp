@@ -1,5 +1,6 @@
 // The loop over layers: observe, quantise, write, and pass the activations on.
 #include "quantizer/model/quantize_model.h"
+#include "lab/memory/available.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -82,8 +83,8 @@ class Quantizer {
   // Before anything large is made.
   void reckon(const CalibrationSize& size) {
     report_.memory = memory_need(*model_, size, options_.settings);
-    check_memory(report_.memory,
-                 options_.available_memory >= 0 ? options_.available_memory : available_memory());
+    check_memory(report_.memory, options_.available_memory >= 0 ? options_.available_memory
+                                                                : lab::available_memory());
   }
 
   void progress(int64_t layer, double done, const std::string& what) const {

@@ -253,7 +253,7 @@ class Blocks {
     int64_t each = 0, once = 0;
     for (const Shared& s : shared_)
       if (s.in_place_of < 0) (s.by_row ? once : each) += s.stride() * s.size();
-    const int64_t budget = target_.second_cache_bytes / 2 - once;
+    const int64_t budget = target_.second_cache_bytes / (adds_up_ ? 1 : 2) - once;
     int64_t most = std::min(ir::kProductBlock, all);
     if (!adds_up_) {
       int64_t tiles = 1;

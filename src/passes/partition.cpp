@@ -22,6 +22,9 @@ using ir::Storage;
 
 namespace {
 
+/// What is so many times as large as what it is a product of.
+constexpr int64_t kExpands = 4;
+
 View all_of(const Storage& storage, int id) {
   return {id, c10::ScalarType::Byte, 0, {storage.bytes}, {1}};
 }
@@ -150,13 +153,38 @@ class Partitioner {
     if (!flow_.is_settled(storage)) return MinCut::kNever;
     const bool there = flow_.callers(storage) || result_[storage];
     const auto size = static_cast<double>(bytes(storage));
-    // What is kept is stored, loaded, and in the way until then. A little more than nothing, so
-    // that of two empty ones the nearer is kept.
+    // What is kept is stored, loaded, and in the way until then; more so what a product made large,
+    // which would not leave the cache. A little more than nothing, so that of two empty ones the
+    // nearer is kept.
     return (there                    ? 1
             : settings_.least_memory ? 100
+            : is_expanded(storage)   ? 6
                                      : 3) *
                settings_.target.times.memory_byte * size +
            1;
+  }
+
+  /// Do maps make it of what a product that a kernel may compute made of far less?
+  bool is_expanded(size_t storage) const {
+    std::vector<size_t> open{storage};
+    std::vector<bool> seen(joint_.storages.size(), false);
+    while (!open.empty()) {
+      const size_t s = open.back();
+      open.pop_back();
+      if (seen[s] || flow_.callers(s) || bytes(s) < bytes(storage)) continue;
+      seen[s] = true;
+      for (size_t i : flow_.writers[s]) {
+        int64_t read = 0;
+        each_touch(joint_.items[i], [&](int input, bool writes) {
+          if (writes) return;
+          read += bytes(static_cast<size_t>(input));
+          open.push_back(static_cast<size_t>(input));
+        });
+        const auto* call = std::get_if<Extern>(&joint_.items[i]);
+        if (call != nullptr && call->may_be_loops && read * kExpands < bytes(storage)) return true;
+      }
+    }
+    return false;
   }
 
   /// The storages at the cheapest cut between forward and backward, callers' ones left out.

@@ -1,5 +1,7 @@
 #include "record/symbol.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/SymFloat.h>
 #include <c10/core/SymNodeImpl.h>
 
