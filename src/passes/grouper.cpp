@@ -161,6 +161,10 @@ class Grouper {
       Statement t = std::move(candidate.members.front());
       align(trial, t);
       candidate = alone(std::move(t));
+    } else if (trial.members.size() == 1 && !trial.members.front().repeated()) {
+      Statement s = std::move(trial.members.front());
+      align(candidate, s);
+      trial = alone(std::move(s));
     }
     if (join_aligned(group, unit, trial, candidate)) return true;
     if (candidate.members.size() != 1 || !is_product(candidate.members.front())) return false;

@@ -162,6 +162,21 @@ TEST(Bench, WhatCannotRunIsARowAndTheOthersGoOn) {
   EXPECT_EQ(json_of(path)["results"][1]["status"], "ok");
 }
 
+TEST(Bench, WhatMemoryDoesNotAllowIsSkipped) {
+  const Folder folder;
+  const std::string path = folder.file("run.json");
+  const Ran ran = graft(kSmall +
+                        "--set attention --filter '^causal_attention_f32$' --variants eager "
+                        "--axis sequence=20,10000000 --json " +
+                        path);
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  const auto rows = json_of(path)["results"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["status"], "ok");
+  EXPECT_EQ(rows[1]["status"], "skipped");
+  EXPECT_NE(rows[1]["error"].get<std::string>().find("of memory"), std::string::npos) << ran.out;
+}
+
 TEST(Bench, AStoppedRunGoesOn) {
   const Folder folder;
   const std::string path = folder.file("run.json"),

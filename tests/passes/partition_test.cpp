@@ -128,6 +128,27 @@ TEST(Partition, RowSumsAreKeptRatherThanRowsReadTwice) {
   EXPECT_EQ(parts.kept, std::vector<int>{s.storage});
 }
 
+/// What a product makes far larger than its operands is computed again, of itself or by maps.
+TEST(Partition, ExpandedProductsAreComputedAgain) {
+  auto kept = [](int64_t terms) {
+    const std::vector<int64_t> left = {1024, terms}, right = {terms, 1024}, large = {1024, 1024};
+    ProgramBuilder b;
+    auto x = b.argument(left), w = b.argument(right), g = b.argument(large);
+    auto s = b.temporary(large), p = b.temporary(large), y = b.output(large), dx = b.output(large);
+    ir::Extern product{{"aten::mm", ""}, {}, {x, w}, {s}, {s.storage}, 0};
+    for (int k : {0, 1}) product.slots.push_back({OperandKind::Tensor, {}, {k}});
+    product.may_be_loops = true;
+    b.program.storages[static_cast<size_t>(s.storage)].made_by_extern = true;
+    b.program.items.emplace_back(product);
+    b.map(p, [](Value v) { return v * 0.5; }, s);
+    b.map(y, times, p, p);
+    b.map(dx, times, g, p);
+    return cut(b, 2, 1).kept;
+  };
+  EXPECT_TRUE(kept(64).empty());
+  EXPECT_EQ(kept(1024).size(), 1u) << "as large as its operands, and long to compute";
+}
+
 TEST(Partition, LeastMemoryComputesWhatItCan) {
   EXPECT_EQ(cut(square_of_double({4}), 1, 1, /*least_memory=*/true).kept_bytes, 0);
 }

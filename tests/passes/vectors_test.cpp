@@ -22,6 +22,22 @@ TEST(Vectors, ColumnSumHasItsColumnsAsLanes) {
   EXPECT_NE(text.find("  vector v0:768\n    serial v1:256\n"), std::string::npos) << text;
 }
 
+/// Neither side of a transposed copy is walked with gaps: squares go through registers.
+TEST(Vectors, TransposedCopiesGoBySquares) {
+  ProgramBuilder b;
+  auto x = b.argument({512, 768});
+  auto y = b.output({768, 512});
+  std::swap(x.sizes[0], x.sizes[1]), std::swap(x.strides[0], x.strides[1]);
+  b.map(y, [](Value v) { return v; }, x);
+  EXPECT_EQ(
+      schedule_of(b, {"ahead", "stream"}),
+      "kernel map v2:3 v3:2\n"
+      "  vector v1:256\n"
+      "    serial v0:256\n"
+      "      %1[v2*131072+v0*512+v3*256+v1] f32 = %0[v2*256+v0+v3*196608+v1*768]  transposed\n"
+      "result 0 = %1 f32[768,512]:(512,1)\n");
+}
+
 /// Both halves of y come from x, and its column sums share their tiles. Walking down columns each
 /// vector of them would touch all rows; row by row, in a loop of its own for the sums, memory is
 /// read as it lies.

@@ -210,6 +210,51 @@ TEST(Products, EpiloguesOfOneProduct) {
       arguments);
 }
 
+/// Linear layers with what stands around them: biases, weights whose rows lie along the terms, long
+/// rows in tiles of columns, chains of layers, and sizes beside every border.
+TEST(Products, LinearLayers) {
+  const auto layer = [](int64_t rows, int64_t terms, int64_t columns) {
+    return [=](int call) {
+      return Tensors{normal({rows, terms}, call), normal({columns, terms}, call + 20),
+                     normal({columns}, call + 40), normal({rows, columns}, call + 60)};
+    };
+  };
+  const Many gelu = [](const Tensors& t) {
+    return Tensors{at::gelu(at::linear(t[0], t[1], t[2])) + t[3]};
+  };
+  const Many normed = [](const Tensors& t) {
+    const at::Tensor sum = at::linear(t[0], t[1], t[2]) + t[3];
+    return Tensors{at::layer_norm(sum, {sum.size(1)}), sum};
+  };
+  for (auto [rows, terms, columns] : {std::array<int64_t, 3>{4000, 48, 640},
+                                      {3001, 40, 1030},
+                                      {4096, 129, 1536},
+                                      {2500, 16, 31 * 32}}) {
+    expect_products(gelu, layer(rows, terms, columns));
+    expect_products(normed, layer(rows, terms, columns));
+  }
+  // The gradients' products: rows that lie side by side, columns that do.
+  expect_products(
+      [](const Tensors& t) {
+        return Tensors{at::relu(at::mm(t[0].t(), t[1])) * 0.5, at::mm(t[1], t[2]) + t[0]};
+      },
+      [](int call) {
+        return Tensors{normal({1500, 1100}, call), normal({1500, 900}, call + 20) * 0.02,
+                       normal({900, 1100}, call + 40)};
+      });
+  // Two layers and what is between them; a bias for each element; one that is given as a row.
+  expect_products(
+      [](const Tensors& t) {
+        const at::Tensor h = at::silu(at::addmm(t[3].narrow(1, 0, 64), t[0], t[1].t()));
+        return Tensors{at::addmm(t[2], h, t[4]).tanh() * t[3]};
+      },
+      [=](int call) {
+        return Tensors{normal({4500, 32}, call), normal({64, 32}, call + 20),
+                       normal({1, 200}, call + 40), normal({4500, 200}, call + 60),
+                       normal({64, 200}, call + 80)};
+      });
+}
+
 /// Products among what changes them, reads them twice, reduces them along either axis, or writes
 /// their operands. Whether a kernel takes a product is left open.
 Tensors random_chain(const Tensors& t, uint64_t seed) {

@@ -258,6 +258,26 @@ TEST(Schedules, SoftmaxUnderALinearBiasKeepsNoSubnormals) {
       false);
 }
 
+/// Copies whose sides lie along different axes go by squares in registers, of every dtype, with
+/// edges beside the squares; several of one shape, and into parts of what there is.
+TEST(Schedules, TransposedCopies) {
+  for (at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble, at::kChar, at::kLong})
+    for (auto [rows, columns] : {std::pair(64, 48), {257, 131}, {16, 16}, {1000, 17}, {300, 15}}) {
+      expect_eager(
+          [](const Tensors& t) {
+            const at::Tensor turned = t[0].transpose(1, 2).contiguous();
+            t[1].transpose(0, 1).copy_(t[0][1]);
+            return Tensors{turned, t[0].permute({2, 0, 1}).contiguous(),
+                           t[0].transpose(1, 2).contiguous() + 1, t[1] + 1};
+          },
+          [&](int call) {
+            return Tensors{(drawn({3, rows, columns}, call) * 50).to(dtype),
+                           drawn({columns, rows}, call).to(dtype)};
+          },
+          /*bitwise=*/true);
+    }
+}
+
 TEST(Schedules, LossesOfLogits) {
   expect_eager(
       [](const Tensors& t) {

@@ -17,7 +17,7 @@ try:
     import torch.nn.functional as F
 except ImportError as error:
     protocol.absent("torch.compile", "torch", error)
-import attention  # needs torch
+import attention as attention_set  # needs torch
 import training  # needs torch
 import wild  # needs torch
 
@@ -222,7 +222,7 @@ CASES = {
     "tiny_rope_f32": (rope_case, {**F32, "batch": 1, "heads": 4, "sequence": 16, "head_size": 64}),
     **wild.CASES,
     **training.CASES,
-    **attention.CASES,
+    **attention_set.CASES,
 }
 
 
