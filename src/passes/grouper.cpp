@@ -168,9 +168,12 @@ class Grouper {
     }
     if (join_aligned(group, unit, trial, candidate)) return true;
     if (candidate.members.size() != 1 || !is_product(candidate.members.front())) return false;
-    candidate = over_terms(std::move(candidate.members.front()));
-    return adds_up(trial, candidate) &&
-           join_aligned(group, unit, std::move(trial), std::move(candidate));
+    // As it was, too: what the group walks in two axes may be the rows of this one.
+    const auto adding_up = [&](const Group& product) {
+      Group sums = over_terms(product.members.front());
+      return adds_up(trial, sums) && join_aligned(group, unit, trial, std::move(sums));
+    };
+    return adding_up(candidate) || adding_up(unit);
   }
 
   /// May a product of what the group makes add up over its blocks of rows, which are its terms?
