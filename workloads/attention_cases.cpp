@@ -100,6 +100,7 @@ Instance forward(const Kind& kind, const Options& o) {
       q, k, v);
   if (kind.fused) out.others.emplace_back("aten_sdpa", call_of(fused, q, k, v));
   out.tokens = static_cast<double>(sizes.batch * sizes.sequence);
+  out.bytes = 4 * static_cast<double>(q.nbytes());  // q, k, v and the result
   out.flops = sizes.flops(kind);
   return out;
 }
