@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <graft/graft.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "workloads/draw.h"

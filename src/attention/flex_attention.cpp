@@ -9,6 +9,8 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graft/attention.h"
 #include "graft/options.h"

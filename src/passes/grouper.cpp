@@ -232,8 +232,8 @@ class Grouper {
     if (!keep_rows(group)) return false;
     std::vector<int> touched(touching_.size(), 0);
     for (const Statement& s : group.members) {
-      std::set<int> storages{s.store.storage};
-      for (const Access& load : s.loads) storages.insert(load.storage);
+      std::set<int> storages;
+      each_touch(s, [&](int storage, bool) { storages.insert(storage); });
       for (int storage : storages) ++touched[static_cast<size_t>(storage)];
     }
     std::vector<bool> local(touching_.size());

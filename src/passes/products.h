@@ -19,8 +19,9 @@ using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
 
-/// The calls, by record, for whose operands and results memory takes so long, against the
-/// arithmetic, that they are worth being loops among others. (Of fp32.)
+/// The calls, by record, that are worth being loops among others: what memory takes for their
+/// operands and results, less the copies that come with it, and what the routine takes against
+/// ATen's, show beside the arithmetic. (Of fp32.)
 std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target);
 
 /// Each call that ir::Extern::may_be_loops marks, but for those of `refused` (records), becomes a

@@ -7,7 +7,6 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -201,13 +200,6 @@ bool is_better_as_one(const ir::Program& program, const passes::ProductsToMerge&
 }
 
 }  // namespace
-
-WithThreads::WithThreads(int count) : before_(omp_get_max_threads()) {
-  omp_set_num_threads(count);
-}
-WithThreads::~WithThreads() {
-  omp_set_num_threads(before_);
-}
 
 Tuning tune(const ops::Lowered& lowered, int threads) {
   Tuning tuning(lowered.choices.size());

@@ -7,20 +7,9 @@
 
 #include "ops/lower.h"
 #include "passes/merge_products.h"
+#include "runtime/process/with_threads.h"
 
 namespace graft::runtime {
-
-/// OpenMP's count is a thread's own: the compiling one may have another than the caller has.
-class WithThreads {
- public:
-  explicit WithThreads(int count);
-  ~WithThreads();
-  WithThreads(const WithThreads&) = delete;
-  WithThreads& operator=(const WithThreads&) = delete;
-
- private:
-  int before_;
-};
 
 /// What tuning decided: for each of Lowered::choices why it was taken, as its operator's report
 /// says it ("oneDNN's, 3.5 ms against 8.3 ms"); empty where it was not.

@@ -4,7 +4,6 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <immintrin.h>
-#include <omp.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "runtime/process/machine_times.h"
+#include "runtime/process/with_threads.h"
 
 namespace graft::runtime {
 
@@ -121,15 +121,15 @@ constexpr int kSums = 12;
   keep(sums);
 }
 
-/// ATen's product of two square matrices, on the calling thread.
+/// ATen's product of two square matrices, on the calling thread, into a third.
 void multiply(char* data) {
-  at::NoGradGuard no_grad;
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(1);
-  const at::Tensor a = at::from_blob(data, {kSide, kSide}, at::kFloat);
-  const at::Tensor b = at::from_blob(data + kSide * kSide * 4, {kSide, kSide}, at::kFloat);
-  keep(at::mm(a, b));
-  omp_set_num_threads(before);
+  const at::NoGradGuard no_grad;
+  const WithThreads one(1);
+  const auto matrix = [&](int64_t k) {
+    return at::from_blob(data + k * kSide * kSide * 4, {kSide, kSide}, at::kFloat);
+  };
+  at::Tensor out = matrix(2);
+  at::mm_out(out, matrix(0), matrix(1));
 }
 
 /// Nanoseconds that the calling thread has run.
