@@ -296,6 +296,21 @@ class Planner {
     return 1 + 3 * interleave(shape.strides[static_cast<size_t>(var)]);
   }
 
+  /// Vectors that reductions accumulate in, per vector of the loop.
+  int sums(const LoopPlan& l) const {
+    auto self = static_cast<int>(&l - plan_.loops.data());
+    int count = 0;
+    for (size_t p = 0; p < plan_.statements.size(); ++p) {
+      const StatementPlan& plan = plan_.statements[p];
+      if (plan.accumulate != Accumulate::Lanes && plan.accumulate != Accumulate::PerLane) continue;
+      if (!plan_.encloses(self, plan.loop)) continue;
+      const ScalarType type =
+          accumulated(plan_, *statement(static_cast<int>(p)).reduction, static_cast<int>(p));
+      count += c10::elementSize(type) == 8 ? 2 : 1;
+    }
+    return count;
+  }
+
   /// Unrolled so far that about four independent vectors are in flight and registers suffice.
   void choose_form(LoopPlan& l) {
     auto self = static_cast<int>(&l - plan_.loops.data());
@@ -320,6 +335,7 @@ class Planner {
       weight += (shuffles(store, l.var) - 1) * (wide ? 2 : 1);
     }
     l.unroll = weight <= 24 ? 4 : weight <= 72 ? 2 : 1;
+    while (l.unroll > 1 && l.unroll * sums(l) > kMostSums) l.unroll /= 2;
     for (const AffineAccess& access : layout_.accesses)
       if (access.vectors != 0) l.unroll = access.vectors;  // it has room for these
   }

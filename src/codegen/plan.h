@@ -72,7 +72,10 @@ enum class Accumulate : uint8_t {
   Array,    ///< the vector loop is inside a reduced one, not reduced itself: accumulators in memory
 };
 
-/// Steps of a loop whose sums a cascade adds up before the next block of steps starts.
+/// Vectors that a loop's reductions accumulate in, at most: they stay in registers.
+constexpr int kMostSums = 24;
+/// Steps of a loop whose sums a cascade adds up before the next block of steps starts. Where the
+/// loop runs inside another one of the same sum, shorter blocks join the one that follows.
 constexpr int64_t kCascadeSteps = 32;
 
 struct StatementPlan {

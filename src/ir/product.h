@@ -28,7 +28,7 @@ struct ProductAxes {
   size_t terms = 0;
 };
 std::optional<ProductAxes> product_axes(const Statement& s);
-inline bool is_product(const Statement& s) {
+inline bool has_product_form(const Statement& s) {
   return s.reduction && s.reduction->type == ScalarType::Float && product_axes(s).has_value();
 }
 

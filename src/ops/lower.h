@@ -39,6 +39,8 @@ struct Lowered {
 
 struct LowerSettings {
   bool fast = false;  ///< Numerics::Fast
+  /// Matmul::Any: sums of matrix products may add up in another order than eager's.
+  bool any_products = true;
   /// The machine whose ATen is eager: its kernels decide which bits are eager's.
   ir::Target target;
 };

@@ -83,6 +83,8 @@ class Args {
   /// stays extern.
   std::optional<c10::Scalar> constant(int k);
   bool varies(std::string_view name) const;  ///< such a number
+  bool varies(int k) const;
+  std::optional<c10::Scalar> known(int k) const;  ///< the number's value, if it does not vary
 
   /// A Scalar argument as a kernel argument in the compute type: rounded to the common dtype, or
   /// only to the compute type.
@@ -133,8 +135,6 @@ class Args {
 
  private:
   const record::Operand* operand(int k) const;
-  bool varies(int k) const;
-  std::optional<c10::Scalar> known(int k) const;  ///< the number's value, if it does not vary
   /// The number of operand k, which varies.
   ir::Value varying(int k, bool round);
   ir::Value number_value(const c10::Scalar& value, bool round);

@@ -38,6 +38,16 @@ Value bitwise(Args& a) {
   return a[0].op(op, a[1]);
 }
 
+/// By a number that is known, the count is part of the kernel: one instruction then.
+template <Op op>
+Value shift(Args& a) {
+  const std::optional<c10::Scalar> count = a.varies(1) ? std::nullopt : a.known(1);
+  const auto bits = static_cast<int64_t>(8 * c10::elementSize(a.compute));
+  if (count && count->isIntegral(false) && count->toLong() >= 0 && count->toLong() < bits)
+    return a[0].op(op, a.builder.integer(count->toLong(), a.compute));
+  return a[0].op(op, a[1]);
+}
+
 }  // namespace
 
 std::vector<PointwiseRow> comparison_rows() {
@@ -86,14 +96,14 @@ std::vector<PointwiseRow> comparison_rows() {
       {"aten::bitwise_or", 2, Same, bitwise<Op::Or>, Domain::Any, Bits, "a | b"},
       {"aten::bitwise_xor", 2, Same, bitwise<Op::Xor>, Domain::Any, Bits, "a ^ b"},
       {"aten::bitwise_not", 1, Same, [](Args& a) { return ~a[0]; }, Domain::Any, Bits, "~a"},
-      {"aten::bitwise_left_shift", 2, Same, bitwise<Op::Shl>, Domain::ShiftCount, Bits,
+      {"aten::bitwise_left_shift", 2, Same, shift<Op::Shl>, Domain::ShiftCount, Bits,
        "a << b, 0 out of range"},
-      {"aten::bitwise_right_shift", 2, Same, bitwise<Op::Shr>, Domain::ShiftCount, Bits,
+      {"aten::bitwise_right_shift", 2, Same, shift<Op::Shr>, Domain::ShiftCount, Bits,
        "a >> b, arithmetic; the sign out of range"},
-      {"aten::__lshift__", 2, Same, bitwise<Op::Shl>, Domain::ShiftCount, Bits, "a << b"},
-      {"aten::__rshift__", 2, Same, bitwise<Op::Shr>, Domain::ShiftCount, Bits, "a >> b"},
-      {"aten::__ilshift__", 2, Same, bitwise<Op::Shl>, Domain::ShiftCount, Bits, "a <<= b"},
-      {"aten::__irshift__", 2, Same, bitwise<Op::Shr>, Domain::ShiftCount, Bits, "a >>= b"},
+      {"aten::__lshift__", 2, Same, shift<Op::Shl>, Domain::ShiftCount, Bits, "a << b"},
+      {"aten::__rshift__", 2, Same, shift<Op::Shr>, Domain::ShiftCount, Bits, "a >> b"},
+      {"aten::__ilshift__", 2, Same, shift<Op::Shl>, Domain::ShiftCount, Bits, "a <<= b"},
+      {"aten::__irshift__", 2, Same, shift<Op::Shr>, Domain::ShiftCount, Bits, "a >>= b"},
   };
 }
 

@@ -1,5 +1,6 @@
 // Matrix products that are loops: few terms each, or one row or column. All others are calls of
 // ATen's routines.
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -23,6 +24,9 @@ constexpr int64_t kMostTerms = 8;
 constexpr int64_t kFewTerms = 4;
 /// So few sums are as fast, and more exact, as reductions.
 constexpr int64_t kFewSums = 16;
+/// So few rows or columns are done by the time the other operand has come from memory; ATen's
+/// routines are slower by a factor of 2 to 5 then.
+constexpr int64_t kFewRows = 4;
 /// Below so many products in all, ATen's bmm adds one after the other, each rounded.
 constexpr int64_t kPlainProducts = 400;
 
@@ -86,27 +90,57 @@ void write_out(Context& ctx, const Product& p, bool plain) {
   ctx.emit(s.store(p.out, finished(s, p, sum)));
 }
 
+/// Does the larger operand come from further than the first cache?
+bool is_large(const Context& ctx, const Product& p) {
+  return p.terms() * std::max(p.rows(), p.columns()) *
+             static_cast<int64_t>(c10::elementSize(p.out.dtype)) >
+         ctx.settings.target.first_cache_bytes;
+}
+
+/// As one sum over the terms.
 void reduce(Context& ctx, const Product& p) {
   std::vector<int64_t> sizes = p.out.sizes;
   sizes.push_back(p.terms());
   const auto &l = p.left.strides, &r = p.right.strides;
   StatementBuilder s(sizes);
+  // Where memory is what takes time, they add up in fp32, in levels (ir/facts.h).
+  const ScalarType sums =
+      ir::numel(p.out.sizes) >= kFewSums && p.out.dtype != ScalarType::Double && is_large(ctx, p)
+          ? ScalarType::Float
+          : ScalarType::Double;
   // In fp32 the product of two 16-bit numbers is exact.
-  const ScalarType exact = is_reduced(p.out.dtype) ? ScalarType::Float : ScalarType::Double;
+  const ScalarType exact = is_reduced(p.out.dtype) ? ScalarType::Float : sums;
   const Value product = s.load(over(p.left, sizes, {l[0], l[1], 0, l[2]})).to(exact) *
                         s.load(over(p.right, sizes, {r[0], 0, r[2], r[1]})).to(exact);
-  const Value sum = s.reduce(ReduceOp::Sum, product.to(ScalarType::Double),
-                             {false, false, false, true}, ScalarType::Double);
+  const Value sum = s.reduce(ReduceOp::Sum, product.to(sums), {false, false, false, true}, sums);
   View out = with_rank(p.out, 0, 1);
   if (p.added.storage < 0) {
     ctx.emit(s.store(out, scaled(sum, p.alpha)));
     return;
   }
   // What is added lies apart from the sum's axes: a statement of its own reads it.
-  const View sums = ctx.temporary(p.out.sizes, ScalarType::Double);
-  ctx.emit(s.store(with_rank(sums, 0, 1), sum));
+  const View made = ctx.temporary(p.out.sizes, sums);
+  ctx.emit(s.store(with_rank(made, 0, 1), sum));
   StatementBuilder last(p.out.sizes);
-  ctx.emit(last.store(p.out, finished(last, p, last.load(sums))));
+  ctx.emit(last.store(p.out, finished(last, p, last.load(made))));
+}
+
+/// A statement for each row, or column, of which there are few: they share what they load of the
+/// other operand, and what is computed of it.
+void reduce_apart(Context& ctx, const Product& p) {
+  const size_t along = p.rows() <= p.columns() ? 1 : 2;
+  for (int64_t k = 0; k < p.out.sizes[along]; ++k) {
+    Product one = p;
+    const auto pick = [&](View& view) {
+      const size_t missing = 3 - view.sizes.size();  // of what is added, which is broadcast
+      if (view.storage < 0 || along < missing || view.sizes[along - missing] == 1) return;
+      view.byte_offset +=
+          k * view.strides[along - missing] * static_cast<int64_t>(c10::elementSize(view.dtype));
+      view.sizes[along - missing] = 1;
+    };
+    pick(along == 1 ? one.left : one.right), pick(one.out), pick(one.added);
+    reduce(ctx, one);
+  }
 }
 
 Fate lower(Context& ctx, const Product& p, bool plain) {
@@ -114,7 +148,10 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
     if (view->storage < 0 || view->dtype != p.out.dtype)
       return Fate::external("a number, or another dtype");
   if (!is_float(p.out.dtype)) return Fate::external("of whole numbers");
-  const bool thin = p.rows() == 1 || p.columns() == 1;
+  // ATen computes 16-bit products of few rows as fast.
+  const int64_t few_rows = is_large(ctx, p) && p.out.dtype == ScalarType::Float ? kFewRows : 1;
+  const int64_t fewest = std::min(p.rows(), p.columns());
+  const bool thin = fewest >= 1 && fewest <= few_rows;
   if (p.terms() == 0 || (p.terms() > kMostTerms && !thin)) return Fate::external("a matmul");
   if (p.terms() > kFewTerms && !thin && p.columns() > kFewTerms && p.right.strides[2] != 1)
     return Fate::external("a matmul whose columns lie apart");
@@ -123,10 +160,14 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
   if (ir::numel(p.out.sizes) == 0) return Fate::fused();
   const bool in_order = plain && !is_reduced(p.out.dtype) && p.terms() <= kMostTerms &&
                         p.rows() * p.columns() * p.terms() < kPlainProducts;
+  if (!in_order && !ctx.settings.any_products)
+    return Fate::external("a matmul, whose bits are to be eager's");
   if (!in_order) ctx.approximate(p.out.dtype);
   const bool few = p.terms() > 1 && ir::numel(p.out.sizes) < kFewSums;
   if (in_order || (p.terms() <= kMostTerms && !few))
     write_out(ctx, p, in_order);
+  else if (thin)
+    reduce_apart(ctx, p);
   else
     reduce(ctx, p);
   return Fate::fused();
@@ -178,7 +219,9 @@ Fate baddbmm(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> product_rows() {
   return {
       {"aten::bmm", bmm,
-       "of up to 8 terms (4 where columns lie apart), or of one row or column: a sum"},
+       "of up to 8 terms (4 where columns lie apart), or of one row or column (in fp32 up to 4 of "
+       "a "
+       "large operand): a sum"},
       {"aten::mm", mm, "likewise"},
       {"aten::mv", mv, "sum over columns"},
       {"aten::dot", dot, "sum of products"},

@@ -136,6 +136,17 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
 
 }  // namespace
 
+bool is_product(const Statement& s) {
+  if (!ir::has_product_form(s)) return false;
+  const ProductAxes axes = *product_axes(s);
+  const auto extent = [&](const std::vector<size_t>& of) {
+    int64_t n = 1;
+    for (size_t a : of) n *= s.axes[a];
+    return n;
+  };
+  return extent(axes.rows) >= kFewestRows && extent(axes.columns) >= kFewestColumns;
+}
+
 std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target) {
   std::vector<int> records;
   for (const ir::Item& item : program.items) {

@@ -1,4 +1,6 @@
 // Matrix products that are loops: few terms, one row, one column; what is added, scaled, turned.
+#include <algorithm>
+
 #include "oracle/recipes.h"
 
 namespace graft::test {
@@ -11,9 +13,10 @@ using T = at::Tensor;
 struct Extents {
   int64_t batch, rows, terms, columns;
 };
-const Extents kExtents[] = {{5, 3, 3, 3},   {37, 2, 2, 9},  {3, 40, 1, 33}, {2, 17, 8, 21},
-                            {9, 1, 6, 4},   {4, 1, 65, 33}, {4, 33, 70, 1}, {3, 1, 100, 1},
-                            {200, 4, 4, 1}, {1, 300, 3, 3}};
+const Extents kExtents[] = {{5, 3, 3, 3},     {37, 2, 2, 9},   {3, 40, 1, 33},   {2, 17, 8, 21},
+                            {9, 1, 6, 4},     {4, 1, 65, 33},  {4, 33, 70, 1},   {3, 1, 100, 1},
+                            {200, 4, 4, 1},   {1, 300, 3, 3},  {1, 1, 300, 200}, {2, 3, 200, 301},
+                            {1, 4, 1030, 48}, {2, 150, 301, 2}};
 
 std::string text(const Extents& e) {
   return " " + std::to_string(e.batch) + "x" + std::to_string(e.rows) + "x" +
@@ -24,8 +27,10 @@ std::string text(const Extents& e) {
 
 std::vector<Recipe> product_recipes() {
   std::vector<Recipe> r;
-  const std::vector<std::string_view> may = {"columns lie apart"};
   for (const Extents& e : kExtents) {
+    // Of two to four rows those of fp32 are.
+    const bool few = e.terms > 8 && std::min(e.rows, e.columns) > 1;
+    const std::vector<std::string_view> may = {few ? "a matmul" : "columns lie apart"};
     const std::vector<int64_t> left{e.rows, e.terms}, right{e.terms, e.columns},
         all{e.rows, e.columns};
     auto batched = [&](std::vector<int64_t> sizes) {

@@ -374,6 +374,50 @@ TEST(Products, HaveTheSameBitsForAnyNumberOfThreads) {
   at::set_num_threads(before);
 }
 
+/// One to four rows, or columns, beside a large operand: sums, with what makes the operand in them.
+TEST(Products, OfFewRows) {
+  for (int64_t rows : {1, 2, 3, 4}) {
+    const auto expect = [&](const Many& f, const std::function<Tensors(int)>& arguments) {
+      expect_products(f, arguments, /*sure=*/false);
+      auto compiled = compile(f, test::at_once());
+      compiled(arguments(0));
+      const std::string explained = compiled.explain();
+      EXPECT_TRUE(explained.find("sum.f32") != std::string::npos) << explained;
+      EXPECT_FALSE(has_product(explained)) << explained;
+    };
+    const auto arguments = [&](int64_t terms, int64_t columns) {
+      return [=](int call) {
+        return Tensors{normal({rows, terms}, call), normal({columns, terms}, call + 20),
+                       normal({columns}, call + 40)};
+      };
+    };
+    expect([](const Tensors& t) { return Tensors{at::linear(t[0], t[1], t[2])}; },
+           arguments(301, 200));
+    expect([](const Tensors& t) { return Tensors{at::mm(t[0], t[1].t().contiguous())}; },
+           arguments(130, 303));
+    expect([](const Tensors& t) { return Tensors{at::mm(t[1], t[0].t()).relu()}; },
+           arguments(513, 100));
+    expect(
+        [](const Tensors& t) {
+          return Tensors{at::gelu(at::linear(at::tanh(t[0]), t[1] * t[2].unsqueeze(1)))};
+        },
+        arguments(257, 150));
+    expect(  // codes of four bits in groups of 64, each with its scale
+        [rows](const Tensors& t) {
+          const at::Tensor codes = t[1].mul(40).to(at::kByte).view({120, 10, 32});
+          const at::Tensor both =
+              at::cat({codes.bitwise_and(15), codes.bitwise_right_shift(4)}, -1).to(at::kFloat);
+          const at::Tensor scale = t[2].view({120, 10, 1});
+          const at::Tensor x = at::cat({t[0], t[0] * 2}, 1);
+          return Tensors{at::linear(x, ((both - 7) * scale).view({120, 640})).view({rows, 120})};
+        },
+        [&](int call) {
+          return Tensors{normal({rows, 320}, call), normal({120, 320}, call + 20).abs(),
+                         normal({1200}, call + 40)};
+        });
+  }
+}
+
 TEST(Products, WithEagersBitsWhereAskedFor) {
   Options options = test::at_once();
   options.matmul = Matmul::EagerBits;
@@ -386,6 +430,13 @@ TEST(Products, WithEagersBitsWhereAskedFor) {
     EXPECT_EQ(test::difference(attention(t)[0], compiled(t)[0]), "");
   }
   EXPECT_FALSE(has_product(compiled.explain()));
+
+  const Many row = [](const Tensors& t) { return Tensors{at::linear(t[0], t[1]).tanh()}; };
+  auto compiled_row = compile(row, options);
+  for (int call = 0; call < 4; ++call) {
+    const Tensors t{normal({1, 300}, call), normal({200, 300}, call)};
+    EXPECT_EQ(test::difference(row(t)[0], compiled_row(t)[0]), "");
+  }
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ Emitter::Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel&
       calls_(b_, machine, module, symbols),
       emitted_(plan.values.size()),
       accumulators_(plan.statements.size()),
+      steps_(plan.statements.size()),
       counters_(kernel.vars.size()),
       offsets_(layout.shapes.size()) {}
 

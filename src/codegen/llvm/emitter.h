@@ -181,7 +181,9 @@ class Emitter {
   llvm::Value* spread(llvm::Value* x, llvm::Type* like);
   void start_reduction(int p);
   void accumulate(int p);
+  void contract(llvm::Value* product, llvm::Value* sum);
   void flush_block(int p);
+  void flush_after(int p, llvm::Value* steps);
   void finish_reduction(int p);
   bool keeps_nan_apart(int p) const;
   llvm::Value* step(int p, llvm::Value* so_far, llvm::Value* x);
@@ -221,6 +223,8 @@ class Emitter {
   std::optional<Strips> strips_;
   std::vector<Emitted> emitted_;
   std::vector<llvm::SmallVector<Accumulator, 4>> accumulators_;
+  /// Of sums over several loops: the steps since the last block was added up.
+  std::vector<llvm::AllocaInst*> steps_;
   std::vector<llvm::AllocaInst*> counters_;  ///< per kernel variable: its index, if in the range
   std::vector<llvm::AllocaInst*> offsets_;   ///< per shape: element offset of the range iteration
 };

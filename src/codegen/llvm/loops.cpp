@@ -81,7 +81,8 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
   index->addIncoming(next, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(next, stop), run, flush);
   b_.SetInsertPoint(flush);
-  for (int p : sums) flush_block(p);
+  llvm::Value* steps = b_.CreateUDiv(b_.CreateSub(next, start), i64(step));
+  for (int p : sums) flush_after(p, steps);
   start->addIncoming(stop, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(stop, to), outer, after);
   b_.SetInsertPoint(after);

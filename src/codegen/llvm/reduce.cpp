@@ -70,6 +70,11 @@ void Emitter::start_reduction(int p) {
     });
     return;
   }
+  if (plan.cascade && plan.reduce_loop >= 0 && plan.reduce_loop != plan.loop) {
+    llvm::AllocaInst*& steps = steps_[static_cast<size_t>(p)];
+    if (steps == nullptr) steps = variable(b_.getInt64Ty());
+    b_.CreateStore(i64(0), steps);
+  }
   size_t count = 1;
   if (plan.accumulate == Accumulate::PerLane) count = copies();
   if (plan.accumulate == Accumulate::Lanes)
@@ -186,6 +191,8 @@ void Emitter::accumulate(int p) {
   llvm::Value* on = plan.accumulate == Accumulate::Lanes ? mask() : nullptr;
   if (!finds_place(reduction(p).op)) {
     llvm::Value* next = step(p, so_far, x);
+    if (reduction(p).type == ScalarType::Float && reduction(p).op == ReduceOp::Sum)
+      contract(x, next);
     b_.CreateAlignedStore(on ? b_.CreateSelect(on, next, so_far) : next, values, align);
     if (keeps_nan_apart(p)) {
       llvm::AllocaInst* nan = accumulators_[static_cast<size_t>(p)][copy_].nan;
@@ -201,6 +208,29 @@ void Emitter::accumulate(int p) {
   if (on) wins = b_.CreateAnd(wins, on);
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.first, best.first), values, align);
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.second, best.second), places, align);
+}
+
+/// A sum in fp32 is a product's, whose routines use fused multiply-adds.
+void Emitter::contract(llvm::Value* product, llvm::Value* sum) {
+  for (llvm::Value* x : {product, sum}) {
+    auto* made = llvm::dyn_cast<llvm::BinaryOperator>(x);
+    if (made != nullptr && made->getType()->isFPOrFPVectorTy()) made->setHasAllowContract(true);
+  }
+}
+
+/// After so many steps of the innermost loop: at once, unless short loops follow one another.
+void Emitter::flush_after(int p, llvm::Value* steps) {
+  llvm::AllocaInst* so_far = steps_[static_cast<size_t>(p)];
+  if (so_far == nullptr) return flush_block(p);
+  llvm::Value* all = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), so_far), steps);
+  llvm::Value* enough = b_.CreateICmpSGE(all, i64(kCascadeSteps));
+  b_.CreateStore(b_.CreateSelect(enough, i64(0), all), so_far);
+  llvm::BasicBlock *flush = block("add"), *after = block("after");
+  b_.CreateCondBr(enough, flush, after);
+  b_.SetInsertPoint(flush);
+  flush_block(p);
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
 }
 
 /// Adds a block's sum to the sum of blocks, and what that addition loses to what such additions

@@ -141,6 +141,13 @@ T shift_right(T x, T count) {
 template <class T>
 struct Cascade {
   T value = 0, blocks = 0, lost = 0;
+  int64_t steps = 0;
+  void flush(int64_t done, int64_t enough) {  // steps since the last time
+    steps += done;
+    if (steps < enough) return;
+    flush();
+    steps = 0;
+  }
   void flush() {
     const T sum = blocks + value, of_value = sum - blocks;
     lost = lost + ((blocks - (sum - of_value)) + (value - of_value));

@@ -102,7 +102,9 @@ std::string summary(const std::vector<OperatorReport>& operators) {
 }
 
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
-  return {.fast = settings.numerics == Numerics::Fast, .target = settings.target};
+  return {.fast = settings.numerics == Numerics::Fast,
+          .any_products = settings.matmul == Matmul::Any,
+          .target = settings.target};
 }
 
 passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) {
