@@ -25,6 +25,7 @@
 #include "cli/results/compare.h"
 #include "cli/results/history.h"
 #include "cli/results/report.h"
+#include "quantizer/command/generate.h"
 #include "quantizer/command/quantize.h"
 #include "quantizer/experiment/gptq.h"
 
@@ -66,6 +67,7 @@ int run_command(int argc, char** argv) {
   cli::add_compare(app);
   cli::add_history(app);
   cli::add_explain(app);
+  cli::add_generate(app);
   cli::add_gptq(app);
   cli::add_memory(app);
   cli::add_profile(app);

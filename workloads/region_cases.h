@@ -1,5 +1,5 @@
 // The workloads that come with Graft: the regions of tools/peers/inductor.py, programs that loop,
-// and the sets `wild`, `training` and `attention`.
+// and the sets `wild`, `training`, `attention` and `decode`.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,6 @@ std::vector<Workload> wild_cases();
 std::vector<Workload> training_cases();
 std::vector<Workload> step_cases();
 std::vector<Workload> attention_cases();
+std::vector<Workload> decode_cases();
 
 }  // namespace graft::workloads

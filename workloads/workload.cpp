@@ -14,7 +14,8 @@ std::vector<Workload>& registry() {
   static std::vector<Workload> all = [] {
     std::vector<Workload> cases = region_cases();
     for (const std::vector<Workload>& more :
-         std::array{loop_cases(), wild_cases(), training_cases(), step_cases(), attention_cases()})
+         std::array{loop_cases(), wild_cases(), training_cases(), step_cases(), attention_cases(),
+                    decode_cases()})
       cases.insert(cases.end(), more.begin(), more.end());
     return cases;
   }();

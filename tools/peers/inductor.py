@@ -18,6 +18,7 @@ try:
 except ImportError as error:
     protocol.absent("torch.compile", "torch", error)
 import attention as attention_set  # needs torch
+import decode as decode_set
 import training  # needs torch
 import wild  # needs torch
 
@@ -223,6 +224,7 @@ CASES = {
     **wild.CASES,
     **training.CASES,
     **attention_set.CASES,
+    **decode_set.CASES,
 }
 
 

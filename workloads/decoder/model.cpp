@@ -27,52 +27,12 @@
 #include <utility>
 
 #include "workloads/decoder/names.h"
+#include "workloads/decoder/parts.h"
 
 namespace graft::workloads::decoder {
 namespace {
 
 using at::Tensor;
-
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor wide = x.to(at::kFloat);
-  const Tensor mean = wide.pow(2).mean(-1, /*keepdim=*/true);
-  return weight * (wide * (mean + eps).rsqrt()).to(x.scalar_type());
-}
-
-// Rotations per position, [head_dim / 2], in fp32 as Hugging Face computes them.
-Tensor frequencies(const Config& c) {
-  const auto fp32 = at::TensorOptions().dtype(at::kFloat);
-  const Tensor exponents = at::arange(0, c.head_dim, 2, fp32) / c.head_dim;
-  const Tensor plain = at::pow(c.rope_theta, exponents).reciprocal();
-  const RopeScaling& s = c.rope_scaling;
-  if (s.kind == RopeScaling::Kind::None) return plain;
-  if (s.kind == RopeScaling::Kind::Linear) return plain / s.factor;
-  const double trained = static_cast<double>(s.positions);
-  const double longest = trained / s.low_factor, shortest = trained / s.high_factor;
-  const Tensor wavelength = plain.reciprocal() * (2 * std::numbers::pi);
-  const Tensor stretched = plain / s.factor;
-  const Tensor kept =
-      (wavelength.reciprocal() * trained - s.low_factor) / (s.high_factor - s.low_factor);
-  const Tensor blend = (1 - kept) * stretched + kept * plain;
-  const Tensor outer = at::where(wavelength.gt(longest), stretched, plain);
-  const Tensor between = wavelength.ge(shortest).logical_and(wavelength.le(longest));
-  return at::where(between, blend, outer);
-}
-
-// What rotates the queries and keys of positions 0 to S - 1, [S, head_dim] each.
-std::pair<Tensor, Tensor> rotations(const Config& config, int64_t length, at::ScalarType dtype) {
-  const Tensor positions = at::arange(length, at::TensorOptions().dtype(at::kFloat));
-  const Tensor half = positions.unsqueeze(1) * frequencies(config);
-  const Tensor angles = at::cat({half, half}, -1);
-  return {angles.cos().to(dtype), angles.sin().to(dtype)};
-}
-
-// The first half of a head is paired with the second, not even places with odd ones.
-Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const int64_t half = x.size(-1) / 2;
-  const Tensor turned = at::cat({-x.slice(-1, half), x.slice(-1, 0, half)}, -1);
-  return x * cos + turned * sin;
-}
 
 // Each key-value head [B, kv_heads, S, D] once for every query head that reads it.
 Tensor repeat_heads(const Tensor& x, int64_t times) {
@@ -153,13 +113,14 @@ Tensor logits(const Config& config, const OuterWeights& weights, const Tensor& h
   return at::linear(rms_norm(hidden, weights.norm, config.eps), weights.head);
 }
 
-LayerWeights read_layer(const Config& c, const formats::Safetensors& file, int64_t layer,
-                        at::ScalarType dtype) {
+Tensor read_linear(const formats::Safetensors& file, const LinearName& name, at::ScalarType dtype) {
+  return read(file, name.tensor, {name.rows, name.columns}, dtype);
+}
+
+LayerWeights read_small_weights(const Config& c, const formats::Safetensors& file, int64_t layer,
+                                at::ScalarType dtype) {
   const std::string at = "model.layers." + std::to_string(layer) + '.';
   LayerWeights out;
-  for (const LinearName& name : layer_linears(c, layer)) {
-    weight_of(out, name.linear) = read(file, name.tensor, {name.rows, name.columns}, dtype);
-  }
   if (c.qkv_bias) {
     const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
     out.q_bias = read(file, at + "self_attn.q_proj.bias", {queries}, dtype);
@@ -168,6 +129,15 @@ LayerWeights read_layer(const Config& c, const formats::Safetensors& file, int64
   }
   out.input_norm = read(file, at + "input_layernorm.weight", {c.hidden}, dtype);
   out.post_norm = read(file, at + "post_attention_layernorm.weight", {c.hidden}, dtype);
+  return out;
+}
+
+LayerWeights read_layer(const Config& c, const formats::Safetensors& file, int64_t layer,
+                        at::ScalarType dtype) {
+  LayerWeights out = read_small_weights(c, file, layer, dtype);
+  for (const LinearName& name : layer_linears(c, layer)) {
+    weight_of(out, name.linear) = read_linear(file, name, dtype);
+  }
   return out;
 }
 

@@ -16,6 +16,8 @@
 
 namespace graft::workloads::decoder {
 
+struct LinearName;
+
 /// The weights [out, in] of a layer's linear layers, their biases [out] (undefined if the model has
 /// none), and the norms' weights [hidden], all of one floating type.
 struct LayerWeights {
@@ -51,6 +53,12 @@ at::Tensor logits(const Config& config, const OuterWeights& weights, const at::T
 /// shape, or is not F64, F32, F16 or BF16.
 LayerWeights read_layer(const Config& config, const formats::Safetensors& file, int64_t layer,
                         at::ScalarType dtype = at::kFloat);
+/// Its biases and norms alone.
+LayerWeights read_small_weights(const Config& config, const formats::Safetensors& file,
+                                int64_t layer, at::ScalarType dtype = at::kFloat);
+/// One linear layer's weight alone.
+at::Tensor read_linear(const formats::Safetensors& file, const LinearName& name,
+                       at::ScalarType dtype = at::kFloat);
 OuterWeights read_outer(const Config& config, const formats::Safetensors& file,
                         at::ScalarType dtype = at::kFloat);
 

@@ -1,0 +1,293 @@
+#include "quantizer/command/generate.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/frame/context.h"
+#include "cli/frame/usage.h"
+#include "formats/files.h"
+#include "lab/table.h"
+#include "lab/words.h"
+#include "quantizer/model/read_generator.h"
+#include "workloads/decoder/session.h"
+#include "workloads/decoder/tiny.h"
+
+namespace graft::cli {
+namespace {
+
+namespace decoder = workloads::decoder;
+using at::Tensor;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kGenerateNotes =
+    R"(MODEL_DIR holds config.json (model_type llama or qwen2) and safetensors, of
+plain weights or as graft quantize writes them. Each token is the most likely
+one. The first calls of a layer run eagerly, while it is recorded, compiled and
+proven; the table counts them apart.
+
+Text goes in and out of models whose tokens are bytes; of others give token ids
+with --ids, and ids come out.
+
+  graft generate tiny --train-tiny --prompt "You may copy"   # trains one first
+  graft quantize tiny --out tiny4 --bits 4 --group 64 && graft generate tiny4
+
+All of it: docs/generating.md)";
+
+struct GenerateArguments {
+  quantizer::GeneratorOptions options;
+  std::string model, prompt = "This License ", ids, json, dtype = "f32";
+  int64_t tokens = 100, repeat = 1;
+  bool eager = false, compare = false, train_tiny = false;
+  int threads = 0;
+};
+
+/// One run.
+struct Continuation {
+  std::string variant;
+  std::vector<int64_t> tokens;
+  std::vector<double> seconds;  ///< of each token
+  double prompt_seconds = 0;
+  std::map<std::string, Report> reports = {};
+
+  /// Of the last half of all tokens: what goes on for as long as one likes.
+  double median() const {
+    std::vector<double> last(seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+                             seconds.end());
+    std::nth_element(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(last.size() / 2),
+                     last.end());
+    return last[last.size() / 2];
+  }
+  double total() const {
+    double sum = 0;
+    for (double s : seconds) sum += s;
+    return sum;
+  }
+};
+
+std::vector<int64_t> parsed_ids(const std::string& text) {
+  std::vector<int64_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    int64_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (next < end && *next != ','))
+      throw UsageError("--ids: came '" + text +
+                       "', expected numbers with commas between: 12,7,99.");
+    ids.push_back(id);
+    at = next < end ? next + 1 : next;
+  }
+  return ids;
+}
+
+Tensor prompt_ids(const GenerateArguments& given, int64_t vocabulary) {
+  if (!given.ids.empty()) return at::tensor(parsed_ids(given.ids), at::kLong);
+  if (vocabulary != 256)
+    throw UsageError("--prompt: the model's vocabulary has " + std::to_string(vocabulary) +
+                     " tokens, and Graft reads text for models of bytes (256) alone; give the "
+                     "prompt's token ids with --ids 1,2,3.");
+  if (given.prompt.empty()) throw UsageError("--prompt: came nothing, expected text to continue.");
+  return decoder::byte_ids(given.prompt);
+}
+
+class Printer {
+ public:
+  Printer(bool shown, bool bytes) : shown_(shown), bytes_(bytes) {}
+  void token(int64_t id) {
+    if (!shown_) return;
+    if (bytes_)
+      std::cout << static_cast<char>(id);
+    else
+      std::cout << (first_ ? "" : ",") << id;
+    first_ = false;
+    std::cout << std::flush;
+  }
+
+ private:
+  bool shown_, bytes_, first_ = true;
+};
+
+/// Continues the prompt that often; what the last time took.
+Continuation generate(const std::shared_ptr<const decoder::Generator>& model, const Tensor& prompt,
+                      const GenerateArguments& given, bool compiled, Printer print) {
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  decoder::Session session(model, prompt.size(0) + given.tokens, compiled);
+  Continuation run;
+  for (int64_t time = 0; time < given.repeat; ++time) {
+    run = {compiled ? "compiled" : "eager", {}, {}};
+    session.clear();
+    auto start = Clock::now();
+    Tensor logits = session.feed(prompt);
+    run.prompt_seconds = since(start);
+    for (int64_t k = 0; k < given.tokens; ++k) {
+      start = Clock::now();
+      const Tensor next = logits.argmax(-1, /*keepdim=*/true);
+      run.tokens.push_back(next.item<int64_t>());
+      if (k + 1 < given.tokens) logits = session.feed(next);
+      run.seconds.push_back(since(start));
+      if (time == 0) print.token(run.tokens.back());
+    }
+    if (given.tokens > 1) run.seconds.pop_back();  // the last token itself was not run
+    session.wait();
+  }
+  run.reports = session.reports();
+  return run;
+}
+
+/// Tokens that are equal from the start on.
+int64_t equal_tokens(const Continuation& a, const Continuation& b) {
+  const auto differ = std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin());
+  return differ.first - a.tokens.begin();
+}
+
+void print_table(const std::vector<Continuation>& runs, const decoder::Generator& model,
+                 int64_t prompt) {
+  using lab::Align;
+  lab::Table table({{"variant"},
+                    {"prompt tokens/s", Align::Right},
+                    {"tokens", Align::Right},
+                    {"in s", Align::Right},
+                    {"ms per token", Align::Right},
+                    {"tokens/s", Align::Right},
+                    {"weights GB/s", Align::Right}});
+  const auto bytes = static_cast<double>(model.bytes_per_token());
+  for (const Continuation& run : runs)
+    table.row({run.variant, lab::number(static_cast<double>(prompt) / run.prompt_seconds),
+               std::to_string(run.tokens.size()), lab::number(run.total()),
+               lab::number(1e3 * run.median()), lab::number(1 / run.median()),
+               lab::number(bytes / run.median() / 1e9)});
+  table.print(std::cout, lab::colour_wanted(STDOUT_FILENO));
+  std::cout << "ms per token: the median of the last half of the tokens. Each token reads "
+            << lab::number(bytes / 1e6) << " MB of weights.\n";
+}
+
+nlohmann::json json_of_runs(const std::vector<Continuation>& runs, const GenerateArguments& given,
+                            const decoder::Generator& model, const Tensor& prompt) {
+  nlohmann::json out;
+  out["context"] = run_context();
+  out["context"]["command"] = "generate";
+  out["model"] = given.model;
+  out["settings"] = {{"dtype", given.dtype},
+                     {"bits", given.options.bits},
+                     {"group", given.options.group},
+                     {"tokens", given.tokens}};
+  out["weight_bytes_per_token"] = model.bytes_per_token();
+  const auto* first = prompt.const_data_ptr<int64_t>();
+  out["prompt"] = std::vector<int64_t>(first, first + prompt.numel());
+  for (const Continuation& run : runs) {
+    nlohmann::json reports;
+    for (const auto& [name, report] : run.reports)
+      reports[name] = {{"kernels", report.kernels}, {"plan_hits", report.plan_hits}};
+    out["runs"].push_back({{"variant", run.variant},
+                           {"tokens", run.tokens},
+                           {"seconds", run.seconds},
+                           {"median_seconds", run.median()},
+                           {"prompt_seconds", run.prompt_seconds},
+                           {"compiled", reports}});
+  }
+  return out;
+}
+
+void train(const std::string& folder) {
+  const decoder::TinyResult made = decoder::train_tiny(folder);
+  if (!made.reused)
+    std::cerr << "graft: trained a small decoder in " << lab::duration_text(made.seconds) << ", in "
+              << folder << ".\n";
+}
+
+void run_generate(GenerateArguments& given) {
+  if (given.threads > 0) at::set_num_threads(given.threads);
+  check_writable("--json", given.json);
+  given.options.dtype = given.dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+  if (given.train_tiny) train(given.model);
+  const auto model = std::make_shared<const decoder::Generator>(
+      quantizer::read_generator(given.model, given.options));
+  const Tensor prompt = prompt_ids(given, model->config.vocabulary);
+  const bool bytes = model->config.vocabulary == 256;
+  if (prompt.size(0) + given.tokens > model->config.positions)
+    throw UsageError("--tokens: " + std::to_string(given.tokens) + " behind a prompt of " +
+                     std::to_string(prompt.size(0)) + " are more than the model's " +
+                     std::to_string(model->config.positions) + " positions; give fewer.");
+  if (given.ids.empty() && bytes) std::cout << given.prompt << std::flush;
+  std::vector<Continuation> runs;
+  if (given.compare || given.eager)
+    runs.push_back(generate(model, prompt, given, false, {given.eager, bytes}));
+  if (!given.eager) runs.push_back(generate(model, prompt, given, true, {true, bytes}));
+  std::cout << "\n\n";
+  print_table(runs, *model, prompt.size(0));
+  if (runs.size() == 2) {
+    const int64_t equal = equal_tokens(runs[0], runs[1]);
+    std::cout << "Compiled, a token takes 1 / " << lab::number(runs[0].median() / runs[1].median())
+              << " of eager's time; "
+              << (equal == given.tokens
+                      ? "all tokens are equal.\n"
+                      : "the first " + std::to_string(equal) + " of " +
+                            std::to_string(given.tokens) +
+                            " tokens are equal (two tokens can be as likely as one another but "
+                            "for rounding).\n");
+  }
+  if (!given.json.empty())
+    formats::write_file(given.json, json_of_runs(runs, given, *model, prompt).dump(1) + '\n');
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "generate", "Continue a prompt with a decoder, of plain or of quantised weights");
+  command->footer(kGenerateNotes);
+  const auto given = std::make_shared<GenerateArguments>();
+  must_be_path(command->add_option("MODEL_DIR", given->model, "The model's folder")->required());
+  CLI::Option* prompt =
+      command->add_option("--prompt", given->prompt, "Text to continue (default: 'This License ')");
+  command->add_option("--ids", given->ids, "Token ids to continue, in place of text: 12,7,99")
+      ->excludes(prompt);
+  command->add_option("--tokens", given->tokens, "Tokens to generate (default 100)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command->add_option("--dtype", given->dtype, "f32 (the default) or bf16: to compute in")
+      ->check(CLI::IsMember(std::vector<std::string>{"f32", "bf16"}));
+  command
+      ->add_option("--bits", given->options.bits,
+                   "Turn plain weights into their nearest codes of 8 or 4 bits (worse than "
+                   "graft quantize's)")
+      ->check(CLI::IsMember(std::vector<std::string>{"4", "8"}));
+  command
+      ->add_option("--group", given->options.group,
+                   "With --bits: columns that share a scale (default 128)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command
+      ->add_option("--repeat", given->repeat,
+                   "Continue the prompt so often in one process; times are the last one's "
+                   "(default 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  CLI::Option* eager = command->add_flag("--eager", given->eager, "Plain ATen, nothing compiled");
+  command->add_flag("--compare", given->compare, "Run eagerly, too, and compare tokens and times")
+      ->excludes(eager);
+  command->add_flag("--train-tiny", given->train_tiny,
+                    "First train a small decoder of bytes into MODEL_DIR, unless it is there "
+                    "(some minutes)");
+  command->add_option("--threads", given->threads, "Intra-op threads (default: ATen's choice)")
+      ->check(CLI::Range(1, 4096));
+  must_be_path(command->add_option("--json", given->json, "Write tokens and times to this file"));
+  command->callback([given] { run_generate(*given); });
+}
+
+}  // namespace graft::cli

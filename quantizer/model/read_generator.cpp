@@ -1,0 +1,123 @@
+#include "quantizer/model/read_generator.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "formats/files.h"
+#include "formats/safetensors.h"
+#include "quantizer/model/error.h"
+#include "quantizer/model/pack.h"
+#include "workloads/decoder/names.h"
+#include "workloads/decoder/weight.h"
+
+namespace graft::quantizer {
+
+namespace {
+
+namespace decoder = workloads::decoder;
+using at::Tensor;
+using decoder::Weight;
+
+/// Bits of the codes that config.json names.
+int bits_of(const std::filesystem::path& config) {
+  const nlohmann::json all = formats::read_json(config);
+  const nlohmann::json& found = all.at("quantization_config");
+  const std::string format = found.value("format", "");
+  const auto groups = found.find("config_groups");
+  if (format != "pack-quantized" || groups == found.end() || !groups->is_object() ||
+      groups->size() != 1)
+    throw GptqError(config.string() + ": quantization_config has format '" + format +
+                    "'; expected 'pack-quantized' with one group of settings, as graft quantize "
+                    "writes it");
+  const nlohmann::json& settings = *groups->begin();
+  const auto weights = settings.find("weights");
+  const int64_t bits = weights != settings.end() && weights->is_object()
+                           ? weights->value("num_bits", int64_t{0})
+                           : 0;
+  if (bits != 3 && bits != 4 && bits != 8)
+    throw GptqError(config.string() + ": num_bits is " + std::to_string(bits) +
+                    "; expected 3, 4 or 8");
+  return static_cast<int>(bits);
+}
+
+Weight packed_weight(const PackedLinear& linear, int bits, const decoder::LinearName& name) {
+  (void)dequantize(linear, bits, name.module());  // checks that the tensors fit one another
+  const int64_t rows = linear.shape[0].item<int64_t>(), columns = linear.shape[1].item<int64_t>();
+  if (rows != name.rows || columns != name.columns)
+    throw GptqError(name.module() + ": weight_shape is [" + std::to_string(rows) + ", " +
+                    std::to_string(columns) + "]; config.json makes it [" +
+                    std::to_string(name.rows) + ", " + std::to_string(name.columns) + "]");
+  Tensor zero;
+  if (linear.zero_point.defined())
+    zero = unpack_columns(linear.zero_point.t(), bits, rows).t().to(at::kFloat);
+  const Tensor group =
+      linear.group_index.defined() ? linear.group_index.to(at::kLong) : linear.group_index;
+  return decoder::coded_weight(unpack_columns(linear.packed, bits, columns), linear.scale, zero,
+                               bits, group);
+}
+
+class Reader {
+ public:
+  Reader(const std::filesystem::path& folder, const GeneratorOptions& options)
+      : options_(options), file_(formats::read_checkpoint(folder)) {
+    made_.config = decoder::Config::read(folder / "config.json");
+    if (made_.config.quantized) bits_ = bits_of(folder / "config.json");
+  }
+
+  decoder::Generator read() {
+    const decoder::Config& c = made_.config;
+    const decoder::OuterWeights outer = decoder::read_outer(c, file_, options_.dtype);
+    made_.embedding = outer.embedding;
+    made_.norm = outer.norm;
+    made_.head = plain(outer.head);
+    for (int64_t k = 0; k < c.layers; ++k) made_.layers.push_back(layer(k));
+    return std::move(made_);
+  }
+
+ private:
+  Weight plain(const Tensor& values) const {
+    if (options_.bits != 0) {
+      int64_t group = std::min(options_.group, values.size(1));
+      while (values.size(1) % group != 0) --group;
+      return decoder::nearest_codes(values, options_.bits, group);
+    }
+    Weight out;
+    out.values = values;
+    return out;
+  }
+
+  decoder::Layer layer(int64_t k) const {
+    const decoder::LayerWeights small =
+        decoder::read_small_weights(made_.config, file_, k, options_.dtype);
+    decoder::Layer out;
+    Weight* const weights[] = {&out.q, &out.k, &out.v, &out.o, &out.gate, &out.up, &out.down};
+    size_t next = 0;
+    for (const decoder::LinearName& name : decoder::layer_linears(made_.config, k)) {
+      const bool coded = file_.tensors.contains(name.module() + ".weight_packed");
+      *weights[next++] = coded ? packed_weight(read_packed(file_, name.module()), bits_, name)
+                               : plain(decoder::read_linear(file_, name, options_.dtype));
+    }
+    out.q.bias = small.q_bias, out.k.bias = small.k_bias, out.v.bias = small.v_bias;
+    out.input_norm = small.input_norm, out.post_norm = small.post_norm;
+    return out;
+  }
+
+  const GeneratorOptions options_;
+  const formats::Safetensors file_;
+  int bits_ = 0;
+  decoder::Generator made_;
+};
+
+}  // namespace
+
+decoder::Generator read_generator(const std::filesystem::path& folder,
+                                  const GeneratorOptions& options) {
+  const at::NoGradGuard no_grad;
+  return Reader(folder, options).read();
+}
+
+}  // namespace graft::quantizer
