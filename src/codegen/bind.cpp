@@ -150,6 +150,15 @@ class Walk {
     }
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
+    layout.quiet = placed.quiet;
+    put(placed.quiet.has_value());
+    if (placed.quiet) {
+      put(placed.quiet->first);
+      put(placed.quiet->last);
+      put(std::bit_cast<int64_t>(placed.quiet->value));
+      put(static_cast<int64_t>(placed.quiet->finite.size()));
+      for (ir::NodeId id : placed.quiet->finite) put(id);
+    }
     put(static_cast<int64_t>(placed.ahead.size()));
     for (const Placed::Ahead& a : placed.ahead) {
       put(a.load);

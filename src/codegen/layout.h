@@ -120,6 +120,7 @@ struct StatementLayout {
   bool streamed = false;    ///< Placed::streamed
   bool transposed = false;  ///< Placed::transposed
   std::optional<ProductLayout> product;
+  std::optional<ir::Placed::Quiet> quiet;  ///< Placed::quiet
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// For a reduction with one accumulator per value of a Vector variable that runs inside its
   /// reduced loops: the slot in Binding::integers of the accumulators' byte offset in the scratch

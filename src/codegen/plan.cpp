@@ -79,6 +79,11 @@ class Planner {
     StatementPlan& plan = planned(p);
     if (layout_.statements[static_cast<size_t>(p)].product) return product(p);
     Cache cache(s.expr.nodes.size(), -1);
+    if (const auto& quiet = layout_.statements[static_cast<size_t>(p)].quiet) {
+      plan.quiet = {number(p, quiet->first, plan.loop, cache),
+                    number(p, quiet->last, plan.loop, cache)};
+      for (ir::NodeId id : quiet->finite) plan.quiet.push_back(number(p, id, plan.loop, cache));
+    }
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
       plan.cascade =

@@ -98,6 +98,8 @@ struct StatementPlan {
   int array_loop = -1;   ///< Array: a loop over the array, outside the reduced ones
   bool scan = false;
   bool in_order = true;  ///< places come in increasing order: the loops are nested as the axes are
+  /// Placed::quiet: the bounds, and what must be finite, as value numbers. Empty: it is not.
+  std::vector<int> quiet;
   bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -39,6 +40,15 @@ struct Placed {
   /// Of a product: a load, by its place in Statement::loads, of bytes that no value uses. A column
   /// whose byte is zero is read by nobody, and need not be computed. -1: all are needed.
   int needed = -1;
+  /// Outside of [first, last) of the innermost loop it stores `value` and adds nothing to its
+  /// reduction, if the nodes of `finite`, which do not vary along that loop, are finite numbers.
+  /// `first` and `last` are loads, of Long, that do not vary either.
+  struct Quiet {
+    NodeId first, last;
+    double value;
+    std::vector<NodeId> finite = {};
+  };
+  std::optional<Quiet> quiet = {};
   /// Loads that also ask memory for what they read so many iterations of a loop later.
   struct Ahead {
     int load;  ///< its place in Statement::loads

@@ -9,6 +9,7 @@
 #include "passes/kernel_loops.h"
 #include "passes/needed_columns.h"
 #include "passes/products.h"
+#include "passes/quiet_columns.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -309,7 +310,10 @@ class Blocks {
     if (adds_up_) add_up(made, first);
     const std::vector<Reader> masked = masked_readers(made, local_, block_rows, rows_);
     give_scratch(made, first, rows);
-    for (const Reader& reader : masked) compute_needed(made, reader, storages);
+    for (const Reader& reader : masked) {
+      compute_needed(made, reader, storages);
+      find_quiet(made, reader, made.placed.size() - 1, storages);
+    }
     return made;
   }
 

@@ -125,6 +125,9 @@ class Emitter {
   void transpose(llvm::SmallVectorImpl<llvm::Value*>& rows);
   llvm::Function* transposer(llvm::Type* element);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
+  bool is_quiet(int l) const;
+  std::pair<llvm::Value*, llvm::Value*> needed_part(int l);
+  void fill(llvm::Value* base, llvm::Value* value, llvm::Value* from, llvm::Value* to);
   void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                const std::function<void(llvm::Value*)>& body);
   void statement(int p);

@@ -143,6 +143,7 @@ void Emitter::inner_loop(int l) {
     bool is_range = layout_.range == RangeKind::Elements && loop(l).parent == 0;
     llvm::Value *from = is_range ? whole_vectors(begin_, l) : i64(0),
                 *to = is_range ? whole_vectors(end_, l) : extent(loop(l).var);
+    if (!is_range && is_quiet(l)) std::tie(from, to) = needed_part(l);
     StripPlan strips;
     if (loop(l).strips) strips = plan_strips(layout_, plan_, l);
     if (strips.phases.empty())

@@ -1,0 +1,84 @@
+// Vector loops that end where a mask leaves out the rest of the row (ir::Placed::quiet).
+#include <algorithm>
+#include <limits>
+
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+
+namespace {
+
+/// Bounds are multiples of so many elements, which no loop's vectors straddle: sums keep their
+/// order, and lanes their alignment.
+constexpr int64_t kWholeVectors = 64;
+
+}  // namespace
+
+/// Are all its statements, with one pair of bounds?
+bool Emitter::is_quiet(int l) const {
+  const std::vector<PlanItem>& items = loop(l).items;
+  if (items.empty() || loop(l).strips) return false;
+  const auto bounds = [&](const PlanItem& item) {
+    static const std::vector<int> none;
+    return item.placed < 0 ? none : planned(item.placed).quiet;
+  };
+  const std::vector<int> first = bounds(items.front());
+  return std::all_of(items.begin(), items.end(), [&](const PlanItem& item) {
+    const std::vector<int> own = bounds(item);
+    return own.size() >= 2 && first.size() >= 2 && own[0] == first[0] && own[1] == first[1];
+  });
+}
+
+/// The part of the loop that has to run, after what the statements store in the rest is stored.
+std::pair<llvm::Value*, llvm::Value*> Emitter::needed_part(int l) {
+  const std::vector<PlanItem>& items = loop(l).items;
+  llvm::Value* const size = extent(loop(l).var);
+  llvm::Value* all_finite = b_.getTrue();
+  for (const PlanItem& item : items) {
+    const std::vector<int>& quiet = planned(item.placed).quiet;
+    for (size_t k = 2; k < quiet.size(); ++k) {
+      llvm::Value* x = get(quiet[k]);
+      llvm::Value* infinite =
+          llvm::ConstantFP::get(x->getType(), std::numeric_limits<double>::infinity());
+      x = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+      all_finite = b_.CreateAnd(all_finite, b_.CreateFCmpOLT(x, infinite));
+    }
+  }
+  const std::vector<int>& bounds = planned(items.front().placed).quiet;
+  const auto least = [&](llvm::Value* a, llvm::Value* b) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+  };
+  llvm::Value* from = b_.CreateAnd(get(bounds[0]), i64(-kWholeVectors));
+  llvm::Value* to =
+      b_.CreateAnd(b_.CreateAdd(get(bounds[1]), i64(kWholeVectors - 1)), i64(-kWholeVectors));
+  to = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least(to, size), from);
+  from = b_.CreateSelect(all_finite, from, i64(0));
+  to = b_.CreateSelect(all_finite, least(to, size), size);
+  for (const PlanItem& item : items) {
+    const ir::Placed& placed = kernel_.placed[static_cast<size_t>(item.placed)];
+    if (placed.statement.reduction || !planned(item.placed).stores) continue;
+    llvm::Value* base = uniform_pointer(laid_out(item.placed).store.access, {});
+    llvm::Value* value = llvm::ConstantFP::get(b_.getFloatTy(), placed.quiet->value);
+    fill(base, value, i64(0), from);
+    fill(base, value, to, size);
+  }
+  return {from, to};
+}
+
+/// Stores the value at all elements of [from, to).
+void Emitter::fill(llvm::Value* base, llvm::Value* value, llvm::Value* from, llvm::Value* to) {
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("fill"), *after = block("after");
+  b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, after);
+  b_.SetInsertPoint(run);
+  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+  index->addIncoming(from, before);
+  llvm::Value* left = b_.CreateTrunc(b_.CreateSub(to, index), b_.getInt32Ty());
+  llvm::Value* on = b_.CreateICmpSLT(memory_.iota(b_.getInt32Ty()), splat(left));
+  memory_.store(splat(value), b_.CreateGEP(value->getType(), base, index), on);
+  llvm::Value* next = b_.CreateNSWAdd(index, i64(machine_.lanes));
+  index->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
+  b_.SetInsertPoint(after);
+}
+
+}  // namespace graft::codegen

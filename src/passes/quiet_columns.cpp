@@ -1,0 +1,361 @@
+#include "passes/quiet_columns.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "ir/builder.h"
+#include "ir/touch.h"
+#include "passes/kernel_loops.h"
+#include "passes/products.h"
+
+namespace graft::passes {
+
+using ir::Access;
+using ir::Kernel;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::Placed;
+using ir::Statement;
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+/// The loops around a statement, outermost first.
+using Around = std::vector<int>;
+
+void each_around(const std::vector<ir::TreeNode>& body, Around& around,
+                 const std::function<void(size_t, const Around&)>& fn) {
+  for (const ir::TreeNode& node : body) {
+    if (!node.loop) {
+      fn(static_cast<size_t>(node.placed), around);
+      continue;
+    }
+    around.push_back(node.loop->var);
+    each_around(node.loop->body, around, fn);
+    around.pop_back();
+  }
+}
+
+/// A storage of which each row is `value` where the mask leaves it out.
+struct Outside {
+  double value;
+  int64_t offset;
+};
+
+class Quieting {
+ public:
+  Quieting(Kernel& kernel, const Reader& reader) : kernel_(kernel), reader_(reader) {
+    const Placed& p = kernel.placed[reader.placed];
+    for (size_t a = 0; a < p.axis_var.size(); ++a)
+      if (a != reader.row && !is_outer(p.axis_var[a])) columns_ *= p.statement.axes[a];
+  }
+
+  int64_t columns() const { return columns_; }
+
+  /// The statements that are quiet, with what they store and demand; their bounds are left open.
+  std::vector<std::pair<size_t, Placed::Quiet>> find() {
+    std::vector<std::pair<size_t, Placed::Quiet>> found;
+    bool begun = false;
+    Around around;
+    each_around(kernel_.body, around, [&](size_t k, const Around& loops) {
+      begun = begun || k == reader_.placed;
+      if (!begun) return;
+      const Placed& p = kernel_.placed[k];
+      const Access& store = p.statement.store;
+      const std::optional<Placed::Quiet> quiet = quiet_of(k, loops);
+      // A row whose columns are two axes is stored whole; what it is outside is known all the same.
+      if (quiet && columns_here_.size() == 1) found.emplace_back(k, *quiet);
+      if (quiet && !p.statement.reduction && (columns_here_.size() == 1 || quiet->finite.empty()))
+        outside_[store.storage] = {quiet->value, store.offset};
+      else
+        outside_.erase(store.storage);
+    });
+    return found;
+  }
+
+ private:
+  bool is_outer(int var) const { return is_range(kernel_, var) || var == reader_.block; }
+
+  std::optional<Placed::Quiet> quiet_of(size_t k, const Around& loops) {
+    const Placed& p = kernel_.placed[k];
+    const Statement& s = p.statement;
+    if (is_product(s) || s.repeated() || loops.empty()) return {};
+    columns_here_.clear();
+    int64_t count = 1;
+    for (size_t a = 0; a < p.axis_var.size(); ++a) {
+      const int var = p.axis_var[a];
+      if (is_outer(var) || is_row(var)) continue;
+      columns_here_.push_back(a), count *= s.axes[a];
+    }
+    if (columns_here_.empty() || count != columns_ || is_outer(loops.back())) return {};
+    for (const ir::NodeId id : indices(s))
+      if (id >= 0) return {};
+    finite_.clear();
+    if (s.reduction) {
+      const ir::ReduceOp op = s.reduction->op;
+      for (size_t a = 0; a < s.axes.size(); ++a)
+        if (s.reduction->axes[a] != is_column(a)) return {};
+      const std::optional<double> added = value_of(p, s.reduction->input);
+      const bool nothing = added && ((op == ir::ReduceOp::Sum && *added == 0) ||
+                                     (op == ir::ReduceOp::Max && *added == -kInfinite));
+      if (!nothing || s.reduction->scan) return {};
+      return Placed::Quiet{-1, -1, 0, finite_};
+    }
+    if (s.store.dtype != ScalarType::Float || !walks_columns(s, s.store)) return {};
+    const std::optional<double> stored = value_of(p, s.value);
+    if (!stored) return {};
+    return Placed::Quiet{-1, -1, *stored, finite_};
+  }
+
+  static std::vector<NodeId> indices(const Statement& s) {
+    std::vector<NodeId> all;
+    for (const ir::Indirect& i : s.store.indirect) all.push_back(i.index);
+    for (const Access& load : s.loads)
+      for (const ir::Indirect& i : load.indirect) all.push_back(i.index);
+    return all;
+  }
+
+  bool is_column(size_t axis) const {
+    return std::find(columns_here_.begin(), columns_here_.end(), axis) != columns_here_.end();
+  }
+  /// Do columns lie side by side, in the order of the statement's axes?
+  bool walks_columns(const Statement& s, const Access& access) const {
+    int64_t stride = 1;
+    for (size_t c = columns_here_.size(); c-- > 0;) {
+      if (access.strides[columns_here_[c]] != stride) return false;
+      stride *= s.axes[columns_here_[c]];
+    }
+    return true;
+  }
+
+  const Node& node(const Placed& p, NodeId id) const {
+    return p.statement.expr.nodes[static_cast<size_t>(id)];
+  }
+
+  bool varies(const Placed& p, NodeId id) const {
+    const Node& n = node(p, id);
+    if (n.op == Op::Axis) return is_column(static_cast<size_t>(n.payload));
+    if (n.op == Op::Reduced) return true;
+    if (n.op == Op::Load)
+      return std::any_of(columns_here_.begin(), columns_here_.end(), [&](size_t a) {
+        return p.statement.loads[static_cast<size_t>(n.payload)].strides[a] != 0;
+      });
+    return std::any_of(n.in.begin(), n.in.end(),
+                       [&](NodeId in) { return in >= 0 && varies(p, in); });
+  }
+  /// Demands that the value, the same for the whole row, is a finite number.
+  bool demand(const Placed& p, NodeId id) {
+    if (const std::optional<double> known = value_of(p, id)) return std::isfinite(*known);
+    if (!is_float(node(p, id).type) || varies(p, id)) return false;
+    if (std::find(finite_.begin(), finite_.end(), id) == finite_.end()) finite_.push_back(id);
+    return true;
+  }
+
+  /// What the node is where the mask leaves the column out.
+  std::optional<double> value_of(const Placed& p, NodeId id) {
+    const Node& n = node(p, id);
+    const auto in = [&](size_t k) { return value_of(p, n.in[k]); };
+    switch (n.op) {
+      case Op::Const:
+        return ir::constant_value(n);
+      case Op::Scalar:
+        return scalar(p.statement.scalars[static_cast<size_t>(n.payload)], n.type);
+      case Op::Cast:
+        return is_float(n.type) && is_float(node(p, n.in[0]).type) ? in(0) : std::nullopt;
+      case Op::Load: {
+        const Access& load = p.statement.loads[static_cast<size_t>(n.payload)];
+        const auto found = outside_.find(load.storage);
+        if (found == outside_.end() || !walks_columns(p.statement, load) ||
+            load.offset != found->second.offset)
+          return {};
+        return found->second.value;
+      }
+      case Op::Select: {
+        if (const std::optional<bool> met = is_met(p, n.in[0])) return in(*met ? 1 : 2);
+        const std::optional<double> a = in(1), b = in(2);
+        return a && b && *a == *b ? a : std::nullopt;
+      }
+      case Op::Sub:
+      case Op::Add:
+        return sum(p, n);
+      case Op::Mul:
+        return product(p, n);
+      case Op::Call:
+        if (ir::info(static_cast<ir::Routine>(n.payload)).function == std::string_view("exp") &&
+            in(0) == -kInfinite)
+          return 0;
+        return {};
+      default:
+        return {};
+    }
+  }
+
+  std::optional<double> sum(const Placed& p, const Node& n) {
+    const double sign = n.op == Op::Sub ? -1 : 1;
+    const std::optional<double> a = value_of(p, n.in[0]), b = value_of(p, n.in[1]);
+    if (a && b) return *a + sign * *b;
+    if (a && std::isinf(*a) && demand(p, n.in[1])) return a;
+    if (b && std::isinf(*b) && demand(p, n.in[0])) return sign * *b;
+    return {};
+  }
+  std::optional<double> product(const Placed& p, const Node& n) {
+    const std::optional<double> a = value_of(p, n.in[0]), b = value_of(p, n.in[1]);
+    if (a && b) return *a * *b;
+    if (a && *a == 0 && demand(p, n.in[1])) return 0;
+    if (b && *b == 0 && demand(p, n.in[0])) return 0;
+    return {};
+  }
+
+  static std::optional<double> scalar(uint64_t bits, ScalarType type) {
+    if (!is_float(type)) return {};
+    return std::bit_cast<double>(bits);
+  }
+
+  /// Is the condition known to hold, or not to, where the mask leaves the column out?
+  std::optional<bool> is_met(const Placed& p, NodeId id) const {
+    bool turned = false;
+    while (node(p, id).op == Op::Not) id = node(p, id).in[0], turned = !turned;
+    const Reader::Condition& known = reader_.conditions.front();
+    if (column_extents(p) != column_extents(kernel_.placed[reader_.placed])) return {};
+    if (!equal(p, id, kernel_.placed[reader_.placed], known.node)) return {};
+    return known.holds == turned;  // there the condition is not met
+  }
+
+  /// Are the values equal at equal rows and columns?
+  bool equal(const Placed& p, NodeId a, const Placed& q, NodeId b) const {
+    const Node &x = node(p, a), &y = node(q, b);
+    if (x.op != y.op || x.type != y.type) return false;
+    if (x.op == Op::Load)
+      return same_place(p, p.statement.loads[static_cast<size_t>(x.payload)], q,
+                        q.statement.loads[static_cast<size_t>(y.payload)]);
+    if (x.op == Op::Scalar)
+      return p.statement.scalars[static_cast<size_t>(x.payload)] ==
+             q.statement.scalars[static_cast<size_t>(y.payload)];
+    if (x.op == Op::Axis)
+      return role(p, static_cast<size_t>(x.payload)) == role(q, static_cast<size_t>(y.payload));
+    if (x.op == Op::Reduced || x.payload != y.payload) return false;
+    for (size_t k = 0; k < x.in.size(); ++k) {
+      if ((x.in[k] < 0) != (y.in[k] < 0)) return false;
+      if (x.in[k] >= 0 && !equal(p, x.in[k], q, y.in[k])) return false;
+    }
+    return true;
+  }
+  bool is_row(int var) const {
+    return kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Step;
+  }
+  std::vector<int64_t> column_extents(const Placed& p) const {
+    std::vector<int64_t> extents;
+    for (size_t a = 0; a < p.axis_var.size(); ++a)
+      if (!is_outer(p.axis_var[a]) && !is_row(p.axis_var[a]))
+        extents.push_back(p.statement.axes[a]);
+    return extents;
+  }
+  /// Of an axis: the outer variable, or -1 for the row, or less for the columns, one by one.
+  int role(const Placed& p, size_t axis) const {
+    const int var = p.axis_var[axis];
+    if (is_outer(var)) return var;
+    if (is_row(var)) return -1;
+    int place = -2;
+    for (size_t a = 0; a < axis; ++a) place -= !is_outer(p.axis_var[a]) && !is_row(p.axis_var[a]);
+    return place;
+  }
+  bool same_place(const Placed& p, const Access& x, const Placed& q, const Access& y) const {
+    if (x.storage != y.storage || x.dtype != y.dtype || x.offset != y.offset ||
+        !x.indirect.empty() || !y.indirect.empty())
+      return false;
+    std::map<int, int64_t> strides;
+    for (size_t a = 0; a < x.strides.size(); ++a) strides[role(p, a)] += x.strides[a];
+    for (size_t a = 0; a < y.strides.size(); ++a) strides[role(q, a)] -= y.strides[a];
+    return std::all_of(strides.begin(), strides.end(),
+                       [](const auto& stride) { return stride.second == 0; });
+  }
+
+  Kernel& kernel_;
+  const Reader& reader_;
+  int64_t columns_ = 1;
+  std::map<int, Outside> outside_;
+  // Of the statement that is looked at:
+  std::vector<size_t> columns_here_;  ///< axes
+  std::vector<NodeId> finite_;
+};
+
+/// One of the two bounds: the least, or one more than the largest, of the columns that are needed.
+int add_bound(Kernel& kernel, std::vector<ir::Storage>& storages, const Access& bytes,
+              int64_t columns, bool least, std::vector<ir::TreeNode>& nests) {
+  const auto storage = static_cast<int>(storages.size());
+  storages.push_back({ir::Role::Temporary, 8});
+  kernel.scratch.push_back({storage, kernel.scratch_bytes, 8});
+  kernel.scratch_bytes += 64;
+  ir::StatementBuilder s({columns});
+  const ir::Value needed = s.load(bytes), at = s.axis(0);
+  const ir::Value place = least ? select(needed, at, at.like(static_cast<double>(columns)))
+                                : select(needed, at + 1, at.like(0));
+  const ir::Value found =
+      s.reduce(least ? ir::ReduceOp::Min : ir::ReduceOp::Max, place, {true}, ScalarType::Long);
+  const auto var = static_cast<int>(kernel.vars.size());
+  kernel.vars.push_back({columns, ir::LoopKind::Serial});
+  ir::TreeNode leaf{nullptr, static_cast<int>(kernel.placed.size())};
+  kernel.placed.push_back({s.store(Access{storage, ScalarType::Long, 0, {0}, {}}, found), {var}});
+  auto loop = std::make_unique<ir::Loop>(ir::Loop{var, {}});
+  loop->body.push_back(std::move(leaf));
+  nests.push_back({std::move(loop), -1});
+  return storage;
+}
+
+/// Puts `nests` behind the node whose statement is `placed`, in the block's loop if there is one.
+void insert_behind(Kernel& kernel, int block, size_t placed, std::vector<ir::TreeNode>& nests) {
+  std::vector<ir::TreeNode>* body = &kernel.body;
+  for (ir::TreeNode& node : kernel.body)
+    if (node.loop && node.loop->var == block) body = &node.loop->body;
+  const auto at = std::find_if(body->begin(), body->end(), [&](const ir::TreeNode& node) {
+    bool there = false;
+    if (node.loop)
+      ir::each_placed(node.loop->body, [&](size_t k) { there = there || k == placed; });
+    return there;
+  });
+  body->insert(at + 1, std::make_move_iterator(nests.begin()),
+               std::make_move_iterator(nests.end()));
+}
+
+NodeId add_load(Statement& s, int storage) {
+  s.loads.push_back({storage, ScalarType::Long, 0, std::vector<int64_t>(s.axes.size(), 0), {}});
+  return s.expr.add(
+      {Op::Load, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
+}
+
+}  // namespace
+
+void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
+                std::vector<ir::Storage>& storages) {
+  if (reader.conditions.size() != 1) return;
+  Quieting quieting(kernel, reader);
+  auto found = quieting.find();
+  if (found.empty()) return;
+  Access bytes = kernel.placed[needed].statement.store;
+  if (bytes.offset != 0) return;
+  bytes.strides = {1};
+  std::vector<ir::TreeNode> nests;
+  const int64_t columns = quieting.columns();
+  const int first = add_bound(kernel, storages, bytes, columns, true, nests),
+            last = add_bound(kernel, storages, bytes, columns, false, nests);
+  insert_behind(kernel, reader.block, needed, nests);
+  for (auto& [k, quiet] : found) {
+    Statement& s = kernel.placed[k].statement;
+    quiet.first = add_load(s, first);
+    quiet.last = add_load(s, last);
+    kernel.placed[k].quiet = std::move(quiet);
+  }
+}
+
+}  // namespace graft::passes
