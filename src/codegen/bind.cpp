@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "codegen/layout.h"
+#include "ir/facts.h"
 #include "ir/product.h"
 
 namespace graft::codegen {
@@ -123,6 +124,20 @@ class Walk {
     }
   }
 
+  bool has_levels(const Placed& placed) const {
+    const ir::Statement& s = placed.statement;
+    if (s.reduction->scan || !ir::needs_levels(s)) return false;
+    int64_t terms = 1;
+    bool lanes = false;
+    for (size_t a = 0; a < s.axes.size(); ++a) {
+      if (!s.reduction->axes[a]) continue;
+      const auto var = static_cast<size_t>(placed.axis_var[a]);
+      terms *= longest(static_cast<int>(var));
+      lanes = lanes || kernel_.vars[var].kind == LoopKind::Vector;
+    }
+    return !lanes || terms > kPlainTerms;
+  }
+
   void statement(size_t p) {
     const Placed& placed = kernel_.placed[p];
     const ir::Statement& s = placed.statement;
@@ -178,6 +193,8 @@ class Walk {
     put(s.value);
     put(s.reduction.has_value());
     if (!s.reduction) return;
+    layout.levels = has_levels(placed);
+    put(layout.levels);
     put(static_cast<int64_t>(s.reduction->op));
     put(static_cast<int64_t>(s.reduction->type));
     put(s.reduction->input);

@@ -72,6 +72,9 @@ struct AffineAccess {
   int reach = 0;  ///< the largest part of these accesses
 };
 
+/// Terms of a sum, at most, that lanes add up without levels: each of 8 lanes adds 32.
+inline constexpr int64_t kPlainTerms = 256;
+
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
 inline constexpr int kTableEntries = 32;
 
@@ -121,6 +124,9 @@ struct StatementLayout {
   bool transposed = false;  ///< Placed::transposed
   std::optional<ProductLayout> product;
   std::optional<ir::Placed::Quiet> quiet;  ///< Placed::quiet
+  /// Its sum adds up in levels (ir/facts.h): there are more terms than plain additions are good
+  /// for.
+  bool levels = false;
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// For a reduction with one accumulator per value of a Vector variable that runs inside its
   /// reduced loops: the slot in Binding::integers of the accumulators' byte offset in the scratch

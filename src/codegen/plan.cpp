@@ -87,7 +87,7 @@ class Planner {
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
       plan.cascade =
-          !s.reduction->scan && plan.accumulate != Accumulate::Array && ir::needs_levels(s);
+          plan.accumulate != Accumulate::Array && layout_.statements[static_cast<size_t>(p)].levels;
       if (plan.scan || plan.reduce_loop < 0) finish(p);
       return;
     }
