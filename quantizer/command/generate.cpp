@@ -15,6 +15,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,8 @@ All of it: docs/generating.md)";
 
 struct GenerateArguments {
   quantizer::GeneratorOptions options;
-  std::string model, prompt = "This License ", ids, json, dtype = "f32";
+  std::string model, prompt = "This License ", json, dtype = "f32";
+  std::optional<std::string> ids;
   int64_t tokens = 100, repeat = 1;
   bool eager = false, compare = false, train_tiny = false;
   int threads = 0;
@@ -91,13 +93,15 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
       throw UsageError("--ids: came '" + text +
                        "', expected numbers with commas between: 12,7,99.");
     ids.push_back(id);
-    at = next < end ? next + 1 : next;
+    at = next;
+    if (at == end) return ids;
+    ++at;
   }
-  return ids;
+  throw UsageError("--ids: came '" + text + "', expected a number behind each comma: 12,7,99.");
 }
 
 Tensor prompt_ids(const GenerateArguments& given, int64_t vocabulary) {
-  if (!given.ids.empty()) return at::tensor(parsed_ids(given.ids), at::kLong);
+  if (given.ids) return at::tensor(parsed_ids(*given.ids), at::kLong);
   if (vocabulary != 256)
     throw UsageError("--prompt: the model's vocabulary has " + std::to_string(vocabulary) +
                      " tokens, and Graft reads text for models of bytes (256) alone; give the "
@@ -226,7 +230,7 @@ void run_generate(GenerateArguments& given) {
     throw UsageError("--tokens: " + std::to_string(given.tokens) + " behind a prompt of " +
                      std::to_string(prompt.size(0)) + " are more than the model's " +
                      std::to_string(model->config.positions) + " positions; give fewer.");
-  if (given.ids.empty() && bytes) std::cout << given.prompt << std::flush;
+  if (!given.ids && bytes) std::cout << given.prompt << std::flush;
   std::vector<Continuation> runs;
   if (given.compare || given.eager)
     runs.push_back(generate(model, prompt, given, false, {given.eager, bytes}));
@@ -264,14 +268,16 @@ void add_generate(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_option("--dtype", given->dtype, "f32 (the default) or bf16: to compute in")
       ->check(CLI::IsMember(std::vector<std::string>{"f32", "bf16"}));
-  command
-      ->add_option("--bits", given->options.bits,
-                   "Turn plain weights into their nearest codes of 8 or 4 bits (worse than "
-                   "graft quantize's)")
-      ->check(CLI::IsMember(std::vector<std::string>{"4", "8"}));
+  CLI::Option* bits =
+      command
+          ->add_option("--bits", given->options.bits,
+                       "Turn plain weights into their nearest codes of 8 or 4 bits (worse than "
+                       "graft quantize's)")
+          ->check(CLI::IsMember(std::vector<std::string>{"4", "8"}));
   command
       ->add_option("--group", given->options.group,
                    "With --bits: columns that share a scale (default 128)")
+      ->needs(bits)
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command
       ->add_option("--repeat", given->repeat,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -22,26 +23,30 @@ namespace decoder = workloads::decoder;
 using at::Tensor;
 using decoder::Weight;
 
+/// The member of that name; null where there is none, or no object around it.
+const nlohmann::json* member(const nlohmann::json* of, const char* name) {
+  if (of == nullptr || !of->is_object()) return nullptr;
+  const auto found = of->find(name);
+  return found == of->end() ? nullptr : &*found;
+}
+
 /// Bits of the codes that config.json names.
 int bits_of(const std::filesystem::path& config) {
   const nlohmann::json all = formats::read_json(config);
-  const nlohmann::json& found = all.at("quantization_config");
-  const std::string format = found.value("format", "");
-  const auto groups = found.find("config_groups");
-  if (format != "pack-quantized" || groups == found.end() || !groups->is_object() ||
-      groups->size() != 1)
-    throw GptqError(config.string() + ": quantization_config has format '" + format +
-                    "'; expected 'pack-quantized' with one group of settings, as graft quantize "
+  const nlohmann::json* const found = member(&all, "quantization_config");
+  const nlohmann::json *const format = member(found, "format"), *const groups =
+                                                                    member(found, "config_groups");
+  if (format == nullptr || *format != "pack-quantized" || groups == nullptr ||
+      !groups->is_object() || groups->size() != 1)
+    throw GptqError(config.string() + ": quantization_config has format " +
+                    (format == nullptr ? "nothing" : format->dump()) +
+                    "; expected \"pack-quantized\" with one group of settings, as graft quantize "
                     "writes it");
-  const nlohmann::json& settings = *groups->begin();
-  const auto weights = settings.find("weights");
-  const int64_t bits = weights != settings.end() && weights->is_object()
-                           ? weights->value("num_bits", int64_t{0})
-                           : 0;
-  if (bits != 3 && bits != 4 && bits != 8)
-    throw GptqError(config.string() + ": num_bits is " + std::to_string(bits) +
-                    "; expected 3, 4 or 8");
-  return static_cast<int>(bits);
+  const nlohmann::json* const bits = member(member(&*groups->begin(), "weights"), "num_bits");
+  if (bits == nullptr || !bits->is_number_integer() || (*bits != 3 && *bits != 4 && *bits != 8))
+    throw GptqError(config.string() + ": num_bits is " +
+                    (bits == nullptr ? "missing" : bits->dump()) + "; expected 3, 4 or 8");
+  return bits->get<int>();
 }
 
 Weight packed_weight(const PackedLinear& linear, int bits, const decoder::LinearName& name) {
@@ -73,17 +78,21 @@ class Reader {
     const decoder::OuterWeights outer = decoder::read_outer(c, file_, options_.dtype);
     made_.embedding = outer.embedding;
     made_.norm = outer.norm;
-    made_.head = plain(outer.head);
+    made_.head = plain(outer.head, "lm_head.weight");
     for (int64_t k = 0; k < c.layers; ++k) made_.layers.push_back(layer(k));
     return std::move(made_);
   }
 
  private:
-  Weight plain(const Tensor& values) const {
+  Weight plain(const Tensor& values, const std::string& name) const {
     if (options_.bits != 0) {
       int64_t group = std::min(options_.group, values.size(1));
       while (values.size(1) % group != 0) --group;
-      return decoder::nearest_codes(values, options_.bits, group);
+      try {
+        return decoder::nearest_codes(values, options_.bits, group);
+      } catch (const std::invalid_argument& error) {
+        throw GptqError(name + ": " + error.what());
+      }
     }
     Weight out;
     out.values = values;
@@ -98,8 +107,13 @@ class Reader {
     size_t next = 0;
     for (const decoder::LinearName& name : decoder::layer_linears(made_.config, k)) {
       const bool coded = file_.tensors.contains(name.module() + ".weight_packed");
-      *weights[next++] = coded ? packed_weight(read_packed(file_, name.module()), bits_, name)
-                               : plain(decoder::read_linear(file_, name, options_.dtype));
+      if (coded && bits_ == 0)
+        throw GptqError(name.module() +
+                        ": the weights are packed codes, and config.json has no "
+                        "quantization_config that says of how many bits");
+      *weights[next++] =
+          coded ? packed_weight(read_packed(file_, name.module()), bits_, name)
+                : plain(decoder::read_linear(file_, name, options_.dtype), name.tensor);
     }
     out.q.bias = small.q_bias, out.k.bias = small.k_bias, out.v.bias = small.v_bias;
     out.input_norm = small.input_norm, out.post_norm = small.post_norm;

@@ -127,15 +127,15 @@ class Walk {
   bool has_levels(const Placed& placed) const {
     const ir::Statement& s = placed.statement;
     if (s.reduction->scan || !ir::needs_levels(s)) return false;
-    int64_t terms = 1;
-    bool lanes = false;
+    int64_t terms = 1, lanes = 1;
     for (size_t a = 0; a < s.axes.size(); ++a) {
       if (!s.reduction->axes[a]) continue;
       const auto var = static_cast<size_t>(placed.axis_var[a]);
       terms *= longest(static_cast<int>(var));
-      lanes = lanes || kernel_.vars[var].kind == LoopKind::Vector;
+      if (kernel_.vars[var].kind == LoopKind::Vector)
+        lanes = std::min(kLanes, extent(static_cast<int>(var)));
     }
-    return !lanes || terms > kPlainTerms;
+    return terms > kPlainTerms * lanes;
   }
 
   void statement(size_t p) {

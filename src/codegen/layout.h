@@ -72,8 +72,8 @@ struct AffineAccess {
   int reach = 0;  ///< the largest part of these accesses
 };
 
-/// Terms of a sum, at most, that lanes add up without levels: each of 8 lanes adds 32.
-inline constexpr int64_t kPlainTerms = 256;
+/// Terms of a sum, at most, that a lane adds up without levels, and lanes that there are at least.
+inline constexpr int64_t kPlainTerms = 32, kLanes = 8;
 
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
 inline constexpr int kTableEntries = 32;

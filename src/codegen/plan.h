@@ -119,6 +119,17 @@ KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout);
 /// the narrow floating types, which is exact.
 ScalarType accumulated(const KernelPlan& plan, const ir::Reduction& reduction, int p);
 
+/// Does statement `p` add up products in fp32 (ir/product.h)? One instruction adds one, as in the
+/// routines for them.
+inline bool is_fused_sum(const KernelPlan& plan, const ir::Reduction& reduction, int p,
+                         const ir::Target& target) {
+  const PlanValue& input =
+      plan.values[static_cast<size_t>(plan.statements[static_cast<size_t>(p)].input)];
+  return target.fma && reduction.op == ir::ReduceOp::Sum && !reduction.scan &&
+         reduction.type == ScalarType::Float && input.op == ir::Op::Mul &&
+         input.type == ScalarType::Float;
+}
+
 inline bool wants_largest(ir::ReduceOp op) {
   return op == ir::ReduceOp::Max || op == ir::ReduceOp::ArgMax;
 }

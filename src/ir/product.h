@@ -3,8 +3,9 @@
 //     [a:8,b:512,c:512,d:64] %4[a*262144+b*512+c] f32 = reduced
 //         reduced = sum.f32{d} (%0[a*32768+b*64+d] * %1[a*32768+d*512+c])
 //
-// No other sum accumulates in fp32. In a kernel one routine computes it (Placed::product); run as
-// loops it has the same meaning, but for the order of the sum.
+// In a kernel one routine computes it (Placed::product); run as loops it has the same meaning, but
+// for the order of the sum. The only other sums in fp32 are products of a few rows, which stay
+// loops.
 #pragma once
 
 #include <optional>
@@ -28,8 +29,9 @@ struct ProductAxes {
   size_t terms = 0;
 };
 std::optional<ProductAxes> product_axes(const Statement& s);
-inline bool has_product_form(const Statement& s) {
-  return s.reduction && s.reduction->type == ScalarType::Float && product_axes(s).has_value();
+/// Is it for the routine? (A sum of a few rows may look alike.)
+inline bool is_product(const Statement& s) {
+  return s.product && product_axes(s).has_value();
 }
 
 }  // namespace graft::ir

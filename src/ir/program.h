@@ -87,6 +87,8 @@ struct Statement {
   NodeId value = -1;  ///< what is stored; of type store.dtype
   std::optional<Reduction> reduction;
   int record = -1;  ///< the recorded operator it came from
+  /// A sum of products (ir/product.h) that a kernel's routine is to compute, in blocks of rows.
+  bool product = false;
   /// A storage, or -1. Fusing leaves it behind the calls that write this one: earlier it would be
   /// right, too, but its result would lie in memory for longer.
   int after = -1;

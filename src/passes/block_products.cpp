@@ -305,8 +305,7 @@ class Blocks {
       for (size_t k = 0; k < made.placed.size(); ++k)
         if (part_[k] == static_cast<int>(part)) split(made.placed[k], var, first, count, rows);
     }
-    for (size_t k = 0; k < made.placed.size(); ++k)
-      made.placed[k].product = is_product(from_.placed[k].statement);
+    for (Placed& p : made.placed) p.product = is_product(p.statement);
     if (adds_up_) add_up(made, first);
     const std::vector<Reader> masked = masked_readers(made, local_, block_rows, rows_);
     give_scratch(made, first, rows);

@@ -117,7 +117,7 @@ std::optional<Reader> reader_of(const Kernel& kernel, size_t product, const std:
   const Access& load = p.statement.loads[reader->load];
   for (int v : rows)
     if (const int a = axis_of(p, v); a >= 0) reader->row = static_cast<size_t>(a);
-  if (p.statement.repeated() || !load.indirect.empty() || is_product(p.statement) ||
+  if (p.statement.repeated() || !load.indirect.empty() || p.product ||
       !covers(kernel, p, load, *reader))
     return {};
   reader->conditions = conditions_of(kernel, p.statement, reader->load);
@@ -149,7 +149,7 @@ std::vector<Reader> masked_readers(const Kernel& kernel, const std::vector<bool>
   std::vector<Reader> readers;
   for (size_t k = 0; k < kernel.placed.size(); ++k) {
     const Statement& s = kernel.placed[k].statement;
-    if (!is_product(s) || !local[static_cast<size_t>(s.store.storage)]) continue;
+    if (!kernel.placed[k].product || !local[static_cast<size_t>(s.store.storage)]) continue;
     if (std::optional<Reader> reader = reader_of(kernel, k, rows, block))
       readers.push_back(*reader);
   }

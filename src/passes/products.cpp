@@ -131,21 +131,12 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
   std::vector<bool> reduced(axes.size(), false);
   reduced.back() = true;
   const Value sum = s.reduce(ir::ReduceOp::Sum, a * b, reduced, ScalarType::Float);
-  return s.store(access(call.out, std::move(out)), sum);
+  Statement made = s.store(access(call.out, std::move(out)), sum);
+  made.product = true;
+  return made;
 }
 
 }  // namespace
-
-bool is_product(const Statement& s) {
-  if (!ir::has_product_form(s)) return false;
-  const ProductAxes axes = *product_axes(s);
-  const auto extent = [&](const std::vector<size_t>& of) {
-    int64_t n = 1;
-    for (size_t a : of) n *= s.axes[a];
-    return n;
-  };
-  return extent(axes.rows) >= kFewestRows && extent(axes.columns) >= kFewestColumns;
-}
 
 std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target) {
   std::vector<int> records;

@@ -15,11 +15,9 @@
 
 namespace graft::passes {
 
+using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
-
-/// Is it for the routine? With fewer rows or columns than a block has, it is a sum like others.
-bool is_product(const ir::Statement& s);
 
 /// The calls, by record, that are worth being loops among others: what memory takes for their
 /// operands and results, less the copies that come with it, and what the routine takes against

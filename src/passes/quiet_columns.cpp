@@ -12,6 +12,9 @@
 #include <string_view>
 #include <utility>
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include "ir/builder.h"
 #include "ir/touch.h"
 #include "passes/kernel_loops.h"
@@ -47,10 +50,24 @@ void each_around(const std::vector<ir::TreeNode>& body, Around& around,
   }
 }
 
-/// A storage of which each row is `value` where the mask leaves it out.
+/// What is demanded to be finite: of a row, read by the statement placed there.
+struct Demand {
+  size_t placed;
+  Access load;
+  int version;  ///< of its storage
+};
+/// A storage of which each row is `value` where the mask leaves it out, if the demands are met.
 struct Outside {
   double value;
   int64_t offset;
+  std::vector<Demand> demands;
+};
+
+/// A statement that is quiet; its bounds are left open.
+struct Found {
+  size_t placed;
+  Placed::Quiet quiet;
+  std::vector<Access> inherited;  ///< more that has to be finite: loads to add
 };
 
 class Quieting {
@@ -62,10 +79,16 @@ class Quieting {
   }
 
   int64_t columns() const { return columns_; }
+  /// Does the reader walk the columns as the product stores them, and so as the bytes lie?
+  bool is_in_order() {
+    const Placed& p = kernel_.placed[reader_.placed];
+    find_columns(p);
+    return walks_columns(p.statement, p.statement.loads[reader_.load]);
+  }
 
-  /// The statements that are quiet, with what they store and demand; their bounds are left open.
-  std::vector<std::pair<size_t, Placed::Quiet>> find() {
-    std::vector<std::pair<size_t, Placed::Quiet>> found;
+  /// The statements that are quiet, with what they store and demand.
+  std::vector<Found> find() {
+    std::vector<Found> found;
     bool begun = false;
     Around around;
     each_around(kernel_.body, around, [&](size_t k, const Around& loops) {
@@ -75,9 +98,13 @@ class Quieting {
       const Access& store = p.statement.store;
       const std::optional<Placed::Quiet> quiet = quiet_of(k, loops);
       // A row whose columns are two axes is stored whole; what it is outside is known all the same.
-      if (quiet && columns_here_.size() == 1) found.emplace_back(k, *quiet);
-      if (quiet && !p.statement.reduction && (columns_here_.size() == 1 || quiet->finite.empty()))
-        outside_[store.storage] = {quiet->value, store.offset};
+      const bool whole = columns_here_.size() != 1;
+      ++versions_[store.storage];
+      if (quiet && !whole) found.push_back({k, *quiet, inherited_loads(p)});
+      std::optional<std::vector<Demand>> demands;
+      if (quiet && !p.statement.reduction) demands = all_demands(k, *quiet);
+      if (demands && !(whole && !demands->empty()))
+        outside_[store.storage] = {quiet->value, store.offset, std::move(*demands)};
       else
         outside_.erase(store.storage);
     });
@@ -90,18 +117,12 @@ class Quieting {
   std::optional<Placed::Quiet> quiet_of(size_t k, const Around& loops) {
     const Placed& p = kernel_.placed[k];
     const Statement& s = p.statement;
-    if (is_product(s) || s.repeated() || loops.empty()) return {};
-    columns_here_.clear();
-    int64_t count = 1;
-    for (size_t a = 0; a < p.axis_var.size(); ++a) {
-      const int var = p.axis_var[a];
-      if (is_outer(var) || is_row(var)) continue;
-      columns_here_.push_back(a), count *= s.axes[a];
-    }
-    if (columns_here_.empty() || count != columns_ || is_outer(loops.back())) return {};
+    if (p.product || s.repeated() || loops.empty()) return {};
+    if (find_columns(p) != columns_ || columns_here_.empty() || is_outer(loops.back())) return {};
     for (const ir::NodeId id : indices(s))
       if (id >= 0) return {};
     finite_.clear();
+    inherited_.clear();
     if (s.reduction) {
       const ir::ReduceOp op = s.reduction->op;
       for (size_t a = 0; a < s.axes.size(); ++a)
@@ -126,6 +147,16 @@ class Quieting {
     return all;
   }
 
+  /// Notes the statement's axes of columns, and gives how many columns there are.
+  int64_t find_columns(const Placed& p) {
+    columns_here_.clear();
+    int64_t count = 1;
+    for (size_t a = 0; a < p.axis_var.size(); ++a) {
+      if (is_outer(p.axis_var[a]) || is_row(p.axis_var[a])) continue;
+      columns_here_.push_back(a), count *= p.statement.axes[a];
+    }
+    return count;
+  }
   bool is_column(size_t axis) const {
     return std::find(columns_here_.begin(), columns_here_.end(), axis) != columns_here_.end();
   }
@@ -154,6 +185,50 @@ class Quieting {
     return std::any_of(n.in.begin(), n.in.end(),
                        [&](NodeId in) { return in >= 0 && varies(p, in); });
   }
+  /// The demands that the statement's stored value rests on; none where one is no plain load.
+  std::optional<std::vector<Demand>> all_demands(size_t k, const Placed::Quiet& quiet) const {
+    const Placed& p = kernel_.placed[k];
+    std::vector<Demand> demands = inherited_;
+    for (NodeId id : quiet.finite) {
+      const Node& n = node(p, id);
+      if (n.op != Op::Load) return {};
+      const Access& load = p.statement.loads[static_cast<size_t>(n.payload)];
+      demands.push_back({k, load, version(load.storage)});
+    }
+    return demands;
+  }
+  int version(int storage) const {
+    const auto found = versions_.find(storage);
+    return found == versions_.end() ? 0 : found->second;
+  }
+  /// Takes over what a value that the statement loads rests on; false where it cannot be asked for.
+  bool inherit(const Placed& p, const std::vector<Demand>& demands) {
+    for (const Demand& d : demands) {
+      if (version(d.load.storage) != d.version || !as_load(p, d)) return false;
+      inherited_.push_back(d);
+    }
+    return true;
+  }
+  /// The demanded load over the axes of another statement in the same row.
+  std::optional<Access> as_load(const Placed& p, const Demand& d) const {
+    const Placed& from = kernel_.placed[d.placed];
+    if (!d.load.indirect.empty()) return {};
+    Access load = d.load;
+    load.strides.assign(p.axis_var.size(), 0);
+    for (size_t a = 0; a < d.load.strides.size(); ++a) {
+      if (d.load.strides[a] == 0) continue;
+      const int there = axis_of(p, from.axis_var[a]);
+      if (there < 0) return {};
+      load.strides[static_cast<size_t>(there)] = d.load.strides[a];
+    }
+    return load;
+  }
+  std::vector<Access> inherited_loads(const Placed& p) const {
+    std::vector<Access> loads;
+    for (const Demand& d : inherited_) loads.push_back(*as_load(p, d));
+    return loads;
+  }
+
   /// Demands that the value, the same for the whole row, is a finite number.
   bool demand(const Placed& p, NodeId id) {
     if (const std::optional<double> known = value_of(p, id)) return std::isfinite(*known);
@@ -162,8 +237,17 @@ class Quieting {
     return true;
   }
 
-  /// What the node is where the mask leaves the column out.
+  /// What the node is where the mask leaves the column out (but for the sign of zero).
   std::optional<double> value_of(const Placed& p, NodeId id) {
+    const ScalarType type = node(p, id).type;
+    const std::optional<double> exact = exact_value_of(p, id);
+    if (!exact || !is_float(type) || type == ScalarType::Double) return exact;
+    const auto number = static_cast<float>(*exact);
+    if (type == ScalarType::BFloat16) return static_cast<float>(c10::BFloat16(number));
+    if (type == ScalarType::Half) return static_cast<float>(c10::Half(number));
+    return number;
+  }
+  std::optional<double> exact_value_of(const Placed& p, NodeId id) {
     const Node& n = node(p, id);
     const auto in = [&](size_t k) { return value_of(p, n.in[k]); };
     switch (n.op) {
@@ -177,7 +261,7 @@ class Quieting {
         const Access& load = p.statement.loads[static_cast<size_t>(n.payload)];
         const auto found = outside_.find(load.storage);
         if (found == outside_.end() || !walks_columns(p.statement, load) ||
-            load.offset != found->second.offset)
+            load.offset != found->second.offset || !inherit(p, found->second.demands))
           return {};
         return found->second.value;
       }
@@ -285,9 +369,11 @@ class Quieting {
   const Reader& reader_;
   int64_t columns_ = 1;
   std::map<int, Outside> outside_;
+  std::map<int, int> versions_;  ///< by storage: how often it was stored to
   // Of the statement that is looked at:
   std::vector<size_t> columns_here_;  ///< axes
   std::vector<NodeId> finite_;
+  std::vector<Demand> inherited_;
 };
 
 /// One of the two bounds: the least, or one more than the largest, of the columns that are needed.
@@ -328,10 +414,10 @@ void insert_behind(Kernel& kernel, int block, size_t placed, std::vector<ir::Tre
                std::make_move_iterator(nests.end()));
 }
 
-NodeId add_load(Statement& s, int storage) {
-  s.loads.push_back({storage, ScalarType::Long, 0, std::vector<int64_t>(s.axes.size(), 0), {}});
-  return s.expr.add(
-      {Op::Load, ScalarType::Long, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
+NodeId add_load(Statement& s, Access load) {
+  const ScalarType type = load.dtype;
+  s.loads.push_back(std::move(load));
+  return s.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
 }
 
 }  // namespace
@@ -340,6 +426,7 @@ void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
                 std::vector<ir::Storage>& storages) {
   if (reader.conditions.size() != 1) return;
   Quieting quieting(kernel, reader);
+  if (!quieting.is_in_order()) return;
   auto found = quieting.find();
   if (found.empty()) return;
   Access bytes = kernel.placed[needed].statement.store;
@@ -350,11 +437,16 @@ void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
   const int first = add_bound(kernel, storages, bytes, columns, true, nests),
             last = add_bound(kernel, storages, bytes, columns, false, nests);
   insert_behind(kernel, reader.block, needed, nests);
-  for (auto& [k, quiet] : found) {
-    Statement& s = kernel.placed[k].statement;
-    quiet.first = add_load(s, first);
-    quiet.last = add_load(s, last);
-    kernel.placed[k].quiet = std::move(quiet);
+  for (Found& f : found) {
+    Statement& s = kernel.placed[f.placed].statement;
+    const auto bound = [&](int storage) {
+      return add_load(s,
+                      {storage, ScalarType::Long, 0, std::vector<int64_t>(s.axes.size(), 0), {}});
+    };
+    f.quiet.first = bound(first);
+    f.quiet.last = bound(last);
+    for (Access& load : f.inherited) f.quiet.finite.push_back(add_load(s, std::move(load)));
+    kernel.placed[f.placed].quiet = std::move(f.quiet);
   }
 }
 

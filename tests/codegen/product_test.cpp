@@ -39,7 +39,8 @@ KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t pan
   const ir::Value x = s.load(over(a, l)), y = s.load(over(b, r));
   const ir::Value sum = s.reduce(ir::ReduceOp::Sum, x * y, reduced, c10::ScalarType::Float);
   ir::Statement statement = s.store(over(out, o), sum);
-  EXPECT_TRUE(ir::has_product_form(statement));
+  statement.product = true;
+  EXPECT_TRUE(ir::is_product(statement));
   ir::TreeNode node = k.place(std::move(statement), vars);
   for (size_t v = vars.size(); v-- > 1;) node = KernelMaker::loop(vars[v], std::move(node));
   k.body(std::move(node));

@@ -80,6 +80,15 @@ TEST_F(GeneratorTest, SaysWhatDoesNotFit) {
   other = config;
   other["quantization_config"]["config_groups"].begin()->at("weights")["num_bits"] = 8;
   refused(other, "packed numbers");
+  other = config;
+  other["quantization_config"]["config_groups"].begin()->at("weights")["num_bits"] = "four";
+  refused(other, "num_bits is \"four\"");
+  other = config;
+  other["quantization_config"] = 3;
+  refused(other, "pack-quantized");
+  other = config;
+  other.erase("quantization_config");
+  refused(other, "has no quantization_config");
 }
 
 TEST_F(GeneratorTest, TheCommandContinuesAPrompt) {
@@ -100,6 +109,9 @@ TEST_F(GeneratorTest, TheCommandContinuesAPrompt) {
   const test::Ran ids = test::graft("generate " + folder + " --ids 1,2,3 --tokens 3 --bits 4");
   EXPECT_EQ(ids.code, 0) << ids.out;
   test::expect_usage_error("generate " + folder + " --ids 1,2x3", "--ids: came");
+  test::expect_usage_error("generate " + folder + " --ids 1,2,", "behind each comma");
+  test::expect_usage_error("generate " + folder + " --ids ''", "--ids: came ''");
+  test::expect_usage_error("generate " + folder + " --group 16", "--bits");
   test::expect_usage_error("generate " + folder + " --ids 1,999 --tokens 3",
                            "the vocabulary has 256");
   test::expect_usage_error("generate " + folder + " --tokens 1000000", "--tokens");

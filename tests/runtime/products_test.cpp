@@ -131,6 +131,21 @@ TEST(Products, WhatMasksLeaveOut) {
          const at::Tensor seen = at::where(t[3], at::tanh(scores(t)), at::full({}, -1e30));
          return Tensors{at::matmul(at::softmax(seen, -1), t[2])};
        }},
+      {"columns in another order",
+       [](const Tensors& t) {
+         const int64_t batch = t[0].size(0), length = t[0].size(1);
+         const at::Tensor seen = scores(t).masked_fill(t[3].logical_not(), -kInfinity);
+         const at::Tensor turned =
+             seen.view({batch, length, 20, length / 20}).transpose(2, 3).reshape(seen.sizes());
+         return Tensors{at::matmul(at::softmax(turned, -1), t[2])};
+       }},
+      {"a sum that is never zero",
+       [](const Tensors& t) {
+         const at::Tensor seen = scores(t).masked_fill(t[3].logical_not(), -kInfinity);
+         const at::Tensor each = at::exp(seen - seen.amax(-1, true)), sum = each.sum(-1, true);
+         const at::Tensor safe = at::where(at::logical_or(sum.isnan(), sum == 0), 1, sum);
+         return Tensors{at::matmul(each * safe.reciprocal(), t[2])};
+       }},
       {"scores are kept",
        [](const Tensors& t) {
          const at::Tensor all = scores(t);
@@ -423,6 +438,29 @@ TEST(Products, OfFewRows) {
                          normal({1200}, call + 40)};
         });
   }
+}
+
+/// An operand that is one matrix for a whole batch: the batch's rows are no block of rows.
+TEST(Products, OfFewRowsInABatchThatSharesAnOperand) {
+  const auto arguments = [](int call) {
+    return Tensors{normal({32, 1, 256}, call), normal({256, 200}, call + 20),
+                   normal({32, 256, 1}, call + 40), normal({200, 256}, call + 60)};
+  };
+  expect_products(
+      [](const Tensors& t) { return Tensors{at::bmm(t[0], t[1].expand({32, 256, 200}))}; },
+      arguments, false);
+  expect_products(
+      [](const Tensors& t) { return Tensors{at::bmm(t[0], t[1].expand({32, 256, 200})).relu()}; },
+      arguments, false);
+  expect_products(
+      [](const Tensors& t) { return Tensors{at::bmm(t[3].expand({32, 200, 256}), t[2])}; },
+      arguments, false);
+  expect_products(  // one token, many heads, one key head
+      [](const Tensors& t) {
+        const at::Tensor q = t[0].view({1, 32, 1, 256}), k = t[3].view({1, 1, 200, 256});
+        return Tensors{at::softmax(at::matmul(q, k.transpose(-2, -1)), -1)};
+      },
+      arguments, false);
 }
 
 TEST(Products, WithEagersBitsWhereAskedFor) {

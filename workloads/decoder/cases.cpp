@@ -52,11 +52,13 @@ decoder::Config config_of(const Options& o) {
   return c;
 }
 
-Generator generator_of(const Decoding& kind, const Options& o) {
+Generator generator_of(const Decoding& kind, const Options& o, Draw& draw) {
   Generator model;
   const decoder::Config& c = model.config = config_of(o);
-  Draw draw(o);
   const int64_t group = o.integer("group");
+  if (kind.bits != 0 && (c.hidden % group != 0 || c.intermediate % group != 0))
+    throw Error("axis group: came " + std::to_string(group) + ", expected a divisor of hidden, " +
+                std::to_string(c.hidden) + ", and intermediate, " + std::to_string(c.intermediate));
   const auto weight = [&](int64_t rows, int64_t columns) {
     Tensor values = draw.normal({rows, columns}).div_(std::sqrt(static_cast<double>(columns)));
     if (kind.bits != 0) return decoder::nearest_codes(values, kind.bits, group);
@@ -77,9 +79,9 @@ Generator generator_of(const Decoding& kind, const Options& o) {
 }
 
 Instance build_decoding(const Decoding& kind, const Options& o) {
-  const Generator model = generator_of(kind, o);
-  const decoder::Config& c = model.config;
   Draw draw(o);
+  const Generator model = generator_of(kind, o, draw);
+  const decoder::Config& c = model.config;
   const int64_t keys = c.layers * c.kv_heads * c.positions * c.head_dim;
   const Tensor hidden = draw.normal({1, c.hidden}, kind.type);
   const Tensor position = at::full({1}, c.positions - 1, at::kLong);

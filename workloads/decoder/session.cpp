@@ -206,6 +206,13 @@ Tensor Session::feed(const Tensor& ids) {
   return logits[0];
 }
 
+void Session::clear() {
+  length_ = 0;
+  // What is not finite would show through the mask: zero times it is NaN.
+  for (const Tensor& t : keys_) t.zero_();
+  for (const Tensor& t : values_) t.zero_();
+}
+
 void Session::wait() const {
   for (const Step& step : steps_) step.wait();
   for (const Head& head : head_) head.wait();
@@ -214,7 +221,7 @@ void Session::wait() const {
 std::map<std::string, Report> Session::reports() const {
   std::map<std::string, Report> out;
   for (size_t k = 0; k < steps_.size(); ++k)
-    out.emplace(steps_.size() == 1 ? "layer" : "layer " + std::to_string(k + 1),
+    out.emplace(steps_.size() == 1 ? "layer" : "layer form " + std::to_string(k + 1),
                 steps_[k].report());
   for (const Head& head : head_) out.emplace("head", head.report());
   return out;

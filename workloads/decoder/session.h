@@ -61,9 +61,10 @@ class Session {
   at::Tensor feed(const at::Tensor& ids);
 
   int64_t length() const { return length_; }  ///< tokens so far
-  void clear() { length_ = 0; }               ///< a new sequence; what is compiled stays
+  void clear();                               ///< a new sequence; what is compiled stays
   void wait() const;                          ///< until what is being compiled is
-  /// Of each kind of compiled function, "layer" and "head".
+  /// Of the compiled functions: "layer", or "layer form 1" and so on where layers differ in what
+  /// their weights are, and "head".
   std::map<std::string, Report> reports() const;
 
  private:

@@ -5,6 +5,7 @@
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/where.h>
 
@@ -109,7 +110,9 @@ Weight nearest_codes(const Tensor& weight, int bits, int64_t group) {
            " columns; expected a matrix, and groups that divide its columns");
   const int64_t rows = weight.size(0), groups = weight.size(1) / group,
                 middle = int64_t{1} << (bits - 1);
-  const Tensor grouped = weight.to(at::kFloat).view({rows, groups, group});
+  const Tensor grouped = weight.to(at::kFloat).reshape({rows, groups, group});
+  if (!grouped.isfinite().all().item<bool>())
+    refuse("a weight with NaN or infinity; expected finite numbers");
   Tensor scale = grouped.abs().amax(-1, /*keepdim=*/true) / static_cast<double>(middle - 1);
   scale = at::where(scale == 0, 1, scale);
   const Tensor codes =

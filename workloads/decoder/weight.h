@@ -30,8 +30,8 @@ struct Weight {
 /// Of codes of 0 to 2^bits - 1 (uint8 [rows, columns]), 3, 4 or 8 bits: the weight
 /// (code - zero) * scale. `scale` and `zero` are fp32 [rows, groups]; an undefined zero is
 /// 2^(bits - 1). `group` (int64 [columns]) gives each column's group, all of one size; undefined:
-/// runs of columns. Throws std::invalid_argument for shapes that do not fit, and groups of unequal
-/// or (with fewer than 8 bits) odd sizes.
+/// runs of columns. Throws std::invalid_argument for shapes that do not fit, groups of unequal
+/// sizes, and (with fewer than 8 bits) an odd number of columns.
 Weight coded_weight(const at::Tensor& codes, const at::Tensor& scale, const at::Tensor& zero,
                     int bits, const at::Tensor& group = {});
 

@@ -184,7 +184,6 @@ class Emitter {
   llvm::Value* spread(llvm::Value* x, llvm::Type* like);
   void start_reduction(int p);
   void accumulate(int p);
-  void contract(llvm::Value* product, llvm::Value* sum);
   void flush_block(int p);
   void flush_after(int p, llvm::Value* steps);
   void finish_reduction(int p);

@@ -190,9 +190,17 @@ void Emitter::accumulate(int p) {
   // Lanes of the array beyond the end accumulate what nobody reads.
   llvm::Value* on = plan.accumulate == Accumulate::Lanes ? mask() : nullptr;
   if (!finds_place(reduction(p).op)) {
-    llvm::Value* next = step(p, so_far, x);
-    if (reduction(p).type == ScalarType::Float && reduction(p).op == ReduceOp::Sum)
-      contract(x, next);
+    llvm::Value* next = nullptr;
+    if (is_fused_sum(plan_, reduction(p), p, machine_.target)) {
+      const auto factor = [&](size_t k) {
+        const int v = value(plan.input).in[k];
+        return vectors ? wide(v) : get(v);
+      };
+      next =
+          b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {factor(0), factor(1), so_far});
+    } else {
+      next = step(p, so_far, x);
+    }
     b_.CreateAlignedStore(on ? b_.CreateSelect(on, next, so_far) : next, values, align);
     if (keeps_nan_apart(p)) {
       llvm::AllocaInst* nan = accumulators_[static_cast<size_t>(p)][copy_].nan;
@@ -208,14 +216,6 @@ void Emitter::accumulate(int p) {
   if (on) wins = b_.CreateAnd(wins, on);
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.first, best.first), values, align);
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.second, best.second), places, align);
-}
-
-/// A sum in fp32 is a product's, whose routines use fused multiply-adds.
-void Emitter::contract(llvm::Value* product, llvm::Value* sum) {
-  for (llvm::Value* x : {product, sum}) {
-    auto* made = llvm::dyn_cast<llvm::BinaryOperator>(x);
-    if (made != nullptr && made->getType()->isFPOrFPVectorTy()) made->setHasAllowContract(true);
-  }
 }
 
 /// After so many steps of the innermost loop: at once, unless short loops follow one another.

@@ -268,8 +268,8 @@ void SourcePrinter::vector_loop(int l, const std::string& from, const std::strin
     std::string block = std::to_string(kCascadeSteps * target_.lanes * loop(l).unroll);
     line("if (" + v + " < whole && ((" + past(v) + " + 1) % " + block + " == 0 || " + v +
          " + 1 == whole))");
-    const std::string done = v + " / " + std::to_string(target_.lanes * loop(l).unroll) + " % " +
-                             std::to_string(kCascadeSteps) + " + 1, " +
+    const std::string done = past(v) + " / " + std::to_string(target_.lanes * loop(l).unroll) +
+                             " % " + std::to_string(kCascadeSteps) + " + 1, " +
                              std::to_string(kCascadeSteps);
     line("  for (auto& sum : r" + std::to_string(p) + ") sum.flush(" + (is_nested(p) ? done : "") +
          ");");

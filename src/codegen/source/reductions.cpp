@@ -113,7 +113,11 @@ void SourcePrinter::accumulate(int p) {
   bool is_array = plan.accumulate == Accumulate::Array;
   if (!finds_place(reduction(p).op)) {
     std::string to = is_array ? array(p, false) : accumulator(p) + (plan.cascade ? ".value" : "");
-    line(to + " = " + step(p, to, x) + ";");
+    const std::array<int, 3>& in = value(plan.input).in;
+    if (is_fused_sum(plan_, reduction(p), p, target_))
+      line(to + " = std::fma(" + get(in[0]) + ", " + get(in[1]) + ", " + to + ");");
+    else
+      line(to + " = " + step(p, to, x) + ";");
     return;
   }
   std::string place = "Place<" + type + ">",
