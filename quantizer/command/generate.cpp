@@ -1,8 +1,6 @@
 #include "quantizer/command/generate.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <unistd.h>
 
@@ -13,16 +11,19 @@
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cli/frame/context.h"
 #include "cli/frame/usage.h"
 #include "formats/files.h"
+#include "lab/stats.h"
 #include "lab/table.h"
 #include "lab/words.h"
 #include "quantizer/model/read_generator.h"
@@ -40,13 +41,13 @@ constexpr const char* kGenerateNotes =
     R"(MODEL_DIR holds config.json (model_type llama or qwen2) and safetensors, of
 plain weights or as graft quantize writes them. Each token is the most likely
 one. The first calls of a layer run eagerly, while it is recorded, compiled and
-proven; the table counts them apart.
+proven; the table's time of a token is the median of the last half.
 
 Text goes in and out of models whose tokens are bytes; of others give token ids
 with --ids, and ids come out.
 
   graft generate tiny --train-tiny --prompt "You may copy"   # trains one first
-  graft quantize tiny --out tiny4 --bits 4 --group 64 && graft generate tiny4
+  graft quantize tiny --out tiny4 --bits 4 --group 8 && graft generate tiny4
 
 All of it: docs/generating.md)";
 
@@ -68,18 +69,8 @@ struct Continuation {
   std::map<std::string, Report> reports = {};
 
   /// Of the last half of all tokens: what goes on for as long as one likes.
-  double median() const {
-    std::vector<double> last(seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
-                             seconds.end());
-    std::nth_element(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(last.size() / 2),
-                     last.end());
-    return last[last.size() / 2];
-  }
-  double total() const {
-    double sum = 0;
-    for (double s : seconds) sum += s;
-    return sum;
-  }
+  double median() const { return lab::median(std::span(seconds).subspan(seconds.size() / 2)); }
+  double total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 };
 
 std::vector<int64_t> parsed_ids(const std::string& text) {

@@ -107,7 +107,7 @@ PackedLinear pack_linear(const LayerResult& result, int bits, bool symmetric) {
   return out;
 }
 
-Tensor dequantize(const PackedLinear& linear, int bits, const std::string& module) {
+UnpackedLinear unpack_linear(const PackedLinear& linear, int bits, const std::string& module) {
   const auto refuse = [&](const std::string& what) { throw GptqError(module + ": " + what); };
   if (linear.shape.scalar_type() != at::kLong || linear.shape.numel() != 2)
     refuse("weight_shape is not two int64 numbers");
@@ -129,15 +129,22 @@ Tensor dequantize(const PackedLinear& linear, int bits, const std::string& modul
   if (group.numel() != columns ||
       (columns > 0 && (group.min().item<int64_t>() < 0 || group.max().item<int64_t>() >= groups)))
     refuse("weight_g_idx does not name a group for each column");
-  Tensor code = unpack_columns(linear.packed, bits, columns).to(at::kFloat);
+  UnpackedLinear out{unpack_columns(linear.packed, bits, columns), scale, {}, group};
   if (linear.zero_point.defined()) {
-    const Tensor zero = unpack_columns(linear.zero_point.t(), bits, rows).t().to(at::kFloat);
-    if (zero.sizes() != scale.sizes()) refuse("weight_zero_point does not fit weight_scale");
-    code.sub_(zero.index_select(1, group));
-  } else {
-    code.sub_(static_cast<double>(int64_t{1} << (bits - 1)));
+    out.zero = unpack_columns(linear.zero_point.t(), bits, rows).t().to(at::kFloat);
+    if (out.zero.sizes() != scale.sizes()) refuse("weight_zero_point does not fit weight_scale");
   }
-  return code.mul_(scale.index_select(1, group));
+  return out;
+}
+
+Tensor dequantize(const PackedLinear& linear, int bits, const std::string& module) {
+  const UnpackedLinear u = unpack_linear(linear, bits, module);
+  Tensor code = u.codes.to(at::kFloat);
+  if (u.zero.defined())
+    code.sub_(u.zero.index_select(1, u.group));
+  else
+    code.sub_(static_cast<double>(int64_t{1} << (bits - 1)));
+  return code.mul_(u.scale.index_select(1, u.group));
 }
 
 std::vector<std::pair<std::string, Tensor>> tensors_of(const PackedLinear& linear,

@@ -37,6 +37,16 @@ struct PackedLinear {
 
 PackedLinear pack_linear(const LayerResult& result, int bits, bool symmetric);
 
+/// What the tensors hold: weights are (code - zero) * scale of their group.
+struct UnpackedLinear {
+  at::Tensor codes;  ///< uint8 [rows, columns]
+  at::Tensor scale;  ///< fp32 [rows, groups]
+  at::Tensor zero;   ///< fp32 [rows, groups]; undefined if symmetric: 2^(bits - 1)
+  at::Tensor group;  ///< int64 [columns]: each column's group
+};
+/// Throws GptqError naming `module` if the tensors do not match one another.
+UnpackedLinear unpack_linear(const PackedLinear& linear, int bits, const std::string& module);
+
 /// fp32 [rows, columns]: (code - zero) * scale, the bits that every reader of the format computes.
 /// Throws GptqError naming `module` if the tensors do not match one another.
 at::Tensor dequantize(const PackedLinear& linear, int bits, const std::string& module);

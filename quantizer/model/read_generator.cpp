@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -50,19 +51,14 @@ int bits_of(const std::filesystem::path& config) {
 }
 
 Weight packed_weight(const PackedLinear& linear, int bits, const decoder::LinearName& name) {
-  (void)dequantize(linear, bits, name.module());  // checks that the tensors fit one another
-  const int64_t rows = linear.shape[0].item<int64_t>(), columns = linear.shape[1].item<int64_t>();
+  const UnpackedLinear u = unpack_linear(linear, bits, name.module());
+  const int64_t rows = u.codes.size(0), columns = u.codes.size(1);
   if (rows != name.rows || columns != name.columns)
     throw GptqError(name.module() + ": weight_shape is [" + std::to_string(rows) + ", " +
                     std::to_string(columns) + "]; config.json makes it [" +
                     std::to_string(name.rows) + ", " + std::to_string(name.columns) + "]");
-  Tensor zero;
-  if (linear.zero_point.defined())
-    zero = unpack_columns(linear.zero_point.t(), bits, rows).t().to(at::kFloat);
-  const Tensor group =
-      linear.group_index.defined() ? linear.group_index.to(at::kLong) : linear.group_index;
-  return decoder::coded_weight(unpack_columns(linear.packed, bits, columns), linear.scale, zero,
-                               bits, group);
+  const bool is_mixed = linear.group_index.defined();
+  return decoder::coded_weight(u.codes, u.scale, u.zero, bits, is_mixed ? u.group : Tensor());
 }
 
 class Reader {
@@ -94,16 +90,14 @@ class Reader {
         throw GptqError(name + ": " + error.what());
       }
     }
-    Weight out;
-    out.values = values;
-    return out;
+    return decoder::dense_weight(values);
   }
 
   decoder::Layer layer(int64_t k) const {
     const decoder::LayerWeights small =
         decoder::read_small_weights(made_.config, file_, k, options_.dtype);
     decoder::Layer out;
-    Weight* const weights[] = {&out.q, &out.k, &out.v, &out.o, &out.gate, &out.up, &out.down};
+    const std::array<Weight*, 7> weights = out.weights();
     size_t next = 0;
     for (const decoder::LinearName& name : decoder::layer_linears(made_.config, k)) {
       const bool coded = file_.tensors.contains(name.module() + ".weight_packed");

@@ -133,7 +133,7 @@ class Walk {
       const auto var = static_cast<size_t>(placed.axis_var[a]);
       terms *= longest(static_cast<int>(var));
       if (kernel_.vars[var].kind == LoopKind::Vector)
-        lanes = std::min(kLanes, extent(static_cast<int>(var)));
+        lanes = std::min(kFewestLanes, extent(static_cast<int>(var)));
     }
     return terms > kPlainTerms * lanes;
   }

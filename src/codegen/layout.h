@@ -73,7 +73,7 @@ struct AffineAccess {
 };
 
 /// Terms of a sum, at most, that a lane adds up without levels, and lanes that there are at least.
-inline constexpr int64_t kPlainTerms = 32, kLanes = 8;
+inline constexpr int64_t kPlainTerms = 32, kFewestLanes = 8;
 
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
 inline constexpr int kTableEntries = 32;

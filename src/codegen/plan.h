@@ -101,6 +101,8 @@ struct StatementPlan {
   /// Placed::quiet: the bounds, and what must be finite, as value numbers. Empty: it is not.
   std::vector<int> quiet;
   bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
+  /// Of a cascade: does it reduce over several loops?
+  bool is_nested() const { return reduce_loop >= 0 && reduce_loop != loop; }
 };
 
 struct KernelPlan {

@@ -219,9 +219,8 @@ Fate baddbmm(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> product_rows() {
   return {
       {"aten::bmm", bmm,
-       "of up to 8 terms (4 where columns lie apart), or of one row or column (in fp32 up to 4 of "
-       "a "
-       "large operand): a sum"},
+       "of up to 8 terms (4 where columns lie apart), or of one row or column (in fp32 up to 4 "
+       "of a large operand): a sum"},
       {"aten::mm", mm, "likewise"},
       {"aten::mv", mv, "sum over columns"},
       {"aten::dot", dot, "sum of products"},

@@ -345,7 +345,6 @@ class Blocks {
     const auto block = static_cast<size_t>(axis_of(p, rows_));
     std::vector<int64_t> axes, strides;
     Placed zero;
-    TreeNode nest{nullptr, static_cast<int>(made.placed.size())};
     std::vector<int> loops;
     for (size_t a = 0; a < p.axis_var.size(); ++a) {
       if (a == block || p.statement.reduction->axes[a]) continue;
@@ -360,13 +359,8 @@ class Blocks {
     store.strides = std::move(strides);
     ir::StatementBuilder s(std::move(axes));
     zero.statement = s.store(std::move(store), s.constant(0, c10::ScalarType::Float));
-    for (size_t l = loops.size(); l-- > 0;) {
-      auto loop = std::make_unique<Loop>(Loop{loops[l], {}});
-      loop->body.push_back(std::move(nest));
-      nest = {std::move(loop), -1};
-    }
+    made.body.push_back(nested(loops, {nullptr, static_cast<int>(made.placed.size())}));
     made.placed.push_back(std::move(zero));
-    made.body.push_back(std::move(nest));
   }
 
   void split(Placed& p, int var, int64_t first, int64_t count, int64_t rows) const {
@@ -385,8 +379,7 @@ class Blocks {
     for (const Shared& s : shared_) {
       if (s.in_place_of >= 0) continue;
       const int64_t bytes = s.stride() * s.size() * (s.by_row ? 1 : rows);
-      made.scratch.push_back({s.name(), made.scratch_bytes, bytes});
-      made.scratch_bytes += (bytes + 63) / 64 * 64;
+      add_scratch(made, s.name(), bytes);
     }
     for (Placed& p : made.placed) {
       auto move = [&](Access& x) {

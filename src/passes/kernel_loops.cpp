@@ -93,6 +93,34 @@ void wrap(Kernel& kernel, int var) {
   kernel.body.push_back({std::make_unique<Loop>(Loop{var, std::move(inner)}), -1});
 }
 
+TreeNode nested(const std::vector<int>& vars, TreeNode node) {
+  for (size_t v = vars.size(); v-- > 0;) {
+    auto loop = std::make_unique<Loop>(Loop{vars[v], {}});
+    loop->body.push_back(std::move(node));
+    node = {std::move(loop), -1};
+  }
+  return node;
+}
+
+Position position_of(Kernel& kernel, int outer, size_t placed) {
+  std::vector<TreeNode>* body = &kernel.body;
+  for (TreeNode& node : kernel.body)
+    if (node.loop && node.loop->var == outer) body = &node.loop->body;
+  const auto at = std::find_if(body->begin(), body->end(), [&](const TreeNode& node) {
+    bool there = false;
+    if (node.loop)
+      ir::each_placed(node.loop->body, [&](size_t k) { there = there || k == placed; });
+    return there;
+  });
+  return {*body, at - body->begin()};
+}
+
+void add_scratch(Kernel& kernel, int storage, int64_t bytes, int vectors) {
+  constexpr int64_t kAlign = 64;
+  kernel.scratch.push_back({storage, kernel.scratch_bytes, bytes, vectors});
+  kernel.scratch_bytes += (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
 std::vector<int> nest_of(const Loop& loop) {
   std::vector<int> vars{loop.var};
   const Loop* at = &loop;

@@ -1,6 +1,7 @@
 // Small questions about a kernel's loops, and changes of them, that schedule passes are made of.
 #pragma once
 
+#include <cstddef>
 #include <type_traits>
 #include <vector>
 
@@ -41,6 +42,18 @@ int split_variable(ir::Kernel& kernel, int var, int64_t inner);
 
 /// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
 void wrap(ir::Kernel& kernel, int var);
+
+/// The node inside loops over the variables, outermost first.
+ir::TreeNode nested(const std::vector<int>& vars, ir::TreeNode node);
+/// Where the node that has the statement in it stands: in the top-level loop over `outer` if there
+/// is one, else in the kernel's body.
+struct Position {
+  std::vector<ir::TreeNode>& body;
+  std::ptrdiff_t at;  ///< body.size(): nowhere
+};
+Position position_of(ir::Kernel& kernel, int outer, size_t placed);
+/// Gives the storage a place in the scratch block.
+void add_scratch(ir::Kernel& kernel, int storage, int64_t bytes, int vectors = 0);
 
 /// The nest of single loops that starts at `loop`: its variables, outermost first.
 std::vector<int> nest_of(const ir::Loop& loop);

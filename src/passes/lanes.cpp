@@ -318,8 +318,7 @@ class Lanes {
       redirect(p.statement.store);
       for (Access& x : p.statement.loads) redirect(x);
     }
-    kernel_.scratch.push_back({to, kernel_.scratch_bytes, bytes, turns() ? 0 : vectors_});
-    kernel_.scratch_bytes += (bytes + 63) / 64 * 64;
+    add_scratch(kernel_, to, bytes, turns() ? 0 : vectors_);
     if (part.copied_in) add(copy, false);
     if (part.copied_out) {
       std::swap(copy.statement.store, copy.statement.loads.front());

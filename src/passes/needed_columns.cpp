@@ -1,7 +1,6 @@
 #include "passes/needed_columns.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "passes/kernel_loops.h"
 #include "passes/products.h"
@@ -80,10 +79,6 @@ std::vector<Reader::Condition> conditions_of(const Kernel& kernel, const Stateme
   return found;
 }
 
-bool is_outer(const Kernel& kernel, const Reader& reader, int var) {
-  return is_range(kernel, var) || var == reader.block;
-}
-
 /// Do the statement's columns and the product's lie side by side in the result, each once?
 bool covers(const Kernel& kernel, const Placed& p, const Access& load, const Reader& reader) {
   std::vector<std::pair<int64_t, int64_t>> axes;  ///< stride, extent
@@ -144,6 +139,10 @@ Statement any_used(const Statement& from, const Reader& reader, Access store) {
 
 }  // namespace
 
+bool is_outer(const Kernel& kernel, const Reader& reader, int var) {
+  return is_range(kernel, var) || var == reader.block;
+}
+
 std::vector<Reader> masked_readers(const Kernel& kernel, const std::vector<bool>& local,
                                    const std::vector<int>& rows, int block) {
   std::vector<Reader> readers;
@@ -186,26 +185,12 @@ void compute_needed(Kernel& kernel, const Reader& reader, std::vector<ir::Storag
 
   const int64_t bytes = columns + kBehind;
   storages.push_back({ir::Role::Temporary, bytes});
-  kernel.scratch.push_back({storage, kernel.scratch_bytes, bytes});
-  kernel.scratch_bytes += (bytes + 63) / 64 * 64;
+  add_scratch(kernel, storage, bytes);
 
-  ir::TreeNode nest{nullptr, static_cast<int>(kernel.placed.size())};
+  const Position product_at = position_of(kernel, reader.block, reader.product);
+  product_at.body.insert(product_at.body.begin() + product_at.at,
+                         nested(loops, {nullptr, static_cast<int>(kernel.placed.size())}));
   kernel.placed.push_back(std::move(made));
-  for (size_t l = loops.size(); l-- > 0;) {
-    auto loop = std::make_unique<ir::Loop>(ir::Loop{loops[l], {}});
-    loop->body.push_back(std::move(nest));
-    nest = {std::move(loop), -1};
-  }
-  std::vector<ir::TreeNode>* body = &kernel.body;
-  for (ir::TreeNode& node : kernel.body)
-    if (node.loop && node.loop->var == reader.block) body = &node.loop->body;
-  auto at = std::find_if(body->begin(), body->end(), [&](const ir::TreeNode& node) {
-    bool there = false;
-    if (node.loop)
-      ir::each_placed(node.loop->body, [&](size_t k) { there = there || k == reader.product; });
-    return there;
-  });
-  body->insert(at, std::move(nest));
 }
 
 }  // namespace graft::passes

@@ -26,6 +26,8 @@ struct Reader {
   };
   std::vector<Condition> conditions = {};  ///< all are met where the result is used
 };
+/// Is it a variable of tiles, or of blocks?
+bool is_outer(const ir::Kernel& kernel, const Reader& reader, int var);
 /// Of each product whose result is `local` and only read by selects, all in one statement. `rows`:
 /// variables of a block's rows; `block`: that of blocks.
 std::vector<Reader> masked_readers(const ir::Kernel& kernel, const std::vector<bool>& local,

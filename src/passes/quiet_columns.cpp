@@ -1,24 +1,22 @@
 #include "passes/quiet_columns.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
 #include "ir/builder.h"
 #include "ir/touch.h"
 #include "passes/kernel_loops.h"
-#include "passes/products.h"
+#include "passes/rewrite.h"
 
 namespace graft::passes {
 
@@ -33,22 +31,6 @@ using ir::Statement;
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-/// The loops around a statement, outermost first.
-using Around = std::vector<int>;
-
-void each_around(const std::vector<ir::TreeNode>& body, Around& around,
-                 const std::function<void(size_t, const Around&)>& fn) {
-  for (const ir::TreeNode& node : body) {
-    if (!node.loop) {
-      fn(static_cast<size_t>(node.placed), around);
-      continue;
-    }
-    around.push_back(node.loop->var);
-    each_around(node.loop->body, around, fn);
-    around.pop_back();
-  }
-}
 
 /// What is demanded to be finite: of a row, read by the statement placed there.
 struct Demand {
@@ -73,9 +55,7 @@ struct Found {
 class Quieting {
  public:
   Quieting(Kernel& kernel, const Reader& reader) : kernel_(kernel), reader_(reader) {
-    const Placed& p = kernel.placed[reader.placed];
-    for (size_t a = 0; a < p.axis_var.size(); ++a)
-      if (a != reader.row && !is_outer(p.axis_var[a])) columns_ *= p.statement.axes[a];
+    columns_ = find_columns(kernel.placed[reader.placed]);
   }
 
   int64_t columns() const { return columns_; }
@@ -90,13 +70,12 @@ class Quieting {
   std::vector<Found> find() {
     std::vector<Found> found;
     bool begun = false;
-    Around around;
-    each_around(kernel_.body, around, [&](size_t k, const Around& loops) {
+    ir::each_placed(kernel_.body, [&](size_t k) {
       begun = begun || k == reader_.placed;
       if (!begun) return;
       const Placed& p = kernel_.placed[k];
       const Access& store = p.statement.store;
-      const std::optional<Placed::Quiet> quiet = quiet_of(k, loops);
+      const std::optional<Placed::Quiet> quiet = quiet_of(kernel_.placed[k]);
       // A row whose columns are two axes is stored whole; what it is outside is known all the same.
       const bool whole = columns_here_.size() != 1;
       ++versions_[store.storage];
@@ -112,21 +91,19 @@ class Quieting {
   }
 
  private:
-  bool is_outer(int var) const { return is_range(kernel_, var) || var == reader_.block; }
-
-  std::optional<Placed::Quiet> quiet_of(size_t k, const Around& loops) {
-    const Placed& p = kernel_.placed[k];
+  std::optional<Placed::Quiet> quiet_of(const Placed& p) {
     const Statement& s = p.statement;
-    if (p.product || s.repeated() || loops.empty()) return {};
-    if (find_columns(p) != columns_ || columns_here_.empty() || is_outer(loops.back())) return {};
-    for (const ir::NodeId id : indices(s))
-      if (id >= 0) return {};
+    const auto is_plain = [](const Access& access) { return access.indirect.empty(); };
+    if (p.product || s.repeated() || !is_plain(s.store) ||
+        !std::all_of(s.loads.begin(), s.loads.end(), is_plain))
+      return {};
+    if (find_columns(p) != columns_ || columns_here_.empty()) return {};
     finite_.clear();
     inherited_.clear();
     if (s.reduction) {
       const ir::ReduceOp op = s.reduction->op;
       for (size_t a = 0; a < s.axes.size(); ++a)
-        if (s.reduction->axes[a] != is_column(a)) return {};
+        if (s.reduction->axes[a] != is_column(p, a)) return {};
       const std::optional<double> added = value_of(p, s.reduction->input);
       const bool nothing = added && ((op == ir::ReduceOp::Sum && *added == 0) ||
                                      (op == ir::ReduceOp::Max && *added == -kInfinite));
@@ -139,26 +116,19 @@ class Quieting {
     return Placed::Quiet{-1, -1, *stored, finite_};
   }
 
-  static std::vector<NodeId> indices(const Statement& s) {
-    std::vector<NodeId> all;
-    for (const ir::Indirect& i : s.store.indirect) all.push_back(i.index);
-    for (const Access& load : s.loads)
-      for (const ir::Indirect& i : load.indirect) all.push_back(i.index);
-    return all;
-  }
-
   /// Notes the statement's axes of columns, and gives how many columns there are.
   int64_t find_columns(const Placed& p) {
     columns_here_.clear();
     int64_t count = 1;
-    for (size_t a = 0; a < p.axis_var.size(); ++a) {
-      if (is_outer(p.axis_var[a]) || is_row(p.axis_var[a])) continue;
-      columns_here_.push_back(a), count *= p.statement.axes[a];
-    }
+    for (size_t a = 0; a < p.axis_var.size(); ++a)
+      if (is_column(p, a)) columns_here_.push_back(a), count *= p.statement.axes[a];
     return count;
   }
-  bool is_column(size_t axis) const {
-    return std::find(columns_here_.begin(), columns_here_.end(), axis) != columns_here_.end();
+  bool is_row(const Placed& p, size_t axis) const {
+    return kernel_.vars[static_cast<size_t>(p.axis_var[axis])].kind == ir::LoopKind::Step;
+  }
+  bool is_column(const Placed& p, size_t axis) const {
+    return !is_outer(kernel_, reader_, p.axis_var[axis]) && !is_row(p, axis);
   }
   /// Do columns lie side by side, in the order of the statement's axes?
   bool walks_columns(const Statement& s, const Access& access) const {
@@ -175,15 +145,9 @@ class Quieting {
   }
 
   bool varies(const Placed& p, NodeId id) const {
-    const Node& n = node(p, id);
-    if (n.op == Op::Axis) return is_column(static_cast<size_t>(n.payload));
-    if (n.op == Op::Reduced) return true;
-    if (n.op == Op::Load)
-      return std::any_of(columns_here_.begin(), columns_here_.end(), [&](size_t a) {
-        return p.statement.loads[static_cast<size_t>(n.payload)].strides[a] != 0;
-      });
-    return std::any_of(n.in.begin(), n.in.end(),
-                       [&](NodeId in) { return in >= 0 && varies(p, in); });
+    return std::any_of(columns_here_.begin(), columns_here_.end(), [&](size_t a) -> bool {
+      return varying_along(p.statement, a)[static_cast<size_t>(id)];
+    });
   }
   /// The demands that the statement's stored value rests on; none where one is no plain load.
   std::optional<std::vector<Demand>> all_demands(size_t k, const Placed::Quiet& quiet) const {
@@ -229,9 +193,8 @@ class Quieting {
     return loads;
   }
 
-  /// Demands that the value, the same for the whole row, is a finite number.
+  /// Demands that the value, the same for the whole row and not known, is a finite number.
   bool demand(const Placed& p, NodeId id) {
-    if (const std::optional<double> known = value_of(p, id)) return std::isfinite(*known);
     if (!is_float(node(p, id).type) || varies(p, id)) return false;
     if (std::find(finite_.begin(), finite_.end(), id) == finite_.end()) finite_.push_back(id);
     return true;
@@ -254,7 +217,8 @@ class Quieting {
       case Op::Const:
         return ir::constant_value(n);
       case Op::Scalar:
-        return scalar(p.statement.scalars[static_cast<size_t>(n.payload)], n.type);
+        if (!is_float(n.type)) return {};
+        return std::bit_cast<double>(p.statement.scalars[static_cast<size_t>(n.payload)]);
       case Op::Cast:
         return is_float(n.type) && is_float(node(p, n.in[0]).type) ? in(0) : std::nullopt;
       case Op::Load: {
@@ -301,11 +265,6 @@ class Quieting {
     return {};
   }
 
-  static std::optional<double> scalar(uint64_t bits, ScalarType type) {
-    if (!is_float(type)) return {};
-    return std::bit_cast<double>(bits);
-  }
-
   /// Is the condition known to hold, or not to, where the mask leaves the column out?
   std::optional<bool> is_met(const Placed& p, NodeId id) const {
     bool turned = false;
@@ -335,23 +294,18 @@ class Quieting {
     }
     return true;
   }
-  bool is_row(int var) const {
-    return kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Step;
-  }
   std::vector<int64_t> column_extents(const Placed& p) const {
     std::vector<int64_t> extents;
     for (size_t a = 0; a < p.axis_var.size(); ++a)
-      if (!is_outer(p.axis_var[a]) && !is_row(p.axis_var[a]))
-        extents.push_back(p.statement.axes[a]);
+      if (is_column(p, a)) extents.push_back(p.statement.axes[a]);
     return extents;
   }
   /// Of an axis: the outer variable, or -1 for the row, or less for the columns, one by one.
   int role(const Placed& p, size_t axis) const {
-    const int var = p.axis_var[axis];
-    if (is_outer(var)) return var;
-    if (is_row(var)) return -1;
+    if (is_outer(kernel_, reader_, p.axis_var[axis])) return p.axis_var[axis];
+    if (is_row(p, axis)) return -1;
     int place = -2;
-    for (size_t a = 0; a < axis; ++a) place -= !is_outer(p.axis_var[a]) && !is_row(p.axis_var[a]);
+    for (size_t a = 0; a < axis; ++a) place -= is_column(p, a);
     return place;
   }
   bool same_place(const Placed& p, const Access& x, const Placed& q, const Access& y) const {
@@ -377,12 +331,12 @@ class Quieting {
 };
 
 /// One of the two bounds: the least, or one more than the largest, of the columns that are needed.
+/// Its nest goes to `nests`.
 int add_bound(Kernel& kernel, std::vector<ir::Storage>& storages, const Access& bytes,
               int64_t columns, bool least, std::vector<ir::TreeNode>& nests) {
   const auto storage = static_cast<int>(storages.size());
   storages.push_back({ir::Role::Temporary, 8});
-  kernel.scratch.push_back({storage, kernel.scratch_bytes, 8});
-  kernel.scratch_bytes += 64;
+  add_scratch(kernel, storage, 8);
   ir::StatementBuilder s({columns});
   const ir::Value needed = s.load(bytes), at = s.axis(0);
   const ir::Value place = least ? select(needed, at, at.like(static_cast<double>(columns)))
@@ -391,27 +345,9 @@ int add_bound(Kernel& kernel, std::vector<ir::Storage>& storages, const Access& 
       s.reduce(least ? ir::ReduceOp::Min : ir::ReduceOp::Max, place, {true}, ScalarType::Long);
   const auto var = static_cast<int>(kernel.vars.size());
   kernel.vars.push_back({columns, ir::LoopKind::Serial});
-  ir::TreeNode leaf{nullptr, static_cast<int>(kernel.placed.size())};
+  nests.push_back(nested({var}, {nullptr, static_cast<int>(kernel.placed.size())}));
   kernel.placed.push_back({s.store(Access{storage, ScalarType::Long, 0, {0}, {}}, found), {var}});
-  auto loop = std::make_unique<ir::Loop>(ir::Loop{var, {}});
-  loop->body.push_back(std::move(leaf));
-  nests.push_back({std::move(loop), -1});
   return storage;
-}
-
-/// Puts `nests` behind the node whose statement is `placed`, in the block's loop if there is one.
-void insert_behind(Kernel& kernel, int block, size_t placed, std::vector<ir::TreeNode>& nests) {
-  std::vector<ir::TreeNode>* body = &kernel.body;
-  for (ir::TreeNode& node : kernel.body)
-    if (node.loop && node.loop->var == block) body = &node.loop->body;
-  const auto at = std::find_if(body->begin(), body->end(), [&](const ir::TreeNode& node) {
-    bool there = false;
-    if (node.loop)
-      ir::each_placed(node.loop->body, [&](size_t k) { there = there || k == placed; });
-    return there;
-  });
-  body->insert(at + 1, std::make_move_iterator(nests.begin()),
-               std::make_move_iterator(nests.end()));
 }
 
 NodeId add_load(Statement& s, Access load) {
@@ -436,7 +372,10 @@ void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
   const int64_t columns = quieting.columns();
   const int first = add_bound(kernel, storages, bytes, columns, true, nests),
             last = add_bound(kernel, storages, bytes, columns, false, nests);
-  insert_behind(kernel, reader.block, needed, nests);
+  const Position needed_at = position_of(kernel, reader.block, needed);
+  needed_at.body.insert(needed_at.body.begin() + needed_at.at + 1,
+                        std::make_move_iterator(nests.begin()),
+                        std::make_move_iterator(nests.end()));
   for (Found& f : found) {
     Statement& s = kernel.placed[f.placed].statement;
     const auto bound = [&](int storage) {

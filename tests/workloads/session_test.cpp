@@ -92,12 +92,11 @@ class SessionTest : public ::testing::TestWithParam<const char*> {
       : decoder_(
             Decoder::read(fs::path(GRAFT_SOURCE_DIR) / "tests/workloads/fixtures" / GetParam())) {
     Generator made{decoder_.config, decoder_.outer.embedding, decoder_.outer.norm, {}, {}};
-    made.head.values = decoder_.outer.head;
+    made.head = dense_weight(decoder_.outer.head);
     for (const LayerWeights& layer : decoder_.layers) made.layers.push_back(layer_of(layer));
     plain_ = std::make_shared<const Generator>(made);
     for (Layer& layer : made.layers)
-      for (Weight* w :
-           {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      for (Weight* w : layer.weights()) {
         const Tensor bias = w->bias;
         *w = nearest_codes(w->values, w == &layer.o ? 8 : 4, w->values.size(1));
         w->bias = bias;

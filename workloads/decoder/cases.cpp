@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,9 +61,7 @@ Generator generator_of(const Decoding& kind, const Options& o, Draw& draw) {
   const auto weight = [&](int64_t rows, int64_t columns) {
     Tensor values = draw.normal({rows, columns}).div_(std::sqrt(static_cast<double>(columns)));
     if (kind.bits != 0) return decoder::nearest_codes(values, kind.bits, group);
-    Weight out;
-    out.values = values.to(kind.type);
-    return out;
+    return decoder::dense_weight(values.to(kind.type));
   };
   const auto norm = [&] { return draw.uniform({c.hidden}, 0.5, 1.5).to(kind.type); };
   model.embedding = draw.normal({c.vocabulary, c.hidden}, kind.type);
@@ -111,8 +108,7 @@ Instance build_decoding(const Decoding& kind, const Options& o) {
       x = decoder::layer_step(c, layer, x, position, cos, sin, keys.select(0, at),
                               values.select(0, at));
     }
-    Weight head;
-    head.values = weights[1];
+    Weight head = decoder::dense_weight(weights[1]);
     if (coded) head.scale = weights[2];
     return decoder::linear(decoder::rms_norm(x, weights[0], c.eps), head);
   };

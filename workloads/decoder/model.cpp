@@ -2,24 +2,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/log_softmax.h>
-#include <ATen/ops/mean.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/rsqrt.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -44,21 +36,15 @@ Tensor repeat_heads(const Tensor& x, int64_t times) {
 }
 
 void check_ids(const Config& config, const Tensor& ids) {
-  const auto fail = [&](const std::string& what) {
-    std::ostringstream text;
-    text << "Decoder: ids are " << ids.toString() << ' ' << ids.sizes() << what;
-    throw std::invalid_argument(text.str());
-  };
+  std::ostringstream came;
+  came << "Decoder: ids are " << ids.toString() << ' ' << ids.sizes();
   if (ids.dim() != 2 || ids.scalar_type() != at::kLong || ids.numel() == 0 ||
       ids.size(1) > config.positions) {
-    fail("; expected int64 [batch, length] with length of 1 to " +
-         std::to_string(config.positions));
+    throw std::invalid_argument(came.str() +
+                                "; expected int64 [batch, length] with length of 1 to " +
+                                std::to_string(config.positions));
   }
-  const int64_t least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
-  if (least < 0 || most >= config.vocabulary) {
-    fail(" of " + std::to_string(least) + " to " + std::to_string(most) + "; the vocabulary has " +
-         std::to_string(config.vocabulary));
-  }
+  check_in_vocabulary(came.str(), ids, config.vocabulary);
 }
 
 // A tensor of any floating type and that shape, converted. A copy always: the file's tensors start

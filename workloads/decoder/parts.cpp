@@ -10,10 +10,19 @@
 #include <ATen/ops/where.h>
 
 #include <numbers>
+#include <stdexcept>
 
 namespace graft::workloads::decoder {
 
 using at::Tensor;
+
+void check_in_vocabulary(const std::string& came, const Tensor& ids, int64_t vocabulary) {
+  const int64_t least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
+  if (least < 0 || most >= vocabulary)
+    throw std::invalid_argument(came + " of " + std::to_string(least) + " to " +
+                                std::to_string(most) + "; the vocabulary has " +
+                                std::to_string(vocabulary));
+}
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   const Tensor wide = x.to(at::kFloat);

@@ -5,11 +5,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "workloads/decoder/config.h"
 
 namespace graft::workloads::decoder {
+
+/// Throws std::invalid_argument if one of the ids is not in the vocabulary. `came`: what is said of
+/// them first.
+void check_in_vocabulary(const std::string& came, const at::Tensor& ids, int64_t vocabulary);
 
 /// Computes in fp32; the result has x's type.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

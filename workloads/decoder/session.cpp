@@ -15,6 +15,7 @@
 #include <limits>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "workloads/decoder/parts.h"
@@ -34,7 +35,7 @@ constexpr int64_t kPromptPart = 256;
 /// Every tensor of a layer, there or not.
 template <class LayerLike, class Fn>
 void each_tensor(LayerLike& layer, Fn fn) {
-  for (auto* w : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
+  for (auto* w : layer.weights())
     fn(w->values), fn(w->scale), fn(w->zero), fn(w->order), fn(w->bias);
   fn(layer.input_norm), fn(layer.post_norm);
 }
@@ -60,17 +61,7 @@ void check_new_ids(const Tensor& ids, int64_t vocabulary, int64_t room) {
   if (ids.numel() > room)
     refuse_tokens(came.str() + "; there is room for " + std::to_string(room) +
                   " more (Session's capacity, which the model's positions bound)");
-  const int64_t least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
-  if (least < 0 || most >= vocabulary)
-    refuse_tokens(came.str() + " of " + std::to_string(least) + " to " + std::to_string(most) +
-                  "; the vocabulary has " + std::to_string(vocabulary));
-}
-
-Weight dense(const Tensor& values, const Tensor& bias = {}) {
-  Weight out;
-  out.values = values;
-  out.bias = bias;
-  return out;
+  check_in_vocabulary("Session: " + came.str(), ids, vocabulary);
 }
 
 }  // namespace
@@ -99,9 +90,15 @@ int64_t Layer::bytes() const {
 }
 
 Layer layer_of(const LayerWeights& w) {
-  return {dense(w.q, w.q_bias), dense(w.k, w.k_bias), dense(w.v, w.v_bias),
-          dense(w.o),           dense(w.gate),        dense(w.up),
-          dense(w.down),        w.input_norm,         w.post_norm};
+  return {dense_weight(w.q, w.q_bias),
+          dense_weight(w.k, w.k_bias),
+          dense_weight(w.v, w.v_bias),
+          dense_weight(w.o),
+          dense_weight(w.gate),
+          dense_weight(w.up),
+          dense_weight(w.down),
+          w.input_norm,
+          w.post_norm};
 }
 
 int64_t Generator::bytes_per_token() const {
@@ -143,7 +140,7 @@ Tensor layer_step(const Config& c, const Layer& w, const Tensor& hidden, const T
 }
 
 Session::Session(std::shared_ptr<const Generator> model, int64_t capacity, bool compiled)
-    : model_(std::move(model)), capacity_(capacity), is_compiled_(compiled) {
+    : model_(std::move(model)), capacity_(capacity) {
   const Config& c = model_->config;
   if (capacity < 1 || capacity > c.positions)
     refuse_tokens("a capacity of " + std::to_string(capacity) + "; expected 1 to the model's " +
@@ -171,7 +168,7 @@ Session::Session(std::shared_ptr<const Generator> model, int64_t capacity, bool 
   if (!compiled) return;
   graft::Options options;
   options.name = "head";
-  head_.emplace_back(
+  head_.emplace(
       [model = model_](const Tensor& hidden) {
         return linear(rms_norm(hidden, model->norm, model->config.eps), model->head);
       },
@@ -182,7 +179,7 @@ Tensor Session::run(const Tensor& ids) {
   const Config& c = model_->config;
   const int64_t tokens = ids.size(0), end = length_ + tokens;
   const int64_t seen = std::min(capacity_, (end + kKeysStep - 1) / kKeysStep * kKeysStep);
-  const bool compiled = is_compiled_ && tokens == 1;
+  const bool compiled = head_ && tokens == 1;
   const Tensor positions = at::arange(length_, end, ids.options());
   Tensor hidden = at::embedding(model_->embedding, ids);
   for (size_t k = 0; k < model_->layers.size(); ++k) {
@@ -194,7 +191,7 @@ Tensor Session::run(const Tensor& ids) {
   }
   length_ = end;
   const Tensor last = hidden.slice(0, tokens - 1);
-  return compiled ? head_[0](last) : linear(rms_norm(last, model_->norm, c.eps), model_->head);
+  return compiled ? (*head_)(last) : linear(rms_norm(last, model_->norm, c.eps), model_->head);
 }
 
 Tensor Session::feed(const Tensor& ids) {
@@ -215,7 +212,7 @@ void Session::clear() {
 
 void Session::wait() const {
   for (const Step& step : steps_) step.wait();
-  for (const Head& head : head_) head.wait();
+  if (head_) head_->wait();
 }
 
 std::map<std::string, Report> Session::reports() const {
@@ -223,7 +220,7 @@ std::map<std::string, Report> Session::reports() const {
   for (size_t k = 0; k < steps_.size(); ++k)
     out.emplace(steps_.size() == 1 ? "layer" : "layer form " + std::to_string(k + 1),
                 steps_[k].report());
-  for (const Head& head : head_) out.emplace("head", head.report());
+  if (head_) out.emplace("head", head_->report());
   return out;
 }
 

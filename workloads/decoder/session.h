@@ -5,9 +5,12 @@
 #include <ATen/core/Tensor.h>
 #include <graft/graft.h>
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,9 @@ struct Layer {
   Weight q, k, v, o, gate, up, down;
   at::Tensor input_norm, post_norm;  ///< [hidden]
 
+  /// In the order of layer_linears() (names.h).
+  std::array<Weight*, 7> weights() { return {&q, &k, &v, &o, &gate, &up, &down}; }
+  std::array<const Weight*, 7> weights() const { return {&q, &k, &v, &o, &gate, &up, &down}; }
   /// Every tensor that is there, in one order.
   std::vector<at::Tensor> tensors() const;
   /// A layer of the same forms with these in place of its own.
@@ -77,12 +83,11 @@ class Session {
 
   std::shared_ptr<const Generator> model_;
   int64_t capacity_, length_ = 0;
-  bool is_compiled_;
   at::Tensor cos_, sin_;
   std::vector<at::Tensor> keys_, values_;  ///< by layer: [kv_heads, capacity, head_dim]
   std::vector<Step> steps_;                ///< by form of layer
   std::vector<size_t> step_of_;            ///< by layer
-  std::vector<Head> head_;                 ///< one, if compiled
+  std::optional<Head> head_;               ///< if compiled
 };
 
 }  // namespace graft::workloads::decoder

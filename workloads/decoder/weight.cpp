@@ -63,6 +63,13 @@ int64_t Weight::bytes() const {
   return sum;
 }
 
+Weight dense_weight(const Tensor& values, const Tensor& bias) {
+  Weight out;
+  out.values = values;
+  out.bias = bias;
+  return out;
+}
+
 Weight coded_weight(const Tensor& codes, const Tensor& scale, const Tensor& zero, int bits,
                     const Tensor& group) {
   const auto refuse = [](const std::string& what) { refuse_weight("coded_weight", what); };

@@ -18,14 +18,16 @@ struct Weight {
   at::Tensor values;
   at::Tensor scale;  ///< fp32 [rows, groups, 1]; undefined where dense
   at::Tensor zero;   ///< likewise, the code of 0; undefined: 0 with 8 bits, 8 with 4
-  at::Tensor
-      order;        ///< int64 [columns]: the inputs' columns in the codes' order; undefined: theirs
+  /// int64 [columns]: the inputs' columns in the codes' order; undefined: their own order.
+  at::Tensor order;
   at::Tensor bias;  ///< [rows], or undefined
 
   bool is_dense() const { return !scale.defined(); }
   int64_t rows() const { return values.size(0); }
   int64_t bytes() const;  ///< of all its tensors
 };
+
+Weight dense_weight(const at::Tensor& values, const at::Tensor& bias = {});
 
 /// Of codes of 0 to 2^bits - 1 (uint8 [rows, columns]), 3, 4 or 8 bits: the weight
 /// (code - zero) * scale. `scale` and `zero` are fp32 [rows, groups]; an undefined zero is

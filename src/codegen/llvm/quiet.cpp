@@ -16,17 +16,15 @@ constexpr int64_t kWholeVectors = 64;
 
 /// Are all its statements, with one pair of bounds?
 bool Emitter::is_quiet(int l) const {
-  const std::vector<PlanItem>& items = loop(l).items;
-  if (items.empty() || loop(l).strips) return false;
-  const auto bounds = [&](const PlanItem& item) {
-    static const std::vector<int> none;
-    return item.placed < 0 ? none : planned(item.placed).quiet;
-  };
-  const std::vector<int> first = bounds(items.front());
-  return std::all_of(items.begin(), items.end(), [&](const PlanItem& item) {
-    const std::vector<int> own = bounds(item);
-    return own.size() >= 2 && first.size() >= 2 && own[0] == first[0] && own[1] == first[1];
-  });
+  if (loop(l).items.empty() || loop(l).strips) return false;
+  const std::vector<int>* first = nullptr;
+  for (const PlanItem& item : loop(l).items) {
+    if (item.placed < 0 || planned(item.placed).quiet.empty()) return false;
+    const std::vector<int>& own = planned(item.placed).quiet;
+    if (first != nullptr && !std::equal(own.begin(), own.begin() + 2, first->begin())) return false;
+    first = &own;
+  }
+  return true;
 }
 
 /// The part of the loop that has to run, after what the statements store in the rest is stored.

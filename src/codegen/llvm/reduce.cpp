@@ -70,7 +70,7 @@ void Emitter::start_reduction(int p) {
     });
     return;
   }
-  if (plan.cascade && plan.reduce_loop >= 0 && plan.reduce_loop != plan.loop) {
+  if (plan.cascade && plan.is_nested()) {
     llvm::AllocaInst*& steps = steps_[static_cast<size_t>(p)];
     if (steps == nullptr) steps = variable(b_.getInt64Ty());
     b_.CreateStore(i64(0), steps);

@@ -206,11 +206,6 @@ std::vector<int> SourcePrinter::sums_in(int l) const {
   return sums;
 }
 
-/// Is it a sum over several loops?
-bool SourcePrinter::is_nested(int p) const {
-  return planned(p).reduce_loop != planned(p).loop;
-}
-
 void SourcePrinter::serial_loop(int l) {
   std::string v = variable(loop(l).var), size = extent(loop(l).var);
   open(l, "for (int64_t " + v + " = 0; " + v + " < " + size + "; ++" + v + ")");
@@ -218,8 +213,8 @@ void SourcePrinter::serial_loop(int l) {
   std::string block = std::to_string(kCascadeSteps);
   for (int p : sums_in(l))
     line("if ((" + v + " + 1) % " + block + " == 0 || " + v + " + 1 == " + size + ") " +
-         accumulator(p) + ".flush(" + (is_nested(p) ? v + " % " + block + " + 1, " + block : "") +
-         ");");
+         accumulator(p) + ".flush(" +
+         (planned(p).is_nested() ? v + " % " + block + " + 1, " + block : "") + ");");
   close();
 }
 
@@ -271,8 +266,8 @@ void SourcePrinter::vector_loop(int l, const std::string& from, const std::strin
     const std::string done = past(v) + " / " + std::to_string(target_.lanes * loop(l).unroll) +
                              " % " + std::to_string(kCascadeSteps) + " + 1, " +
                              std::to_string(kCascadeSteps);
-    line("  for (auto& sum : r" + std::to_string(p) + ") sum.flush(" + (is_nested(p) ? done : "") +
-         ");");
+    line("  for (auto& sum : r" + std::to_string(p) + ") sum.flush(" +
+         (planned(p).is_nested() ? done : "") + ");");
   }
   close();
 }

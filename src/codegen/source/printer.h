@@ -72,7 +72,6 @@ class SourcePrinter {
   void product(int p);
   void store(int p);
   bool counts_lanes(int l) const;
-  bool is_nested(int p) const;
   std::vector<int> sums_in(int l) const;  ///< statements right in the loop whose sums cascade
 
   // Values: values.cpp
