@@ -160,7 +160,8 @@ class Walk {
       put(static_cast<int64_t>(layout.product->zeros));
       put(layout.product->left_down);
       copies(placed, *layout.product);
-      put((layout.product->left_copy >= 0) * 2 + (layout.product->right_copy >= 0));
+      put(layout.product->pairs * 4 + (layout.product->left_copy >= 0) * 2 +
+          (layout.product->right_copy >= 0));
       put(layout.product->needed);
     }
     put(static_cast<int64_t>(s.loads.size()));
@@ -326,6 +327,8 @@ class Walk {
     const ir::ProductAxes axes = *ir::product_axes(placed.statement);
     ProductLayout made;
     made.left = axes.left, made.right = axes.right;
+    made.left_dtype = placed.statement.loads[axes.left].dtype;
+    made.right_dtype = placed.statement.loads[axes.right].dtype;
     // (Blocks of rows may be steps around it.)
     auto inner = [&](size_t a) {
       return kernel_.vars[static_cast<size_t>(placed.axis_var[a])].kind == LoopKind::Serial;
@@ -351,17 +354,20 @@ class Walk {
     return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
                        [&](const ir::Scratch& own) { return own.storage == storage; });
   }
-  /// Where enough of the other operand comes to it, what is copied costs little.
+  /// Where enough of the other operand comes to it, what is copied, and widened, costs little.
   void copies(const Placed& placed, ProductLayout& made) {
     const ir::ProductAxes axes = *ir::product_axes(placed.statement);
     auto size = [&](int var) { return var < 0 ? 1 : extent(var); };
     const int64_t columns = size(made.columns) * size(made.panels),
                   terms = placed.statement.loads[axes.right].strides[axes.terms];
     const bool in_lines = made.left_down || made.left_along;
-    if (in_lines && !is_scratch(placed.statement.loads[axes.left].storage) &&
-        columns >= kManyColumns && size(made.rows) <= ir::kProductBlock)
+    const bool far = !is_scratch(placed.statement.loads[axes.left].storage);
+    made.pairs = in_lines && made.left_dtype == ScalarType::BFloat16 &&
+                 made.right_dtype == ScalarType::BFloat16 && size(made.rows) >= ir::kProductRows;
+    if (made.pairs || (in_lines && (far || is_reduced(made.left_dtype)) && columns >= kManyColumns))
       made.left_copy = room(left_copy_, kLeftCopyPitch * ir::kProductBlock * 4);
-    if (terms != ir::kMostProductColumns && size(made.rows) >= kManyRows)
+    const bool apart = terms != ir::kMostProductColumns || is_reduced(made.right_dtype);
+    if (made.pairs || (apart && size(made.rows) >= kManyRows))
       made.right_copy = room(right_copy_, ir::kProductTerms * ir::kMostProductColumns * 4);
   }
   /// In the scratch block, one for all products.

@@ -67,13 +67,10 @@ std::string cpu_identity() {
   return text;
 }
 
-bool has_half_instructions() {
+bool has(const char* instructions) {
   const auto capabilities = at::cpu::get_cpu_capabilities();
-  auto has = [&](const char* name) {
-    auto found = capabilities.find(name);
-    return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-  };
-  return has("avx512_fp16") || has("avx_ne_convert");
+  auto found = capabilities.find(instructions);
+  return found != capabilities.end() && found->second.isBool() && found->second.toBool();
 }
 
 int64_t cache_bytes(int name, int64_t otherwise) {
@@ -86,7 +83,8 @@ ir::Target read_host() {
   const std::string capability = at::get_cpu_capability();
   target.lanes = capability == "AVX512" ? 16 : capability == "AVX2" ? 8 : 4;
   target.fma = target.avx2() && __builtin_cpu_supports("fma");
-  target.half_instructions = has_half_instructions();
+  target.half_instructions = has("avx512_fp16") || has("avx_ne_convert");
+  target.short_products = has("avx512_bf16");
   target.vml = find_symbol("VMSEXP_") != nullptr;
   target.vml_threads = find_symbol("MKL_Set_Num_Threads_Local") != nullptr;
   target.first_cache_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.first_cache_bytes);

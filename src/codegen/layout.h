@@ -105,13 +105,16 @@ struct ProductLayout {
   /// Rows come in multiples of ir::kProductRows, columns of ir::kMostProductColumns.
   bool whole_rows = false, whole_columns = false;
   size_t left = 0, right = 0;  ///< into StatementLayout::loads
-  int needed = -1;             ///< Placed::needed
-  bool adds = false;           ///< Placed::adds
+  ScalarType left_dtype = ScalarType::Float, right_dtype = ScalarType::Float;
+  int needed = -1;    ///< Placed::needed
+  bool adds = false;  ///< Placed::adds
   /// What masks make zero in scratch is left out, if it would add nothing: blocks of terms of the
   /// left operand, tiles of its rows, or of the right one's columns.
   enum class Zeros : uint8_t { Computed, Terms, Rows, Columns } zeros = Zeros::Computed;
   /// In the left operand terms lie side by side, or rows; neither: both lie apart.
   bool left_along = false, left_down = false;
+  /// Both are of bf16, and multiplied two terms at a time; both are copied then.
+  bool pairs = false;
   /// Slots in Binding::integers of byte offsets in the scratch block: where a block of the left
   /// operand's terms and a panel of the right one's columns are copied to. -1: they are not.
   int left_copy = -1, right_copy = -1;

@@ -20,11 +20,13 @@ std::optional<ProductAxes> product_axes(const Statement& s) {
   ProductAxes found;
   size_t* const loads[] = {&found.left, &found.right};
   for (size_t k = 0; k < 2; ++k) {
-    const Node& node = s.expr.nodes[static_cast<size_t>(input.in[k])];
-    if (node.op != Op::Load) return {};
-    *loads[k] = static_cast<size_t>(node.payload);
+    const Node* node = &s.expr.nodes[static_cast<size_t>(input.in[k])];
+    if (node->op == Op::Cast) node = &s.expr.nodes[static_cast<size_t>(node->in[0])];
+    if (node->op != Op::Load) return {};
+    *loads[k] = static_cast<size_t>(node->payload);
     const Access& load = s.loads[*loads[k]];
-    if (load.dtype != ScalarType::Float || !load.indirect.empty()) return {};
+    if ((load.dtype != ScalarType::Float && !is_reduced(load.dtype)) || !load.indirect.empty())
+      return {};
   }
   size_t terms = 0;
   for (size_t a = 0; a < s.axes.size(); ++a) {

@@ -1,4 +1,5 @@
-// Matrix products among statements: a sum in fp32 over one axis of the products of two loads.
+// Matrix products among statements: a sum in fp32 over one axis of the products of two loads, which
+// may be of 16 bits, widened.
 //
 //     [a:8,b:512,c:512,d:64] %4[a*262144+b*512+c] f32 = reduced
 //         reduced = sum.f32{d} (%0[a*32768+b*64+d] * %1[a*32768+d*512+c])

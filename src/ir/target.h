@@ -20,8 +20,9 @@ struct Times {
   /// A factor on memory_byte for a walk across rows that leaves the caches and the TLB before it
   /// comes back for the next elements of the same rows.
   double far_line = 3;
-  /// One operation of a matrix product in fp32, by a kernel's own routine, and by ATen's.
-  double product_flop = 0.004, call_flop = 0.004;
+  /// One operation of a matrix product, by a kernel's own routine (in fp32), and by ATen's, in fp32
+  /// and in 16 bits.
+  double product_flop = 0.004, call_flop = 0.004, short_call_flop = 0.004;
   double kernel = 500;      ///< the start of a kernel on the calling thread
   double threads = 3000;    ///< the start of a kernel on several threads
   double inner_loop = 1.8;  ///< the start of a loop within a tile
@@ -37,6 +38,9 @@ struct Target {
   bool fma = true;  ///< has fused multiply-add, and ATen's kernels use it
   /// Has AVX512_FP16 or AVX_NE_CONVERT, for which ATen gives fp16 tensors to oneDNN, too.
   bool half_instructions = false;
+  /// Has AVX512_BF16: products of bf16 numbers two at a time, as oneDNN's for ATen (denormals count
+  /// as 0).
+  bool short_products = false;
   /// Dtypes that its code cannot load, store and convert though dtype.h has loops for them.
   /// Operators on them are extern.
   std::vector<ScalarType> lacks = {};
@@ -61,6 +65,17 @@ struct Target {
 
   bool avx2() const { return lanes >= 8; }
   bool avx512() const { return lanes >= 16; }
+  /// One operation of a product of numbers of this dtype, by a kernel's own routine and by ATen's.
+  double product_flop(ScalarType type) const {
+    return times.product_flop * (pairs(type) ? 0.5 : 1);
+  }
+  double call_flop(ScalarType type) const {
+    return is_reduced(type) && one_dnn(type) ? times.short_call_flop : times.call_flop;
+  }
+  /// Does the routine multiply numbers of this dtype two at a time?
+  bool pairs(ScalarType type) const {
+    return type == ScalarType::BFloat16 && short_products && avx512();
+  }
   /// Has loops over tensors of this dtype.
   bool loops(ScalarType type) const {
     return has_loops(type) && std::find(lacks.begin(), lacks.end(), type) == lacks.end();

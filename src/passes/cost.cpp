@@ -271,7 +271,8 @@ double vector_cost(const Statement& s, int axis, const Target& target) {
 }
 
 double product_nanoseconds(const Statement& s, const ir::Target& target) {
-  return 2 * static_cast<double>(points(s)) * target.times.product_flop;
+  const ScalarType type = s.loads[product_axes(s)->left].dtype;
+  return 2 * static_cast<double>(points(s)) * target.product_flop(type);
 }
 
 double nanoseconds(double instructions, int64_t points, const ir::Target& target) {

@@ -141,7 +141,8 @@ class Partitioner {
             if (!call.may_be_loops)
               sum = MinCut::kNever;
             else if (!settings_.least_memory)
-              sum += product_flops(call).value_or(0) * settings_.target.times.product_flop;
+              sum += product_flops(call).value_or(0) *
+                     settings_.target.product_flop(call.outputs[0].dtype);
           },
           [&](const auto&) { sum = MinCut::kNever; });
     return flow_.is_written(storage) ? sum : MinCut::kNever;

@@ -34,9 +34,11 @@ struct Call {
   int64_t rows() const { return out.sizes[1]; }
   int64_t columns() const { return out.sizes[2]; }
   int64_t terms() const { return left.sizes[2]; }
+  ScalarType dtype() const { return out.dtype; }
+  int64_t element() const { return static_cast<int64_t>(c10::elementSize(dtype())); }
   /// Bytes of the right operand.
   int64_t right_bytes() const {
-    return 4 * (right.strides[0] == 0 ? 1 : batch()) * columns() * terms();
+    return element() * (right.strides[0] == 0 ? 1 : batch()) * columns() * terms();
   }
   /// Is the right operand copied in front of the product, into panels of columns?
   bool packs(const ir::Target& target) const {
@@ -59,7 +61,7 @@ void raise_rank(View& view, size_t rank) {
   view.strides.insert(view.strides.begin(), missing, 0);
 }
 
-std::optional<Call> read(const Extern& call) {
+std::optional<Call> read(const Extern& call, const ir::Target& target) {
   const std::string& name = call.op.name;
   const bool adds = name == "aten::addmm" || name == "aten::baddbmm";
   if ((!adds && name != "aten::mm" && name != "aten::bmm") || !call.op.overload.empty() ||
@@ -75,10 +77,12 @@ std::optional<Call> read(const Extern& call) {
     views.push_back(call.inputs[static_cast<size_t>(slot.views[0])]);
   }
   views.push_back(call.outputs[0]);
+  const ScalarType dtype = views.back().dtype;
+  if ((dtype != ScalarType::Float && !is_reduced(dtype)) || !target.loops(dtype)) return {};
   for (View& view : views) {
-    if (view.storage < 0 || view.dtype != ScalarType::Float || ir::numel(view.sizes) == 0)
-      return {};
-    if (view.sizes.size() > 3) return {};
+    const bool fits = view.storage >= 0 && view.dtype == dtype && ir::numel(view.sizes) > 0 &&
+                      view.sizes.size() <= 3;
+    if (!fits) return {};
     raise_rank(view, 3);
   }
   Call made{views.rbegin()[2], views.rbegin()[1], views.back()};
@@ -92,7 +96,8 @@ std::optional<Call> read(const Extern& call) {
 
 /// With the call's own strides over axes of the statement.
 Access access(const View& view, std::vector<int64_t> strides) {
-  return {view.storage, view.dtype, view.byte_offset / 4, std::move(strides), {}};
+  const auto element = static_cast<int64_t>(c10::elementSize(view.dtype));
+  return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
 }
 
 /// The right operand of columns side by side: the copy that makes it, and where the product's
@@ -104,7 +109,7 @@ struct Packed {
 Packed pack(const Call& call, int storage, int64_t wide) {
   const View& right = call.right;
   const int64_t panels = call.columns() / wide;
-  View out{storage, ScalarType::Float, 0, {right.sizes[0], panels, call.terms(), wide}, {}};
+  View out{storage, call.dtype(), 0, {right.sizes[0], panels, call.terms(), wide}, {}};
   out.strides = ir::contiguous_strides(out.sizes);
   StatementBuilder s(out.sizes);
   const auto& r = right.strides;
@@ -126,8 +131,11 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
   axes.push_back(call.terms()), left.push_back(l[2]);
   right.push_back(panels ? packed->strides[2] : r[1]), out.push_back(0);
   StatementBuilder s(axes);
-  const Value a = s.load(access(call.left, std::move(left))),
-              b = s.load(access(panels ? *packed : call.right, std::move(right)));
+  const auto factor = [&](const View& view, std::vector<int64_t> strides) {
+    return s.load(access(view, std::move(strides))).to(ScalarType::Float);
+  };
+  const Value a = factor(call.left, std::move(left)),
+              b = factor(panels ? *packed : call.right, std::move(right));
   std::vector<bool> reduced(axes.size(), false);
   reduced.back() = true;
   const Value sum = s.reduce(ir::ReduceOp::Sum, a * b, reduced, ScalarType::Float);
@@ -143,19 +151,19 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
   for (const ir::Item& item : program.items) {
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
-    const std::optional<Call> p = read(*call);
+    const std::optional<Call> p = read(*call, target);
     if (!p || p->rows() < kFewestRows || p->columns() < kFewestColumns) continue;
     const auto rows = static_cast<double>(p->batch() * p->rows()),
                columns = static_cast<double>(p->columns()), terms = static_cast<double>(p->terms());
     const auto right = static_cast<double>(p->right_bytes());
     // Stored and loaded once; and the right operand where it is put side by side.
-    double bytes = 2 * 4 * std::max(rows * columns, rows * terms);
+    double bytes = 2 * static_cast<double>(p->element()) * std::max(rows * columns, rows * terms);
     if (p->batch() > 1) bytes = std::max(bytes, 2 * right);
     const bool large = bytes > 2 * static_cast<double>(target.second_cache_bytes);
     if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
-                 flops = 2 * rows * columns * terms, by_call = flops * target.times.call_flop,
-                 by_routine = flops * target.times.product_flop;
+                 flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
+                 by_routine = flops * target.product_flop(p->dtype());
     if (large && by_call - by_routine + bytes * target.times.memory_byte >= worth * by_call)
       records.push_back(call->record);
   }
@@ -172,7 +180,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     std::optional<Call> call;
     if (extern_call != nullptr && extern_call->may_be_loops &&
         !refused.contains(extern_call->record))
-      call = read(*extern_call);
+      call = read(*extern_call, target);
     if (!call) {
       items.push_back(std::move(item));
       continue;
@@ -183,15 +191,18 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     if (call->packs(target)) {
       const int64_t panel = call->columns() % wide == 0 ? wide : call->columns();
       Packed made = pack(*call, static_cast<int>(program.storages.size()), panel);
-      program.storages.push_back({ir::Role::Temporary, ir::numel(made.view.sizes) * 4});
+      program.storages.push_back(
+          {ir::Role::Temporary, ir::numel(made.view.sizes) * call->element()});
       made.copy.record = record;
       items.emplace_back(std::move(made.copy));
       packed = std::move(made.view);
     }
     const int64_t panel = packed ? packed->sizes[3] : wide;
     const View out = call->out;
-    if (call->added.storage >= 0) {
+    const bool finishes = call->added.storage >= 0 || call->dtype() != ScalarType::Float;
+    if (finishes) {
       call->out.storage = static_cast<int>(program.storages.size());
+      call->out.dtype = ScalarType::Float;
       call->out.byte_offset = 0;
       call->out.strides = ir::contiguous_strides(out.sizes);
       program.storages.push_back({ir::Role::Temporary, ir::numel(out.sizes) * 4});
@@ -199,10 +210,11 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     Statement s = product(*call, packed ? &*packed : nullptr, panel);
     s.record = record;
     items.emplace_back(std::move(s));
-    if (call->added.storage < 0) continue;
-    StatementBuilder sum(out.sizes);
-    const Value x = sum.load(call->out), y = sum.load(call->added);
-    items.emplace_back(sum.store(out, x + y));
+    if (!finishes) continue;
+    StatementBuilder last(out.sizes);
+    Value sum = last.load(call->out);
+    if (call->added.storage >= 0) sum = sum + last.load(call->added).to(ScalarType::Float);
+    items.emplace_back(last.store(out, sum.to(out.dtype)));
     std::get<Statement>(items.back()).record = record;
   }
   program.items = std::move(items);

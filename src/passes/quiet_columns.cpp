@@ -110,7 +110,8 @@ class Quieting {
       if (!nothing || s.reduction->scan) return {};
       return Placed::Quiet{-1, -1, 0, finite_};
     }
-    if (s.store.dtype != ScalarType::Float || !walks_columns(s, s.store)) return {};
+    const bool fits = s.store.dtype == ScalarType::Float || is_reduced(s.store.dtype);
+    if (!fits || !walks_columns(s, s.store)) return {};
     const std::optional<double> stored = value_of(p, s.value);
     if (!stored) return {};
     return Placed::Quiet{-1, -1, *stored, finite_};
@@ -193,9 +194,11 @@ class Quieting {
     return loads;
   }
 
-  /// Demands that the value, the same for the whole row and not known, is a finite number.
+  /// Demands that the value, the same for the whole row and not known, is a finite number. (Not of
+  /// 16 bits, whose registers hold integers.)
   bool demand(const Placed& p, NodeId id) {
-    if (!is_float(node(p, id).type) || varies(p, id)) return false;
+    const ScalarType type = node(p, id).type;
+    if (!is_float(type) || is_reduced(type) || varies(p, id)) return false;
     if (std::find(finite_.begin(), finite_.end(), id) == finite_.end()) finite_.push_back(id);
     return true;
   }

@@ -74,7 +74,8 @@ class Memory {
           return passes::nanoseconds(s, target_) + moved(item) * target_.times.memory_byte;
         },
         [&](const Extern& call) {
-          return product_flops(call).value_or(0) * target_.times.call_flop +
+          const std::optional<double> flops = product_flops(call);
+          return (flops ? *flops * target_.call_flop(call.outputs[0].dtype) : 0) +
                  moved(item) * target_.times.memory_byte;
         },
         [](const ir::Abort&) { return 0.; },

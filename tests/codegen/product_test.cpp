@@ -8,7 +8,8 @@ namespace graft::test {
 namespace {
 
 ir::Access over(const ir::View& view, std::vector<int64_t> strides) {
-  return {view.storage, view.dtype, view.byte_offset / 4, std::move(strides), {}};
+  const auto element = static_cast<int64_t>(c10::elementSize(view.dtype));
+  return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
 }
 
 /// batch * rows of `left` times `right`, whose columns are in panels of `panel` (0: in none).
@@ -36,7 +37,7 @@ KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t pan
   std::vector<bool> reduced(axes.size(), false);
   reduced.back() = true;
   ir::StatementBuilder s(axes);
-  const ir::Value x = s.load(over(a, l)), y = s.load(over(b, r));
+  const ir::Value x = s.load(over(a, l)).to(c10::kFloat), y = s.load(over(b, r)).to(c10::kFloat);
   const ir::Value sum = s.reduce(ir::ReduceOp::Sum, x * y, reduced, c10::ScalarType::Float);
   ir::Statement statement = s.store(over(out, o), sum);
   statement.product = true;
@@ -74,6 +75,25 @@ TEST(Product, OfTransposedSlicedAndBroadcastOperands) {
   EXPECT_EQ(difference(product(wide.transpose(1, 2).narrow(2, 1, 40), b), 1e-4), "");
   EXPECT_EQ(difference(product(tame({1, 9, 40}, at::kFloat).expand({2, 9, 40}), b), 1e-4), "");
   EXPECT_EQ(difference(product(wide.narrow(2, 0, 40), b.narrow(2, 5, 33)), 1e-4), "");
+}
+
+/// Operands of 16 bits are widened, where they lie or as they are copied.
+TEST(Product, OfShortNumbers) {
+  for (c10::ScalarType left : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (c10::ScalarType right : {at::kBFloat16, at::kHalf, at::kFloat})
+      for (int64_t rows : {1, 8, 9, 40})
+        for (int64_t columns : {1, 17, 32, 70, 160})
+          for (int64_t terms : {1, 2, 129}) {
+            const at::Tensor a = tame({2, rows, terms}, left, 3),
+                             b = tame({2, terms, columns}, right, 5),
+                             down = tame({2, terms, rows}, left, 3).transpose(1, 2);
+            EXPECT_EQ(difference(product(a, b), 1e-4), "")
+                << rows << " rows, " << columns << " columns, " << terms << " terms";
+            EXPECT_EQ(difference(product(down, b), 1e-4), "");
+            if (columns % 32 == 0) {
+              EXPECT_EQ(difference(product(a, b, 32), 1e-4), "");
+            }
+          }
 }
 
 /// What is not finite stays in its row and column.

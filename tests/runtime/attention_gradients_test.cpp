@@ -20,6 +20,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Sizes {
   int64_t heads, queries, keys, width;
+  c10::ScalarType dtype = at::kFloat;
 };
 
 /// q, k, v, and the gradient that comes.
@@ -27,6 +28,7 @@ Tensors random_heads(Sizes n, int call) {
   at::manual_seed(static_cast<uint64_t>(call * 100 + n.width));
   Tensors all{at::randn({n.heads, n.queries, n.width}), at::randn({n.heads, n.keys, n.width}),
               at::randn({n.heads, n.keys, n.width}), at::randn({n.heads, n.queries, n.width})};
+  for (at::Tensor& t : all) t = t.to(n.dtype);
   for (size_t k = 0; k < 3; ++k) all[k].requires_grad_(true);
   return all;
 }
@@ -87,7 +89,7 @@ void expect_gradients(const Attention& attention, Sizes sizes, Keep keep,
     }
   }
   EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
-  if (keep == Keep::LeastMemory && sizes.heads >= 8) {
+  if (keep == Keep::LeastMemory && sizes.heads >= 8 && sizes.dtype == at::kFloat) {
     EXPECT_NE(compiled.explain().find("product adds"), std::string::npos) << compiled.explain();
   }
 }
@@ -100,6 +102,16 @@ TEST(AttentionGradients, AtManySizes) {
       for (Keep keep : {Keep::LeastMemory, Keep::LeastTime}) {
         SCOPED_TRACE(std::string(name) + ", " + std::to_string(sizes.queries) + " queries, " +
                      std::to_string(sizes.keys) + " keys");
+        expect_gradients(attention, sizes, keep);
+      }
+}
+
+TEST(AttentionGradients, InShortNumbers) {
+  for (const auto& [name, attention] : kinds())
+    for (const Sizes sizes :
+         {Sizes{8, 515, 640, 33, at::kBFloat16}, Sizes{8, 256, 256, 64, at::kBFloat16}})
+      for (Keep keep : {Keep::LeastMemory, Keep::LeastTime}) {
+        SCOPED_TRACE(std::string(name) + ", " + std::to_string(sizes.queries) + " queries");
         expect_gradients(attention, sizes, keep);
       }
 }

@@ -1,13 +1,18 @@
-// Matrix products of fp32: a tile of rows and columns lies in registers while the terms go by.
+// Matrix products in fp32: a tile of rows and columns lies in registers while the terms go by.
 //
 // Terms run in blocks, so that a block of the right operand's panel stays in the cache for all
 // rows; the sums of blocks are added in order, which loses fewer digits than one long sum. What
 // would be read line by line from as many pages is first copied side by side: the right operand's
 // panel of columns, where many rows come to it, and the left operand's rows where those lie so.
+// Operands of 16 bits are widened on that way; where the machine has an instruction for them, those
+// of bf16 are copied two terms to a word, and multiplied so.
 //
 // What a mask leaves out costs little: columns that nobody reads (Placed::needed) are not computed,
 // and what is all zero in one operand adds nothing, unless zero times the other operand is NaN.
 #include "ir/product.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include "codegen/llvm/emitter.h"
 
 namespace graft::codegen {
@@ -27,15 +32,22 @@ class ProductWriter {
   struct Operand {
     llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
     llvm::Value* across = nullptr;     ///< and from panel to panel
+    ScalarType dtype = ScalarType::Float;
   };
   struct Sizes {
     llvm::Value *rows, *columns, *terms;  ///< columns of a panel
     llvm::Value* panels;                  ///< null: there is one
   };
 
-  ProductWriter(Builder& b, const Machine& machine, VectorMemory& memory, llvm::Function* fn,
-                const ProductLayout& layout)
-      : b_(b), machine_(machine), memory_(memory), fn_(fn), layout_(layout) {}
+  ProductWriter(Builder& b, const Machine& machine, VectorMemory& memory, Arithmetic& arithmetic,
+                llvm::Function* fn, const ProductLayout& layout)
+      : b_(b),
+        machine_(machine),
+        memory_(memory),
+        arithmetic_(arithmetic),
+        fn_(fn),
+        layout_(layout),
+        pairs_(layout.pairs && machine.target.pairs(ScalarType::BFloat16)) {}
 
   /// Only columns whose byte is not zero are needed.
   void only(llvm::Value* needed, llvm::Value* across) { needed_ = needed, needed_across_ = across; }
@@ -149,7 +161,18 @@ class ProductWriter {
   void terms_at_hand() {
     if (layout_.zeros == Zeros::Rows) finite_ = right_is_finite();
     if (layout_.zeros == Zeros::Columns) finite_ = left_is_finite();
-    if (left_copy_ != nullptr) copy_left();
+    if (left_copy_ == nullptr) return all_columns();
+    llvm::Value* rows = rows_;
+    const Operand left = left_, out = out_;
+    loop(i64(0), rows, ir::kProductBlock, [&](llvm::Value* row) {
+      left_.base = place(left, row, i64(0)), out_.base = place(out, row, i64(0));
+      rows_ = smaller(i64(ir::kProductBlock), b_.CreateSub(rows, row));
+      copy_left();
+      all_columns();
+    });
+    left_ = left, out_ = out, rows_ = rows;
+  }
+  void all_columns() {
     each_columns([&] {
       llvm::Value* wanted = nullptr;
       if (needed_ != nullptr) {
@@ -162,7 +185,7 @@ class ProductWriter {
         wanted = b_.CreateICmpNE(some, llvm::ConstantInt::get(bytes, 0));
       } else if (layout_.zeros == Zeros::Columns) {
         wanted = b_.CreateNot(both(finite_, [&] {
-          return all(Bits::Zero, place(right_, first_, column_), count_, right_.down,
+          return all(Bits::Zero, right_, place(right_, first_, column_), count_, right_.down,
                      smaller(i64(wide()), b_.CreateSub(columns_, column_)));
         }));
       }
@@ -204,13 +227,14 @@ class ProductWriter {
   llvm::Value* adds_nothing() {
     llvm::Value* asks = layout_.adds ? b_.getTrue() : b_.CreateICmpNE(first_, i64(0));
     return both(asks, [&] {
-      return both(all(Bits::Zero, place(left_, i64(0), first_), rows_, left_.down, count_),
+      return both(all(Bits::Zero, left_, place(left_, i64(0), first_), rows_, left_.down, count_),
                   [&] { return right_is_finite(); });
     });
   }
   llvm::Value* right_is_finite() {
     auto panel = [&] {
-      return all(Bits::Finite, place(right_, first_, i64(0)), count_, right_.down, columns_);
+      return all(Bits::Finite, right_, place(right_, first_, i64(0)), count_, right_.down,
+                 columns_);
     };
     if (panels_ == nullptr) return panel();
     return all_of(panels_, 1, [&](llvm::Value* index) {
@@ -222,14 +246,15 @@ class ProductWriter {
   }
   llvm::Value* left_is_finite() {
     llvm::Value* from = place(left_, i64(0), first_);
-    return layout_.left_down ? all(Bits::Finite, from, count_, left_.along, rows_)
-                             : all(Bits::Finite, from, rows_, left_.down, count_);
+    return layout_.left_down ? all(Bits::Finite, left_, from, count_, left_.along, rows_)
+                             : all(Bits::Finite, left_, from, rows_, left_.down, count_);
   }
 
   enum class Bits : uint8_t { Zero, Finite };
-  /// Are so many numbers side by side, and those `stride` after them, and so on, all so?
-  llvm::Value* all(Bits what, llvm::Value* from, llvm::Value* lines, llvm::Value* stride,
-                   llvm::Value* count, int vectors = kVectors) {
+  /// Are so many of the operand's numbers side by side, and those `stride` after them, and so on,
+  /// all so?
+  llvm::Value* all(Bits what, const Operand& of, llvm::Value* from, llvm::Value* lines,
+                   llvm::Value* stride, llvm::Value* count, int vectors = kVectors) {
     llvm::Value* last = b_.CreateSub(lines, i64(1));
     return all_of(lines, kLinesAtOnce, [&](llvm::Value* line) {
       return all_of(count, int64_t{vectors} * machine_.lanes, [&](llvm::Value* place) {
@@ -238,7 +263,7 @@ class ProductWriter {
           llvm::Value* part = mask(b_.CreateSub(count, place), v);
           for (int64_t k = 0; k < kLinesAtOnce; ++k) {
             llvm::Value* down = b_.CreateMul(smaller(b_.CreateAdd(line, i64(k)), last), stride);
-            llvm::Value* x = bits(b_.CreateGEP(number(), from, b_.CreateAdd(down, place)), v, part);
+            llvm::Value* x = bits(of, step(of, from, b_.CreateAdd(down, place)), v, part);
             most = !most                ? x
                    : what == Bits::Zero ? b_.CreateOr(most, x)
                                         : b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, most, x);
@@ -251,8 +276,8 @@ class ProductWriter {
     });
   }
   /// Of vector `v` from there on, without signs.
-  llvm::Value* bits(llvm::Value* from, int v, llvm::Value* mask) {
-    llvm::Value* x = memory_.load(at(from, v), number(), mask);
+  llvm::Value* bits(const Operand& of, llvm::Value* from, int v, llvm::Value* mask) {
+    llvm::Value* x = load(of, from, v, mask);
     llvm::Type* words = x->getType()->getWithNewBitWidth(32);
     return b_.CreateAnd(b_.CreateBitCast(x, words), llvm::ConstantInt::get(words, 0x7fffffff));
   }
@@ -269,32 +294,68 @@ class ProductWriter {
                             b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), count));
   }
 
-  /// From row to row, and from term to term, of the left operand's copy.
+  llvm::Type* word() { return b_.getInt32Ty(); }
+  /// What is copied, and multiplied, at a time: terms, or pairs of them.
+  llvm::Value* steps() {
+    return pairs_ ? b_.CreateLShr(b_.CreateAdd(count_, i64(1)), i64(1)) : count_;
+  }
+  llvm::Type* copied() { return pairs_ ? word() : number(); }
+  /// From row to row, and from step to step, of the left operand's copy.
   llvm::Value* copy_down() { return i64(layout_.left_down ? 1 : kLeftCopyPitch); }
   llvm::Value* copy_along() { return i64(layout_.left_down ? ir::kProductBlock : 1); }
   /// All rows of the terms at hand, along what lies side by side.
   void copy_left() {
     const bool down = layout_.left_down;
-    llvm::Value *lines = down ? count_ : rows_, *length = down ? rows_ : count_;
-    loop(i64(0), lines, 1, [&](llvm::Value* line) {
-      llvm::Value* from =
-          down ? place(left_, i64(0), b_.CreateAdd(first_, line)) : place(left_, line, first_);
+    loop(i64(0), down ? steps() : rows_, 1, [&](llvm::Value* line) {
       llvm::Value* to =
-          b_.CreateGEP(number(), left_copy_, b_.CreateMul(line, down ? copy_along() : copy_down()));
-      loop(i64(0), length, machine_.lanes, [&](llvm::Value* at) {
-        llvm::Value* some = mask(b_.CreateSub(length, at), 0);
-        memory_.store(memory_.load(b_.CreateGEP(number(), from, at), number(), some),
-                      b_.CreateGEP(number(), to, at), some);
+          b_.CreateGEP(copied(), left_copy_, b_.CreateMul(line, down ? copy_along() : copy_down()));
+      loop(i64(0), down ? rows_ : count_, machine_.lanes, [&](llvm::Value* at) {
+        llvm::Value* some = mask(b_.CreateSub(down ? rows_ : count_, at), 0);
+        llvm::Value* x = nullptr;
+        if (down && pairs_) {
+          llvm::Value* term = b_.CreateShl(line, 1);
+          x = pair(term, [&](llvm::Value* k) {
+            return raw(left_, place(left_, at, b_.CreateAdd(first_, k)), 0, some);
+          });
+        } else {
+          llvm::Value* from = down ? place(left_, at, b_.CreateAdd(first_, line))
+                                   : place(left_, line, b_.CreateAdd(first_, at));
+          x = pairs_ ? raw(left_, from, 0, some) : load(left_, from, 0, some);
+        }
+        // Of an odd number of terms the last is one of a pair, with 0.
+        if (pairs_ && !down) {
+          x = b_.CreateSelect(some, x, llvm::Constant::getNullValue(x->getType()));
+          memory_.store(x, b_.CreateGEP(b_.getInt16Ty(), to, at), nullptr);
+        } else {
+          memory_.store(x, b_.CreateGEP(copied(), to, at), some);
+        }
       });
     });
   }
+  /// Two terms of 16 bits, from `term` of those at hand on, in a word.
+  template <class Load>
+  llvm::Value* pair(llvm::Value* term, Load load) {
+    llvm::Value* next = smaller(b_.CreateAdd(term, i64(1)), b_.CreateSub(count_, i64(1)));
+    llvm::Value *low = load(term), *high = load(next);
+    llvm::Type* words = low->getType()->getWithNewBitWidth(32);
+    low = b_.CreateZExt(low, words), high = b_.CreateShl(b_.CreateZExt(high, words), 16);
+    llvm::Value* is_there = b_.CreateICmpSLT(b_.CreateAdd(term, i64(1)), count_);
+    return b_.CreateOr(low, b_.CreateSelect(is_there, high, llvm::Constant::getNullValue(words)));
+  }
   /// The columns at hand, of the terms at hand; lanes that are off become 0.
   void copy_right() {
-    loop(i64(0), count_, 1, [&](llvm::Value* term) {
-      llvm::Value *from = place(right_, b_.CreateAdd(first_, term), column_),
-                  *to = b_.CreateGEP(number(), right_copy_, b_.CreateMul(term, i64(wide())));
-      for (int v = 0; v < kVectors; ++v)
-        memory_.store(memory_.load(at(from, v), number(), off(v)), at(to, v), nullptr);
+    loop(i64(0), steps(), 1, [&](llvm::Value* step) {
+      llvm::Value* to = b_.CreateGEP(copied(), right_copy_, b_.CreateMul(step, i64(wide())));
+      auto from = [&](llvm::Value* term) {
+        return place(right_, b_.CreateAdd(first_, term), column_);
+      };
+      for (int v = 0; v < kVectors; ++v) {
+        llvm::Value* x =
+            pairs_ ? pair(b_.CreateShl(step, 1),
+                          [&](llvm::Value* term) { return raw(right_, from(term), v, off(v)); })
+                   : load(right_, from(step), v, off(v));
+        memory_.store(x, at(to, v), nullptr);
+      }
     });
   }
 
@@ -310,27 +371,43 @@ class ProductWriter {
     llvm::Value* offset = b_.CreateAdd(b_.CreateMul(down, x.down), b_.CreateMul(along, x.along));
     if (panel_ != nullptr && x.across != nullptr)
       offset = b_.CreateAdd(offset, b_.CreateMul(panel_, x.across));
-    return b_.CreateGEP(number(), x.base, offset);
+    return step(x, x.base, offset);
+  }
+  llvm::Type* element(const Operand& x) { return memory_type(b_.getContext(), x.dtype); }
+  llvm::Value* step(const Operand& x, llvm::Value* from, llvm::Value* elements) {
+    return b_.CreateGEP(element(x), from, elements);
+  }
+  /// Vector `v` from there on; in fp32.
+  llvm::Value* raw(const Operand& x, llvm::Value* from, int v, llvm::Value* mask) {
+    llvm::Value* at = b_.CreateConstInBoundsGEP1_64(
+        element(x), from, static_cast<uint64_t>(v) * static_cast<uint64_t>(machine_.lanes));
+    return memory_.load(at, element(x), mask);
+  }
+  llvm::Value* load(const Operand& x, llvm::Value* from, int v, llvm::Value* mask) {
+    return arithmetic_.cast(raw(x, from, v, mask), x.dtype, ScalarType::Float);
   }
 
   /// `count` rows from `row` on, of the columns and terms at hand.
   void tile(llvm::Value* row, int count) {
     if (layout_.zeros != Zeros::Rows) return computed(row, count);
     llvm::Value* nothing = both(finite_, [&] {
-      return all(Bits::Zero, place(left_, row, first_), count_, left_.along, i64(count), 1);
+      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, i64(count), 1);
     });
     only_if(b_.CreateNot(nothing), [&] { computed(row, count); });
   }
-  void computed(llvm::Value* row, int count) {
+  void computed(llvm::Value* row, int rows) {
     llvm::SmallVector<llvm::Value*, 8> left;
-    for (int r = 0; r < count; ++r) {
+    for (int r = 0; r < rows; ++r) {
       llvm::Value* at = b_.CreateAdd(row, i64(r));
-      left.push_back(left_copy_ ? b_.CreateGEP(number(), left_copy_, b_.CreateMul(at, copy_down()))
+      left.push_back(left_copy_ ? b_.CreateGEP(copied(), left_copy_, b_.CreateMul(at, copy_down()))
                                 : place(left_, at, first_));
     }
-    llvm::Value *right = right_copy_ ? right_copy_ : place(right_, first_, column_),
-                *along = left_copy_ ? copy_along() : left_.along,
-                *down = right_copy_ ? i64(wide()) : right_.down;
+    Operand from_left = left_, from_right = right_;
+    const ScalarType type = pairs_ ? ScalarType::Int : ScalarType::Float;
+    if (left_copy_) from_left = {left_copy_, copy_down(), copy_along(), nullptr, type};
+    if (right_copy_) from_right = {right_copy_, i64(wide()), i64(1), nullptr, type};
+    llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_, column_);
+    llvm::Value* count = steps();
     llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("terms"), *after = block("sums");
     llvm::Value* zero = llvm::Constant::getNullValue(vector());
     b_.CreateBr(run);
@@ -338,18 +415,21 @@ class ProductWriter {
     llvm::PHINode* k = b_.CreatePHI(b_.getInt64Ty(), 2);
     k->addIncoming(i64(0), before);
     llvm::SmallVector<llvm::PHINode*, 16> sums;
-    for (int n = 0; n < count * kVectors; ++n) {
+    for (int n = 0; n < rows * kVectors; ++n) {
       sums.push_back(b_.CreatePHI(vector(), 2));
       sums.back()->addIncoming(zero, before);
     }
     llvm::SmallVector<llvm::Value*, kVectors> columns;
-    llvm::Value* from = b_.CreateGEP(number(), right, b_.CreateMul(k, down));
+    llvm::Value* from = step(from_right, right, b_.CreateMul(k, from_right.down));
     for (int v = 0; v < kVectors; ++v)
-      columns.push_back(memory_.load(at(from, v), number(), off(v)));
+      columns.push_back(pairs_ ? raw(from_right, from, v, nullptr)
+                               : load(from_right, from, v, off(v)));
     llvm::SmallVector<llvm::Value*, 16> next;
-    for (int r = 0; r < count; ++r) {
+    for (int r = 0; r < rows; ++r) {
       llvm::Value* one = b_.CreateLoad(
-          number(), b_.CreateGEP(number(), left[static_cast<size_t>(r)], b_.CreateMul(k, along)));
+          element(from_left),
+          step(from_left, left[static_cast<size_t>(r)], b_.CreateMul(k, from_left.along)));
+      if (!pairs_) one = arithmetic_.cast(one, from_left.dtype, ScalarType::Float);
       llvm::Value* spread = b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), one);
       for (int v = 0; v < kVectors; ++v)
         next.push_back(multiply_add(spread, columns[static_cast<size_t>(v)],
@@ -358,15 +438,21 @@ class ProductWriter {
     for (size_t n = 0; n < sums.size(); ++n) sums[n]->addIncoming(next[n], run);
     llvm::Value* then = b_.CreateNSWAdd(k, i64(1));
     k->addIncoming(then, run);
-    b_.CreateCondBr(b_.CreateICmpSLT(then, count_), run, after);
+    b_.CreateCondBr(b_.CreateICmpSLT(then, count), run, after);
     b_.SetInsertPoint(after);
-    if (layout_.adds) return store(row, count, next, true);
+    if (layout_.adds) return store(row, rows, next, true);
     branch(
-        b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, count, next, false); },
-        [&] { store(row, count, next, true); });
+        b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, rows, next, false); },
+        [&] { store(row, rows, next, true); });
   }
 
   llvm::Value* multiply_add(llvm::Value* a, llvm::Value* b, llvm::Value* sum) {
+    if (pairs_) {
+      llvm::Type* shorts = llvm::FixedVectorType::get(llvm::Type::getBFloatTy(b_.getContext()),
+                                                      2 * static_cast<unsigned>(machine_.lanes));
+      return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
+                                {sum, b_.CreateBitCast(a, shorts), b_.CreateBitCast(b, shorts)});
+    }
     if (machine_.target.fma)
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector()}, {a, b, sum});
     return b_.CreateFAdd(sum, b_.CreateFMul(a, b));
@@ -394,11 +480,13 @@ class ProductWriter {
   Builder& b_;
   const Machine& machine_;
   VectorMemory& memory_;
+  Arithmetic& arithmetic_;
   llvm::Function* fn_;
   const ProductLayout& layout_;
   llvm::Value *needed_ = nullptr, *needed_across_ = nullptr;
   llvm::Value *left_copy_ = nullptr, *right_copy_ = nullptr;
   Operand left_{}, right_{}, out_{};
+  const bool pairs_;
   llvm::Value *rows_ = nullptr, *columns_ = nullptr, *panels_ = nullptr;
   llvm::Value* panel_ = nullptr;  ///< at hand; null: there is one
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
@@ -427,7 +515,8 @@ void Emitter::product(int p) {
                          right = operand(r, product.terms, product.columns),
                          out = operand(o, product.rows, product.columns);
   right.along = out.along = i64(1);
-  ProductWriter writer(b_, machine_, memory_, fn_, product);
+  left.dtype = product.left_dtype, right.dtype = product.right_dtype;
+  ProductWriter writer(b_, machine_, memory_, arithmetic_, fn_, product);
   llvm::Value* panels = product.panels < 0 ? nullptr : size(product.panels);
   if (panels != nullptr)
     right.across = along(r, product.panels), out.across = along(o, product.panels);

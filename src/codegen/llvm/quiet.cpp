@@ -1,5 +1,6 @@
 // Vector loops that end where a mask leaves out the rest of the row (ir::Placed::quiet).
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "codegen/llvm/emitter.h"
@@ -56,7 +57,8 @@ std::pair<llvm::Value*, llvm::Value*> Emitter::needed_part(int l) {
     const ir::Placed& placed = kernel_.placed[static_cast<size_t>(item.placed)];
     if (placed.statement.reduction || !planned(item.placed).stores) continue;
     llvm::Value* base = uniform_pointer(laid_out(item.placed).store.access, {});
-    llvm::Value* value = llvm::ConstantFP::get(b_.getFloatTy(), placed.quiet->value);
+    llvm::Value* value = arithmetic_.constant(std::bit_cast<int64_t>(placed.quiet->value),
+                                              placed.statement.store.dtype);
     fill(base, value, i64(0), from);
     fill(base, value, to, size);
   }

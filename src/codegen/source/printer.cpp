@@ -333,8 +333,12 @@ void SourcePrinter::product(int p) {
   std::erase(around, -1);
   for (int var : around) loop_over(var);
   const std::string k = variable(product.terms), block = std::to_string(ir::kProductTerms);
-  const std::string left = place(s.loads[product.left].access, {}),
-                    right = place(s.loads[product.right].access, {});
+  auto factor = [&](size_t load, ScalarType dtype) {
+    const std::string x = place(s.loads[load].access, {});
+    return is_reduced(dtype) ? "widen(" + x + ")" : x;
+  };
+  const std::string left = factor(product.left, product.left_dtype),
+                    right = factor(product.right, product.right_dtype);
   const std::string to = place(s.store.access, {});
   line("float total = " + (product.adds ? to : std::string("0")) + ", sum = 0;");
   loop_over(product.terms);

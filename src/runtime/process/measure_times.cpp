@@ -122,11 +122,11 @@ constexpr int kSums = 12;
 }
 
 /// ATen's product of two square matrices, on the calling thread, into a third.
-void multiply(char* data) {
+void multiply(char* data, c10::ScalarType type) {
   const at::NoGradGuard no_grad;
   const WithThreads one(1);
   const auto matrix = [&](int64_t k) {
-    return at::from_blob(data + k * kSide * kSide * 4, {kSide, kSide}, at::kFloat);
+    return at::from_blob(data + k * kSide * kSide * 4, {kSide, kSide}, type);
   };
   at::Tensor out = matrix(2);
   at::mm_out(out, matrix(0), matrix(1));
@@ -209,7 +209,11 @@ std::optional<ir::Times> measure_times() {
   else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     times.product_flop =
         pair.per(2.0 * 8 * kSums * kMultiplyAdds, [](char*) { multiply_add_8(kMultiplyAdds); });
-  times.call_flop = pair.per(2.0 * kSide * kSide * kSide, multiply);
+  const auto call = [&](c10::ScalarType type) {
+    return pair.per(2.0 * kSide * kSide * kSide, [type](char* data) { multiply(data, type); });
+  };
+  times.call_flop = call(at::kFloat);
+  times.short_call_flop = call(at::kBFloat16);
   return pair.busy() ? std::nullopt : std::optional(times);
 }
 
