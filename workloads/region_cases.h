@@ -1,5 +1,5 @@
 // The workloads that come with Graft: the regions of tools/peers/inductor.py, programs that loop,
-// and the sets `wild`, `training`, `attention` and `decode`.
+// and the sets `wild`, `training`, `attention`, `decode` and `models`.
 #pragma once
 
 #include <cstdint>
@@ -23,5 +23,6 @@ std::vector<Workload> training_cases();
 std::vector<Workload> step_cases();
 std::vector<Workload> attention_cases();
 std::vector<Workload> decode_cases();
+std::vector<Workload> model_cases();
 
 }  // namespace graft::workloads

@@ -80,6 +80,9 @@ struct GRAFT_API Report {
   /// Of a region (its results take part in autograd): what the newest plan keeps in memory from the
   /// forward to the backward, beside arguments and results.
   int64_t kept_bytes = 0;
+  /// What the newest plan holds of what it computed of captured tensors alone
+  /// (Options::most_folded_bytes).
+  int64_t folded_bytes = 0;
   int64_t backward_kernels = 0;  ///< kernels in the newest plan of a region's backward
   double max_abs_diff = 0;       ///< largest absolute difference seen in such comparisons
   /// Some results were further from eager's than the tolerance, and a reference in fp64 showed that

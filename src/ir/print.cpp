@@ -280,7 +280,8 @@ std::string print(const Schedule& schedule) {
     }
     text += "%" + std::to_string(k) +
             (offset < 0 ? ": a block" : ": arena at " + std::to_string(offset)) + ", " +
-            std::to_string(schedule.storages[k].bytes) + " bytes\n";
+            std::to_string(schedule.storages[k].bytes) + " bytes" +
+            (schedule.storages[k].folded ? ", folded\n" : "\n");
   }
   for (const Step& step : schedule.steps) text += std::visit(ItemText{}, step);
   return text + results_text(schedule.signature.results);

@@ -36,6 +36,9 @@ struct Storage {
   int source = -1;
   /// Its memory comes from the extern call that makes it, not from the plan.
   bool made_by_extern = false;
+  /// Temporary: computed of captured memory alone, which no step writes. It outlives the run, until
+  /// that memory changes. Set by `fold`; before, a wish.
+  bool folded = false;
 };
 
 /// Part of an address that comes from data: value(index) * stride.

@@ -222,6 +222,8 @@ class Check {
         return name(s) + " is a block of its own, and no temporary of the plan";
       if (offset < 0 && offset != kOwnBlock && temporary && touched)
         return "temporary " + name(s) + " has no memory";
+      if (at(s).folded && offset != kOwnBlock)
+        return name(s) + " outlives the run, and is no block of its own";
       if (offset < 0) continue;
       if (!temporary) return name(s) + " lies in the arena, and is no temporary of the plan";
       if (scratch_of_[static_cast<size_t>(s)] >= 0)

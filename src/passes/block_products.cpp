@@ -26,6 +26,9 @@ namespace {
 /// With fewer rows to a block, a right operand larger than the second cache comes too slowly.
 constexpr int64_t kFewestRowsOfBlocks = 48;
 constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
+/// Fewer blocks than this leave threads without work; multiply-adds that one does as well.
+constexpr int64_t kFewestBlocks = 4;
+constexpr double kLittleWork = 1 << 20;
 
 TreeNode copy_of(const TreeNode& node) {
   if (!node.loop) return {nullptr, node.placed};
@@ -74,7 +77,8 @@ class Blocks {
   int64_t plan() {
     if (!find_rows() || !find_parts() || !find_shared()) return 0;
     find_in_place();
-    return block_rows(extent(rows_));
+    const int64_t rows = block_rows(extent(rows_));
+    return rows > 0 && has_blocks(rows) ? rows : 0;
   }
 
   std::optional<std::vector<Kernel>> run(std::vector<ir::Storage>& storages) {
@@ -270,6 +274,18 @@ class Blocks {
     return most;
   }
 
+  /// Are there blocks for several threads, where that matters?
+  bool has_blocks(int64_t rows) const {
+    if (adds_up_) return true;
+    int64_t blocks = (extent(rows_) + rows - 1) / rows;
+    for (int v : from_.range)
+      if (v != rows_) blocks *= extent(v);
+    double work = 0;
+    for (const Placed& p : from_.placed)
+      if (is_product(p.statement)) work += static_cast<double>(ir::numel(p.statement.axes));
+    return blocks >= kFewestBlocks || work < kLittleWork;
+  }
+
   /// Does a product walk more of its right operand than the second cache holds?
   bool has_large_operand() const {
     return std::any_of(from_.placed.begin(), from_.placed.end(), [&](const Placed& p) {
@@ -424,8 +440,10 @@ bool has_product(const Group& group) {
 
 namespace {
 
-/// Columns of a tile, where rows are so long that they are cut.
-constexpr int64_t kTileColumns = 512;
+/// Columns of a tile, where rows are so long that they are cut; and the fewest, where there are so
+/// few blocks of rows that threads share columns.
+constexpr int64_t kTileColumns = 512, kFewestTileColumns = 64;
+constexpr int64_t kWantedTiles = kEnough;
 
 /// Cuts an axis that is columns to all products, and parallel to all members, into tiles: blocks of
 /// rows can be higher then. Gives the axis of tiles.
@@ -443,10 +461,16 @@ std::optional<size_t> cut_columns(Group& group) {
     }
     if (!fits) continue;
     const int64_t step = ir::kMostProductColumns / each, steps = group.outer[o] / step;
-    const int64_t most = kTileColumns / ir::kMostProductColumns;
+    const int64_t columns = group.outer[o] * each, rows = ir::numel(group.outer) / columns,
+                  blocks = (rows + ir::kProductBlock - 1) / ir::kProductBlock;
+    const bool few = blocks < kWantedTiles;
+    int64_t wanted = kTileColumns;
+    if (few) wanted = std::clamp(columns * blocks / kWantedTiles, kFewestTileColumns, kTileColumns);
+    const int64_t most = std::max<int64_t>(1, wanted / ir::kMostProductColumns);
     if (group.outer[o] % step != 0 || steps <= most) return {};
     const int64_t inner = largest_divisor(steps, most) * step;
-    if (inner * each < kTileColumns / 2 || !split_outer(group, o, inner)) return {};
+    const bool narrow = inner * each < (few ? kFewestTileColumns : kTileColumns / 2);
+    if (narrow || !split_outer(group, o, inner)) return {};
     return o;
   }
   return {};

@@ -19,8 +19,11 @@ namespace {
 
 class Fuser {
  public:
-  Fuser(const ir::Target& target, bool share, Decider& decider)
-      : target_(target), share_(share), decider_(decider) {}
+  Fuser(const Settings& settings, bool share, Decider& decider)
+      : target_(settings.target),
+        share_(share),
+        folds_(settings.most_folded_bytes > 0),
+        decider_(decider) {}
 
   ir::Schedule run(ir::Program program) {
     const bool any = std::any_of(program.items.begin(), program.items.end(), [](const auto& item) {
@@ -28,12 +31,15 @@ class Fuser {
       return call != nullptr && call->may_be_loops;
     });
     if (!any) return *attempt(std::move(program));
+    for (const ir::Item& item : program.items)
+      if (const auto* call = std::get_if<ir::Extern>(&item); call != nullptr && call->may_be_alone)
+        alone_.insert(call->record);
     while (true) {
       // What does not become part of a kernel with others stays a call; all is grouped anew.
       const size_t refused = refused_.size();
       decider_.restart();
       std::optional<ir::Schedule> made =
-          attempt(share_ ? products_as_loops(program, refused_, target_) : program);
+          attempt(share_ ? products_as_loops(program, refused_, target_, folds_) : program);
       if (made) return std::move(*made);
       if (refused_.size() == refused) throw std::logic_error("fuse: a product is refused twice");
     }
@@ -67,11 +73,12 @@ class Fuser {
     return schedule;
   }
 
-  /// Is there more than products, and what their calls do themselves?
-  static bool has_company(const Group& group) {
+  /// Is there more than products, and what their calls do themselves? Or are all fast enough alone?
+  bool has_company(const Group& group) const {
     std::set<int> calls;
     for (const ir::Statement& s : group.members)
       if (is_product(s)) calls.insert(s.record);
+    if (std::includes(alone_.begin(), alone_.end(), calls.begin(), calls.end())) return true;
     return std::any_of(group.members.begin(), group.members.end(),
                        [&](const ir::Statement& s) { return !calls.contains(s.record); });
   }
@@ -90,15 +97,16 @@ class Fuser {
   }
 
   const ir::Target& target_;
-  const bool share_;
+  const bool share_, folds_;
   Decider& decider_;
   std::set<int> refused_;  ///< products that stay calls, by record
+  std::set<int> alone_;    ///< that are fast enough alone
 };
 
 }  // namespace
 
-ir::Schedule fuse(ir::Program program, bool share, const ir::Target& target, Decider& decider) {
-  return Fuser(target, share, decider).run(std::move(program));
+ir::Schedule fuse(ir::Program program, bool share, const Settings& settings, Decider& decider) {
+  return Fuser(settings, share, decider).run(std::move(program));
 }
 
 }  // namespace graft::passes

@@ -13,12 +13,12 @@
 
 #include "ir/kernel.h"
 #include "ir/program.h"
-#include "ir/target.h"
 #include "passes/decider.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
 /// `share`: false makes each statement a kernel of its own.
-ir::Schedule fuse(ir::Program program, bool share, const ir::Target& target, Decider& decider);
+ir::Schedule fuse(ir::Program program, bool share, const Settings& settings, Decider& decider);
 
 }  // namespace graft::passes

@@ -149,8 +149,14 @@ class Grouper {
            join(*group, unit);
   }
 
+  /// Is what it makes to be folded? Such statements are kernels of their own.
+  bool folds(const Group& group) const {
+    return program_.storages[static_cast<size_t>(group.members.front().store.storage)].folded;
+  }
+
   /// Adds `unit` to the group if they can share tiles and gain by it.
   bool join(Group& group, const Group& unit) const {
+    if (folds(group) != folds(unit)) return false;
     std::vector<Conflict> any;
     for (const Statement& s : group.members)
       for (const Statement& t : unit.members)

@@ -91,7 +91,7 @@ void reuse_in_place(ir::Schedule& schedule) {
       for (int s : call->written) made_plainly[static_cast<size_t>(s)] = true;
   auto is_block = [&](size_t s) {
     const ir::Storage& storage = schedule.storages[s];
-    return storage.role == ir::Role::Temporary && storage.bytes >= ir::kLarge &&
+    return storage.role == ir::Role::Temporary && !storage.folded && storage.bytes >= ir::kLarge &&
            (storage.made_by_extern ? made_plainly[s] : schedule.arena_offset[s] == ir::kOwnBlock);
   };
   for (size_t k = 0; k < schedule.steps.size(); ++k) {
@@ -100,7 +100,9 @@ void reuse_in_place(ir::Schedule& schedule) {
     if (last == nullptr) continue;
     const int at = static_cast<int>(k);
     const auto made = static_cast<size_t>(last->statement.store.storage);
-    if (schedule.arena_offset[made] != ir::kOwnBlock || life[made].first != at) continue;
+    if (schedule.arena_offset[made] != ir::kOwnBlock || schedule.storages[made].folded ||
+        life[made].first != at)
+      continue;
     for (const Access& load : last->statement.loads) {
       const auto from = static_cast<size_t>(load.storage);
       if (from == made || taken[from] || !is_block(from) || life[from].last != at ||

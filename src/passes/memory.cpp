@@ -30,7 +30,7 @@ void plan_memory(ir::Schedule& schedule) {
   for (size_t s = 0; s < count; ++s)
     if (schedule.storages[s].role == ir::Role::Temporary && !schedule.storages[s].made_by_extern &&
         life[s].first >= 0) {
-      if (schedule.storages[s].bytes >= ir::kLarge)
+      if (schedule.storages[s].bytes >= ir::kLarge || schedule.storages[s].folded)
         schedule.arena_offset[s] = ir::kOwnBlock;
       else
         order.push_back(s);

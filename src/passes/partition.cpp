@@ -221,9 +221,9 @@ class Partitioner {
 };
 
 /// Makes one part of the joint program.
-class Part {
+class ProgramPart {
  public:
-  explicit Part(const Program& joint) : joint_(joint), needed_(joint.storages.size()) {
+  explicit ProgramPart(const Program& joint) : joint_(joint), needed_(joint.storages.size()) {
     made_.signature.captured = joint.signature.captured;
     made_.storages = joint.storages;
     given_.resize(joint.storages.size());
@@ -320,7 +320,7 @@ class Part {
 
 Program make_forward(const Program& joint, const Flow& flow, const Seam& seam,
                      const std::vector<int>& kept) {
-  Part part(joint);
+  ProgramPart part(joint);
   part.arguments(seam.arguments);
   part.results(0, seam.results);
   for (int storage : kept) part.also_result(storage);
@@ -340,7 +340,7 @@ Program make_forward(const Program& joint, const Flow& flow, const Seam& seam,
 }
 
 Program make_backward(const Program& joint, const Seam& seam, const std::vector<int>& kept) {
-  Part part(joint);
+  ProgramPart part(joint);
   part.arguments(joint.signature.arguments.size());
   const auto& results = joint.signature.results;
   part.results(seam.results,

@@ -10,6 +10,7 @@
 #include "passes/copies_early.h"
 #include "passes/dead_stores.h"
 #include "passes/early.h"
+#include "passes/fold.h"
 #include "passes/fuse.h"
 #include "passes/in_place.h"
 #include "passes/inline.h"
@@ -109,6 +110,7 @@ constexpr SchedulePass kSchedulePasses[] = {
      plain<free_early>},
     {{"stream", true, "large results that nothing reads go past the cache"}, plain<stream_results>},
     {{"ahead", true, "loads from memory ask for a later row, too"}, plain<fetch_ahead>},
+    {{"fold", true, "what is computed of captured tensors alone is computed once"}, plain<fold>},
     {{"memory", false, "packs temporaries into one arena by lifetime; a plan needs their places"},
      plain<plan_memory>},
     {{"in-place", true, "large results take over the memory of what is read for the last time"},
@@ -160,7 +162,7 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
   }
   Schedule schedule;
   log.step(kFuse, schedule, [&](Decider& decider) {
-    schedule = fuse(std::move(program), !skipped(settings, kFuse), settings.target, decider);
+    schedule = fuse(std::move(program), !skipped(settings, kFuse), settings, decider);
     return ir::verify(schedule);
   });
   for (const SchedulePass& pass : kSchedulePasses) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/builder.h"
+#include "passes/fold.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -23,13 +24,16 @@ constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 /// Fewer rows are no block.
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kFewestColumns = 16;
+/// A product of one call, whose right operand is folded: few rows read that as fast as many.
+constexpr int64_t kFewestRowsOfFolded = 5;
 /// So many rows come to a right operand that putting its columns side by side costs little.
 constexpr int64_t kManyRows = 512;
 
 /// out[b, m, n] = added[b, m, n] + sum over k of left[b, m, k] * right[b, k, n]
 struct Call {
   View left, right, out;
-  View added = {};  ///< broadcast; storage -1: nothing
+  View added = {};     ///< broadcast; storage -1: nothing
+  bool folds = false;  ///< the right operand is constant: its copy is made once
   int64_t batch() const { return out.sizes[0]; }
   int64_t rows() const { return out.sizes[1]; }
   int64_t columns() const { return out.sizes[2]; }
@@ -42,7 +46,7 @@ struct Call {
   }
   /// Is the right operand copied in front of the product, into panels of columns?
   bool packs(const ir::Target& target) const {
-    return right.strides[2] != 1 ||
+    return folds || right.strides[2] != 1 ||
            (batch() == 1 && rows() >= kManyRows && columns() % ir::kMostProductColumns == 0 &&
             right_bytes() > target.second_cache_bytes);
   }
@@ -146,6 +150,20 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
 
 }  // namespace
 
+std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target) {
+  const std::vector<bool> constant = constant_storages(program.items, program.storages);
+  std::vector<int> records;
+  for (const ir::Item& item : program.items) {
+    const auto* call = std::get_if<Extern>(&item);
+    if (call == nullptr) continue;
+    const std::optional<Call> p = read(*call, target);
+    if (p && constant[static_cast<size_t>(p->right.storage)] && p->batch() == 1 &&
+        p->rows() >= kFewestRowsOfFolded && p->columns() >= kFewestColumns)
+      records.push_back(call->record);
+  }
+  return records;
+}
+
 std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target) {
   std::vector<int> records;
   for (const ir::Item& item : program.items) {
@@ -171,7 +189,9 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
 }
 
 ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
-                              const ir::Target& target) {
+                              const ir::Target& target, bool folds) {
+  std::vector<bool> constant;
+  if (folds) constant = constant_storages(program.items, program.storages);
   const int64_t wide = ir::kMostProductColumns;
   std::vector<ir::Item> items;
   items.reserve(program.items.size());
@@ -186,6 +206,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
       continue;
     }
     const int record = extern_call->record;
+    call->folds = folds && call->batch() == 1 && constant[static_cast<size_t>(call->right.storage)];
     program.storages[static_cast<size_t>(call->out.storage)].made_by_extern = false;
     std::optional<View> packed;
     if (call->packs(target)) {
@@ -193,6 +214,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
       Packed made = pack(*call, static_cast<int>(program.storages.size()), panel);
       program.storages.push_back(
           {ir::Role::Temporary, ir::numel(made.view.sizes) * call->element()});
+      program.storages.back().folded = call->folds;
       made.copy.record = record;
       items.emplace_back(std::move(made.copy));
       packed = std::move(made.view);

@@ -19,6 +19,10 @@ using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
 
+/// The calls, by record, whose right operand is captured memory that nothing writes, so that its
+/// order can be folded (passes/fold.h): some may be faster as loops, even alone.
+std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target);
+
 /// The calls, by record, that are worth being loops among others: what memory takes for their
 /// operands and results, less the copies that come with it, and what the routine takes against
 /// ATen's, show beside the arithmetic. (Of fp32.)
@@ -26,8 +30,9 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
 
 /// Each call that ir::Extern::may_be_loops marks, but for those of `refused` (records), becomes a
 /// product. Where columns of its right operand lie apart, or many rows come to a large one, a copy
-/// that puts panels of its columns side by side comes before it.
+/// that puts panels of its columns side by side comes before it; `folds`: also where that copy is
+/// of constant memory, and so made once.
 ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
-                              const ir::Target& target);
+                              const ir::Target& target, bool folds);
 
 }  // namespace graft::passes

@@ -16,6 +16,8 @@ struct Settings {
   bool fast = false;              ///< Numerics::Fast: run `keep-wide`
   std::vector<std::string> skip;  ///< optional passes left out
   bool keep_text = false;         ///< in PassRecord: texts and decisions
+  /// Of what is computed of captured tensors alone, and then held (pass `fold`); 0: nothing is.
+  int64_t most_folded_bytes = 0;
   /// Ways to take in place of the cheapest, by Decision::id.
   std::map<std::string, std::string> decisions = {};
 

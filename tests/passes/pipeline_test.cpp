@@ -29,6 +29,7 @@ Settings small_caches() {
   Settings settings;
   settings.target.second_cache_bytes = 8 << 10;
   settings.target.last_cache_bytes = 1 << 20;
+  settings.most_folded_bytes = 1 << 20;
   return settings;
 }
 
@@ -48,7 +49,8 @@ std::vector<Named> programs() {
           {"updates", updates()},
           {"doubled product", doubled_product()},
           {"kept for long", kept_for_long()},
-          {"same function", same_function()}};
+          {"same function", same_function()},
+          {"product with table", product_with_table()}};
 }
 
 TEST(Pipeline, ProgramsKeepTheirResultsWithoutAnyOptionalPass) {

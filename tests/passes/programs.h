@@ -171,6 +171,18 @@ inline ProgramBuilder same_function(const std::vector<int64_t>& sizes = {64, 128
   return b;
 }
 
+/// A product with a matrix that is made of nothing.
+inline ProgramBuilder product_with_table() {
+  using ir::Value;
+  ProgramBuilder b;
+  const auto x = b.argument({128, 128}), table = b.temporary(x.sizes);
+  ir::StatementBuilder s(table.sizes);
+  b.program.items.emplace_back(s.store(table, (s.axis(0) - s.axis(1)).to(kFloat)));
+  const auto made = product(b, x, table), out = b.output(x.sizes);
+  b.map(out, [](Value v) { return v + 1; }, made);
+  return b;
+}
+
 /// Whole numbers from -4 to 4 for each argument of the program.
 inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   std::vector<at::Tensor> made;

@@ -364,7 +364,13 @@ class ProductWriter {
     const int most = machine_.target.avx512() ? kRows : kRowsOfFewRegisters;
     llvm::Value* whole = layout_.whole_rows ? rows_ : b_.CreateAnd(rows_, i64(-most));
     loop(i64(0), whole, most, [&](llvm::Value* row) { tile(row, most); });
-    if (!layout_.whole_rows) loop(whole, rows_, 1, [&](llvm::Value* row) { tile(row, 1); });
+    if (layout_.whole_rows) return;
+    llvm::Value* row = whole;
+    for (int count = most / 2; count > 0; count /= 2) {
+      llvm::Value* there = b_.CreateAnd(rows_, i64(count));
+      only_if(b_.CreateICmpNE(there, i64(0)), [&] { tile(row, count); });
+      row = b_.CreateAdd(row, there);
+    }
   }
 
   llvm::Value* place(const Operand& x, llvm::Value* down, llvm::Value* along) {

@@ -341,12 +341,19 @@ void SourcePrinter::product(int p) {
                     right = factor(product.right, product.right_dtype);
   const std::string to = place(s.store.access, {});
   line("float total = " + (product.adds ? to : std::string("0")) + ", sum = 0;");
-  loop_over(product.terms);
+  // The machine's instruction for two terms adds the second first.
+  const bool pairs = product.pairs && target_.pairs(ScalarType::BFloat16);
+  const std::string step = pairs ? "step" : k;
+  open(-1, "for (int64_t " + step + " = 0; " + step + " < " + size(product.terms) + "; ++" + step +
+               ")");
+  if (pairs)
+    line("const int64_t " + k + " = (step ^ 1) < " + size(product.terms) + " ? step ^ 1 : step;");
   line(target_.fma ? "sum = std::fma(" + left + ", " + right + ", sum);"
                    : "sum += " + left + " * " + right + ";");
-  line("if ((" + k + " + 1) % " + block + " != 0 && " + k + " + 1 != " + size(product.terms) +
+  line("if ((" + step + " + 1) % " + block + " != 0 && " + step + " + 1 != " + size(product.terms) +
        ") continue;");
-  line(product.adds ? "total += sum;" : "total = " + k + " < " + block + " ? sum : total + sum;");
+  line(product.adds ? "total += sum;"
+                    : "total = " + step + " < " + block + " ? sum : total + sum;");
   line("sum = 0;");
   close();
   line(to + " = total;");

@@ -1,16 +1,13 @@
 #include "runtime/function/autotune.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <utility>
 
 #include "graft/pool.h"
-#include "runtime/plan/frame.h"
+#include "runtime/function/trial.h"
 #include "runtime/process/kept.h"
 #include "runtime/process/log.h"
 #include "runtime/process/text.h"
@@ -22,85 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSeconds = 2;            ///< of trying, code generation and all
-constexpr double kSecondsOfTrial = 0.15;  ///< of running, per way
-constexpr int kMostRuns = 25;             ///< of each side
-constexpr int kFewestRuns = 3;
+constexpr double kSeconds = 2;  ///< of trying, code generation and all
 constexpr size_t kMostTrials = 12;
 constexpr double kUnlikely = 4;  ///< ways that are estimated to cost more times than this
 constexpr double kGain = 0.97;   ///< of the time before
 constexpr int64_t kMostOwnBytes = int64_t{1} << 30;  ///< of arguments
-
-/// Tensors like those of a call: memory of their own, arguments that overlap overlap.
-class OwnData {
- public:
-  explicit OwnData(const Plan& plan, size_t arguments) {
-    std::vector<const ViewSpec*> views;
-    for (size_t i = 0; i < arguments; ++i) views.push_back(&plan.argument_view(i));
-    for (size_t i = 0; i < plan.captured_count(); ++i) views.push_back(&plan.captured_view(i));
-    for (const Block& block : plan.blocks())
-      storages_.push_back(block.is_callers() ? make_storage(block.bytes) : c10::Storage());
-    for (size_t b = 0; b < storages_.size(); ++b)
-      if (storages_[b]) fill(storages_[b], type_in(static_cast<int>(b), views));
-    for (size_t i = 0; i < views.size(); ++i)
-      (i < arguments ? arguments_ : captured_).push_back(tensor(*views[i]));
-    for (const at::Tensor& argument : arguments_) args_.tensors.push_back(&argument);
-  }
-  OwnData(const OwnData&) = delete;
-  OwnData& operator=(const OwnData&) = delete;
-
-  /// Seconds that the plan takes; infinity where it gives up.
-  double seconds(const Plan& plan) const {
-    std::vector<at::Tensor> results(plan.result_count());
-    const auto start = Clock::now();
-    const bool done = plan.run(args_, captured_.data(), results.data()) == Plan::Outcome::Done;
-    return done ? std::chrono::duration<double>(Clock::now() - start).count()
-                : std::numeric_limits<double>::infinity();
-  }
-
- private:
-  at::Tensor tensor(const ViewSpec& spec) const {
-    if (spec.place.block < 0) return {};
-    return make_view(spec, storages_[static_cast<size_t>(spec.place.block)], spec.place.offset);
-  }
-
-  /// The dtype of the views of a block; Byte where one is of integers, which may be indices.
-  static c10::ScalarType type_in(int block, const std::vector<const ViewSpec*>& views) {
-    auto type = c10::ScalarType::Undefined;
-    for (const ViewSpec* spec : views) {
-      if (spec->place.block != block) continue;
-      const bool same = type == c10::ScalarType::Undefined || type == spec->view.dtype;
-      type =
-          same && c10::isFloatingType(spec->view.dtype) ? spec->view.dtype : c10::ScalarType::Byte;
-    }
-    return type == c10::ScalarType::Undefined ? c10::ScalarType::Byte : type;
-  }
-
-  /// Numbers from 0.25 to 0.73, which no function is slow on; 0 for integers.
-  static void fill(const c10::Storage& storage, c10::ScalarType type) {
-    constexpr int64_t kPiece = 61 << 12;
-    const auto count =
-        static_cast<int64_t>(storage.nbytes()) / static_cast<int64_t>(c10::elementSize(type));
-    const at::Tensor all = at::empty({0}, type).set_(storage, 0, {count}, {1});
-    if (!c10::isFloatingType(type)) {
-      all.zero_();
-      return;
-    }
-    const at::Tensor piece = at::arange(std::min(kPiece, count), at::kLong)
-                                 .remainder_(61)
-                                 .to(at::kFloat)
-                                 .mul_(1.0 / 128)
-                                 .add_(0.25);
-    for (int64_t first = 0; first < count; first += kPiece) {
-      const int64_t length = std::min(kPiece, count - first);
-      all.slice(0, first, first + length).copy_(piece.slice(0, 0, length));
-    }
-  }
-
-  std::vector<c10::Storage> storages_;
-  std::vector<at::Tensor> arguments_, captured_;
-  detail::FlatArgs args_;
-};
 
 bool may_run_alone(const ir::Schedule& schedule, const Plan& plan) {
   int64_t bytes = 0;
@@ -110,23 +33,6 @@ bool may_run_alone(const ir::Schedule& schedule, const Plan& plan) {
            const auto* call = std::get_if<ir::Extern>(&step);
            return call == nullptr || call->op.name.starts_with("aten::");
          });
-}
-
-struct Pair {
-  double before = 0, other = 0;  ///< seconds
-};
-
-/// The least of a few runs in turns: whatever else the machine does only adds.
-Pair race(const OwnData& data, const Plan& before, const Plan& other, double left) {
-  double spent = data.seconds(before) + data.seconds(other);  // which warms up
-  Pair least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  for (int run = 0; run < kMostRuns && spent < left && !Worker::instance().stopping(); ++run) {
-    if (run >= kFewestRuns && spent > kSecondsOfTrial) break;
-    const Pair now{data.seconds(before), data.seconds(other)};
-    spent += now.before + now.other;
-    least = {std::min(least.before, now.before), std::min(least.other, now.other)};
-  }
-  return least;
 }
 
 class Autotuner {

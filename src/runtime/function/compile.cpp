@@ -11,6 +11,7 @@
 #include "passes/disturb.h"
 #include "passes/products.h"
 #include "runtime/function/autotune.h"
+#include "runtime/function/folded_products.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
 
@@ -113,6 +114,7 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   made.skip = settings.skip_passes;
   made.fast = settings.numerics == Numerics::Fast;
   made.decisions = settings.decisions;
+  made.most_folded_bytes = settings.most_folded_bytes;
   made.keep_text = keep_text;
   return made;
 }
@@ -125,7 +127,7 @@ void mark_products(ops::Lowered& lowered, const ir::Target& target) {
     if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
     call->may_be_loops = true;
     lowered.exact = false;
-    lowered.approximated.push_back({c10::ScalarType::Float, call->record});
+    lowered.approximated.push_back({call->outputs[0].dtype, call->record});
   }
 }
 
@@ -133,10 +135,12 @@ void mark_products(ops::Lowered& lowered, const ir::Target& target) {
 ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
                             Tuning& tuning) {
   ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-  if (settings.tuning)
+  if (settings.tuning) {
     tuning = *settings.tuning;
-  else if (settings.mode == Mode::MaxAutotune)
-    tuning = tune(lowered, settings.target.threads);
+  } else if (settings.mode == Mode::MaxAutotune) {
+    tuning.choices = tune(lowered, settings.target.threads);
+    tuning.loops = faster_as_loops(lowered, settings);
+  }
   apply_tuning(tuning, lowered);
   if (lowered.broken) return lowered;
   merge_products(lowered, settings.target.threads);
@@ -250,7 +254,10 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
   out.broken = lowered.broken;
   if (out.broken) return out;
   out.target = settings.target;
-  const passes::Settings how = pass_settings(settings, keep_text);
+  passes::Settings how = pass_settings(settings, keep_text);
+  const bool steps = std::any_of(trace.gradient_of.begin(), trace.gradient_of.end(),
+                                 [](const auto& leaf) { return leaf.has_value(); });
+  if (steps) how.most_folded_bytes = 0;  // what it captures changes at each call
   if (!trace.backward) {
     out.schedule = passes::run(std::move(lowered.program), how, &out.records);
     return out;

@@ -30,6 +30,7 @@ struct CompileSettings {
   Mode mode = Mode::Default;
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
+  int64_t most_folded_bytes = 0;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
   std::optional<Tuning> tuning = std::nullopt;
 };

@@ -34,7 +34,8 @@ Report Core::Impl::report() const {
   out.reason = entry.reason;
   if (gave_up_.load()) out.verdict = Verdict::Break, out.reason = outside_;
   if (entry.plan != nullptr && entry.tier.load(std::memory_order_acquire) > Tier::Compiling)
-    out.kernels = static_cast<int64_t>(entry.plan->kernel_count());
+    out.kernels = static_cast<int64_t>(entry.plan->kernel_count()),
+    out.folded_bytes = entry.plan->folded_bytes();
   if (entry.region != nullptr && out.kernels > 0) {
     out.backward_kernels = static_cast<int64_t>(entry.region->backward->kernel_count());
     out.kept_bytes = entry.region->kept_bytes;

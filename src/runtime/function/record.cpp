@@ -189,7 +189,8 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .target = codegen::host_target(at::get_num_threads()),
           .mode = options.mode,
           .keep = options.keep,
-          .matmul = options.matmul};
+          .matmul = options.matmul,
+          .most_folded_bytes = options.mode == Mode::MaxAutotune ? options.most_folded_bytes : 0};
 }
 
 void Core::Impl::enqueue(std::function<void(Impl&)> job) {

@@ -122,6 +122,9 @@ std::string Report::text() const {
                           std::to_string(kernels_compiled) + " compiled, in " +
                           duration(compile_ms * 1e3) + "; recording and planning " +
                           duration(record_ms * 1e3));
+  if (folded_bytes > 0)
+    page.line("folded", std::to_string(folded_bytes) +
+                            " bytes, computed once of captured tensors: again when these change");
   if (backward_kernels > 0)
     page.line("backward", count_of(backward_kernels, "kernel") + "; the forward keeps " +
                               std::to_string(kept_bytes) + " bytes for it");

@@ -2,10 +2,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
+#include <set>
 
 #include "ir/overlap.h"
 #include "ir/visit.h"
 #include "ops/constant.h"
+#include "runtime/plan/folded.h"
 #include "runtime/plan/plan.h"
 
 namespace graft::runtime {
@@ -54,6 +56,10 @@ class PlanBuilder {
           [&](const ir::Kernel& kernel) {
             if (next >= kernels.size()) fail("fewer kernels than steps");
             made.kind = Step::Kind::Kernel;
+            made.folded = std::any_of(kernel.placed.begin(), kernel.placed.end(),
+                                      [&](const ir::Placed& placed) {
+                                        return storage(placed.statement.store.storage).folded;
+                                      });
             made.index = add_kernel(kernel, std::move(kernels[next++]));
           },
           [&](const ir::Extern& call) {
@@ -73,8 +79,10 @@ class PlanBuilder {
     plan_.has_storages_ =
         !plan_.externs_.empty() ||
         std::any_of(plan_.blocks_.begin(), plan_.blocks_.end(), [](const Block& block) {
-          return block.kind == Block::Kind::Output || block.kind == Block::Kind::Temporary;
+          return block.kind == Block::Kind::Output || block.kind == Block::Kind::Temporary ||
+                 block.kind == Block::Kind::Folded;
         });
+    find_folded();
     add_raises(signature_.bumped, plan_.argument_views_, false);
     add_raises(signature_.bumped_captured, plan_.captured_views_, true);
     std::stable_sort(plan_.raises_.begin(), plan_.raises_.end(),
@@ -101,6 +109,8 @@ class PlanBuilder {
         block.back = source(signature_.captured, from).byte_offset;
       } else if (from.made_by_extern) {
         block.kind = Block::Kind::Extern;
+      } else if (from.folded) {
+        block.kind = Block::Kind::Folded;
       } else if (from.role == Role::Temporary) {
         const int64_t offset = schedule_.arena_offset.at(s);
         if (offset < 0 && offset != ir::kOwnBlock) continue;  // in a kernel's scratch
@@ -302,6 +312,25 @@ class PlanBuilder {
       }
   }
 
+  /// The kernels that store in folded blocks, and the captured tensors whose memory they read.
+  void find_folded() {
+    Folded::Parts found;
+    for (size_t b = 0; b < plan_.blocks_.size(); ++b)
+      if (plan_.blocks_[b].kind == Block::Kind::Folded)
+        found.blocks.push_back({b, plan_.blocks_[b].bytes});
+    if (found.blocks.empty()) return;
+    std::set<int> sources;
+    for (const Step& step : plan_.steps_) {
+      if (!step.folded) continue;
+      const KernelStep& kernel = plan_.kernels_[static_cast<size_t>(step.index)];
+      found.kernels.push_back(&kernel);
+      for (const Place& at : kernel.pointers) sources.insert(at.block);
+    }
+    for (size_t i = 0; i < plan_.captured_views_.size(); ++i)
+      if (sources.contains(plan_.captured_views_[i].place.block)) found.sources.push_back(i);
+    plan_.folded_ = std::make_unique<Folded>(std::move(found));
+  }
+
   /// Large memory comes when it is first needed, and goes as soon as nobody needs it, as in eager:
   /// the peak must not grow with the program's length.
   void set_lifetimes() {
@@ -362,6 +391,11 @@ size_t Plan::returned_count() const {
 
 Plan::Plan(const ir::Schedule& schedule, std::vector<ReadyKernel> kernels) {
   PlanBuilder(*this, schedule).run(std::move(kernels));
+}
+Plan::~Plan() = default;
+
+int64_t Plan::folded_bytes() const {
+  return folded_ ? folded_->bytes() : 0;
 }
 
 }  // namespace graft::runtime

@@ -33,6 +33,8 @@ class Frame {
   /// Throws c10::Error where there is no memory.
   void acquire(const std::vector<int>& blocks);
   void release(const std::vector<int>& blocks);
+  /// `memory`: of the folded blocks, in their order.
+  void bind_folded(const Folded& folded, const std::vector<c10::Storage>& memory);
   /// Makes a result of the plan; `others`: the results, as far as they are made
   /// (Plan::result_order_).
   at::Tensor result(const ResultSpec& spec, const at::Tensor* others) const;

@@ -3,8 +3,8 @@
 //
 // A *block* is memory that keeps its address during a call: that of an argument (arguments that
 // overlap share one), of a captured tensor, of an output (fresh memory from the pool), the arena of
-// small temporaries, a large one, or memory that an extern call returned. A plan is immutable: any
-// number of threads may run it at once.
+// small temporaries, a large one, memory that an extern call returned, or one that outlives the call
+// (folded.h). Any number of threads may run a plan at once: but for folded blocks it is immutable.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -27,6 +27,9 @@
 
 namespace graft::runtime {
 
+class Folded;
+class Frame;
+
 struct Place {
   int block = -1;
   int64_t offset = 0;  ///< bytes
@@ -44,7 +47,7 @@ struct ViewSpec {
 };
 
 struct Block {
-  enum class Kind : uint8_t { Argument, Captured, Output, Arena, Temporary, Extern } kind;
+  enum class Kind : uint8_t { Argument, Captured, Output, Arena, Temporary, Extern, Folded } kind;
   int source = -1;   ///< Argument, Captured: the tensor that its address is taken from
   int64_t back = 0;  ///< bytes from the block's base to that tensor's data pointer
   int64_t bytes = 0;
@@ -82,8 +85,9 @@ struct ExternStep {
 
 struct Step {
   enum class Kind : uint8_t { Kernel, Extern, Abort } kind;
-  int index = -1;  ///< into kernels, externs
-  Place flag;      ///< Abort
+  int index = -1;       ///< into kernels, externs
+  Place flag;           ///< Abort
+  bool folded = false;  ///< Kernel: it stores in Folded blocks, and runs when they are made
   /// An earlier step changed the caller's memory or drew random numbers.
   bool visible_before = false;
   bool visible_after = false;  ///< likewise, or this one does
@@ -128,6 +132,9 @@ class Plan {
   /// `kernels`: one per Kernel step, in order. Throws std::logic_error naming what cannot be
   /// executed.
   Plan(const ir::Schedule& schedule, std::vector<ReadyKernel> kernels);
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
 
   enum class Outcome : uint8_t {
     Done,
@@ -155,6 +162,8 @@ class Plan {
   /// The view of argument `i` (captured tensor `i`) in its block; block -1 when it is undefined.
   const ViewSpec& argument_view(size_t i) const { return argument_views_[i]; }
   const ViewSpec& captured_view(size_t i) const { return captured_views_[i]; }
+  /// Of what is computed of captured tensors alone, and held.
+  int64_t folded_bytes() const;
   size_t captured_count() const { return captured_views_.size(); }
   /// One per distinct version counter, by step.
   const std::vector<Raise>& raises() const { return raises_; }
@@ -162,6 +171,8 @@ class Plan {
  private:
   friend class PlanBuilder;
   friend class Frame;
+
+  void bind_folded(Frame& frame, const at::Tensor* captured, const StandIns* stand_ins) const;
 
   std::vector<Block> blocks_;
   bool has_storages_ = false;  ///< some blocks are c10::Storages of the run's own
@@ -175,6 +186,7 @@ class Plan {
   std::vector<int> result_order_;  ///< views after what they are views of
   std::vector<Raise> raises_;
   std::vector<ViewSpec> argument_views_, captured_views_;
+  std::unique_ptr<const Folded> folded_;  ///< null: no block is folded
   size_t max_pointers_ = 0;
   std::vector<at::Generator> generators_;
 };

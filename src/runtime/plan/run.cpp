@@ -69,6 +69,7 @@ void Frame::bind(const Block& block, size_t b) {
       break;
     case Block::Kind::Temporary:
     case Block::Kind::Extern:
+    case Block::Kind::Folded:
       bases_[b] = nullptr;
       break;
   }
@@ -127,6 +128,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   std::optional<Frame> made;
   try {
     made.emplace(*this, args, captured, stand_ins);
+    bind_folded(*made, captured, stand_ins);
   } catch (const c10::Error&) {
     return Outcome::GivenUp;  // out of memory: eager may need less
   }
@@ -140,6 +142,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   };
   for (size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
+    if (step.folded) continue;
     if (!step.acquire.empty()) {
       try {
         frame.acquire(step.acquire);

@@ -98,9 +98,6 @@ Times race(const ir::Extern& recorded_call, const ir::Extern& other_call, int th
   return least;
 }
 
-/// Operator, threads and layouts.
-using CallKey = std::pair<std::string, std::vector<int64_t>>;
-
 void append(CallKey& key, const std::vector<View>& views) {
   for (const View& view : views) {
     key.second.push_back(static_cast<int64_t>(view.dtype));
@@ -109,12 +106,6 @@ void append(CallKey& key, const std::vector<View>& views) {
       key.second.insert(key.second.end(), part->begin(), part->end());
     }
   }
-}
-
-CallKey call_key(const ir::Extern& call, int threads) {
-  CallKey key{call.op.name + "." + call.op.overload, {threads}};
-  append(key, call.inputs);
-  return key;
 }
 
 /// Why the choice is taken; empty where it is not.
@@ -201,8 +192,14 @@ bool is_better_as_one(const ir::Program& program, const passes::ProductsToMerge&
 
 }  // namespace
 
-Tuning tune(const ops::Lowered& lowered, int threads) {
-  Tuning tuning(lowered.choices.size());
+CallKey call_key(const ir::Extern& call, int threads) {
+  CallKey key{call.op.name + "." + call.op.overload, {threads}};
+  append(key, call.inputs);
+  return key;
+}
+
+std::vector<std::string> tune(const ops::Lowered& lowered, int threads) {
+  std::vector<std::string> tuning(lowered.choices.size());
   if (!at::globalContext().userEnabledMkldnn()) return tuning;
   for (size_t k = 0; k < tuning.size(); ++k)
     tuning[k] = decide(lowered, lowered.choices[k], threads);
@@ -210,8 +207,19 @@ Tuning tune(const ops::Lowered& lowered, int threads) {
 }
 
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered) {
-  for (size_t k = 0; k < tuning.size(); ++k)
-    if (!tuning[k].empty()) ops::take(lowered, lowered.choices.at(k), tuning[k]);
+  for (size_t k = 0; k < tuning.choices.size(); ++k) {
+    const ops::Choice& choice = lowered.choices.at(k);
+    if (!tuning.choices[k].empty() && !tuning.loops.contains(choice.other.record))
+      ops::take(lowered, choice, tuning.choices[k]);
+  }
+  for (ir::Item& item : lowered.program.items) {
+    auto* call = std::get_if<ir::Extern>(&item);
+    if (call == nullptr || !tuning.loops.contains(call->record)) continue;
+    call->may_be_loops = call->may_be_alone = true;
+    lowered.exact = false;
+    lowered.approximated.push_back({call->outputs[0].dtype, call->record});
+    lowered.broken.reset();  // nothing was gained before
+  }
 }
 
 void merge_products(ops::Lowered& lowered, int threads) {

@@ -2,7 +2,9 @@
 // faster on this machine. The other half chooses schedules (runtime/function/autotune.h).
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/lower.h"
@@ -11,17 +13,24 @@
 
 namespace graft::runtime {
 
-/// What tuning decided: for each of Lowered::choices why it was taken, as its operator's report
-/// says it ("oneDNN's, 3.5 ms against 8.3 ms"); empty where it was not.
-using Tuning = std::vector<std::string>;
+/// What tuning decided, in the words of the operators' reports ("oneDNN's, 3.5 ms against 8.3 ms").
+struct Tuning {
+  std::vector<std::string> choices;  ///< for each of Lowered::choices; empty where it was not taken
+  /// The matrix products that are loops, by record (runtime/function/folded_products.h).
+  std::map<int, std::string> loops;
+};
+
+/// Operator, threads and layouts.
+using CallKey = std::pair<std::string, std::vector<int64_t>>;
+CallKey call_key(const ir::Extern& call, int threads);
 
 /// Times the choices with that many threads: the first time a call of that operator on those
 /// layouts is met, each of its routines runs once or a few times, on data of its own. That takes
 /// about 0.3 s, or two calls where those take longer; the answer is kept for the process.
 /// Thread-safe.
-Tuning tune(const ops::Lowered& lowered, int threads);
+std::vector<std::string> tune(const ops::Lowered& lowered, int threads);
 
-/// Puts the routines that were chosen into the program.
+/// Puts what was chosen into the program.
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered);
 
 /// Merges the products that are faster as one and have the same bits, with that many threads: both

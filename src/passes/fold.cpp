@@ -1,0 +1,62 @@
+#include "passes/fold.h"
+
+#include <algorithm>
+#include <set>
+
+#include "passes/touch.h"
+
+namespace graft::passes {
+
+namespace {
+
+/// What a kernel stores in memory, if it computes that of constants alone; otherwise nothing.
+std::set<int> computed_once(const ir::Schedule& schedule, const ir::Kernel& kernel,
+                            const std::vector<bool>& constant, const std::vector<int>& writers) {
+  std::set<int> stored;
+  bool all = true;
+  for (const ir::Placed& placed : kernel.placed) {
+    const int storage = placed.statement.store.storage;
+    const auto s = static_cast<size_t>(storage);
+    if (lies_in_scratch(kernel, storage)) continue;
+    const ir::Storage& to = schedule.storages[s];
+    all = all && to.role == ir::Role::Temporary && !to.made_by_extern && writers[s] == 1;
+    stored.insert(storage);
+  }
+  for (const ir::Placed& placed : kernel.placed)
+    for (const ir::Access& load : placed.statement.loads)
+      all = all && (constant[static_cast<size_t>(load.storage)] || stored.contains(load.storage) ||
+                    lies_in_scratch(kernel, load.storage));
+  return all ? stored : std::set<int>();
+}
+
+}  // namespace
+
+void fold(ir::Schedule& schedule, const Settings& settings) {
+  for (ir::Storage& storage : schedule.storages) storage.folded = false;  // were hopes
+  if (settings.most_folded_bytes <= 0) return;
+  std::vector<bool> constant = constant_storages(schedule.steps, schedule.storages);
+  std::vector<int> writers(schedule.storages.size());
+  for (const ir::Step& step : schedule.steps) {
+    std::set<int> written;
+    each_touch(step, [&](int storage, bool writes) {
+      if (writes) written.insert(storage);
+    });
+    for (int s : written) ++writers[static_cast<size_t>(s)];
+  }
+  int64_t left = settings.most_folded_bytes;
+  for (const ir::Step& step : schedule.steps) {
+    const auto* kernel = std::get_if<ir::Kernel>(&step);
+    if (kernel == nullptr) continue;
+    const std::set<int> stored = computed_once(schedule, *kernel, constant, writers);
+    int64_t bytes = 0;
+    for (int s : stored) bytes += schedule.storages[static_cast<size_t>(s)].bytes;
+    if (bytes > left) continue;
+    left -= bytes;
+    for (int s : stored) {
+      schedule.storages[static_cast<size_t>(s)].folded = true;
+      constant[static_cast<size_t>(s)] = true;
+    }
+  }
+}
+
+}  // namespace graft::passes

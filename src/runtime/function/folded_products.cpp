@@ -1,0 +1,118 @@
+#include "runtime/function/folded_products.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "passes/products.h"
+#include "runtime/function/trial.h"
+#include "runtime/plan/tune.h"
+#include "runtime/process/kept.h"
+#include "runtime/process/log.h"
+#include "runtime/process/text.h"
+#include "runtime/process/with_threads.h"
+
+namespace graft::runtime {
+
+namespace {
+
+constexpr double kSecondsOfRace = 0.3;
+constexpr double kGainAsLoops = 0.95;  ///< of the faster routine's time
+
+/// The call as a program of its own, whose right operand is captured.
+ir::Program alone(const ir::Extern& call) {
+  ir::Program program;
+  ir::Extern own = call;
+  const auto place = [&](View& view, ir::Role role, int source) {
+    view.byte_offset = 0;
+    view.storage = static_cast<int>(program.storages.size());
+    const int64_t bytes = elements_reached(view.sizes, view.strides) *
+                          static_cast<int64_t>(c10::elementSize(view.dtype));
+    program.storages.push_back({role, bytes, source, role == ir::Role::Output});
+  };
+  for (size_t k = 0; k < own.inputs.size(); ++k) {
+    const bool right = k + 1 == own.inputs.size();
+    auto& views = right ? program.signature.captured : program.signature.arguments;
+    place(own.inputs[k], right ? ir::Role::Captured : ir::Role::Argument,
+          static_cast<int>(views.size()));
+    views.push_back(own.inputs[k]);
+  }
+  place(own.outputs[0], ir::Role::Output, -1);
+  own.written = {own.outputs[0].storage};
+  ir::Result result;
+  result.view = own.outputs[0];
+  program.signature.results.push_back(std::move(result));
+  program.items.emplace_back(std::move(own));
+  return program;
+}
+
+struct Raced {
+  double loops = 0, call = 0;  ///< seconds; loops 0: they are no kernel
+};
+
+Raced race_call(const ir::Extern& call, const ir::Extern* other, const CompileSettings& settings) {
+  const at::NoGradGuard no_grad;
+  const WithThreads with_threads(settings.target.threads);
+  const auto plan_of = [&](const ir::Extern& way, bool loops) {
+    ir::Program program = alone(way);
+    auto& own = std::get<ir::Extern>(program.items[0]);
+    own.may_be_loops = own.may_be_alone = loops;
+    return schedule(std::move(program), settings);
+  };
+  const ir::Schedule loops = plan_of(call, true);
+  const bool is_call = std::any_of(loops.steps.begin(), loops.steps.end(), [](const ir::Step& s) {
+    return std::holds_alternative<ir::Extern>(s);
+  });
+  if (is_call) return {};
+  const auto ready = [&](const ir::Schedule& made) {
+    return generate(made, settings.target, settings.name).plan;
+  };
+  const std::unique_ptr<Plan> own = ready(loops), aten = ready(plan_of(call, false));
+  const OwnData data(*aten, call.inputs.size() - 1);
+  const Pair first = race(data, *aten, *own, kSecondsOfRace);
+  Raced times{first.other, first.before};
+  if (other == nullptr) return times;
+  const std::unique_ptr<Plan> tuned = ready(plan_of(*other, false));
+  const Pair second = race(data, *tuned, *own, kSecondsOfRace);
+  return {std::min(times.loops, second.other), std::min(times.call, second.before)};
+}
+
+}  // namespace
+
+std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
+                                           const CompileSettings& settings) {
+  static auto* known = new Kept<CallKey, Raced>;  // the worker may outlive static objects
+  std::map<int, std::string> faster;
+  if (settings.most_folded_bytes <= 0 || settings.matmul != Matmul::Any) return faster;
+  const std::vector<int> candidates = passes::with_folded_operand(lowered.program, settings.target);
+  for (const ir::Item& item : lowered.program.items) {
+    const auto* call = std::get_if<ir::Extern>(&item);
+    if (call == nullptr || std::count(candidates.begin(), candidates.end(), call->record) == 0)
+      continue;
+    const auto choice =
+        std::find_if(lowered.choices.begin(), lowered.choices.end(),
+                     [&](const ops::Choice& c) { return c.other.record == call->record; });
+    const CallKey key = call_key(*call, settings.target.threads);
+    std::optional<Raced> times = known->find(key);
+    try {
+      if (!times)
+        times =
+            race_call(*call, choice == lowered.choices.end() ? nullptr : &choice->other, settings);
+    } catch (const std::exception&) {
+      continue;  // no memory for it, or no such routine
+    }
+    known->add(key, *times);
+    log(Topic::Fusion, settings.name + ": " + call->op.name + " as loops: " +
+                           (times->loops == 0 ? "no kernel" : duration(times->loops * 1e6)) +
+                           " against " + duration(times->call * 1e6));
+    if (times->loops == 0 || times->loops > kGainAsLoops * times->call) continue;
+    faster[call->record] =
+        "in a kernel, " + duration(times->loops * 1e6) + " against " + duration(times->call * 1e6);
+  }
+  return faster;
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,18 @@
+// Mode::MaxAutotune: matrix products with captured weights, as loops that read these in an order
+// that is folded (passes/fold.h), against ATen's routines.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ops/lower.h"
+#include "runtime/function/compile.h"
+
+namespace graft::runtime {
+
+/// The products that are faster as loops, by record, with the times that say so. Each shape is
+/// timed once in a process, on data of its own, for about 0.3 s. Thread-safe.
+std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
+                                           const CompileSettings& settings);
+
+}  // namespace graft::runtime

@@ -1,0 +1,184 @@
+// What is computed of captured tensors alone and held (runtime/plan/folded.h): never stale, however
+// these change.
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "helpers.h"
+
+namespace graft {
+namespace {
+
+using at::Tensor;
+
+Options folding() {
+  Options options = test::at_once();
+  options.mode = Mode::MaxAutotune;
+  return options;
+}
+
+/// A mask made of nothing, and a table turned and scaled: kernels of their own, which are folded.
+struct Table {
+  Tensor table;
+  Tensor operator()(const Tensor& x) const {
+    const Tensor turned = (table.t() * 2).contiguous();
+    return at::cumsum(turned, 0).matmul(x).relu() + at::ones({x.size(0), 1}).triu(0);
+  }
+};
+Tensor table(int64_t n, int seed = 1) {
+  at::manual_seed(static_cast<uint64_t>(seed));
+  return at::randn({n, n});
+}
+
+void expect_equal(const Tensor& came, const Tensor& expected) {
+  EXPECT_TRUE(at::allclose(came, expected, 1e-4, 1e-4));
+}
+
+TEST(Folded, IsComputedAgainWhenWhatItWasMadeOfChanges) {
+  const at::NoGradGuard no_grad;
+  const int64_t n = 64;
+  Table f{table(n)};
+  auto compiled = compile(f, folding());
+  const Tensor x = table(n, 2);
+  for (int call = 0; call < 4; ++call) expect_equal(compiled(x), f(x));
+  ASSERT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+  ASSERT_GT(compiled.report().folded_bytes, 0) << compiled.explain();
+
+  const auto expect_seen = [&](const char* what) {
+    SCOPED_TRACE(what);
+    const int64_t hits = compiled.report().plan_hits;
+    expect_equal(compiled(x), f(x));
+    expect_equal(compiled(x), f(x));
+    EXPECT_EQ(compiled.report().plan_hits, hits + 2);
+  };
+  expect_seen("nothing changed");
+  f.table.mul_(3);
+  expect_seen("in place");
+  f.table[3][5] = 100;
+  expect_seen("one element, through a view");
+  f.table.detach().add_(1);
+  expect_seen("through a detached alias");
+  f.table.data().mul_(0.5);  // goes around the version counter
+  expect_seen("through data(), all of it");
+}
+
+TEST(Folded, IsAnotherOnesForAnotherTensorInTheSamePlace) {
+  const at::NoGradGuard no_grad;
+  const int64_t n = 64;
+  const Tensor x = table(n, 2);
+  for (int round = 0; round < 6; ++round) {
+    const Table f{table(n, 10 + round)};
+    auto compiled = compile(f, folding());
+    for (int call = 0; call < 4; ++call) expect_equal(compiled(x), f(x));
+    EXPECT_GT(compiled.report().folded_bytes, 0);
+  }
+}
+
+TEST(Folded, FollowsSetData) {
+  const at::NoGradGuard no_grad;
+  Table f{table(64)};
+  auto compiled = compile(f, folding());
+  const Tensor x = table(64, 2);
+  for (int call = 0; call < 4; ++call) expect_equal(compiled(x), f(x));
+  for (int round = 0; round < 4; ++round) {
+    f.table.set_data(table(64, 20 + round));
+    for (int call = 0; call < 3; ++call) expect_equal(compiled(x), f(x));
+  }
+}
+
+TEST(Folded, NeedsAVersionCounter) {
+  const c10::InferenceMode inference;
+  Table f{table(64)};
+  ASSERT_TRUE(f.table.is_inference());
+  auto compiled = compile(f, folding());
+  const Tensor x = table(64, 2);
+  for (int call = 0; call < 6; ++call) {
+    expect_equal(compiled(x), f(x));
+    f.table[0][0].add_(1);  // no counter says so, and one element is no sample
+  }
+}
+
+TEST(Folded, IsNotWhatThePlanWrites) {
+  const at::NoGradGuard no_grad;
+  Tensor state = table(64);
+  const auto step = [](const Tensor& x, const Tensor& held) {
+    const Tensor turned = (held.t() * 2).contiguous();
+    const Tensor out = at::cumsum(turned, 0) + x;
+    held.add_(x);
+    return out;
+  };
+  auto compiled = compile([&](const Tensor& x) { return step(x, state); }, folding());
+  Tensor eager_state = state.clone();
+  const Tensor x = table(64, 2);
+  for (int call = 0; call < 6; ++call) {
+    expect_equal(compiled(x), step(x, eager_state));
+    expect_equal(state, eager_state);
+  }
+}
+
+TEST(Folded, KeepsToItsBudget) {
+  const at::NoGradGuard no_grad;
+  const Table f{table(64)};
+  const Tensor x = table(64, 2);
+  for (int64_t most : {int64_t{0}, int64_t{200}, int64_t{1} << 20}) {
+    Options options = folding();
+    options.most_folded_bytes = most;
+    auto compiled = compile(f, options);
+    for (int call = 0; call < 4; ++call) expect_equal(compiled(x), f(x));
+    EXPECT_LE(compiled.report().folded_bytes, most);
+    EXPECT_EQ(compiled.report().folded_bytes > 0, most > 200) << compiled.explain();
+  }
+  EXPECT_EQ(compile(f, test::at_once()).report().folded_bytes, 0);
+}
+
+TEST(Folded, ByManyThreadsAtOnce) {
+  const at::NoGradGuard no_grad;
+  const Table f{table(64)};
+  auto compiled = compile(f, folding());
+  const Tensor x = table(64, 2);
+  for (int call = 0; call < 4; ++call) compiled(x);
+  for (int round = 0; round < 5; ++round) {
+    f.table.mul_(1.5);
+    const Tensor expected = f(x);
+    std::vector<std::thread> threads;
+    std::vector<Tensor> came(6);
+    for (Tensor& result : came)
+      threads.emplace_back([&] {
+        const at::NoGradGuard off;
+        result = compiled(x);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const Tensor& result : came) expect_equal(result, expected);
+  }
+}
+
+/// Linear layers whose weights lie in the order in which a product reads them.
+TEST(Folded, WeightsOfProducts) {
+  const at::NoGradGuard no_grad;
+  for (c10::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (int64_t rows : {5, 16, 33, 130})
+      for (auto [terms, columns] : {std::pair<int64_t, int64_t>{384, 384}, {200, 1000}}) {
+        const Tensor x = at::randn({rows, terms}).to(type);
+        const Tensor weight = at::randn({columns, terms}).to(type),
+                     bias = at::randn({columns}).to(type);
+        const auto layer = [&](const Tensor& t) {
+          return at::gelu(at::linear(t, weight, bias)) + 1;
+        };
+        auto compiled = compile(layer, folding());
+        for (int call = 0; call < 5; ++call) {
+          const Tensor expected = layer(x), came = compiled(x);
+          const double tolerance = type == at::kFloat ? 1e-4 : 0.05;
+          EXPECT_TRUE(at::allclose(came, expected, tolerance, tolerance))
+              << rows << " rows, " << terms << " terms, " << columns << " columns";
+          weight.mul_(0.9);
+        }
+        EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+      }
+}
+
+}  // namespace
+}  // namespace graft
