@@ -19,6 +19,8 @@ constexpr uint8_t kStructureVersion = 7;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
+/// So few rows are computed by the time a panel of the right operand has come from memory.
+constexpr int64_t kFewRows = 24;
 
 class Walk {
  public:
@@ -160,8 +162,8 @@ class Walk {
       put(static_cast<int64_t>(layout.product->zeros));
       put(layout.product->left_down);
       copies(placed, *layout.product);
-      put(layout.product->pairs * 4 + (layout.product->left_copy >= 0) * 2 +
-          (layout.product->right_copy >= 0));
+      put(layout.product->panel_by_panel * 8 + layout.product->pairs * 4 +
+          (layout.product->left_copy >= 0) * 2 + (layout.product->right_copy >= 0));
       put(layout.product->needed);
     }
     put(static_cast<int64_t>(s.loads.size()));
@@ -361,9 +363,12 @@ class Walk {
     const int64_t columns = size(made.columns) * size(made.panels),
                   terms = placed.statement.loads[axes.right].strides[axes.terms];
     const bool in_lines = made.left_down || made.left_along;
-    const bool far = !is_scratch(placed.statement.loads[axes.left].storage);
     made.pairs = in_lines && made.left_dtype == ScalarType::BFloat16 &&
                  made.right_dtype == ScalarType::BFloat16 && size(made.rows) >= ir::kProductRows;
+    made.panel_by_panel = made.panels >= 0 && terms == ir::kMostProductColumns && !made.adds &&
+                          made.needed < 0 && made.zeros == ProductLayout::Zeros::Computed &&
+                          size(made.rows) <= kFewRows;
+    const bool far = !made.panel_by_panel && !is_scratch(placed.statement.loads[axes.left].storage);
     if (made.pairs || (in_lines && (far || is_reduced(made.left_dtype)) && columns >= kManyColumns))
       made.left_copy = room(left_copy_, kLeftCopyPitch * ir::kProductBlock * 4);
     const bool apart = terms != ir::kMostProductColumns || is_reduced(made.right_dtype);

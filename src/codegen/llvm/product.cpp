@@ -59,7 +59,12 @@ class ProductWriter {
   void write(const Operand& left, const Operand& right, const Operand& out, const Sizes& sizes) {
     left_ = left, right_ = right, out_ = out;
     rows_ = sizes.rows, columns_ = sizes.columns, panels_ = sizes.panels;
-    llvm::Value* terms = sizes.terms;
+    if (layout_.panel_by_panel) return each_panel([&] { blocks_of(sizes.terms); });
+    blocks_of(sizes.terms);
+  }
+
+ private:
+  void blocks_of(llvm::Value* terms) {
     loop(i64(0), terms, ir::kProductTerms, [&](llvm::Value* first) {
       first_ = first;
       count_ = smaller(i64(ir::kProductTerms), b_.CreateSub(terms, first));
@@ -68,7 +73,6 @@ class ProductWriter {
     });
   }
 
- private:
   llvm::Value* i64(int64_t k) { return b_.getInt64(static_cast<uint64_t>(k)); }
   llvm::Value* smaller(llvm::Value* a, llvm::Value* b) {
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
@@ -165,7 +169,8 @@ class ProductWriter {
     llvm::Value* rows = rows_;
     const Operand left = left_, out = out_;
     loop(i64(0), rows, ir::kProductBlock, [&](llvm::Value* row) {
-      left_.base = place(left, row, i64(0)), out_.base = place(out, row, i64(0));
+      left_.base = step(left, left.base, b_.CreateMul(row, left.down));
+      out_.base = step(out, out.base, b_.CreateMul(row, out.down));
       rows_ = smaller(i64(ir::kProductBlock), b_.CreateSub(rows, row));
       copy_left();
       all_columns();
@@ -197,10 +202,14 @@ class ProductWriter {
   int64_t wide() const { return int64_t{kVectors} * machine_.lanes; }
   template <class Body>
   void each_columns(Body body) {
-    if (panels_ == nullptr) return each_of_panel(body);
+    if (panels_ == nullptr || panel_ != nullptr) return each_of_panel(body);
+    each_panel([&] { each_of_panel(body); });
+  }
+  template <class Body>
+  void each_panel(Body body) {
     loop(i64(0), panels_, 1, [&](llvm::Value* panel) {
       panel_ = panel;
-      each_of_panel(body);
+      body();
       panel_ = nullptr;
     });
   }
@@ -427,6 +436,7 @@ class ProductWriter {
     }
     llvm::SmallVector<llvm::Value*, kVectors> columns;
     llvm::Value* from = step(from_right, right, b_.CreateMul(k, from_right.down));
+    if (layout_.panel_by_panel && right_copy_ == nullptr) fetch(from);
     for (int v = 0; v < kVectors; ++v)
       columns.push_back(pairs_ ? raw(from_right, from, v, nullptr)
                                : load(from_right, from, v, off(v)));
@@ -450,6 +460,18 @@ class ProductWriter {
     branch(
         b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, rows, next, false); },
         [&] { store(row, rows, next, true); });
+  }
+
+  /// Asks for the same place of the next block of terms, which lies behind this one.
+  void fetch(llvm::Value* from) {
+    for (int v = 0; v < kVectors; ++v) {
+      llvm::Value* next = b_.CreateConstInBoundsGEP1_64(
+          number(), from,
+          static_cast<uint64_t>(ir::kProductTerms * ir::kMostProductColumns + v * machine_.lanes));
+      constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {next->getType()},
+                         {next, b_.getInt32(kRead), b_.getInt32(kSecondCache), b_.getInt32(kData)});
+    }
   }
 
   llvm::Value* multiply_add(llvm::Value* a, llvm::Value* b, llvm::Value* sum) {

@@ -3,7 +3,7 @@
 //
 // A *block* is memory that keeps its address during a call: that of an argument (arguments that
 // overlap share one), of a captured tensor, of an output (fresh memory from the pool), the arena of
-// small temporaries, a large one, memory that an extern call returned, or one that outlives the call
+// small temporaries, a large one, memory that an extern call returned, or one that outlives calls
 // (folded.h). Any number of threads may run a plan at once: but for folded blocks it is immutable.
 #pragma once
 
