@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <ATen/Context.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -176,6 +177,10 @@ const std::map<std::string, Numerics> kNumerics{{"exact", Numerics::Exact},
                                                 {"fast", Numerics::Fast}};
 const std::map<std::string, Mode> kModes{{"default", Mode::Default},
                                          {"max-autotune", Mode::MaxAutotune}};
+const std::map<std::string, at::Float32MatmulPrecision> kPrecisions{
+    {"highest", at::Float32MatmulPrecision::HIGHEST},
+    {"high", at::Float32MatmulPrecision::HIGH},
+    {"medium", at::Float32MatmulPrecision::MEDIUM}};
 
 }  // namespace
 
@@ -185,6 +190,15 @@ std::string numerics_name(Numerics numerics) {
 
 std::string mode_name(Mode mode) {
   return name_of(mode, kModes);
+}
+
+std::string float32_matmul_name() {
+  return name_of(at::globalContext().float32MatmulPrecision(), kPrecisions);
+}
+
+void set_float32_matmul(const std::string& name) {
+  named("--float32-matmul", name, kPrecisions);
+  at::globalContext().setFloat32MatmulPrecision(name);
 }
 
 void add_compile_flags(CLI::App& command, Options& options) {
@@ -197,8 +211,12 @@ void add_compile_flags(CLI::App& command, Options& options) {
   command.add_option_function<std::string>(
       "--mode",
       [&options](const std::string& name) { options.mode = named("--mode", name, kModes); },
-      "default, or max-autotune: fp32 matmuls by the fastest of ATen's routines, and the fastest "
-      "of several schedules");
+      "default, or max-autotune: matmuls by the fastest of ATen's routines and kernels with folded "
+      "weights, and the fastest of several schedules");
+  command.add_option_function<std::string>(
+      "--float32-matmul", set_float32_matmul,
+      "highest (the default), high or medium, as ATen's setFloat32MatmulPrecision: with medium, "
+      "kernels may round factors of fp32 products to bf16");
 }
 
 double settle(const workloads::CompiledCall& compiled) {

@@ -58,8 +58,13 @@ void must_be_path(CLI::Option* option);
 /// What --numerics and --mode call the values: "exact", "max-autotune".
 std::string numerics_name(Numerics numerics);
 std::string mode_name(Mode mode);
-/// Adds --numerics and --mode, which write to `options`; it must outlive the parse. Other values
-/// throw UsageError naming those that are known.
+/// ATen's setting: "highest", "high", "medium".
+std::string float32_matmul_name();
+/// Throws UsageError for other names.
+void set_float32_matmul(const std::string& name);
+/// Adds --numerics and --mode, which write to `options`, that must outlive the parse, and
+/// --float32-matmul, which sets ATen's global switch. Other values throw UsageError naming those
+/// that are known.
 void add_compile_flags(CLI::App& command, Options& options);
 
 /// Calls the compiled region until its verdict is final (faster, not faster, break, mismatch,

@@ -128,7 +128,8 @@ std::map<std::string, std::string> BenchOptions::identity() const {
           {"small", small ? "true" : "false"},
           {"isolate", isolate ? "true" : "false"},
           {"numerics", numerics_name(compile.numerics)},
-          {"mode", mode_name(compile.mode)}};
+          {"mode", mode_name(compile.mode)},
+          {"float32_matmul", float32_matmul_name()}};
 }
 
 void add_bench_flags(CLI::App& command, BenchOptions& o) {

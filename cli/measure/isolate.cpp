@@ -31,7 +31,8 @@ json spec_of(const Case& c, const std::string& variant, const BenchOptions& o) {
           {"min_samples", m.min_samples},
           {"warmup", m.warmup},
           {"numerics", static_cast<int>(o.compile.numerics)},
-          {"mode", static_cast<int>(o.compile.mode)}};
+          {"mode", static_cast<int>(o.compile.mode)},
+          {"float32_matmul", float32_matmul_name()}};
 }
 
 /// On the first `threads` CPUs of those that are allowed: threads do not wander in the middle of a
@@ -55,6 +56,7 @@ void run_child(const std::string& text) {
   o.precision = spec["precision"], o.min_samples = spec["min_samples"], o.warmup = spec["warmup"];
   o.compile.numerics = static_cast<Numerics>(spec["numerics"].get<int>());
   o.compile.mode = static_cast<Mode>(spec["mode"].get<int>());
+  set_float32_matmul(spec["float32_matmul"]);
   o.variants = {spec["variant"]};
   pin(spec["threads"]);
   at::set_num_threads(spec["threads"]);

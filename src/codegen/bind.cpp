@@ -331,6 +331,7 @@ class Walk {
     made.left = axes.left, made.right = axes.right;
     made.left_dtype = placed.statement.loads[axes.left].dtype;
     made.right_dtype = placed.statement.loads[axes.right].dtype;
+    made.left_type = axes.left_type, made.right_type = axes.right_type;
     // (Blocks of rows may be steps around it.)
     auto inner = [&](size_t a) {
       return kernel_.vars[static_cast<size_t>(placed.axis_var[a])].kind == LoopKind::Serial;
@@ -363,8 +364,8 @@ class Walk {
     const int64_t columns = size(made.columns) * size(made.panels),
                   terms = placed.statement.loads[axes.right].strides[axes.terms];
     const bool in_lines = made.left_down || made.left_along;
-    made.pairs = in_lines && made.left_dtype == ScalarType::BFloat16 &&
-                 made.right_dtype == ScalarType::BFloat16 && size(made.rows) >= ir::kProductRows;
+    made.pairs = in_lines && made.left_type == ScalarType::BFloat16 &&
+                 made.right_type == ScalarType::BFloat16 && size(made.rows) >= ir::kProductRows;
     made.panel_by_panel = made.panels >= 0 && terms == ir::kMostProductColumns && !made.adds &&
                           made.needed < 0 && made.zeros == ProductLayout::Zeros::Computed &&
                           size(made.rows) <= kFewRows;

@@ -106,8 +106,9 @@ struct ProductLayout {
   bool whole_rows = false, whole_columns = false;
   size_t left = 0, right = 0;  ///< into StatementLayout::loads
   ScalarType left_dtype = ScalarType::Float, right_dtype = ScalarType::Float;
-  int needed = -1;    ///< Placed::needed
-  bool adds = false;  ///< Placed::adds
+  ScalarType left_type = ScalarType::Float, right_type = ScalarType::Float;  ///< ir::ProductAxes
+  int needed = -1;                                                           ///< Placed::needed
+  bool adds = false;                                                         ///< Placed::adds
   /// What masks make zero in scratch is left out, if it would add nothing: blocks of terms of the
   /// left operand, tiles of its rows, or of the right one's columns.
   enum class Zeros : uint8_t { Computed, Terms, Rows, Columns } zeros = Zeros::Computed;

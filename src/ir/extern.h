@@ -57,7 +57,8 @@ struct Extern {
   int record = -1;           ///< the recorded operator it came from
   /// A matrix product that may run as loops among others, which sum in another order.
   bool may_be_loops = false;
-  bool may_be_alone = false;  ///< … or with nothing beside it
+  bool may_be_alone = false;   ///< … or with nothing beside it
+  bool short_factors = false;  ///< … of fp32 factors that are rounded to bf16 first
 };
 
 }  // namespace graft::ir

@@ -19,14 +19,20 @@ std::optional<ProductAxes> product_axes(const Statement& s) {
   if (input.op != Op::Mul) return {};
   ProductAxes found;
   size_t* const loads[] = {&found.left, &found.right};
+  ScalarType* const types[] = {&found.left_type, &found.right_type};
   for (size_t k = 0; k < 2; ++k) {
     const Node* node = &s.expr.nodes[static_cast<size_t>(input.in[k])];
-    if (node->op == Op::Cast) node = &s.expr.nodes[static_cast<size_t>(node->in[0])];
+    // Widened, after it was rounded.
+    for (int casts = 0; casts < 2 && node->op == Op::Cast; ++casts) {
+      *types[k] = node->type;
+      node = &s.expr.nodes[static_cast<size_t>(node->in[0])];
+    }
     if (node->op != Op::Load) return {};
     *loads[k] = static_cast<size_t>(node->payload);
     const Access& load = s.loads[*loads[k]];
     if ((load.dtype != ScalarType::Float && !is_reduced(load.dtype)) || !load.indirect.empty())
       return {};
+    if (is_reduced(load.dtype)) *types[k] = load.dtype;
   }
   size_t terms = 0;
   for (size_t a = 0; a < s.axes.size(); ++a) {

@@ -26,6 +26,8 @@ inline constexpr int64_t kProductTerms = 128, kProductBlock = 64;
 /// that is a row or a column, too.
 struct ProductAxes {
   size_t left = 0, right = 0;  ///< into Statement::loads
+  /// What the factors are rounded to before they are multiplied; else their own dtypes.
+  ScalarType left_type = ScalarType::Float, right_type = ScalarType::Float;
   std::vector<size_t> batch, rows, columns;
   size_t terms = 0;
 };

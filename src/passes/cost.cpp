@@ -271,7 +271,7 @@ double vector_cost(const Statement& s, int axis, const Target& target) {
 }
 
 double product_nanoseconds(const Statement& s, const ir::Target& target) {
-  const ScalarType type = s.loads[product_axes(s)->left].dtype;
+  const ScalarType type = product_axes(s)->left_type;
   return 2 * static_cast<double>(points(s)) * target.product_flop(type);
 }
 

@@ -34,6 +34,7 @@ struct Call {
   View left, right, out;
   View added = {};     ///< broadcast; storage -1: nothing
   bool folds = false;  ///< the right operand is constant: its copy is made once
+  bool short_factors = false;
   int64_t batch() const { return out.sizes[0]; }
   int64_t rows() const { return out.sizes[1]; }
   int64_t columns() const { return out.sizes[2]; }
@@ -90,6 +91,7 @@ std::optional<Call> read(const Extern& call, const ir::Target& target) {
     raise_rank(view, 3);
   }
   Call made{views.rbegin()[2], views.rbegin()[1], views.back()};
+  made.short_factors = call.short_factors;
   if (!adds) return made;
   made.added = views[0];
   for (size_t d = 0; d < 3; ++d)
@@ -113,12 +115,13 @@ struct Packed {
 Packed pack(const Call& call, int storage, int64_t wide) {
   const View& right = call.right;
   const int64_t panels = call.columns() / wide;
-  View out{storage, call.dtype(), 0, {right.sizes[0], panels, call.terms(), wide}, {}};
+  const ScalarType dtype = call.short_factors ? ScalarType::BFloat16 : call.dtype();
+  View out{storage, dtype, 0, {right.sizes[0], panels, call.terms(), wide}, {}};
   out.strides = ir::contiguous_strides(out.sizes);
   StatementBuilder s(out.sizes);
   const auto& r = right.strides;
   const Value x = s.load(access(right, {r[0], r[2] * wide, r[1], r[2]}));
-  return {s.store(out, x), out};
+  return {s.store(out, x.to(dtype)), out};
 }
 
 Statement product(const Call& call, const View* packed, int64_t wide) {
@@ -136,7 +139,8 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
   right.push_back(panels ? packed->strides[2] : r[1]), out.push_back(0);
   StatementBuilder s(axes);
   const auto factor = [&](const View& view, std::vector<int64_t> strides) {
-    return s.load(access(view, std::move(strides))).to(ScalarType::Float);
+    const Value x = s.load(access(view, std::move(strides)));
+    return (call.short_factors ? x.to(ScalarType::BFloat16) : x).to(ScalarType::Float);
   };
   const Value a = factor(call.left, std::move(left)),
               b = factor(panels ? *packed : call.right, std::move(right));
@@ -149,6 +153,11 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
 }
 
 }  // namespace
+
+bool is_product_in_fp32(const Extern& call) {
+  const std::optional<Call> p = read(call, ir::Target());
+  return p && p->dtype() == ScalarType::Float;
+}
 
 std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target) {
   const std::vector<bool> constant = constant_storages(program.items, program.storages);
@@ -181,7 +190,8 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
     if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
                  flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
-                 by_routine = flops * target.product_flop(p->dtype());
+                 by_routine = flops * target.product_flop(p->short_factors ? ScalarType::BFloat16
+                                                                           : p->dtype());
     if (large && by_call - by_routine + bytes * target.times.memory_byte >= worth * by_call)
       records.push_back(call->record);
   }
@@ -213,7 +223,8 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
       const int64_t panel = call->columns() % wide == 0 ? wide : call->columns();
       Packed made = pack(*call, static_cast<int>(program.storages.size()), panel);
       program.storages.push_back(
-          {ir::Role::Temporary, ir::numel(made.view.sizes) * call->element()});
+          {ir::Role::Temporary,
+           ir::numel(made.view.sizes) * static_cast<int64_t>(c10::elementSize(made.view.dtype))});
       program.storages.back().folded = call->folds;
       made.copy.record = record;
       items.emplace_back(std::move(made.copy));

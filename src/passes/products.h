@@ -19,6 +19,9 @@ using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
 
+/// Is it a product that may be loops, of fp32?
+bool is_product_in_fp32(const ir::Extern& call);
+
 /// The calls, by record, whose right operand is captured memory that nothing writes, so that its
 /// order can be folded (passes/fold.h): some may be faster as loops, even alone.
 std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target);

@@ -13,7 +13,9 @@ ir::Access over(const ir::View& view, std::vector<int64_t> strides) {
 }
 
 /// batch * rows of `left` times `right`, whose columns are in panels of `panel` (0: in none).
-KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t panel = 0) {
+/// `rounded`: factors are rounded to bf16.
+KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t panel = 0,
+                    bool rounded = false) {
   const int64_t batch = left.size(0), rows = left.size(1), terms = left.size(2),
                 columns = right.size(2);
   KernelMaker k;
@@ -37,7 +39,11 @@ KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t pan
   std::vector<bool> reduced(axes.size(), false);
   reduced.back() = true;
   ir::StatementBuilder s(axes);
-  const ir::Value x = s.load(over(a, l)).to(c10::kFloat), y = s.load(over(b, r)).to(c10::kFloat);
+  const auto factor = [&](ir::Access access) {
+    const ir::Value value = s.load(std::move(access));
+    return (rounded ? value.to(c10::kBFloat16) : value).to(c10::kFloat);
+  };
+  const ir::Value x = factor(over(a, l)), y = factor(over(b, r));
   const ir::Value sum = s.reduce(ir::ReduceOp::Sum, x * y, reduced, c10::ScalarType::Float);
   ir::Statement statement = s.store(over(out, o), sum);
   statement.product = true;
@@ -96,6 +102,21 @@ TEST(Product, OfShortNumbers) {
             EXPECT_EQ(difference(product(a, b, 32), 1e-4), "");
           }
         }
+}
+
+/// fp32 numbers that are rounded to bf16 first.
+TEST(Product, OfRoundedFactors) {
+  for (int64_t rows : {3, 9, 70})
+    for (int64_t columns : {1, 70, 160})
+      for (int64_t terms : {2, 129}) {
+        const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3),
+                         b = tame({2, terms, columns}, at::kFloat, 5),
+                         down = tame({2, terms, rows}, at::kFloat, 3).transpose(1, 2);
+        EXPECT_EQ(difference(product(a, b, 0, true), 1e-4), "")
+            << rows << " rows, " << columns << " columns, " << terms << " terms";
+        EXPECT_EQ(difference(product(down, b, 0, true), 1e-4), "");
+        EXPECT_EQ(difference(product(a, b.to(at::kBFloat16), 0, true), 1e-4), "");
+      }
 }
 
 /// What is not finite stays in its row and column.

@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -178,6 +179,54 @@ TEST(Folded, WeightsOfProducts) {
         }
         EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
       }
+}
+
+/// at::Context's switch, for a while.
+class Precision {
+ public:
+  explicit Precision(const char* name) { at::globalContext().setFloat32MatmulPrecision(name); }
+  ~Precision() { at::globalContext().setFloat32MatmulPrecision("highest"); }
+  Precision(const Precision&) = delete;
+  Precision& operator=(const Precision&) = delete;
+};
+
+double error(const Tensor& came, const Tensor& exact) {
+  return ((came.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
+}
+
+/// With medium precision factors may have 8 bits, and only then.
+TEST(Folded, ProductsOfMediumPrecision) {
+  const at::NoGradGuard no_grad;
+  at::manual_seed(5);
+  const Tensor weight = at::randn({512, 300}), x = at::randn({100, 300});
+  const auto layer = [](const Tensor& t, const Tensor& w) { return at::relu(at::linear(t, w)); };
+  const Tensor exact = layer(x.to(at::kDouble), weight.to(at::kDouble));
+  auto compiled = compile([&](const Tensor& t) { return layer(t, weight); }, folding());
+  for (const char* name : {"highest", "medium", "high", "medium", "highest"}) {
+    SCOPED_TRACE(name);
+    const Precision precision(name);
+    for (int call = 0; call < 3; ++call)
+      EXPECT_LT(error(compiled(x), exact), name == std::string("medium") ? 0.01 : 1e-6);
+    EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+  }
+  EXPECT_EQ(compiled.report().plans, 2) << "one for medium, one for the others";
+}
+
+TEST(Folded, AttentionOfMediumPrecision) {
+  const at::NoGradGuard no_grad;
+  at::manual_seed(6);
+  const auto attention = [](const Tensor& q, const Tensor& k, const Tensor& v) {
+    const Tensor later = at::ones({q.size(-2), k.size(-2)}, at::kBool).triu(1);
+    const Tensor scores = at::matmul(q, k.transpose(-2, -1)) * 0.125;
+    return at::matmul(at::softmax(scores.masked_fill(later, -INFINITY), -1), v);
+  };
+  const Tensor q = at::randn({8, 500, 64}), k = at::randn({8, 500, 64}),
+               v = at::randn({8, 500, 64});
+  const Tensor exact = attention(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble));
+  const Precision precision("medium");
+  auto compiled = compile(attention, test::at_once());
+  for (int call = 0; call < 3; ++call) EXPECT_LT(error(compiled(q, k, v), exact), 0.01);
+  EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
 }
 
 }  // namespace

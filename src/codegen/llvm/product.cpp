@@ -33,6 +33,7 @@ class ProductWriter {
     llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
     llvm::Value* across = nullptr;     ///< and from panel to panel
     ScalarType dtype = ScalarType::Float;
+    ScalarType type = ScalarType::Float;  ///< rounded to that before it is multiplied
   };
   struct Sizes {
     llvm::Value *rows, *columns, *terms;  ///< columns of a panel
@@ -324,12 +325,12 @@ class ProductWriter {
         if (down && pairs_) {
           llvm::Value* term = b_.CreateShl(line, 1);
           x = pair(term, [&](llvm::Value* k) {
-            return raw(left_, place(left_, at, b_.CreateAdd(first_, k)), 0, some);
+            return short_load(left_, place(left_, at, b_.CreateAdd(first_, k)), 0, some);
           });
         } else {
           llvm::Value* from = down ? place(left_, at, b_.CreateAdd(first_, line))
                                    : place(left_, line, b_.CreateAdd(first_, at));
-          x = pairs_ ? raw(left_, from, 0, some) : load(left_, from, 0, some);
+          x = pairs_ ? short_load(left_, from, 0, some) : load(left_, from, 0, some);
         }
         // Of an odd number of terms the last is one of a pair, with 0.
         if (pairs_ && !down) {
@@ -360,9 +361,10 @@ class ProductWriter {
       };
       for (int v = 0; v < kVectors; ++v) {
         llvm::Value* x =
-            pairs_ ? pair(b_.CreateShl(step, 1),
-                          [&](llvm::Value* term) { return raw(right_, from(term), v, off(v)); })
-                   : load(right_, from(step), v, off(v));
+            pairs_
+                ? pair(b_.CreateShl(step, 1),
+                       [&](llvm::Value* term) { return short_load(right_, from(term), v, off(v)); })
+                : load(right_, from(step), v, off(v));
         memory_.store(x, at(to, v), nullptr);
       }
     });
@@ -399,7 +401,18 @@ class ProductWriter {
     return memory_.load(at, element(x), mask);
   }
   llvm::Value* load(const Operand& x, llvm::Value* from, int v, llvm::Value* mask) {
-    return arithmetic_.cast(raw(x, from, v, mask), x.dtype, ScalarType::Float);
+    return widened(x, raw(x, from, v, mask));
+  }
+  llvm::Value* widened(const Operand& x, llvm::Value* value) {
+    return arithmetic_.cast(arithmetic_.cast(value, x.dtype, x.type), x.type, ScalarType::Float);
+  }
+  /// In 16 bits, for the instruction that takes two terms, by its own rounding.
+  llvm::Value* short_load(const Operand& x, llvm::Value* from, int v, llvm::Value* mask) {
+    llvm::Value* value = raw(x, from, v, mask);
+    if (x.dtype == ScalarType::BFloat16) return value;
+    llvm::Value* made =
+        b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {value});
+    return b_.CreateBitCast(made, value->getType()->getWithNewType(b_.getInt16Ty()));
   }
 
   /// `count` rows from `row` on, of the columns and terms at hand.
@@ -419,8 +432,8 @@ class ProductWriter {
     }
     Operand from_left = left_, from_right = right_;
     const ScalarType type = pairs_ ? ScalarType::Int : ScalarType::Float;
-    if (left_copy_) from_left = {left_copy_, copy_down(), copy_along(), nullptr, type};
-    if (right_copy_) from_right = {right_copy_, i64(wide()), i64(1), nullptr, type};
+    if (left_copy_) from_left = {left_copy_, copy_down(), copy_along(), nullptr, type, type};
+    if (right_copy_) from_right = {right_copy_, i64(wide()), i64(1), nullptr, type, type};
     llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_, column_);
     llvm::Value* count = steps();
     llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("terms"), *after = block("sums");
@@ -445,7 +458,7 @@ class ProductWriter {
       llvm::Value* one = b_.CreateLoad(
           element(from_left),
           step(from_left, left[static_cast<size_t>(r)], b_.CreateMul(k, from_left.along)));
-      if (!pairs_) one = arithmetic_.cast(one, from_left.dtype, ScalarType::Float);
+      if (!pairs_) one = widened(from_left, one);
       llvm::Value* spread = b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), one);
       for (int v = 0; v < kVectors; ++v)
         next.push_back(multiply_add(spread, columns[static_cast<size_t>(v)],
@@ -543,7 +556,8 @@ void Emitter::product(int p) {
                          right = operand(r, product.terms, product.columns),
                          out = operand(o, product.rows, product.columns);
   right.along = out.along = i64(1);
-  left.dtype = product.left_dtype, right.dtype = product.right_dtype;
+  left.dtype = product.left_dtype, left.type = product.left_type;
+  right.dtype = product.right_dtype, right.type = product.right_type;
   ProductWriter writer(b_, machine_, memory_, arithmetic_, fn_, product);
   llvm::Value* panels = product.panels < 0 ? nullptr : size(product.panels);
   if (panels != nullptr)

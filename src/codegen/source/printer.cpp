@@ -333,12 +333,13 @@ void SourcePrinter::product(int p) {
   std::erase(around, -1);
   for (int var : around) loop_over(var);
   const std::string k = variable(product.terms), block = std::to_string(ir::kProductTerms);
-  auto factor = [&](size_t load, ScalarType dtype) {
-    const std::string x = place(s.loads[load].access, {});
-    return is_reduced(dtype) ? "widen(" + x + ")" : x;
+  auto factor = [&](size_t load, ScalarType dtype, ScalarType type) {
+    std::string x = place(s.loads[load].access, {});
+    if (type != dtype) x = "cast<" + cpp_type(type) + ">(" + x + ")";
+    return is_reduced(type) ? "widen(" + x + ")" : x;
   };
-  const std::string left = factor(product.left, product.left_dtype),
-                    right = factor(product.right, product.right_dtype);
+  const std::string left = factor(product.left, product.left_dtype, product.left_type),
+                    right = factor(product.right, product.right_dtype, product.right_type);
   const std::string to = place(s.store.access, {});
   line("float total = " + (product.adds ? to : std::string("0")) + ", sum = 0;");
   // The machine's instruction for two terms adds the second first.

@@ -127,7 +127,7 @@ void mark_products(ops::Lowered& lowered, const ir::Target& target) {
     if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
     call->may_be_loops = true;
     lowered.exact = false;
-    lowered.approximated.push_back({call->outputs[0].dtype, call->record});
+    lowered.approximated.push_back({computed_in(*call), call->record});
   }
 }
 
@@ -135,6 +135,10 @@ void mark_products(ops::Lowered& lowered, const ir::Target& target) {
 ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
                             Tuning& tuning) {
   ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
+  if (settings.short_factors && settings.target.pairs(c10::ScalarType::BFloat16))
+    for (ir::Item& item : lowered.program.items)
+      if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr)
+        call->short_factors = passes::is_product_in_fp32(*call);
   if (settings.tuning) {
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {

@@ -31,6 +31,8 @@ struct CompileSettings {
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
   int64_t most_folded_bytes = 0;
+  /// at::Context::float32MatmulPrecision is medium: products of fp32 may round factors to bf16.
+  bool short_factors = false;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
   std::optional<Tuning> tuning = std::nullopt;
 };

@@ -190,7 +190,8 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .mode = options.mode,
           .keep = options.keep,
           .matmul = options.matmul,
-          .most_folded_bytes = options.mode == Mode::MaxAutotune ? options.most_folded_bytes : 0};
+          .most_folded_bytes = options.mode == Mode::MaxAutotune ? options.most_folded_bytes : 0,
+          .short_factors = runtime::products_may_be_short()};
 }
 
 void Core::Impl::enqueue(std::function<void(Impl&)> job) {

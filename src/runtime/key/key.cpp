@@ -74,16 +74,21 @@ bool flushes_denormals() {
   return smallest * 0.5f == 0;
 }
 
+/// (float32MatmulPrecision() throws where the user set both kinds of switches.)
+at::Float32Precision precision_of_products() {
+  return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
+}
+
 uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
   const at::Context& context = at::globalContext();
-  uint64_t flags = static_cast<uint64_t>(autograd.get_grad_mode()) |
-                   autograd.get_inference_mode() << 1 | autograd.get_fw_grad_mode() << 2 |
-                   context.deterministicAlgorithms() << 3 |
-                   context.deterministicFillUninitializedMemory() << 4 |
-                   context.userEnabledFlashSDP() << 5 | context.userEnabledMathSDP() << 6 |
-                   context.userEnabledMemEfficientSDP() << 7 | context.userEnabledMkldnn() << 8 |
-                   flushes_denormals() << 9 | torch::autograd::AnomalyMode::is_enabled() << 10 |
-                   torch::autograd::AnomalyMode::should_check_nan() << 11;
+  uint64_t flags =
+      static_cast<uint64_t>(autograd.get_grad_mode()) | autograd.get_inference_mode() << 1 |
+      autograd.get_fw_grad_mode() << 2 | context.deterministicAlgorithms() << 3 |
+      context.deterministicFillUninitializedMemory() << 4 | context.userEnabledFlashSDP() << 5 |
+      context.userEnabledMathSDP() << 6 | context.userEnabledMemEfficientSDP() << 7 |
+      context.userEnabledMkldnn() << 8 | flushes_denormals() << 9 |
+      torch::autograd::AnomalyMode::is_enabled() << 10 |
+      torch::autograd::AnomalyMode::should_check_nan() << 11 | products_may_be_short() << 12;
   flags |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 16;
   if (autocast)
     flags |= (static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) + 1) << 24 |
@@ -92,6 +97,10 @@ uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
 }
 
 }  // namespace
+
+bool products_may_be_short() {
+  return precision_of_products() == at::Float32Precision::BF16;
+}
 
 Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves) {
   words.clear();

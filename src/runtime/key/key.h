@@ -39,6 +39,10 @@ struct Key {
   Unsupported build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves = {});
 };
 
+/// Did the user allow products of fp32 to round their factors to bf16 (float32MatmulPrecision
+/// medium)? It is in the key.
+bool products_may_be_short();
+
 /// A key kept in a plan table.
 struct StoredKey {
   std::vector<uint64_t> words;

@@ -75,6 +75,7 @@ std::string mode_difference(std::span<const uint64_t> a, std::span<const uint64_
   if ((changed & 1) != 0) return bit(0, "grad mode");
   if ((changed & 2) != 0) return bit(1, "inference mode");
   if ((changed & 1 << 9) != 0) return bit(9, "flushes denormals");
+  if ((changed & 1 << 12) != 0) return bit(12, "medium precision of fp32 products");
   if ((changed >> 16 & 0xff) != 0)
     return differs("mode", "default dtype", dtype(a[3], 16), dtype(b[3], 16));
   if ((changed >> 24 & 0xff) != 0) {

@@ -193,7 +193,7 @@ bool is_better_as_one(const ir::Program& program, const passes::ProductsToMerge&
 }  // namespace
 
 CallKey call_key(const ir::Extern& call, int threads) {
-  CallKey key{call.op.name + "." + call.op.overload, {threads}};
+  CallKey key{call.op.name + "." + call.op.overload, {threads, call.short_factors}};
   append(key, call.inputs);
   return key;
 }
@@ -204,6 +204,10 @@ std::vector<std::string> tune(const ops::Lowered& lowered, int threads) {
   for (size_t k = 0; k < tuning.size(); ++k)
     tuning[k] = decide(lowered, lowered.choices[k], threads);
   return tuning;
+}
+
+c10::ScalarType computed_in(const ir::Extern& product) {
+  return product.short_factors ? c10::ScalarType::BFloat16 : product.outputs[0].dtype;
 }
 
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered) {
@@ -217,7 +221,7 @@ void apply_tuning(const Tuning& tuning, ops::Lowered& lowered) {
     if (call == nullptr || !tuning.loops.contains(call->record)) continue;
     call->may_be_loops = call->may_be_alone = true;
     lowered.exact = false;
-    lowered.approximated.push_back({call->outputs[0].dtype, call->record});
+    lowered.approximated.push_back({computed_in(*call), call->record});
     lowered.broken.reset();  // nothing was gained before
   }
 }

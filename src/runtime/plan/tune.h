@@ -30,6 +30,9 @@ CallKey call_key(const ir::Extern& call, int threads);
 /// Thread-safe.
 std::vector<std::string> tune(const ops::Lowered& lowered, int threads);
 
+/// What a product as loops computes in, for the tolerance of its results.
+c10::ScalarType computed_in(const ir::Extern& product);
+
 /// Puts what was chosen into the program.
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered);
 
