@@ -99,10 +99,10 @@ TEST(Routine, EitherIsRightAndTheAnswerIsKept) {
   auto fn = [](Tensors& t) { return Tensors{at::mm(t[0], t[1]) + 1}; };
   Tensors args{at::randn({64, 64}), at::randn({64, 64})};
   LoweredRun run = lower_run(fn, args);
-  runtime::Tuning tuning = runtime::tune(run.lowered, 1);
+  const std::vector<std::string> tuning = runtime::tune(run.lowered, 1);
   ASSERT_EQ(tuning.size(), run.lowered.choices.size());
   EXPECT_EQ(runtime::tune(run.lowered, 1), tuning);
-  runtime::apply_tuning(tuning, run.lowered);
+  runtime::apply_tuning({tuning, {}}, run.lowered);
   ASSERT_FALSE(run.lowered.broken);
   Tensor ours = interpret(run.lowered.program, args, run.trace.captured)[0];
   EXPECT_LE((ours - fn(args)[0]).abs().max().item<double>(), 1e-4);

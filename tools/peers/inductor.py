@@ -19,6 +19,7 @@ except ImportError as error:
     protocol.absent("torch.compile", "torch", error)
 import attention as attention_set  # needs torch
 import decode as decode_set
+import models as models_set
 import training  # needs torch
 import wild  # needs torch
 
@@ -225,6 +226,7 @@ CASES = {
     **training.CASES,
     **attention_set.CASES,
     **decode_set.CASES,
+    **models_set.CASES,
 }
 
 

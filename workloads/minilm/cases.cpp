@@ -52,10 +52,17 @@ Instance encoder(const Options& o) {
                   ids, mask);
   out.tokens = static_cast<double>(batch * length);
   out.samples = static_cast<double>(batch);
+  // (ATen's fused attention wants a bias of its operands' dtype.)
+  out.fp64 = [encoder, ids, mask] {
+    return Tensors{encoder->to(at::kDouble)
+                       .encode(ids, mask, minilm::Regions::eager(minilm::Attention::Explicit))};
+  };
   const auto hidden = static_cast<double>(c.hidden), inner = static_cast<double>(c.intermediate);
-  const double weights = static_cast<double>(c.layers) * hidden * (4 * hidden + 2 * inner);
+  const double each = hidden * (4 * hidden + 2 * inner),
+               weights = static_cast<double>(c.layers) * each;
+  out.flops = 2 * out.tokens * (weights + static_cast<double>(c.layers * 2 * length) * hidden);
   out.bytes = 4 * weights;
-  out.flops = 2 * out.tokens * (weights + static_cast<double>(2 * c.layers * length) * hidden);
+  out.input_bytes += static_cast<int64_t>(out.bytes);  // it captures them
   return out;
 }
 

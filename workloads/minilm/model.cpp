@@ -135,6 +135,19 @@ MiniLM::MiniLM(const fs::path& folder) : config_(Config::read(folder / "config.j
   }
 }
 
+MiniLM MiniLM::to(at::ScalarType dtype) const {
+  MiniLM made = *this;
+  const auto change = [&](auto&... parts) {
+    ((parts.weight = parts.weight.to(dtype), parts.bias = parts.bias.to(dtype)), ...);
+  };
+  for (Tensor* table : {&made.words_, &made.positions_, &made.types_}) *table = table->to(dtype);
+  change(made.embedding_norm_);
+  for (Layer& layer : made.layers_)
+    change(layer.query, layer.key, layer.value, layer.output, layer.up, layer.down,
+           layer.attention_norm, layer.output_norm);
+  return made;
+}
+
 Tensor MiniLM::embed(const Tensor& ids, const Regions& regions) const {
   return regions.embed_norm(ids, words_, positions_, types_, embedding_norm_.weight,
                             embedding_norm_.bias, config_.eps);

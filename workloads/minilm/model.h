@@ -44,6 +44,9 @@ class MiniLM {
   /// can take.
   at::Tensor encode(const at::Tensor& ids, const at::Tensor& mask, const Regions& regions) const;
 
+  /// A copy with weights of another dtype.
+  MiniLM to(at::ScalarType dtype) const;
+
   const Config& config() const { return config_; }
   const Layer& layer(size_t i) const { return layers_.at(i); }
 

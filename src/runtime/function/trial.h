@@ -31,8 +31,8 @@ class OwnData {
 struct Pair {
   double before = 0, other = 0;  ///< seconds
 };
-/// The least of a few runs in turns, for at most `left` seconds: whatever else the machine does only
-/// adds.
+/// The least of a few runs in turns, for at most `left` seconds: whatever else the machine does
+/// only adds.
 Pair race(const OwnData& data, const Plan& before, const Plan& other, double left);
 
 }  // namespace graft::runtime
