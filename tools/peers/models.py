@@ -45,4 +45,6 @@ def encoder_case(batch=8, length=64, attention="sdpa"):
     return encode, [torch.randint(0, VOCABULARY, (batch, length)), torch.ones(batch, length, dtype=torch.long)]
 
 
-CASES = {"minilm_f32": (encoder_case, {})}
+CASES = {
+    "minilm_f32": (encoder_case, {}),
+}
