@@ -15,6 +15,7 @@
 
 #include "cli/frame/context.h"
 #include "cli/frame/usage.h"
+#include "cli/measure/attention_sweep.h"
 #include "cli/measure/bench_options.h"
 #include "cli/measure/isolate.h"
 #include "cli/measure/measure_case.h"
@@ -237,7 +238,9 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure the workloads, all variants in turns");
   const auto options = std::make_shared<BenchOptions>();
   add_bench_flags(*command, *options);
+  add_attention_sweep(*command);
   command->callback([command, options] {
+    if (!command->get_subcommands().empty()) return;
     finish_options(*command, *options);
     if (options->dump_config)
       std::cout << as_toml(*command);

@@ -32,7 +32,9 @@ std::optional<ProductAxes> product_axes(const Statement& s) {
     const Access& load = s.loads[*loads[k]];
     if ((load.dtype != ScalarType::Float && !is_reduced(load.dtype)) || !load.indirect.empty())
       return {};
-    if (is_reduced(load.dtype)) *types[k] = load.dtype;
+    if (!is_reduced(load.dtype)) continue;
+    if (is_reduced(*types[k]) && *types[k] != load.dtype) return {};
+    *types[k] = load.dtype;
   }
   size_t terms = 0;
   for (size_t a = 0; a < s.axes.size(); ++a) {

@@ -89,8 +89,8 @@ struct Target {
   /// All that machine code depends on beside the kernel: equal text, equal code. Threads and caches
   /// are not in it, as what passes decide from them is in the kernel.
   std::string code_key() const {
-    return std::to_string(lanes) + (fma ? " fma" : "") + (vml ? " vml" : "") +
-           (vml_threads ? " vml-threads " : " ") + cpu;
+    return std::to_string(lanes) + (fma ? " fma" : "") + (short_products ? " bf16" : "") +
+           (vml ? " vml" : "") + (vml_threads ? " vml-threads " : " ") + cpu;
   }
 };
 

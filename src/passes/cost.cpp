@@ -271,7 +271,8 @@ double vector_cost(const Statement& s, int axis, const Target& target) {
 }
 
 double product_nanoseconds(const Statement& s, const ir::Target& target) {
-  const ScalarType type = product_axes(s)->left_type;
+  const ProductAxes axes = *product_axes(s);
+  const ScalarType type = axes.left_type == axes.right_type ? axes.left_type : ScalarType::Float;
   return 2 * static_cast<double>(points(s)) * target.product_flop(type);
 }
 

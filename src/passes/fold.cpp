@@ -14,6 +14,12 @@ std::set<int> computed_once(const ir::Schedule& schedule, const ir::Kernel& kern
                             const std::vector<bool>& constant, const std::vector<int>& writers) {
   std::set<int> stored;
   bool all = true;
+  const auto is_plain = [](const ir::Access& access) { return access.indirect.empty(); };
+  for (const ir::Placed& placed : kernel.placed) {
+    // (Indices may be checked by an earlier step, which a folded kernel does not wait for.)
+    const ir::Statement& s = placed.statement;
+    all = all && is_plain(s.store) && std::all_of(s.loads.begin(), s.loads.end(), is_plain);
+  }
   for (const ir::Placed& placed : kernel.placed) {
     const int storage = placed.statement.store.storage;
     const auto s = static_cast<size_t>(storage);

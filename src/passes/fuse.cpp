@@ -22,7 +22,7 @@ class Fuser {
   Fuser(const Settings& settings, bool share, Decider& decider)
       : target_(settings.target),
         share_(share),
-        folds_(settings.most_folded_bytes > 0),
+        folds_(settings.most_folded_bytes > 0 && !settings.skips("fold")),
         decider_(decider) {}
 
   ir::Schedule run(ir::Program program) {

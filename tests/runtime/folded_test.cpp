@@ -91,6 +91,70 @@ TEST(Folded, FollowsSetData) {
   }
 }
 
+/// Slices share a storage, and a counter.
+TEST(Folded, OfSlicesOfOneTensor) {
+  const at::NoGradGuard no_grad;
+  const Tensor all = at::randn({3, 64, 64}), x = table(64, 2);
+  for (int64_t k = 0; k < 3; ++k) {
+    const Table f{all[k]};
+    auto compiled = compile(f, folding());
+    for (int call = 0; call < 4; ++call) expect_equal(compiled(x), f(x));
+  }
+  Table f{table(64)};
+  auto compiled = compile(f, folding());
+  for (int round = 0; round < 6; ++round) {
+    f.table.set_data(all[round % 3]);
+    for (int call = 0; call < 3; ++call) expect_equal(compiled(x), f(x));
+  }
+}
+
+/// What no counter tells, an audit finds.
+TEST(Folded, IsAudited) {
+  const at::NoGradGuard no_grad;
+  const Table f{table(64)};
+  Options options = folding();
+  options.audit_every = 1;
+  auto compiled = compile(f, options);
+  const Tensor x = table(64, 2);
+  for (int call = 0; call < 4; ++call) compiled(x);
+  ASSERT_GT(compiled.report().folded_bytes, 0);
+  f.table.data()[1][2] = 100;  // one element, around the counter
+  for (int call = 0; call < 3; ++call) compiled(x);
+  EXPECT_EQ(compiled.report().verdict, Verdict::Mismatch) << compiled.explain();
+  expect_equal(compiled(x), f(x));
+}
+
+/// Indices are checked at each call.
+TEST(Folded, IsNotWhatIndicesLeadTo) {
+  const at::NoGradGuard no_grad;
+  const Tensor held = table(64), ids = at::arange(64);
+  const auto f = [&](const Tensor& x) {
+    return at::cumsum(held.index_select(0, ids), 0).matmul(x).relu();
+  };
+  auto compiled = compile(f, folding());
+  const Tensor x = table(64, 2);
+  for (int call = 0; call < 4; ++call) expect_equal(compiled(x), f(x));
+  ids.fill_(int64_t{1} << 40);
+  EXPECT_ANY_THROW(compiled(x));
+  ids.fill_(3);
+  expect_equal(compiled(x), f(x));
+}
+
+TEST(Folded, KnowsWhetherSubnormalNumbersCount) {
+  const at::NoGradGuard no_grad;
+  const Table f{table(64) * 1e-38};
+  auto compiled = compile(f, folding());
+  const Tensor x = table(64, 2) * 1e30;
+  for (bool flush : {false, true, false, true}) {
+    if (!at::globalContext().setFlushDenormal(flush)) GTEST_SKIP() << "cannot be set here";
+    for (int call = 0; call < 3; ++call) {
+      const Tensor expected = f(x), came = compiled(x);
+      EXPECT_TRUE(at::allclose(came, expected, 1e-3, 1e-12)) << flush;
+    }
+  }
+  at::globalContext().setFlushDenormal(false);
+}
+
 TEST(Folded, NeedsAVersionCounter) {
   const c10::InferenceMode inference;
   Table f{table(64)};

@@ -449,7 +449,7 @@ class ProductWriter {
     }
     llvm::SmallVector<llvm::Value*, kVectors> columns;
     llvm::Value* from = step(from_right, right, b_.CreateMul(k, from_right.down));
-    if (layout_.panel_by_panel && right_copy_ == nullptr) fetch(from);
+    if (layout_.panel_by_panel && right_copy_ == nullptr) fetch(from_right, from);
     for (int v = 0; v < kVectors; ++v)
       columns.push_back(pairs_ ? raw(from_right, from, v, nullptr)
                                : load(from_right, from, v, off(v)));
@@ -476,11 +476,10 @@ class ProductWriter {
   }
 
   /// Asks for the same place of the next block of terms, which lies behind this one.
-  void fetch(llvm::Value* from) {
+  void fetch(const Operand& x, llvm::Value* from) {
     for (int v = 0; v < kVectors; ++v) {
-      llvm::Value* next = b_.CreateConstInBoundsGEP1_64(
-          number(), from,
-          static_cast<uint64_t>(ir::kProductTerms * ir::kMostProductColumns + v * machine_.lanes));
+      llvm::Value* next =
+          step(x, from, i64(ir::kProductTerms * ir::kMostProductColumns + v * machine_.lanes));
       constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {next->getType()},
                          {next, b_.getInt32(kRead), b_.getInt32(kSecondCache), b_.getInt32(kData)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <sstream>
 
 #include "codegen/backend.h"
@@ -131,6 +132,32 @@ void mark_products(ops::Lowered& lowered, const ir::Target& target) {
   }
 }
 
+/// Nothing is folded where what is captured changes from call to call, as in training, or no
+/// counter tells when it does.
+CompileSettings with_budget(const record::Trace& trace, CompileSettings settings) {
+  const bool trains =
+      trace.backward || std::any_of(trace.gradient_of.begin(), trace.gradient_of.end(),
+                                    [](const auto& leaf) { return leaf.has_value(); });
+  const bool counts =
+      std::none_of(trace.captured.begin(), trace.captured.end(),
+                   [](const at::Tensor& t) { return t.defined() && t.is_inference(); });
+  if (trains || !counts) settings.most_folded_bytes = 0;
+  return settings;
+}
+
+/// The products that tuning put into kernels, each text once.
+std::vector<std::string> notes_of(const Tuning& tuning, const ir::Schedule& schedule) {
+  std::set<std::string> notes;
+  for (const auto& [record, text] : tuning.loops)
+    if (std::none_of(schedule.steps.begin(), schedule.steps.end(),
+                     [record = record](const ir::Step& step) {
+                       const auto* call = std::get_if<ir::Extern>(&step);
+                       return call != nullptr && call->record == record;
+                     }))
+      notes.insert(text);
+  return {notes.begin(), notes.end()};
+}
+
 /// With the choices that `settings` asks for; `tuning` gets them.
 ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
                             Tuning& tuning) {
@@ -239,6 +266,8 @@ void build(const record::Trace& trace, const CompileSettings& settings,
     backward = make(*scheduled.backward);
   else if (tunes)
     out.autotuned = autotune(trace, settings, scheduled, generated);
+  const std::vector<std::string> notes = notes_of(out.tuning, scheduled.schedule);
+  out.autotuned.notes.insert(out.autotuned.notes.end(), notes.begin(), notes.end());
   out.kernels_compiled = generated.kernels_compiled + backward.kernels_compiled;
   out.compile_ms = generated.compile_ms + backward.compile_ms;
   if (scheduled.backward)
@@ -249,8 +278,9 @@ void build(const record::Trace& trace, const CompileSettings& settings,
 
 }  // namespace
 
-Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, bool keep_text) {
+Scheduled schedule(const record::Trace& trace, const CompileSettings& asked, bool keep_text) {
   Scheduled out;
+  const CompileSettings settings = with_budget(trace, asked);
   ops::Lowered lowered = lower_and_tune(trace, settings, out.tuning);
   out.operators = lowered.operators;
   out.tolerance = tolerance_of(trace, lowered);
@@ -258,10 +288,7 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
   out.broken = lowered.broken;
   if (out.broken) return out;
   out.target = settings.target;
-  passes::Settings how = pass_settings(settings, keep_text);
-  const bool steps = std::any_of(trace.gradient_of.begin(), trace.gradient_of.end(),
-                                 [](const auto& leaf) { return leaf.has_value(); });
-  if (steps) how.most_folded_bytes = 0;  // what it captures changes at each call
+  const passes::Settings how = pass_settings(settings, keep_text);
   if (!trace.backward) {
     out.schedule = passes::run(std::move(lowered.program), how, &out.records);
     return out;
@@ -316,8 +343,9 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
   return out;
 }
 
-Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
+Scales compile_scales(const record::Trace& trace, const CompileSettings& asked,
                       const Region* backward) noexcept {
+  const CompileSettings settings = with_budget(trace, asked);
   auto part = [&](ir::Program program) {
     if (!trace.backward) return program;
     const passes::Seam seam = seam_of(*trace.backward);

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,7 +55,11 @@ struct Raced {
   double loops = 0, call = 0;  ///< seconds; loops 0: they are no kernel
 };
 
-Raced race_call(const ir::Extern& call, const ir::Extern* other, const CompileSettings& settings) {
+Raced race_call(const ir::Extern& call, const ir::Extern* other, const ir::Target& target) {
+  // What a function's own settings change is no part of the answer, which others get, too.
+  CompileSettings settings;
+  settings.target = target;
+  settings.most_folded_bytes = std::numeric_limits<int64_t>::max();
   const at::NoGradGuard no_grad;
   const WithThreads with_threads(settings.target.threads);
   const auto plan_of = [&](const ir::Extern& way, bool loops) {
@@ -86,6 +92,8 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
                                            const CompileSettings& settings) {
   static auto* known = new Kept<CallKey, Raced>;  // the worker may outlive static objects
   std::map<int, std::string> faster;
+  int64_t left = settings.most_folded_bytes;
+  std::set<int> folded;  ///< storages
   if (settings.most_folded_bytes <= 0 || settings.matmul != Matmul::Any) return faster;
   const std::vector<int> candidates = passes::with_folded_operand(lowered.program, settings.target);
   for (const ir::Item& item : lowered.program.items) {
@@ -95,12 +103,13 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
     const auto choice =
         std::find_if(lowered.choices.begin(), lowered.choices.end(),
                      [&](const ops::Choice& c) { return c.other.record == call->record; });
-    const CallKey key = call_key(*call, settings.target.threads);
+    CallKey key = call_key(*call, settings.target.threads);
+    key.second.push_back(choice != lowered.choices.end());
     std::optional<Raced> times = known->find(key);
     try {
       if (!times)
-        times =
-            race_call(*call, choice == lowered.choices.end() ? nullptr : &choice->other, settings);
+        times = race_call(*call, choice == lowered.choices.end() ? nullptr : &choice->other,
+                          settings.target);
     } catch (const std::exception&) {
       continue;  // no memory for it, or no such routine
     }
@@ -108,9 +117,15 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
     log(Topic::Fusion, settings.name + ": " + call->op.name + " as loops: " +
                            (times->loops == 0 ? "no kernel" : duration(times->loops * 1e6)) +
                            " against " + duration(times->call * 1e6));
-    if (times->loops == 0 || times->loops > kGainAsLoops * times->call) continue;
-    faster[call->record] =
-        "in a kernel, " + duration(times->loops * 1e6) + " against " + duration(times->call * 1e6);
+    const bool gains = times->loops > 0 && times->loops < kGainAsLoops * times->call;
+    if (!gains) continue;
+    const View& weight = call->inputs.back();
+    const int64_t bytes = elements_reached(weight.sizes, weight.strides) *
+                          static_cast<int64_t>(c10::elementSize(weight.dtype));
+    if (!folded.contains(weight.storage) && bytes > left) continue;
+    if (folded.insert(weight.storage).second) left -= bytes;
+    faster[call->record] = call->op.name + " in a kernel, weights folded, " +
+                           duration(times->loops * 1e6) + " against " + duration(times->call * 1e6);
   }
   return faster;
 }

@@ -66,14 +66,6 @@ Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
   return Unsupported::Kind::None;
 }
 
-/// Does this thread's arithmetic take subnormal numbers for zero (at::Context::setFlushDenormal)?
-/// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the
-/// same on every machine.
-bool flushes_denormals() {
-  volatile float smallest = std::numeric_limits<float>::min();  // volatile: not known beforehand
-  return smallest * 0.5f == 0;
-}
-
 /// (float32MatmulPrecision() throws where the user set both kinds of switches.)
 at::Float32Precision precision_of_products() {
   return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
@@ -97,6 +89,13 @@ uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
 }
 
 }  // namespace
+
+// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the
+// same on every machine.
+bool flushes_denormals() {
+  volatile float smallest = std::numeric_limits<float>::min();  // volatile: not known beforehand
+  return smallest * 0.5f == 0;
+}
 
 bool products_may_be_short() {
   return precision_of_products() == at::Float32Precision::BF16;

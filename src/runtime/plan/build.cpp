@@ -326,8 +326,13 @@ class PlanBuilder {
       found.kernels.push_back(&kernel);
       for (const Place& at : kernel.pointers) sources.insert(at.block);
     }
-    for (size_t i = 0; i < plan_.captured_views_.size(); ++i)
-      if (sources.contains(plan_.captured_views_[i].place.block)) found.sources.push_back(i);
+    for (size_t i = 0; i < plan_.captured_views_.size(); ++i) {
+      const ViewSpec& spec = plan_.captured_views_[i];
+      if (!sources.contains(spec.place.block)) continue;
+      const auto [low, high] = ir::byte_span(spec.view);
+      const int64_t data = spec.view.byte_offset;
+      found.sources.push_back({i, spec.place.offset, low - data, high - data});
+    }
     plan_.folded_ = std::make_unique<Folded>(std::move(found));
   }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "runtime/key/key.h"
 #include "runtime/plan/frame.h"
 
 namespace graft::runtime {
@@ -17,6 +18,7 @@ constexpr size_t kSamples = 8;
 
 uint64_t sample(const char* data, size_t bytes) {
   uint64_t hash = bytes;
+  if (bytes == 0) return hash;
   for (size_t k = 0; k < kSamples; ++k) {
     uint64_t word = 0;
     const size_t size = std::min(sizeof word, bytes);
@@ -43,6 +45,8 @@ Registry<Values>& registry() {
 Folded::Folded(Parts parts) : parts_(std::move(parts)) {
   for (const FoldedBlock& block : parts_.blocks)
     kernels_key_.insert(kernels_key_.end(), {block.block, static_cast<uint64_t>(block.bytes)});
+  for (const Source& source : parts_.sources)
+    kernels_key_.push_back(static_cast<uint64_t>(source.back));
   for (const KernelStep* kernel : parts_.kernels) {
     const codegen::Binding& binding = kernel->binding;
     kernels_key_.push_back(reinterpret_cast<uint64_t>(kernel->fn));
@@ -64,15 +68,17 @@ int64_t Folded::bytes() const {
 
 std::optional<Folded::State> Folded::state(const at::Tensor* captured) const {
   State made;
-  for (size_t i : parts_.sources) {
-    const c10::TensorImpl& impl = *captured[i].unsafeGetTensorImpl();
+  made.push_back(flushes_denormals());
+  for (const Source& source : parts_.sources) {
+    const c10::TensorImpl& impl = *captured[source.captured].unsafeGetTensorImpl();
     if (!impl.version_counter().enabled()) return std::nullopt;
     const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
-    const auto* data = static_cast<const char*>(storage->data());
+    const char* data = static_cast<const char*>(storage->data()) +
+                       impl.storage_offset() * static_cast<int64_t>(impl.dtype().itemsize());
     made.push_back(reinterpret_cast<uint64_t>(storage));
     made.push_back(reinterpret_cast<uint64_t>(data));
     made.push_back(impl.version_counter().current_version());
-    made.push_back(sample(data, storage->nbytes()));
+    made.push_back(sample(data + source.low, static_cast<size_t>(source.high - source.low)));
   }
   return made;
 }
@@ -104,8 +110,8 @@ std::shared_ptr<const Folded::Memory> Folded::find(const State& state) const {
 void Folded::put(const State& state, const at::Tensor* captured, Memory memory) const {
   auto made = std::make_shared<Values>();
   made->state = state;
-  for (size_t i : parts_.sources)
-    made->sources.emplace_back(captured[i].storage().getWeakStorageImpl());
+  for (const Source& source : parts_.sources)
+    made->sources.emplace_back(captured[source.captured].storage().getWeakStorageImpl());
   made->memory = std::move(memory);
   {
     auto& all = registry<Values>();
@@ -117,10 +123,10 @@ void Folded::put(const State& state, const at::Tensor* captured, Memory memory) 
   newest_ = std::move(made);
 }
 
-void Plan::bind_folded(Frame& frame, const at::Tensor* captured, const StandIns* stand_ins) const {
+void Plan::bind_folded(Frame& frame, const at::Tensor* captured) const {
   if (!folded_) return;
-  std::optional<Folded::State> state;
-  if (stand_ins == nullptr) state = folded_->state(captured);
+  // (Nothing stands in for a source: the plan does not write it.)
+  const std::optional<Folded::State> state = folded_->state(captured);
   if (state)
     if (const std::shared_ptr<const Folded::Memory> known = folded_->find(*state))
       return frame.bind_folded(*folded_, *known);

@@ -27,17 +27,23 @@ class Folded {
     size_t block;
     int64_t bytes;
   };
+  struct Source {
+    size_t captured;
+    int64_t back;       ///< bytes from its block's base to its data
+    int64_t low, high;  ///< bytes that it reaches, from its data on
+  };
   struct Parts {
     std::vector<FoldedBlock> blocks;
     std::vector<const KernelStep*> kernels;  ///< the plan's, in order
-    std::vector<size_t> sources;             ///< captured tensors
+    std::vector<Source> sources;
   };
   explicit Folded(Parts parts);
 
   const Parts& parts() const { return parts_; }
   int64_t bytes() const;
 
-  /// Of the sources: where they lie, their versions, and a few of their numbers.
+  /// Of the sources: where they lie, their versions, and a few of their numbers; and whether the
+  /// thread flushes subnormal numbers.
   using State = c10::SmallVector<uint64_t, 64>;
   /// None where a source has no version counter.
   std::optional<State> state(const at::Tensor* captured) const;

@@ -172,7 +172,8 @@ class Plan {
   friend class PlanBuilder;
   friend class Frame;
 
-  void bind_folded(Frame& frame, const at::Tensor* captured, const StandIns* stand_ins) const;
+  /// Gives the run the memory of folded blocks, after it computed what lies in them, if it must.
+  void bind_folded(Frame& frame, const at::Tensor* captured) const;
 
   std::vector<Block> blocks_;
   bool has_storages_ = false;  ///< some blocks are c10::Storages of the run's own

@@ -128,7 +128,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   std::optional<Frame> made;
   try {
     made.emplace(*this, args, captured, stand_ins);
-    bind_folded(*made, captured, stand_ins);
+    bind_folded(*made, captured);
   } catch (const c10::Error&) {
     return Outcome::GivenUp;  // out of memory: eager may need less
   }
