@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "src/codegen/source": ["src/codegen", "src/ir", "src/tensor", "include/graft"],
     "src/runtime/memory": ["include/graft"],
     "src/runtime/process": ["src/runtime/memory", "src/ir", "src/tensor", "include/graft"],
-    "src/runtime/key": ["src/record", "include/graft"],
+    "src/runtime/key": ["src/record", "src/tensor", "include/graft"],
     "src/runtime/random": [],
     "src/runtime/plan": [*COMPILER, "src/runtime/random", "src/runtime/process", "src/runtime/memory"],
     "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],

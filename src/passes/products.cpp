@@ -26,6 +26,7 @@ constexpr int64_t kFewestRows = 16;
 constexpr int64_t kFewestColumns = 16;
 /// A product of one call, whose right operand is folded: few rows read that as fast as many.
 constexpr int64_t kFewestRowsOfFolded = 5;
+constexpr int64_t kFewestRowsOfRounded = 32;
 /// So many rows come to a right operand that putting its columns side by side costs little.
 constexpr int64_t kManyRows = 512;
 
@@ -154,9 +155,10 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
 
 }  // namespace
 
-bool is_product_in_fp32(const Extern& call) {
-  const std::optional<Call> p = read(call, ir::Target());
-  return p && p->dtype() == ScalarType::Float;
+bool gains_by_short_factors(const Extern& call, const ir::Target& target) {
+  if (!target.pairs(ScalarType::BFloat16)) return false;
+  const std::optional<Call> p = read(call, target);
+  return p && p->dtype() == ScalarType::Float && p->rows() >= kFewestRowsOfRounded;
 }
 
 std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target) {

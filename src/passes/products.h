@@ -19,8 +19,9 @@ using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
 
-/// Is it a product that may be loops, of fp32?
-bool is_product_in_fp32(const ir::Extern& call);
+/// Is it a product of fp32 that may be loops, and gains where factors are rounded to bf16? (With
+/// few rows, rounding them takes as long as multiplying them.)
+bool gains_by_short_factors(const ir::Extern& call, const ir::Target& target);
 
 /// The calls, by record, whose right operand is captured memory that nothing writes, so that its
 /// order can be folded (passes/fold.h): some may be faster as loops, even alone.

@@ -48,13 +48,15 @@ def absent(peer, module, error):
 
 def sizes(make, fixed, config):
     """The arguments of `make`: its defaults, the case's `fixed` ones, and those of the request's configuration."""
-    axes = {name: p.default for name, p in inspect.signature(make).parameters.items() if isinstance(p.default, int)}
+    axes = {name: p.default for name, p in inspect.signature(make).parameters.items() if isinstance(p.default, (int, str))}
     for axis, value in config.items():
         if axis not in axes:
             raise ValueError(f"no axis '{axis}'; expected one of {', '.join(axes) or 'none'}")
+        if isinstance(axes[axis], str):
+            continue
         if not str(value).isdigit() or int(value) < 1:
             raise ValueError(f"{axis}: came '{value}', expected a whole number from 1")
-    return {**fixed, **{axis: int(value) for axis, value in config.items()}}
+    return {**fixed, **{axis: type(axes[axis])(value) for axis, value in config.items()}}
 
 
 def find_case(cases, name):

@@ -162,10 +162,10 @@ std::vector<std::string> notes_of(const Tuning& tuning, const ir::Schedule& sche
 ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
                             Tuning& tuning) {
   ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-  if (settings.short_factors && settings.target.pairs(c10::ScalarType::BFloat16))
+  if (settings.short_factors)
     for (ir::Item& item : lowered.program.items)
       if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr)
-        call->short_factors = passes::is_product_in_fp32(*call);
+        call->short_factors = passes::gains_by_short_factors(*call, settings.target);
   if (settings.tuning) {
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {

@@ -7,9 +7,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
-#include <limits>
-
 #include "record/gradients.h"
+#include "tensor/denormals.h"
 
 namespace graft::runtime {
 
@@ -89,13 +88,6 @@ uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
 }
 
 }  // namespace
-
-// ATen keeps the answer nowhere but in the processor's control word; asking by a product is the
-// same on every machine.
-bool flushes_denormals() {
-  volatile float smallest = std::numeric_limits<float>::min();  // volatile: not known beforehand
-  return smallest * 0.5f == 0;
-}
 
 bool products_may_be_short() {
   return precision_of_products() == at::Float32Precision::BF16;

@@ -39,9 +39,6 @@ struct Key {
   Unsupported build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves = {});
 };
 
-/// Does this thread's arithmetic take subnormal numbers for zero (at::Context::setFlushDenormal)?
-bool flushes_denormals();
-
 /// Did the user allow products of fp32 to round their factors to bf16 (float32MatmulPrecision
 /// medium)? It is in the key.
 bool products_may_be_short();

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "runtime/key/key.h"
 #include "runtime/plan/frame.h"
+#include "tensor/denormals.h"
 
 namespace graft::runtime {
 
