@@ -34,7 +34,7 @@ using at::Tensor;
 using Clock = std::chrono::steady_clock;
 using Attention = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>;
 
-constexpr int kWarmCalls = 6;       ///< until the plan is in use: recorded, proven, raced
+constexpr int kMostWarmCalls = 20;  ///< until the plan is in use: recorded, proven, raced
 constexpr double kScores = 6;       ///< of the formula: scores and their copies, both ways
 constexpr double kHeadTensors = 9;  ///< q, k, v, the result, and their gradients
 
@@ -140,9 +140,12 @@ class Measurement {
 
   void prepare(Side& side) const {
     const bool compiles = side.name == "graft";
-    for (int call = 0; call < (compiles ? kWarmCalls : 1); ++call) {
+    for (int call = 0; call < (compiles ? kMostWarmCalls : 1); ++call) {
       backward(forward(side));
-      if (compiles) compiled_->wait();
+      if (!compiles) continue;
+      compiled_->wait();
+      const Verdict verdict = compiled_->report().verdict;
+      if (verdict != Verdict::Compiling && verdict != Verdict::Proving) break;
     }
     {
       const lab::MemoryTracker tracker;
@@ -150,7 +153,8 @@ class Measurement {
       const Tensor out = forward(side);
       side.held = tracker.live_bytes() - before;
     }
-    if (compiles) side.block = block_of(compiled_->explain());
+    if (compiles && compiled_->report().verdict == Verdict::Faster)
+      side.block = block_of(compiled_->explain());
   }
 
   void measure(Side& side) const {

@@ -61,10 +61,12 @@ struct Options {
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
-  /// MaxAutotune: bytes that a plan may hold of what it computes of captured tensors alone, as
-  /// weights in the order in which a product reads them. It is computed again when such a tensor
-  /// changes, which its version counter says. 0: it is computed at each call.
-  int64_t most_folded_bytes = int64_t{1} << 30;
+  /// Bytes that a plan may hold of what it computes of captured tensors alone, as weights in the
+  /// order in which a product reads them. It is computed again when such a tensor changes, which
+  /// its version counter says: writes around that, through `tensor.data()` or a raw pointer, are
+  /// seen only where they change much of it. 0: all is computed at each call; -1: 1 GiB under
+  /// MaxAutotune, otherwise 0. Nothing is held in training, nor of tensors made in InferenceMode.
+  int64_t most_folded_bytes = -1;
   /// Optional passes to leave out; throws graft::Error for other names.
   std::vector<std::string> skip_passes = {};
   /// Overrides of what the cost model decides, from Decision::id to the name of a way. `graft tune`

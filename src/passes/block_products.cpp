@@ -23,8 +23,10 @@ using ir::TreeNode;
 
 namespace {
 
-/// With fewer rows to a block, a right operand larger than the second cache comes too slowly.
-constexpr int64_t kFewestRowsOfBlocks = 48;
+/// With fewer rows to a block, a right operand larger than the second cache comes too slowly; and
+/// one larger than a part of the last cache, which is shared.
+constexpr int64_t kFewestRowsOfBlocks = 16, kFewestRowsOfFar = 48;
+constexpr int64_t kPartOfLastCache = 8;
 constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
 /// Fewer blocks than this leave threads without work; multiply-adds that one does as well.
 constexpr int64_t kFewestBlocks = 4;
@@ -266,7 +268,12 @@ class Blocks {
       most = std::min(most, std::max(tiles / kEnough, 2 * ir::kProductRows));
     }
     if (each > 0) most = std::min(most, budget / each);
-    if (budget < 0 || (most < std::min(kFewestRowsOfBlocks, all) && has_large_operand())) return 0;
+    const int64_t operand = largest_operand();
+    const int64_t fewest = operand <= target_.second_cache_bytes ? 0
+                           : operand <= target_.last_cache_bytes / kPartOfLastCache
+                               ? kFewestRowsOfBlocks
+                               : kFewestRowsOfFar;
+    if (budget < 0 || most < std::min(fewest, all)) return 0;
     if (most == all) return all;
     most = most / ir::kProductRows * ir::kProductRows;
     for (int64_t rows = most; rows > most / 2; rows -= ir::kProductRows)
@@ -286,16 +293,19 @@ class Blocks {
     return blocks >= kFewestBlocks || work < kLittleWork;
   }
 
-  /// Does a product walk more of its right operand than the second cache holds?
-  bool has_large_operand() const {
-    return std::any_of(from_.placed.begin(), from_.placed.end(), [&](const Placed& p) {
-      if (!is_product(p.statement)) return false;
+  /// The most bytes of a right operand that one product walks.
+  int64_t largest_operand() const {
+    int64_t most = 0;
+    for (const Placed& p : from_.placed) {
+      if (!is_product(p.statement)) continue;
       const ProductAxes axes = *product_axes(p.statement);
-      int64_t bytes = 4 * p.statement.axes[axes.terms];
+      int64_t bytes = static_cast<int64_t>(c10::elementSize(p.statement.loads[axes.right].dtype)) *
+                      p.statement.axes[axes.terms];
       for (size_t a : axes.columns)
         if (!is_range(from_, p.axis_var[a])) bytes *= p.statement.axes[a];
-      return bytes > target_.second_cache_bytes;
-    });
+      most = std::max(most, bytes);
+    }
+    return most;
   }
 
   /// The kernel over rows [first, first + count), in blocks of `rows`.

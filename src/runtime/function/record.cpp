@@ -181,6 +181,9 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   });
 }
 
+/// Options::most_folded_bytes of -1 under MaxAutotune.
+constexpr int64_t kMostFoldedBytes = int64_t{1} << 30;
+
 runtime::CompileSettings Core::Impl::compile_settings() const {
   return {.name = options.name,
           .numerics = options.numerics,
@@ -190,7 +193,9 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .mode = options.mode,
           .keep = options.keep,
           .matmul = options.matmul,
-          .most_folded_bytes = options.mode == Mode::MaxAutotune ? options.most_folded_bytes : 0,
+          .most_folded_bytes = options.most_folded_bytes >= 0      ? options.most_folded_bytes
+                               : options.mode == Mode::MaxAutotune ? kMostFoldedBytes
+                                                                   : 0,
           .short_factors = runtime::products_may_be_short()};
 }
 
