@@ -1,6 +1,7 @@
 #include "cli/measure/attention_sweep.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <graft/graft.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ constexpr double kScores = 6;       ///< of the formula: scores and their copies
 constexpr double kHeadTensors = 9;  ///< q, k, v, the result, and their gradients
 
 struct SweepOptions {
-  bool sweep = false, flash = false, quick = false;
+  bool sweep = false, flash = false, quick = false, inference = false;
   std::vector<int64_t> sequences{1024}, head_sizes{64};
   std::vector<std::string> dtypes{"f32"}, masks{"causal"};
   int64_t batch = 1, heads = 8, passes = 100;
@@ -112,6 +113,7 @@ class Measurement {
   }
 
   std::vector<Side> run() {
+    const c10::AutoGradMode grad(!options_.inference);
     const auto free = static_cast<double>(lab::available_memory());
     for (Side& side : sides_) {
       const double need = side.name == "aten_fused" ? sizes_.fused_bytes() : sizes_.formula_bytes();
@@ -135,6 +137,7 @@ class Measurement {
     return side.attention(inputs_[0], inputs_[1], inputs_[2]);
   }
   void backward(const Tensor& out) const {
+    if (options_.inference) return;
     torch::autograd::grad({out}, {inputs_[0], inputs_[1], inputs_[2]}, {direction_});
   }
 
@@ -161,6 +164,7 @@ class Measurement {
     const auto start = Clock::now();
     const Tensor out = forward(side);
     side.forward_ms.push_back(since(start));
+    if (options_.inference) return;
     const auto middle = Clock::now();
     backward(out);
     side.backward_ms.push_back(since(middle));
@@ -319,6 +323,7 @@ void add_attention_sweep(CLI::App& bench) {
   command->add_option("--batch", o->batch)->check(CLI::Range(1, 1 << 16));
   command->add_option("--heads", o->heads)->check(CLI::Range(1, 1 << 16));
   command->add_option("--passes", o->passes, "Of each side, at most")->check(CLI::Range(1, 100000));
+  command->add_flag("--inference", o->inference, "Without gradients: the forward alone");
   command->add_flag("--quick", o->quick, "0.6 s a size instead of 6");
   command->add_option("--json", o->json, "Every sample, as a file of 'graft bench' has them");
   command->callback([command, o] {
