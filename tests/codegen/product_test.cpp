@@ -89,8 +89,8 @@ TEST(Product, OfShortNumbers) {
                              {at::kHalf, at::kHalf},
                              {at::kFloat, at::kBFloat16},
                              {at::kBFloat16, at::kFloat}})
-    for (int64_t rows : {1, 9, 70})
-      for (int64_t columns : {1, 70, 160})
+    for (int64_t rows : {9, 70})
+      for (int64_t columns : {70, 160})
         for (int64_t terms : {2, 129}) {
           const at::Tensor a = tame({2, rows, terms}, left, 3),
                            b = tame({2, terms, columns}, right, 5),
@@ -106,8 +106,8 @@ TEST(Product, OfShortNumbers) {
 
 /// fp32 numbers that are rounded to bf16 first.
 TEST(Product, OfRoundedFactors) {
-  for (int64_t rows : {3, 9, 70})
-    for (int64_t columns : {1, 70, 160})
+  for (int64_t rows : {9, 70})
+    for (int64_t columns : {70, 160})
       for (int64_t terms : {2, 129}) {
         const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3),
                          b = tame({2, terms, columns}, at::kFloat, 5),
