@@ -16,6 +16,7 @@
 #include <memory>
 #include <regex>
 #include <set>
+#include <utility>
 
 #include "cli/frame/context.h"
 #include "cli/frame/usage.h"
@@ -26,6 +27,7 @@
 #include "lab/run.h"
 #include "lab/stats.h"
 #include "lab/table.h"
+#include "lab/timer.h"
 #include "lab/words.h"
 
 namespace graft::cli {
@@ -35,7 +37,6 @@ using at::Tensor;
 using Clock = std::chrono::steady_clock;
 using Attention = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>;
 
-constexpr int kMostWarmCalls = 20;  ///< until the plan is in use: recorded, proven, raced
 constexpr double kScores = 6;       ///< of the formula: scores and their copies, both ways
 constexpr double kHeadTensors = 9;  ///< q, k, v, the result, and their gradients
 
@@ -88,10 +89,6 @@ struct Side {
   std::string block = {};  ///< of the compiled one: rows of a block
 };
 
-double since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 class Measurement {
  public:
   Measurement(const Sizes& sizes, const SweepOptions& options) : sizes_(sizes), options_(options) {
@@ -124,9 +121,8 @@ class Measurement {
       else
         prepare(side);
     }
-    const double limit_ms = options_.quick ? 600 : 6000;
-    const auto start = Clock::now();
-    for (int64_t pass = 0; pass < options_.passes && (pass < 3 || since(start) < limit_ms); ++pass)
+    const auto end = Clock::now() + std::chrono::milliseconds(options_.quick ? 600 : 6000);
+    for (int64_t pass = 0; pass < options_.passes && (pass < 3 || Clock::now() < end); ++pass)
       for (Side& side : sides_)
         if (side.skipped.empty()) measure(side);
     return std::move(sides_);
@@ -143,12 +139,15 @@ class Measurement {
 
   void prepare(Side& side) const {
     const bool compiles = side.name == "graft";
-    for (int call = 0; call < (compiles ? kMostWarmCalls : 1); ++call) {
-      backward(forward(side));
-      if (!compiles) continue;
-      compiled_->wait();
-      const Verdict verdict = compiled_->report().verdict;
-      if (verdict != Verdict::Compiling && verdict != Verdict::Proving) break;
+    const auto both = [&] { backward(forward(side)); };
+    if (compiles) {
+      workloads::CompiledCall call;
+      call.run = both;
+      call.report = [this] { return compiled_->report(); };
+      call.wait = [this] { compiled_->wait(); };
+      settle(call);
+    } else {
+      both();
     }
     {
       const lab::MemoryTracker tracker;
@@ -161,13 +160,9 @@ class Measurement {
   }
 
   void measure(Side& side) const {
-    const auto start = Clock::now();
-    const Tensor out = forward(side);
-    side.forward_ms.push_back(since(start));
-    if (options_.inference) return;
-    const auto middle = Clock::now();
-    backward(out);
-    side.backward_ms.push_back(since(middle));
+    Tensor out;
+    side.forward_ms.push_back(lab::time_once_ms([&] { out = forward(side); }));
+    if (!options_.inference) side.backward_ms.push_back(lab::time_once_ms([&] { backward(out); }));
   }
 
   /// Rows of a block in the forward's kernel: of the first loop in the first kernel with a product.
@@ -203,25 +198,20 @@ void add_rows(const Sizes& sizes, const std::vector<Side>& sides, lab::Run& run)
     }
 }
 
-std::string median_text(const std::vector<double>& samples) {
-  return samples.empty() ? "-" : lab::number(lab::median(samples));
-}
-
 std::vector<lab::Cell> cells(const Sizes& sizes, const std::vector<Side>& sides) {
   std::vector<lab::Cell> row{sizes.dtype, sizes.mask, std::to_string(sizes.head_size),
                              std::to_string(sizes.sequence)};
-  const auto ratio = [&](auto samples) {
-    const std::vector<double>&fused = samples(sides[2]), &own = samples(sides[1]);
-    if (fused.empty() || own.empty()) return lab::Cell("-");
+  for (const auto samples : {&Side::forward_ms, &Side::backward_ms}) {
+    for (const Side& side : sides)
+      row.emplace_back((side.*samples).empty() ? "-" : lab::number(lab::median(side.*samples)));
+    const std::vector<double>&fused = sides[2].*samples, &own = sides[1].*samples;
+    if (fused.empty() || own.empty()) {
+      row.emplace_back("-");
+      continue;
+    }
     const double times = lab::median(fused) / lab::median(own);
-    return lab::Cell(lab::number(times) + "x", times >= 1 ? lab::Style::Good : lab::Style::Bad);
-  };
-  const auto forward = [](const Side& side) -> const auto& { return side.forward_ms; };
-  const auto backward = [](const Side& side) -> const auto& { return side.backward_ms; };
-  for (const Side& side : sides) row.emplace_back(median_text(side.forward_ms));
-  row.push_back(ratio(forward));
-  for (const Side& side : sides) row.emplace_back(median_text(side.backward_ms));
-  row.push_back(ratio(backward));
+    row.emplace_back(lab::number(times) + "x", times >= 1 ? lab::Style::Good : lab::Style::Bad);
+  }
   for (const Side& side : sides)
     row.emplace_back(side.held < 0 ? "-" : lab::bytes_text(static_cast<double>(side.held)));
   row.emplace_back(sides[1].block);
@@ -239,22 +229,12 @@ std::vector<Sizes> all_sizes(const SweepOptions& o) {
 }
 
 void run(const SweepOptions& options) {
-  lab::Table table({{"dtype"},
-                    {"mask"},
-                    {"d", lab::Align::Right},
-                    {"length", lab::Align::Right},
-                    {"forward ms: eager", lab::Align::Right},
-                    {"graft", lab::Align::Right},
-                    {"fused", lab::Align::Right},
-                    {"fused/graft", lab::Align::Right},
-                    {"backward ms: eager", lab::Align::Right},
-                    {"graft", lab::Align::Right},
-                    {"fused", lab::Align::Right},
-                    {"fused/graft", lab::Align::Right},
-                    {"held between: eager", lab::Align::Right},
-                    {"graft", lab::Align::Right},
-                    {"fused", lab::Align::Right},
-                    {"rows", lab::Align::Right}});
+  std::vector<lab::Column> columns{{"dtype"}, {"mask"}};
+  for (const char* header :
+       {"d", "length", "forward ms: eager", "graft", "fused", "fused/graft", "backward ms: eager",
+        "graft", "fused", "fused/graft", "held between: eager", "graft", "fused", "rows"})
+    columns.push_back({header, lab::Align::Right});
+  lab::Table table(std::move(columns));
   lab::Run result;
   result.context = run_context();
   warn_if_busy(result.context);

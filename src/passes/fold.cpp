@@ -19,13 +19,11 @@ std::set<int> computed_once(const ir::Schedule& schedule, const ir::Kernel& kern
     // (Indices may be checked by an earlier step, which a folded kernel does not wait for.)
     const ir::Statement& s = placed.statement;
     all = all && is_plain(s.store) && std::all_of(s.loads.begin(), s.loads.end(), is_plain);
-  }
-  for (const ir::Placed& placed : kernel.placed) {
-    const int storage = placed.statement.store.storage;
-    const auto s = static_cast<size_t>(storage);
+    const int storage = s.store.storage;
     if (lies_in_scratch(kernel, storage)) continue;
-    const ir::Storage& to = schedule.storages[s];
-    all = all && to.role == ir::Role::Temporary && !to.made_by_extern && writers[s] == 1;
+    const ir::Storage& to = schedule.storages[static_cast<size_t>(storage)];
+    all = all && to.role == ir::Role::Temporary && !to.made_by_extern &&
+          writers[static_cast<size_t>(storage)] == 1;
     stored.insert(storage);
   }
   for (const ir::Placed& placed : kernel.placed)

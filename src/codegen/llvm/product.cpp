@@ -304,12 +304,11 @@ class ProductWriter {
                             b_.CreateVectorSplat(static_cast<unsigned>(machine_.lanes), count));
   }
 
-  llvm::Type* word() { return b_.getInt32Ty(); }
   /// What is copied, and multiplied, at a time: terms, or pairs of them.
   llvm::Value* steps() {
     return pairs_ ? b_.CreateLShr(b_.CreateAdd(count_, i64(1)), i64(1)) : count_;
   }
-  llvm::Type* copied() { return pairs_ ? word() : number(); }
+  llvm::Type* copied() { return pairs_ ? b_.getInt32Ty() : number(); }
   /// From row to row, and from step to step, of the left operand's copy.
   llvm::Value* copy_down() { return i64(layout_.left_down ? 1 : kLeftCopyPitch); }
   llvm::Value* copy_along() { return i64(layout_.left_down ? ir::kProductBlock : 1); }
@@ -365,7 +364,7 @@ class ProductWriter {
                 ? pair(b_.CreateShl(step, 1),
                        [&](llvm::Value* term) { return short_load(right_, from(term), v, off(v)); })
                 : load(right_, from(step), v, off(v));
-        memory_.store(x, at(to, v), nullptr);
+        memory_.store(x, at(copied(), to, v), nullptr);
       }
     });
   }
@@ -394,11 +393,9 @@ class ProductWriter {
   llvm::Value* step(const Operand& x, llvm::Value* from, llvm::Value* elements) {
     return b_.CreateGEP(element(x), from, elements);
   }
-  /// Vector `v` from there on; in fp32.
+  /// Vector `v` from there on, as it lies there; in fp32.
   llvm::Value* raw(const Operand& x, llvm::Value* from, int v, llvm::Value* mask) {
-    llvm::Value* at = b_.CreateConstInBoundsGEP1_64(
-        element(x), from, static_cast<uint64_t>(v) * static_cast<uint64_t>(machine_.lanes));
-    return memory_.load(at, element(x), mask);
+    return memory_.load(at(element(x), from, v), element(x), mask);
   }
   llvm::Value* load(const Operand& x, llvm::Value* from, int v, llvm::Value* mask) {
     return widened(x, raw(x, from, v, mask));
@@ -497,9 +494,9 @@ class ProductWriter {
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector()}, {a, b, sum});
     return b_.CreateFAdd(sum, b_.CreateFMul(a, b));
   }
-  llvm::Value* at(llvm::Value* base, int v) {
+  llvm::Value* at(llvm::Type* element, llvm::Value* base, int v) {
     return b_.CreateConstInBoundsGEP1_64(
-        number(), base, static_cast<uint64_t>(v) * static_cast<uint64_t>(machine_.lanes));
+        element, base, static_cast<uint64_t>(v) * static_cast<uint64_t>(machine_.lanes));
   }
   llvm::Value* off(int v) const {
     return masks_.empty() ? nullptr : masks_[static_cast<size_t>(v)];
@@ -511,8 +508,8 @@ class ProductWriter {
       llvm::Value* to = place(out_, b_.CreateAdd(row, i64(r)), column_);
       for (int v = 0; v < kVectors; ++v) {
         llvm::Value* sum = sums[static_cast<size_t>(r * kVectors + v)];
-        if (adds) sum = b_.CreateFAdd(memory_.load(at(to, v), number(), off(v)), sum);
-        memory_.store(sum, at(to, v), off(v));
+        if (adds) sum = b_.CreateFAdd(memory_.load(at(number(), to, v), number(), off(v)), sum);
+        memory_.store(sum, at(number(), to, v), off(v));
       }
     }
   }

@@ -120,29 +120,14 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   return made;
 }
 
-/// Products that kernels may compute. They sum in another order.
+/// Products that are worth being in kernels.
 void mark_products(ops::Lowered& lowered, const ir::Target& target) {
   const std::vector<int> records = passes::worth_loops(lowered.program, target);
   for (ir::Item& item : lowered.program.items) {
     auto* call = std::get_if<ir::Extern>(&item);
     if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
-    call->may_be_loops = true;
-    lowered.exact = false;
-    lowered.approximated.push_back({computed_in(*call), call->record});
+    mark_as_loops(lowered, *call);
   }
-}
-
-/// Nothing is folded where what is captured changes from call to call, as in training, or no
-/// counter tells when it does.
-CompileSettings with_budget(const record::Trace& trace, CompileSettings settings) {
-  const bool trains =
-      trace.backward || std::any_of(trace.gradient_of.begin(), trace.gradient_of.end(),
-                                    [](const auto& leaf) { return leaf.has_value(); });
-  const bool counts =
-      std::none_of(trace.captured.begin(), trace.captured.end(),
-                   [](const at::Tensor& t) { return t.defined() && t.is_inference(); });
-  if (trains || !counts) settings.most_folded_bytes = 0;
-  return settings;
 }
 
 /// The products that tuning put into kernels, each text once.
@@ -170,7 +155,7 @@ ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& s
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {
     tuning.choices = tune(lowered, settings.target.threads);
-    tuning.loops = faster_as_loops(lowered, settings);
+    tuning.loops = faster_as_loops(lowered, tuning.choices, settings);
   }
   apply_tuning(tuning, lowered);
   if (lowered.broken) return lowered;
@@ -278,9 +263,8 @@ void build(const record::Trace& trace, const CompileSettings& settings,
 
 }  // namespace
 
-Scheduled schedule(const record::Trace& trace, const CompileSettings& asked, bool keep_text) {
+Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, bool keep_text) {
   Scheduled out;
-  const CompileSettings settings = with_budget(trace, asked);
   ops::Lowered lowered = lower_and_tune(trace, settings, out.tuning);
   out.operators = lowered.operators;
   out.tolerance = tolerance_of(trace, lowered);
@@ -343,9 +327,8 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
   return out;
 }
 
-Scales compile_scales(const record::Trace& trace, const CompileSettings& asked,
+Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
                       const Region* backward) noexcept {
-  const CompileSettings settings = with_budget(trace, asked);
   auto part = [&](ir::Program program) {
     if (!trace.backward) return program;
     const passes::Seam seam = seam_of(*trace.backward);

@@ -22,7 +22,12 @@ namespace graft::runtime {
 namespace {
 
 constexpr double kSecondsOfRace = 0.3;
-constexpr double kGainAsLoops = 0.95;  ///< of the faster routine's time
+constexpr double kGainAsLoops = 0.95;  ///< of the routine's time
+
+int64_t bytes_of(const View& view) {
+  return elements_reached(view.sizes, view.strides) *
+         static_cast<int64_t>(c10::elementSize(view.dtype));
+}
 
 /// The call as a program of its own, whose right operand is captured.
 ir::Program alone(const ir::Extern& call) {
@@ -31,9 +36,7 @@ ir::Program alone(const ir::Extern& call) {
   const auto place = [&](View& view, ir::Role role, int source) {
     view.byte_offset = 0;
     view.storage = static_cast<int>(program.storages.size());
-    const int64_t bytes = elements_reached(view.sizes, view.strides) *
-                          static_cast<int64_t>(c10::elementSize(view.dtype));
-    program.storages.push_back({role, bytes, source, role == ir::Role::Output});
+    program.storages.push_back({role, bytes_of(view), source, role == ir::Role::Output});
   };
   for (size_t k = 0; k < own.inputs.size(); ++k) {
     const bool right = k + 1 == own.inputs.size();
@@ -55,7 +58,8 @@ struct Raced {
   double loops = 0, call = 0;  ///< seconds; loops 0: they are no kernel
 };
 
-Raced race_call(const ir::Extern& call, const ir::Extern* other, const ir::Target& target) {
+/// `routine`: the call itself, or another of ATen's that is faster.
+Raced race_call(const ir::Extern& call, const ir::Extern& routine, const ir::Target& target) {
   // What a function's own settings change is no part of the answer, which others get, too.
   CompileSettings settings;
   settings.target = target;
@@ -76,19 +80,16 @@ Raced race_call(const ir::Extern& call, const ir::Extern* other, const ir::Targe
   const auto ready = [&](const ir::Schedule& made) {
     return generate(made, settings.target, settings.name).plan;
   };
-  const std::unique_ptr<Plan> own = ready(loops), aten = ready(plan_of(call, false));
+  const std::unique_ptr<Plan> own = ready(loops), aten = ready(plan_of(routine, false));
   const OwnData data(*aten, call.inputs.size() - 1);
-  const Pair first = race(data, *aten, *own, kSecondsOfRace);
-  Raced times{first.other, first.before};
-  if (other == nullptr) return times;
-  const std::unique_ptr<Plan> tuned = ready(plan_of(*other, false));
-  const Pair second = race(data, *tuned, *own, kSecondsOfRace);
-  return {std::min(times.loops, second.other), std::min(times.call, second.before)};
+  const Pair times = race(data, *aten, *own, kSecondsOfRace);
+  return {times.other, times.before};
 }
 
 }  // namespace
 
 std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
+                                           const std::vector<std::string>& choices,
                                            const CompileSettings& settings) {
   static auto* known = new Kept<CallKey, Raced>;  // the worker may outlive static objects
   std::map<int, std::string> faster;
@@ -100,16 +101,15 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
     const auto* call = std::get_if<ir::Extern>(&item);
     if (call == nullptr || std::count(candidates.begin(), candidates.end(), call->record) == 0)
       continue;
-    const auto choice =
-        std::find_if(lowered.choices.begin(), lowered.choices.end(),
-                     [&](const ops::Choice& c) { return c.other.record == call->record; });
+    const ir::Extern* routine = call;
+    for (size_t k = 0; k < choices.size(); ++k)
+      if (!choices[k].empty() && lowered.choices[k].other.record == call->record)
+        routine = &lowered.choices[k].other;
     CallKey key = call_key(*call, settings.target.threads);
-    key.second.push_back(choice != lowered.choices.end());
+    key.first += " " + routine->op.name;
     std::optional<Raced> times = known->find(key);
     try {
-      if (!times)
-        times = race_call(*call, choice == lowered.choices.end() ? nullptr : &choice->other,
-                          settings.target);
+      if (!times) times = race_call(*call, *routine, settings.target);
     } catch (const std::exception&) {
       continue;  // no memory for it, or no such routine
     }
@@ -120,8 +120,7 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
     const bool gains = times->loops > 0 && times->loops < kGainAsLoops * times->call;
     if (!gains) continue;
     const View& weight = call->inputs.back();
-    const int64_t bytes = elements_reached(weight.sizes, weight.strides) *
-                          static_cast<int64_t>(c10::elementSize(weight.dtype));
+    const int64_t bytes = bytes_of(weight);
     if (!folded.contains(weight.storage) && bytes > left) continue;
     if (folded.insert(weight.storage).second) left -= bytes;
     faster[call->record] = call->op.name + " in a kernel, weights folded, " +

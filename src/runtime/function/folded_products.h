@@ -4,15 +4,18 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ops/lower.h"
 #include "runtime/function/compile.h"
 
 namespace graft::runtime {
 
-/// The products that are faster as loops, by record, with the times that say so. Each shape is
-/// timed once in a process, on data of its own, for about 0.3 s. Thread-safe.
+/// The products that are faster as loops, by record, with the times that say so. `choices`: which
+/// of Lowered::choices are taken where they are not (Tuning::choices). Each shape is timed once in
+/// a process, on data of its own, for about 0.3 s. Thread-safe.
 std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
+                                           const std::vector<std::string>& choices,
                                            const CompileSettings& settings);
 
 }  // namespace graft::runtime

@@ -171,11 +171,28 @@ void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
   runtime::dump_report(runtime::trace_directory(), options.name, report().text());
 }
 
+namespace {
+
+/// Not where what is captured changes from call to call, as in training, or no counter tells when
+/// it does.
+bool may_fold(const record::Trace& trace) {
+  const bool trains =
+      trace.backward || std::any_of(trace.gradient_of.begin(), trace.gradient_of.end(),
+                                    [](const auto& leaf) { return leaf.has_value(); });
+  return !trains &&
+         std::none_of(trace.captured.begin(), trace.captured.end(),
+                      [](const at::Tensor& t) { return t.defined() && t.is_inference(); });
+}
+
+}  // namespace
+
 void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
   entry->tier.store(Tier::Compiling, std::memory_order_release);
   entry->busy.store(false, std::memory_order_release);
-  enqueue([entry, trace, settings = compile_settings()](Impl& impl) mutable {
+  runtime::CompileSettings chosen = compile_settings();
+  if (!may_fold(*trace)) chosen.most_folded_bytes = 0;
+  enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
   });

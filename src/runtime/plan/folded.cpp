@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "runtime/plan/frame.h"
@@ -26,18 +25,6 @@ uint64_t sample(const char* data, size_t bytes) {
     hash = std::rotl(hash ^ word, 29) * 0x9e3779b97f4a7c15;
   }
   return hash;
-}
-
-template <class Values>
-struct Registry {
-  std::mutex mutex;
-  std::map<std::vector<uint64_t>, std::weak_ptr<const Values>> known;
-};
-/// (The worker may outlive static objects.)
-template <class Values>
-Registry<Values>& registry() {
-  static auto* all = new Registry<Values>;
-  return *all;
 }
 
 }  // namespace
@@ -83,6 +70,11 @@ std::optional<Folded::State> Folded::state(const at::Tensor* captured) const {
   return made;
 }
 
+Kept<std::vector<uint64_t>, std::weak_ptr<const Folded::Values>>& Folded::all() {
+  static auto* kept = new Kept<std::vector<uint64_t>, std::weak_ptr<const Values>>;
+  return *kept;  // the worker may outlive static objects
+}
+
 std::vector<uint64_t> Folded::key(const State& state) const {
   std::vector<uint64_t> key = kernels_key_;
   key.insert(key.end(), state.begin(), state.end());
@@ -96,10 +88,8 @@ std::shared_ptr<const Folded::Memory> Folded::find(const State& state) const {
     values = newest_;
   }
   if (!values || values->state != state) {
-    auto& all = registry<Values>();
-    const std::lock_guard lock(all.mutex);
-    const auto found = all.known.find(key(state));
-    values = found == all.known.end() ? nullptr : found->second.lock();
+    const std::optional<std::weak_ptr<const Values>> found = all().find(key(state));
+    values = found ? found->lock() : nullptr;
     if (!values) return nullptr;
     const std::lock_guard own(mutex_);
     newest_ = values;
@@ -113,12 +103,8 @@ void Folded::put(const State& state, const at::Tensor* captured, Memory memory) 
   for (const Source& source : parts_.sources)
     made->sources.emplace_back(captured[source.captured].storage().getWeakStorageImpl());
   made->memory = std::move(memory);
-  {
-    auto& all = registry<Values>();
-    const std::lock_guard lock(all.mutex);
-    std::erase_if(all.known, [](const auto& entry) { return entry.second.expired(); });
-    all.known[key(state)] = made;
-  }
+  all().erase_if([](const auto& values) { return values.expired(); });
+  all().add(key(state), made);
   const std::lock_guard lock(mutex_);
   newest_ = std::move(made);
 }

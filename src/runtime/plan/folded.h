@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/plan/plan.h"
+#include "runtime/process/kept.h"
 
 namespace graft::runtime {
 
@@ -61,6 +62,8 @@ class Folded {
     std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> sources;
     Memory memory;
   };
+  /// Of all plans, while one holds them.
+  static Kept<std::vector<uint64_t>, std::weak_ptr<const Values>>& all();
   std::vector<uint64_t> key(const State& state) const;
 
   Parts parts_;

@@ -206,8 +206,12 @@ std::vector<std::string> tune(const ops::Lowered& lowered, int threads) {
   return tuning;
 }
 
-c10::ScalarType computed_in(const ir::Extern& product) {
-  return product.short_factors ? c10::ScalarType::BFloat16 : product.outputs[0].dtype;
+void mark_as_loops(ops::Lowered& lowered, ir::Extern& product) {
+  product.may_be_loops = true;
+  lowered.exact = false;
+  const c10::ScalarType computed =
+      product.short_factors ? c10::ScalarType::BFloat16 : product.outputs[0].dtype;
+  lowered.approximated.push_back({computed, product.record});
 }
 
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered) {
@@ -219,9 +223,8 @@ void apply_tuning(const Tuning& tuning, ops::Lowered& lowered) {
   for (ir::Item& item : lowered.program.items) {
     auto* call = std::get_if<ir::Extern>(&item);
     if (call == nullptr || !tuning.loops.contains(call->record)) continue;
-    call->may_be_loops = call->may_be_alone = true;
-    lowered.exact = false;
-    lowered.approximated.push_back({computed_in(*call), call->record});
+    mark_as_loops(lowered, *call);
+    call->may_be_alone = true;
     lowered.broken.reset();  // nothing was gained before
   }
 }

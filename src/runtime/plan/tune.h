@@ -30,8 +30,8 @@ CallKey call_key(const ir::Extern& call, int threads);
 /// Thread-safe.
 std::vector<std::string> tune(const ops::Lowered& lowered, int threads);
 
-/// What a product as loops computes in, for the tolerance of its results.
-c10::ScalarType computed_in(const ir::Extern& product);
+/// Lets kernels compute the product, a call of lowered.program. They sum in another order.
+void mark_as_loops(ops::Lowered& lowered, ir::Extern& product);
 
 /// Puts what was chosen into the program.
 void apply_tuning(const Tuning& tuning, ops::Lowered& lowered);

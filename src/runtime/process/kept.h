@@ -21,6 +21,12 @@ class Kept {
     std::lock_guard lock(mutex_);
     known_[key] = value;
   }
+  /// Forgets the answers for which `test(value)` holds.
+  template <class Test>
+  void erase_if(Test test) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(known_, [&](const auto& entry) { return test(entry.second); });
+  }
 
  private:
   std::mutex mutex_;
