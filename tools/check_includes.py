@@ -14,7 +14,7 @@ from pathlib import Path
 ALL = None
 COMPILER = ["src/tensor", "src/record", "src/ops", "src/ir", "src/passes", "src/codegen"]
 COMPILER += ["src/codegen/source", "include/graft"]
-RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "random", "plan", "proof", "region")]
+RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "random", "plan", "proof", "region", "family")]
 SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
 COMMANDS += ["quantizer/command", "quantizer/experiment"]
@@ -35,6 +35,7 @@ MAY_INCLUDE = {
     "src/runtime/random": [],
     "src/runtime/plan": [*COMPILER, "src/runtime/random", "src/runtime/process", "src/runtime/memory"],
     "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],
+    "src/runtime/family": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
     "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
     "src/optim": ["include/graft"],

@@ -46,6 +46,16 @@ enum class Matmul {
   EagerBits,  ///< by the routine that eager calls
 };
 
+/// What a call needs whose arguments have sizes that were never seen.
+enum class Sizes {
+  PerLayout,  ///< each argument layout is recorded, proven and raced by itself
+  /// The caller says that the function's control flow does not depend on the sizes of arguments,
+  /// nor on whole numbers among them, from 2 on. After three layouts that differ in one size (four,
+  /// in two) plans for other sizes are made of those, without a record. Eager and compiled both run
+  /// once or a few times per doubling of a size, and once in 128 calls: calls are compared then.
+  Family,
+};
+
 struct Options {
   std::string name = {};  ///< shown in reports and logs; empty: "fn<number>"
   Mode mode = Mode::Default;
@@ -59,6 +69,7 @@ struct Options {
   /// proof: for functions that use something that Graft does not see (graft.h).
   int64_t audit_every = 0;
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
+  Sizes sizes = Sizes::PerLayout;
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
   /// Bytes that a plan may hold of what it computes of captured tensors alone, as weights in the

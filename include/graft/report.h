@@ -64,8 +64,12 @@ struct GRAFT_API Report {
   /// How the newest call that was recorded differs from an earlier one, and what to do about it:
   /// "argument 1: sizes [2, 16] expected, [2, 32] came". Empty while there was one layout.
   std::string recorded_again = {};
-  int64_t plans = 0;      ///< plans alive
-  int64_t plan_hits = 0;  ///< calls served by compiled code
+  /// Options::sizes is Family: which sizes are free and what follows them, how many calls that
+  /// served; or why plans are made for each layout.
+  std::vector<std::string> families = {};
+  int64_t family_calls = 0;  ///< calls served by a plan that was made without a record
+  int64_t plans = 0;         ///< plans alive
+  int64_t plan_hits = 0;     ///< calls served by compiled code
   int64_t breaks = 0;
   int64_t kernels = 0;  ///< kernels in the newest plan
   /// Kernels of all plans of this function that were compiled; others were in the process's cache.

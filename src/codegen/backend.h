@@ -30,8 +30,15 @@ struct Binding {
     int storage;  ///< never a scratch one
     int64_t byte_offset;
   };
+  /// An integer that is a byte offset in the scratch block.
+  struct InScratch {
+    int slot;      ///< into `integers`
+    int64_t base;  ///< where the region begins that it lies in
+  };
   std::vector<Pointer> pointers;
   std::vector<int64_t> integers;
+  std::vector<InScratch> in_scratch;
+  bool has_room = false;  ///< ir::Kernel::is_rest
   std::vector<uint64_t> scalars;
   int64_t range_extent = 0;  ///< range iterations in all
   int64_t grain = 1;

@@ -15,7 +15,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 7;
+constexpr uint8_t kStructureVersion = 8;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
@@ -28,6 +28,7 @@ class Walk {
 
   Layout run() {
     put(kStructureVersion);
+    put(kernel_.any_size);
     variables();
     layout_.statements.resize(kernel_.placed.size());
     binding_.scratch_bytes = (kernel_.scratch_bytes + 63) / 64 * 64;
@@ -35,6 +36,7 @@ class Walk {
     for (size_t p = 0; p < kernel_.placed.size(); ++p) statement(p);
     find_interleaved();
     binding_.grain = kernel_.grain;
+    binding_.has_room = kernel_.is_rest;
     layout_.storages = static_cast<int>(storages_.size());
     return std::move(layout_);
   }
@@ -51,6 +53,11 @@ class Walk {
   int integer(int64_t value) {
     binding_.integers.push_back(value);
     return static_cast<int>(binding_.integers.size() - 1);
+  }
+  int in_scratch(int64_t base, int64_t offset) {
+    const int slot = integer(base + offset);
+    binding_.in_scratch.push_back({slot, base});
+    return slot;
   }
 
   void variables() {
@@ -118,7 +125,7 @@ class Walk {
         inside = true;
       } else if (inside && kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Vector &&
                  !is_unit(v)) {
-        layout_.statements[p].array = integer(binding_.scratch_bytes);
+        layout_.statements[p].array = in_scratch(binding_.scratch_bytes, 0);
         // Values, and for ArgMax and ArgMin the indices after them; eight bytes each whatever the
         // type.
         binding_.scratch_bytes += array_entries(longest(v)) * 16;
@@ -129,6 +136,7 @@ class Walk {
   bool has_levels(const Placed& placed) const {
     const ir::Statement& s = placed.statement;
     if (s.reduction->scan || !ir::needs_levels(s)) return false;
+    if (s.rest) return true;
     int64_t terms = 1, lanes = 1;
     for (size_t a = 0; a < s.axes.size(); ++a) {
       if (!s.reduction->axes[a]) continue;
@@ -263,7 +271,7 @@ class Walk {
     auto scratch = std::find_if(kernel_.scratch.begin(), kernel_.scratch.end(),
                                 [&](const ir::Scratch& s) { return s.storage == access.storage; });
     if (scratch != kernel_.scratch.end()) {
-      key.scratch = integer(scratch->offset + key.byte_offset);
+      key.scratch = in_scratch(scratch->offset, key.byte_offset);
       key.vectors = scratch->vectors;
     } else {
       key.pointer = static_cast<int>(binding_.pointers.size());
@@ -344,7 +352,9 @@ class Walk {
       (by_one ? made.columns : made.panels) = placed.axis_var[a];
     }
     made.terms = placed.axis_var[axes.terms];
-    auto whole = [&](int var, int64_t of) { return var >= 0 && extent(var) % of == 0; };
+    auto whole = [&](int var, int64_t of) {
+      return var >= 0 && !kernel_.any_size && extent(var) % of == 0;
+    };
     made.whole_rows = whole(made.rows, ir::kProductRows);
     made.whole_columns = whole(made.columns, ir::kMostProductColumns);
     made.needed = placed.needed;
@@ -360,7 +370,9 @@ class Walk {
   /// Where enough of the other operand comes to it, what is copied, and widened, costs little.
   void copies(const Placed& placed, ProductLayout& made) {
     const ir::ProductAxes axes = *ir::product_axes(placed.statement);
-    auto size = [&](int var) { return var < 0 ? 1 : extent(var); };
+    auto size = [&](int var) {
+      return var < 0 || (kernel_.is_rest && var == made.rows) ? 1 : extent(var);
+    };
     const int64_t columns = size(made.columns) * size(made.panels),
                   terms = placed.statement.loads[axes.right].strides[axes.terms];
     const bool in_lines = made.left_down || made.left_along;
@@ -379,7 +391,7 @@ class Walk {
   /// In the scratch block, one for all products.
   int room(int& slot, int64_t bytes) {
     if (slot >= 0) return slot;
-    slot = integer(binding_.scratch_bytes);
+    slot = in_scratch(binding_.scratch_bytes, 0);
     binding_.scratch_bytes += bytes;
     return slot;
   }

@@ -100,6 +100,10 @@ struct Kernel {
   /// Temporaries in memory that no other step touches, set by `memory`. A store to one of these, or
   /// to scratch, need not happen where this kernel never loads it again.
   std::vector<int> own = {};
+  /// Its code serves other sizes, too: it is not made for what these divide by.
+  bool any_size = false;
+  /// … and its products have any few rows: those left of blocks, for all of which it has room.
+  bool is_rest = false;
 };
 
 using Step = std::variant<Kernel, Extern, Abort>;

@@ -92,6 +92,8 @@ struct Statement {
   int record = -1;  ///< the recorded operator it came from
   /// A sum of products (ir/product.h) that a kernel's routine is to compute, in blocks of rows.
   bool product = false;
+  /// Its reduction adds up what is left of parts of equal length: any few terms.
+  bool rest = false;
   /// A storage, or -1. Fusing leaves it behind the calls that write this one: earlier it would be
   /// right, too, but its result would lie in memory for longer.
   int after = -1;

@@ -108,7 +108,12 @@ class Ahead {
 }  // namespace
 
 void fetch_ahead(ir::Schedule& schedule, const Settings& settings) {
-  each_kernel(schedule, [&](Kernel& kernel) { Ahead(kernel, schedule, settings.target).run(); });
+  each_kernel(schedule, [&](Kernel& kernel) {
+    const bool rest =
+        kernel.is_rest || std::any_of(kernel.placed.begin(), kernel.placed.end(),
+                                      [](const Placed& p) { return p.statement.rest; });
+    if (!rest) Ahead(kernel, schedule, settings.target).run();
+  });
 }
 
 }  // namespace graft::passes

@@ -1,6 +1,7 @@
 #include "passes/block_products.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <set>
@@ -30,6 +31,8 @@ constexpr int64_t kPartOfLastCache = 8;
 constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
 /// Fewer blocks than this leave threads without work; multiply-adds that one does as well.
 constexpr int64_t kFewestBlocks = 4;
+/// Rows of a block that serves any number of rows: what is left of them is never known to be one.
+constexpr int64_t kFewestOfAnySize = 8;
 constexpr double kLittleWork = 1 << 20;
 
 TreeNode copy_of(const TreeNode& node) {
@@ -58,22 +61,24 @@ struct Shared {
   bool by_row = false;                          ///< every row uses the same memory
   int in_place_of = -1;                         ///< into the list: it takes over that one's memory
   c10::ScalarType dtype = c10::ScalarType::Float;
+  bool any_size = false;           ///< Settings::any_size
   std::vector<int64_t> tile = {};  ///< strides along tiles, by variable
 
   int name() const { return renamed >= 0 ? renamed : storage; }
   int64_t size() const { return static_cast<int64_t>(c10::elementSize(dtype)); }
   /// Elements from row to row: not a multiple of the page, or all rows' lines compete for the same
-  /// places of the cache.
+  /// places of the cache. (For any size, it is never that of the rows elsewhere: kernels whose
+  /// strides agree by chance have another structure.)
   int64_t stride() const {
     const int64_t lines = (last - first) / kLineElements + 1;
-    return (lines + (lines % 8 == 0)) * kLineElements;
+    return (lines + (any_size || lines % 8 == 0)) * kLineElements;
   }
 };
 
 class Blocks {
  public:
-  Blocks(const Kernel& kernel, const std::vector<bool>& local, const ir::Target& target)
-      : from_(kernel), local_(local), target_(target) {}
+  Blocks(const Kernel& kernel, const std::vector<bool>& local, const Settings& settings)
+      : from_(kernel), local_(local), any_size_(settings.any_size), target_(settings.target) {}
 
   /// Rows of a block; 0: there are none.
   int64_t plan() {
@@ -88,14 +93,15 @@ class Blocks {
     if (rows == 0) return {};
     const int64_t all = extent(rows_);
     std::vector<Kernel> made;
-    made.push_back(build(0, all / rows * rows, rows, storages));
-    const int64_t left = all % rows;
+    const int64_t left = any_size_ && rows < all ? (all - 1) % rows + 1 : all % rows;
+    made.push_back(build(0, all - left, rows, rows, storages));
     if (left == 0) return made;
     for (Shared& s : shared_) {
       storages.push_back(storages[static_cast<size_t>(s.storage)]);
       s.renamed = static_cast<int>(storages.size()) - 1;
     }
-    made.push_back(build(all - left, left, left, storages));
+    made.push_back(build(all - left, left, left, any_size_ ? rows : left, storages));
+    made.back().is_rest = any_size_;
     return made;
   }
 
@@ -183,7 +189,7 @@ class Blocks {
         auto [at, is_new] = known.try_emplace(x.storage, shared_.size());
         if (is_new) shared_.push_back({x.storage});
         Shared& s = shared_[at->second];
-        if (is_new) s.dtype = x.dtype, s.tile = tile_strides(from_, p, x);
+        if (is_new) s.dtype = x.dtype, s.tile = tile_strides(from_, p, x), s.any_size = any_size_;
         fits = fits && s.dtype == x.dtype && s.tile == tile_strides(from_, p, x) && is_bounded(x);
         Access within = x;
         for (size_t a = 0; a < p.axis_var.size(); ++a)
@@ -276,6 +282,7 @@ class Blocks {
     if (budget < 0 || most < std::min(fewest, all)) return 0;
     if (most == all) return all;
     most = most / ir::kProductRows * ir::kProductRows;
+    if (any_size_) return most < kFewestOfAnySize ? 0 : std::bit_floor(static_cast<uint64_t>(most));
     for (int64_t rows = most; rows > most / 2; rows -= ir::kProductRows)
       if (all % rows == 0) return rows;
     return most;
@@ -308,8 +315,8 @@ class Blocks {
     return most;
   }
 
-  /// The kernel over rows [first, first + count), in blocks of `rows`.
-  Kernel build(int64_t first, int64_t count, int64_t rows,
+  /// The kernel over rows [first, first + count), in blocks of `rows`, with room for `room`.
+  Kernel build(int64_t first, int64_t count, int64_t rows, int64_t room,
                std::vector<ir::Storage>& storages) const {
     Kernel made;
     made.vars = from_.vars;
@@ -334,7 +341,7 @@ class Blocks {
     for (Placed& p : made.placed) p.product = is_product(p.statement);
     if (adds_up_) add_up(made, first);
     const std::vector<Reader> masked = masked_readers(made, local_, block_rows, rows_);
-    give_scratch(made, first, rows);
+    give_scratch(made, first, room);
     for (const Reader& reader : masked) {
       compute_needed(made, reader, storages);
       find_quiet(made, reader, made.placed.size() - 1, storages);
@@ -399,12 +406,12 @@ class Blocks {
   }
 
   /// `first`: of the rows, which moved every access of theirs.
-  void give_scratch(Kernel& made, int64_t first, int64_t rows) const {
+  void give_scratch(Kernel& made, int64_t first, int64_t room) const {
     std::map<int, size_t> known;
     for (size_t s = 0; s < shared_.size(); ++s) known[shared_[s].storage] = s;
     for (const Shared& s : shared_) {
       if (s.in_place_of >= 0) continue;
-      const int64_t bytes = s.stride() * s.size() * (s.by_row ? 1 : rows);
+      const int64_t bytes = s.stride() * s.size() * (s.by_row ? 1 : room);
       add_scratch(made, s.name(), bytes);
     }
     for (Placed& p : made.placed) {
@@ -433,6 +440,7 @@ class Blocks {
 
   const Kernel& from_;
   const std::vector<bool>& local_;
+  const bool any_size_;
   const ir::Target& target_;
   int rows_ = -1;
   bool adds_up_ = false;
@@ -518,15 +526,15 @@ bool keep_rows(Group& group) {
   return rows;
 }
 
-bool fits_blocks(const Kernel& kernel, const std::vector<bool>& local, const ir::Target& target) {
-  return Blocks(kernel, local, target).plan() > 0;
+bool fits_blocks(const Kernel& kernel, const std::vector<bool>& local, const Settings& settings) {
+  return Blocks(kernel, local, settings).plan() > 0;
 }
 
 std::optional<std::vector<Kernel>> block_products(const Kernel& kernel,
                                                   const std::vector<bool>& local,
                                                   std::vector<ir::Storage>& storages,
-                                                  const ir::Target& target) {
-  return Blocks(kernel, local, target).run(storages);
+                                                  const Settings& settings) {
+  return Blocks(kernel, local, settings).run(storages);
 }
 
 }  // namespace graft::passes

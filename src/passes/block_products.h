@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "ir/kernel.h"
-#include "ir/target.h"
 #include "passes/group.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
@@ -26,7 +26,7 @@ bool keep_rows(Group& group);
 
 /// Is there such a kernel in blocks?
 bool fits_blocks(const ir::Kernel& kernel, const std::vector<bool>& local,
-                 const ir::Target& target);
+                 const Settings& settings);
 
 /// The kernel in blocks, one for the whole blocks and one for the rows that are left; none where
 /// they do not fit the cache, or the products are none for the routine. `local`: temporaries that
@@ -35,6 +35,6 @@ bool fits_blocks(const ir::Kernel& kernel, const std::vector<bool>& local,
 std::optional<std::vector<ir::Kernel>> block_products(const ir::Kernel& kernel,
                                                       const std::vector<bool>& local,
                                                       std::vector<ir::Storage>& storages,
-                                                      const ir::Target& target);
+                                                      const Settings& settings);
 
 }  // namespace graft::passes

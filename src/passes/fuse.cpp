@@ -20,7 +20,8 @@ namespace {
 class Fuser {
  public:
   Fuser(const Settings& settings, bool share, Decider& decider)
-      : target_(settings.target),
+      : settings_(settings),
+        target_(settings.target),
         share_(share),
         folds_(settings.most_folded_bytes > 0 && !settings.skips("fold")),
         decider_(decider) {}
@@ -51,7 +52,7 @@ class Fuser {
     ir::Schedule schedule;
     schedule.storages = program.storages;
     schedule.signature = program.signature;
-    std::vector<GroupOrItem> groups = group(std::move(program), share_, target_, decider_);
+    std::vector<GroupOrItem> groups = group(std::move(program), share_, settings_, decider_);
     const std::vector<int> owner = private_to(groups, schedule.storages);
     bool whole = true;
     for (size_t g = 0; g < groups.size(); ++g)
@@ -86,7 +87,7 @@ class Fuser {
   bool with_products(Group members, const std::vector<bool>& local, ir::Schedule& schedule) {
     std::optional<std::vector<ir::Kernel>> kernels;
     if (has_company(members) && keep_rows(members))
-      kernels = block_products(build_kernel(members, local), local, schedule.storages, target_);
+      kernels = block_products(build_kernel(members, local), local, schedule.storages, settings_);
     if (!kernels) {
       for (const ir::Statement& s : members.members)
         if (is_product(s)) refused_.insert(s.record);
@@ -96,6 +97,7 @@ class Fuser {
     return true;
   }
 
+  const Settings& settings_;
   const ir::Target& target_;
   const bool share_, folds_;
   Decider& decider_;

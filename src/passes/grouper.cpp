@@ -29,10 +29,11 @@ constexpr double kWorthSharing = 0.94, kWorthNarrowing = 0.9, kNoWorse = 1.02, k
 
 class Grouper {
  public:
-  Grouper(Program program, bool share, const ir::Target& target, Decider& decider)
+  Grouper(Program program, bool share, const Settings& settings, Decider& decider)
       : program_(std::move(program)),
         share_(share),
-        target_(target),
+        settings_(settings),
+        target_(settings.target),
         decider_(decider),
         private_(private_storages(program_)),
         touching_(count_touching(program_)) {}
@@ -245,7 +246,7 @@ class Grouper {
     std::vector<bool> local(touching_.size());
     for (size_t k = 0; k < local.size(); ++k)
       local[k] = program_.storages[k].role == ir::Role::Temporary && touched[k] == touching_[k];
-    return fits_blocks(build_kernel(group, local), local, target_);
+    return fits_blocks(build_kernel(group, local), local, settings_);
   }
 
   static std::string stored_by(const Group& group) {
@@ -338,6 +339,7 @@ class Grouper {
   }
   Program program_;
   bool share_;
+  const Settings& settings_;
   const ir::Target& target_;
   Decider& decider_;
   std::vector<bool> private_;  ///< temporaries that one item alone touches
@@ -347,9 +349,9 @@ class Grouper {
 
 }  // namespace
 
-std::vector<GroupOrItem> group(Program program, bool share, const ir::Target& target,
+std::vector<GroupOrItem> group(Program program, bool share, const Settings& settings,
                                Decider& decider) {
-  return Grouper(std::move(program), share, target, decider).run();
+  return Grouper(std::move(program), share, settings, decider).run();
 }
 
 }  // namespace graft::passes

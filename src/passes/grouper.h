@@ -5,16 +5,16 @@
 #include <variant>
 #include <vector>
 
-#include "ir/target.h"
 #include "passes/decider.h"
 #include "passes/group.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
 using GroupOrItem = std::variant<Group, ir::Extern, ir::Abort>;
 
 /// Groups in an order that respects every dependence. `share`: false keeps each statement alone.
-std::vector<GroupOrItem> group(ir::Program program, bool share, const ir::Target& target,
+std::vector<GroupOrItem> group(ir::Program program, bool share, const Settings& settings,
                                Decider& decider);
 
 }  // namespace graft::passes

@@ -11,6 +11,7 @@
 #include "passes/dead_stores.h"
 #include "passes/early.h"
 #include "passes/fold.h"
+#include "passes/free_sizes.h"
 #include "passes/fuse.h"
 #include "passes/in_place.h"
 #include "passes/inline.h"
@@ -131,7 +132,8 @@ class Log {
   void step(const PassName& pass, const Made& made, Fn fn) {
     const bool keep = records_ != nullptr && settings_.keep_text;
     std::vector<Decision> decisions;
-    Decider decider(pass.name, settings_.decisions, keep ? &decisions : nullptr);
+    const bool decides = keep || (records_ != nullptr && settings_.keep_decisions);
+    Decider decider(pass.name, settings_.decisions, decides ? &decisions : nullptr);
     auto start = std::chrono::steady_clock::now();
     std::string wrong = fn(decider);
     double ms =
@@ -172,6 +174,7 @@ Schedule run(Program program, const Settings& settings, std::vector<PassRecord>*
       return ir::verify(schedule);
     });
   }
+  if (settings.any_size) free_sizes(schedule);
   return schedule;
 }
 

@@ -16,8 +16,11 @@ struct Settings {
   bool fast = false;              ///< Numerics::Fast: run `keep-wide`
   std::vector<std::string> skip;  ///< optional passes left out
   bool keep_text = false;         ///< in PassRecord: texts and decisions
+  bool keep_decisions = false;    ///< in PassRecord: decisions alone
   /// Of what is computed of captured tensors alone, and then held (pass `fold`); 0: nothing is.
   int64_t most_folded_bytes = 0;
+  /// The program's sizes are one example of many: nothing is decided by what they divide by.
+  bool any_size = false;
   /// Ways to take in place of the cheapest, by Decision::id.
   std::map<std::string, std::string> decisions = {};
 

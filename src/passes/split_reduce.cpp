@@ -1,6 +1,7 @@
 #include "passes/split_reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "ir/builder.h"
@@ -35,16 +36,23 @@ bool can_split(const Statement& s) {
   return s.reduction && !s.reduction->scan && !ir::finds_place(s.reduction->op);
 }
 
+/// A part's length, near `wanted`.
+int64_t part_of(int64_t wanted, const Settings& settings) {
+  const int64_t length = std::max<int64_t>(1, wanted);
+  return settings.any_size ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length)))
+                           : length;
+}
+
 /// A long reduction with few results has few tiles: cut it along its outermost reduced axis.
-std::optional<Cut> cut_long(const Statement& s) {
+std::optional<Cut> cut_long(const Statement& s, const Settings& settings) {
   if (!splittable(s)) return std::nullopt;
   size_t outer = 0;
   while (!s.reduction->axes[outer] || s.axes[outer] == 1) ++outer;
   int64_t n = s.axes[outer], rest = reduced_points(s) / n;
   if (rest >= kPart / 8) return Cut{outer, 1, false};
   // The outermost axis alone is the long one: cut it into parts.
-  int64_t length = largest_divisor(n, kPart, kPart / 16);
-  if (length == 0) length = std::max<int64_t>(1, kPart / rest);
+  int64_t length = settings.any_size ? 0 : largest_divisor(n, kPart, kPart / 16);
+  if (length == 0) length = part_of(kPart / rest, settings);
   if (n % length != 0 && n < 2 * length) return std::nullopt;
   return Cut{outer, length < n ? length : 1, false};
 }
@@ -79,12 +87,13 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
   int64_t n = s.axes[axis], bytes = std::abs(widest->strides[axis]) *
                                     static_cast<int64_t>(c10::elementSize(widest->dtype));
   if (bytes < kApartBytes) return std::nullopt;
-  int64_t rows = kRows;
+  int64_t rows = part_of(kRows, settings);
   const int64_t kept = settings.target.second_cache_bytes / 2 / bytes,
                 few = kFewBytes / static_cast<int64_t>(c10::elementSize(widest->dtype));
-  if (made[static_cast<size_t>(widest->storage)] && kept >= few) rows = std::min(rows, kept);
+  if (made[static_cast<size_t>(widest->storage)] && kept >= few)
+    rows = std::min(rows, part_of(kept, settings));
   const int64_t least = std::min(rows, std::max(rows / 2, few));
-  int64_t length = n <= rows ? n : largest_divisor(n, rows, least);
+  int64_t length = n <= rows ? n : settings.any_size ? 0 : largest_divisor(n, rows, least);
   if (length == 0) length = n < 2 * rows ? n : rows;
   // Else the partial results would be much of the input.
   if (length < least) return std::nullopt;
@@ -92,9 +101,12 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
 }
 
 /// Emits partial reductions of the original, and the reduction of those.
-void split(const Statement& original, const Cut& cut, Program& out) {
+void split(const Statement& original, const Cut& cut, bool any_size, Program& out) {
   const ir::Reduction& reduction = *original.reduction;
-  const int64_t n = original.axes[cut.axis], tail = n % cut.length;
+  const int64_t n = original.axes[cut.axis],
+                tail = any_size && n > cut.length && cut.length > 1 ? (n - 1) % cut.length + 1
+                                                                    : n % cut.length,
+                parts = (n - tail) / cut.length;
   auto is_kept = [&](size_t axis) { return !reduction.axes[axis]; };
   auto is_part = [&](size_t axis) {
     return !is_kept(axis) && (axis == cut.axis ? n > cut.length : cut.rows);
@@ -110,8 +122,7 @@ void split(const Statement& original, const Cut& cut, Program& out) {
   add(is_kept);
   if (!cut.rows) add(is_part);
   std::vector<int64_t> sizes;
-  for (size_t a : dims)
-    sizes.push_back(a == cut.axis ? n / cut.length + (tail ? 1 : 0) : original.axes[a]);
+  for (size_t a : dims) sizes.push_back(a == cut.axis ? parts + (tail ? 1 : 0) : original.axes[a]);
   const std::vector<int64_t> strides = ir::contiguous_strides(sizes);
   auto stride_of = [&](size_t axis) {
     auto at = std::find(dims.begin(), dims.end(), axis);
@@ -128,7 +139,7 @@ void split(const Statement& original, const Cut& cut, Program& out) {
     Access store;
     store.storage = storage;
     store.dtype = type;
-    if (!whole) store.offset = n / cut.length * stride_of(cut.axis);
+    if (!whole) store.offset = parts * stride_of(cut.axis);
     for (size_t a = 0; a < p.axes.size(); ++a) {
       bool inner = whole && a == cut.axis + 1 && p.axes.size() > original.axes.size();
       size_t axis = whole && p.axes.size() > original.axes.size() && a > cut.axis ? a - 1 : a;
@@ -148,6 +159,7 @@ void split(const Statement& original, const Cut& cut, Program& out) {
   if (tail) {
     Statement last = original;
     take_range(last, cut.axis, n - tail, n);
+    last.rest = any_size;
     partial(std::move(last), false);
   }
 
@@ -194,12 +206,12 @@ Program split_reductions(Program program, const Settings& settings) {
   for (ir::Item& item : program.items) {
     auto* s = std::get_if<Statement>(&item);
     std::optional<Cut> cut;
-    if (s) cut = cut_long(*s);
+    if (s) cut = cut_long(*s, settings);
     if (s && !cut) cut = cut_rows(*s, made, settings);
     if (s) made[static_cast<size_t>(s->store.storage)] = true;
     if (std::holds_alternative<ir::Extern>(item)) made.assign(made.size(), false);
     if (cut)
-      split(*s, *cut, out);
+      split(*s, *cut, settings.any_size, out);
     else
       out.items.push_back(std::move(item));
   }

@@ -57,12 +57,14 @@ Traffic traffic_of(const Kernel& kernel, int u, const std::vector<bool>& local) 
 /// Where each iteration of the outermost tile variable reads again what the cache does not hold so
 /// long (a table broadcast along the heads), runs two of them side by side, so that it is read half
 /// as often. Not more: they usually lie a power of two apart, and push each other out of the cache.
-void pair_range(Kernel& kernel, const std::vector<bool>& local, int64_t cache_bytes) {
+void pair_range(Kernel& kernel, const std::vector<bool>& local, const Settings& settings) {
   if (kernel.range.size() < 2) return;
   int u = kernel.range.front();
   Traffic traffic = traffic_of(kernel, u, local);
-  if (kernel.vars[static_cast<size_t>(u)].extent % 2 != 0 || traffic.shared <= cache_bytes / 2 ||
-      traffic.shared * 5 < traffic.all)
+  // (Free sizes are never met here as multiples of 4: runtime/family/box.cpp.)
+  const int64_t whole = settings.any_size ? 4 : 2;
+  if (kernel.vars[static_cast<size_t>(u)].extent % whole != 0 ||
+      traffic.shared <= settings.target.second_cache_bytes / 2 || traffic.shared * 5 < traffic.all)
     return;
   kernel.range.front() = split_variable(kernel, u, 2);
   kernel.range.push_back(u);
@@ -74,8 +76,7 @@ void order_tiles(Schedule& schedule, const Settings& settings) {
   std::vector<int> owner = local_temporaries(schedule);
   each_kernel(schedule, [&](Kernel& kernel, int step) {
     if (!kernel.range.empty()) sort_range(kernel);
-    if (!has_product(kernel))
-      pair_range(kernel, owned_by(owner, step), settings.target.second_cache_bytes);
+    if (!has_product(kernel)) pair_range(kernel, owned_by(owner, step), settings);
   });
 }
 

@@ -116,6 +116,7 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   made.fast = settings.numerics == Numerics::Fast;
   made.decisions = settings.decisions;
   made.most_folded_bytes = settings.most_folded_bytes;
+  made.any_size = settings.any_size;
   made.keep_text = keep_text;
   return made;
 }
@@ -143,14 +144,20 @@ std::vector<std::string> notes_of(const Tuning& tuning, const ir::Schedule& sche
   return {notes.begin(), notes.end()};
 }
 
-/// With the choices that `settings` asks for; `tuning` gets them.
-ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
-                            Tuning& tuning) {
+/// Before tuning.
+ops::Lowered lower(const record::Trace& trace, const CompileSettings& settings) {
   ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
   if (settings.short_factors)
     for (ir::Item& item : lowered.program.items)
       if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr)
         call->short_factors = passes::gains_by_short_factors(*call, settings.target);
+  return lowered;
+}
+
+/// With the choices that `settings` asks for; `tuning` gets them.
+ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
+                            Tuning& tuning) {
+  ops::Lowered lowered = lower(trace, settings);
   if (settings.tuning) {
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {
@@ -289,6 +296,20 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
     out.records.push_back(std::move(record));
   }
   return out;
+}
+
+ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings) {
+  ops::Lowered lowered = lower(trace, settings);
+  if (settings.tuning) apply_tuning(*settings.tuning, lowered);
+  return lowered;
+}
+
+ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,
+                      std::vector<passes::PassRecord>* records) {
+  if (settings.matmul == Matmul::Any) mark_products(lowered, settings.target);
+  passes::Settings how = pass_settings(settings, false);
+  how.keep_decisions = records != nullptr;
+  return passes::run(std::move(lowered.program), how, records);
 }
 
 std::vector<Decision> Scheduled::decisions() const {

@@ -31,6 +31,7 @@ struct CompileSettings {
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
   int64_t most_folded_bytes = 0;
+  bool any_size = false;  ///< passes::Settings::any_size
   /// at::Context::float32MatmulPrecision is medium: products of fp32 may round factors to bf16.
   bool short_factors = false;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.
@@ -59,6 +60,14 @@ struct Scheduled {
 /// alone once `settings.tuning` is known. Throws std::logic_error where a pass is at fault.
 Scheduled schedule(const record::Trace& trace, const CompileSettings& settings,
                    bool keep_text = false);
+
+/// What tuning of another record of the same operators decided is taken; nothing is timed. Programs
+/// of such records at other sizes have one structure.
+ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings);
+/// Its schedule, with the products in kernels that are worth it at its sizes. `records`: get the
+/// decisions.
+ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,
+                      std::vector<passes::PassRecord>* records = nullptr);
 
 /// The passes alone: for a program that was not recorded.
 ir::Schedule schedule(ir::Program program, const CompileSettings& settings);

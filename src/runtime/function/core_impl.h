@@ -12,6 +12,7 @@
 #include "graft/detail/core.h"
 #include "runtime/function/compile.h"
 #include "runtime/function/entry.h"
+#include "runtime/function/families.h"
 #include "runtime/process/snapshot.h"
 
 namespace graft::detail {
@@ -100,8 +101,23 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   /// happens. The caller gets eager's result. False where captured tensors are not those recorded.
   bool race_region(Entry& entry, CallBase& call);
 
+  // family_calls.cpp: sizes that were never recorded
+  /// True where the call is served, by a plan of a family or eagerly; otherwise nothing happened.
+  bool served_by_family(CallBase& call, const runtime::Key& key);
+  std::shared_ptr<runtime::FamilyBox> box_for(const std::shared_ptr<runtime::Family>& family,
+                                              const runtime::Point& point);
+  void prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
+                 runtime::Family& family, runtime::FamilyBox& box);
+  void retire(runtime::Family& family, const std::string& why);
+  void consider_family(const std::shared_ptr<Entry>& entry,
+                       const std::shared_ptr<record::Trace>& trace);
+  void compile_box(const std::shared_ptr<runtime::Family>& family, const runtime::Box& box,
+                   const std::shared_ptr<runtime::FamilyBox>& made);
+
   // table.cpp: which layouts are known
   std::shared_ptr<Entry> admit(const runtime::Key& key);
+  void admit(const std::shared_ptr<Entry>& entry, const runtime::Key& key);  ///< with its plan
+  void add_newest(const std::shared_ptr<Entry>& entry);         ///< under runtime_mutex()
   void replace(const Entry& old, std::shared_ptr<Entry> with);  ///< null: removed
   std::string nearest_difference(const runtime::Key& key) const;
   bool too_many_layouts(const runtime::Key& key);
@@ -110,6 +126,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
 
   // Under runtime_mutex().
   std::shared_ptr<Entry> newest_;
+  runtime::Families families_;
   /// Why calls did not look for a plan: unsupported arguments, too many layouts.
   std::string outside_;
   std::string recorded_again_;  ///< Report::recorded_again

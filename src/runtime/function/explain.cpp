@@ -19,6 +19,8 @@ Report Core::Impl::report() const {
   out.plan_hits = std::max<int64_t>(out.calls - eager, 0);
   out.records = records_;
   out.recorded_again = recorded_again_;
+  out.families = families_.text();
+  out.family_calls = families_.served();
   out.breaks = breaks_;
   out.kernels_compiled = kernels_compiled_;
   for (const auto& entry : table.peek().entries()) {

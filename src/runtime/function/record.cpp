@@ -21,6 +21,7 @@ using runtime::runtime_mutex;
 using runtime::Topic;
 
 void Core::Impl::miss(CallBase& call, const Key& key) {
+  if (served_by_family(call, key)) return;
   if (too_many_layouts(key)) return run_eager(call);
   if (passes_known_leaf(call)) return run_eager(call);
   std::string difference = nearest_difference(key);
@@ -265,6 +266,7 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
     if (!entry->tolerance.exact) entry->approximated = trace;
     settle(*entry, Tier::Proving, Verdict::Proving,
            "compiled; the next call is compared with eager");
+    if (options.sizes == Sizes::Family) consider_family(entry, trace);
   }
 }
 

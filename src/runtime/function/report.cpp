@@ -128,6 +128,7 @@ std::string Report::text() const {
   if (backward_kernels > 0)
     page.line("backward", count_of(backward_kernels, "kernel") + "; the forward keeps " +
                               std::to_string(kept_bytes) + " bytes for it");
+  for (const std::string& family : families) page.line("sizes", family);
   for (const std::string& way : tuned) page.line("tuned", way);
   print_operators(*this, page);
   return page.text();

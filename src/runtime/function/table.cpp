@@ -31,19 +31,28 @@ using runtime::runtime_mutex;
 std::shared_ptr<Entry> Core::Impl::admit(const Key& key) {
   std::lock_guard lock(runtime_mutex());
   if (table.peek().find(key) != nullptr) return nullptr;
+  auto entry = std::make_shared<Entry>(key);
+  entry->busy.store(true);
+  add_newest(entry);
+  ++records_;
+  return entry;
+}
+
+void Core::Impl::admit(const std::shared_ptr<Entry>& entry, const Key& key) {
+  std::lock_guard lock(runtime_mutex());
+  if (table.peek().find(key) == nullptr) add_newest(entry);
+}
+
+void Core::Impl::add_newest(const std::shared_ptr<Entry>& entry) {
   std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
   if (static_cast<int64_t>(entries.size()) >= options.max_plans)
     entries.erase(
         std::min_element(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
           return a->used.load(std::memory_order_relaxed) < b->used.load(std::memory_order_relaxed);
         }));
-  auto entry = std::make_shared<Entry>(key);
-  entry->busy.store(true);
   entry->touch(clock.fetch_add(1, std::memory_order_relaxed) + 1);
   entries.push_back(entry);
   table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
-  ++records_;
-  return entry;
 }
 
 void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
@@ -115,6 +124,7 @@ void Core::Impl::reset() {
   std::lock_guard lock(runtime_mutex());
   table.replace(std::make_unique<Table>());
   newest_ = nullptr;
+  families_.clear();
   outside_.clear();
   recorded_again_.clear();
   gave_up_.store(false);

@@ -124,6 +124,18 @@ bool CapturedSet::any_is_argument(const detail::FlatArgs& args) const {
   return false;
 }
 
+bool CapturedSet::same_apart(const CapturedSet& other) const {
+  auto apart = [](const CapturedSet& set) {
+    return !set.has_gradients_ && !set.shares_with_arguments_ && set.leaves_.empty();
+  };
+  return apart(*this) && apart(other) &&
+         std::equal(tensors_.begin(), tensors_.end(), other.tensors_.begin(), other.tensors_.end(),
+                    [](const Expected& a, const Expected& b) {
+                      return a.tensor._unsafe_get_target() == b.tensor._unsafe_get_target() &&
+                             a.words == b.words;
+                    });
+}
+
 std::string CapturedSet::describe() const {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].gradient_of) continue;

@@ -33,6 +33,8 @@ class CapturedSet {
   /// Is a captured tensor also an argument of this call? Recorded now, it would count as the
   /// argument only, and the plan would be wrong for a call with another argument.
   bool any_is_argument(const detail::FlatArgs& args) const;
+  /// Are they the same tensors, and has none a gradient among them or memory of an argument's?
+  bool same_apart(const CapturedSet& other) const;
   /// Why lock() said false.
   std::string describe() const;
 

@@ -100,7 +100,7 @@ class PlanBuilder {
     int arena = -1;
     for (size_t s = 0; s < schedule_.storages.size(); ++s) {
       const ir::Storage& from = schedule_.storages[s];
-      Block block{Block::Kind::Output, from.source, 0, from.bytes, false};
+      Block block{.kind = Block::Kind::Output, .source = from.source, .bytes = from.bytes};
       if (from.role == Role::Argument) {
         block.kind = Block::Kind::Argument;
         block.back = source(signature_.arguments, from).byte_offset;
@@ -117,22 +117,27 @@ class PlanBuilder {
         if (offset == ir::kOwnBlock) {
           if (schedule_.predecessor(s) >= 0) continue;
           block_of_[s] = static_cast<int>(plan_.blocks_.size());
-          plan_.blocks_.push_back({Block::Kind::Temporary, -1, 0, from.bytes, true});
+          plan_.blocks_.push_back(
+              {.kind = Block::Kind::Temporary, .bytes = from.bytes, .written = true});
           continue;
         }
         if (arena < 0) {
           arena = static_cast<int>(plan_.blocks_.size());
-          plan_.blocks_.push_back({Block::Kind::Arena, -1, 0, schedule_.arena_bytes, true});
+          plan_.blocks_.push_back(
+              {.kind = Block::Kind::Arena, .bytes = schedule_.arena_bytes, .written = true});
         }
-        block_of_[s] = arena;
-        continue;
+        block = {.kind = Block::Kind::Part,
+                 .source = arena,
+                 .ahead = offset,
+                 .bytes = from.bytes,
+                 .written = true};
       }
       block_of_[s] = static_cast<int>(plan_.blocks_.size());
       plan_.blocks_.push_back(block);
     }
-    plan_.arena_ = arena;
     for (size_t s = 0; s < block_of_.size(); ++s)
-      if (schedule_.predecessor(s) >= 0) block_of_[s] = place_taken(s);
+      if (schedule_.predecessor(s) >= 0 && schedule_.arena_offset[s] == ir::kOwnBlock)
+        block_of_[s] = place_taken(s);
     first_write_.resize(plan_.blocks_.size());
   }
 
@@ -154,8 +159,7 @@ class PlanBuilder {
     int block = block_of_[static_cast<size_t>(id)];
     if (block < 0)
       fail("storage " + std::to_string(id) + " is used outside of its kernel but has no memory");
-    const bool arena = plan_.blocks_[static_cast<size_t>(block)].kind == Block::Kind::Arena;
-    return {block, offset + (arena ? schedule_.arena_offset[static_cast<size_t>(id)] : 0)};
+    return {block, offset};
   }
 
   ViewSpec spec(const View& view) const {
@@ -276,8 +280,12 @@ class PlanBuilder {
                        [&](const View& v) { return v.storage == storage; });
   }
 
+  bool is_part(const Place& at) const {
+    return plan_.blocks_[static_cast<size_t>(at.block)].kind == Block::Kind::Part;
+  }
+
   void touches_arena(const ViewSpec& view) {
-    plan_.arena_shared_ = plan_.arena_shared_ || view.place.block == plan_.arena_;
+    plan_.arena_shared_ = plan_.arena_shared_ || is_part(view.place);
   }
 
   void add_results() {
@@ -294,7 +302,7 @@ class PlanBuilder {
       } else {
         made.kind = ResultSpec::Kind::View;
         made.view = spec(from.view);
-        if (made.view.place.block == plan_.arena_) fail("a result lies in temporary memory");
+        if (is_part(made.view.place)) fail("a result lies in temporary memory");
       }
       plan_.sets_gradients_ = plan_.sets_gradients_ || made.gradient_of.has_value();
       plan_.results_.push_back(std::move(made));
@@ -397,6 +405,7 @@ size_t Plan::returned_count() const {
 Plan::Plan(const ir::Schedule& schedule, std::vector<ReadyKernel> kernels) {
   PlanBuilder(*this, schedule).run(std::move(kernels));
 }
+Plan::Plan() = default;
 Plan::~Plan() = default;
 
 int64_t Plan::folded_bytes() const {

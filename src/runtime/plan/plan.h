@@ -3,8 +3,9 @@
 //
 // A *block* is memory that keeps its address during a call: that of an argument (arguments that
 // overlap share one), of a captured tensor, of an output (fresh memory from the pool), the arena of
-// small temporaries, a large one, memory that an extern call returned, or one that outlives calls
-// (folded.h). Any number of threads may run a plan at once: but for folded blocks it is immutable.
+// small temporaries or a part of it, a large one, memory that an extern call returned, or one that
+// outlives calls (folded.h). Any number of threads may run a plan at once: but for folded blocks it
+// is immutable.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -22,6 +23,7 @@
 #include "codegen/backend.h"
 #include "graft/detail/core.h"
 #include "ir/kernel.h"
+#include "ir/numbers.h"
 #include "runtime/random/draw.h"
 #include "tensor/lineage.h"
 
@@ -47,9 +49,19 @@ struct ViewSpec {
 };
 
 struct Block {
-  enum class Kind : uint8_t { Argument, Captured, Output, Arena, Temporary, Extern, Folded } kind;
-  int source = -1;   ///< Argument, Captured: the tensor that its address is taken from
+  enum class Kind : uint8_t {
+    Argument,
+    Captured,
+    Output,
+    Arena,
+    Part,  ///< of the arena, which comes before its parts
+    Temporary,
+    Extern,
+    Folded,
+  } kind;
+  int source = -1;   ///< Argument, Captured: the tensor that its address is taken from; Part: arena
   int64_t back = 0;  ///< bytes from the block's base to that tensor's data pointer
+  int64_t ahead = 0;  ///< Part: bytes from the arena's base to the block's
   int64_t bytes = 0;
   bool written = false;  ///< by the plan
   bool late = false;     ///< Output, Temporary: allocated by the first step that needs it
@@ -168,7 +180,15 @@ class Plan {
   /// One per distinct version counter, by step.
   const std::vector<Raise>& raises() const { return raises_; }
 
+  /// Can it be copied with other numbers? Not where blocks are folded.
+  bool has_sizes() const { return folded_ == nullptr; }
+  /// Its structure and numbers (ir/numbers.h). Plans of one structure run the same code.
+  void visit(ir::NumberVisitor& visitor);
+  /// A copy with these numbers, in the walk's order. Of a plan that has_sizes().
+  std::unique_ptr<Plan> with_numbers(const std::vector<int64_t>& numbers) const;
+
  private:
+  Plan();
   friend class PlanBuilder;
   friend class Frame;
 
@@ -177,7 +197,6 @@ class Plan {
 
   std::vector<Block> blocks_;
   bool has_storages_ = false;  ///< some blocks are c10::Storages of the run's own
-  int arena_ = -1;             ///< its block
   bool sets_gradients_ = false;
   bool arena_shared_ = false;  ///< an extern call sees the arena: it needs a c10::Storage
   std::vector<Step> steps_;
@@ -191,6 +210,10 @@ class Plan {
   size_t max_pointers_ = 0;
   std::vector<at::Generator> generators_;
 };
+
+inline void visit(Plan& plan, ir::NumberVisitor& visitor) {
+  plan.visit(visitor);
+}
 
 /// A tensor over `storage`, `offset` bytes from its start.
 at::Tensor make_view(const ViewSpec& spec, const c10::Storage& storage, int64_t offset);

@@ -67,6 +67,10 @@ void Frame::bind(const Block& block, size_t b) {
         bases_[b] = static_cast<char*>(arena_.get());
       }
       break;
+    case Block::Kind::Part:
+      bases_[b] = bases_[static_cast<size_t>(block.source)] + block.ahead;
+      if (plan_.arena_shared_) storages_[b] = storages_[static_cast<size_t>(block.source)];
+      break;
     case Block::Kind::Temporary:
     case Block::Kind::Extern:
     case Block::Kind::Folded:

@@ -1,5 +1,7 @@
 #include "runtime/proof/shadow.h"
 
+#include <chrono>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -271,6 +273,11 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
     if (auto made = run_aside(*other, args, captured, generators))
       aside.disturbed.push_back(std::move(*made));
   if (scales.reference) aside.reference = run_aside(*scales.reference, args, captured, generators);
+  using Clock = std::chrono::steady_clock;
+  auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  };
+  auto start = Clock::now();
   try {
     if (plan.run(args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
       out.outcome = Shadow::Outcome::GivenUp;
@@ -278,10 +285,13 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
     out.outcome = Shadow::Outcome::GivenUp;
     out.what = error.what();
   }
+  out.compiled_us = since(start);
   generators.restore();
   std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
   const std::vector<at::Tensor> gradients_before = gradients(args, captured, plan.captured_count());
+  start = Clock::now();
   call.run_eager();
+  out.eager_us = since(start);
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
   // Only where eager did what was recorded, bit for bit, can a difference be rounding.

@@ -28,6 +28,7 @@ struct Shadow {
   /// Different: only by what may be the rounding of sums.
   bool maybe_rounding = true;
   double max_abs = 0;
+  double eager_us = 0, compiled_us = 0;  ///< of this one run, the plan's before eager's
   std::string what;
   enum class Cause : uint8_t {
     Unknown,

@@ -1,0 +1,244 @@
+// Sizes that are never seen twice: 200 random lengths, each once, and decoding with a cache that
+// grows by one row at each token. Eager and compiled (Sizes::Family) take turns.
+//
+//     build/bench/lengths [FILTER]    a line each; FILTER is part of a name
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "graft/graft.h"
+#include "workloads/regions.h"
+
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+using Function = std::function<Tensors(const Tensors&)>;
+
+template <class F>
+double ms(F&& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+graft::Options family(const std::string& name) {
+  graft::Options options;
+  options.name = name;
+  options.sizes = graft::Sizes::Family;
+  return options;
+}
+
+double difference(const Tensors& a, const Tensors& b) {
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].numel() > 0)
+      most = std::max(most,
+                      at::max((a[i].to(at::kDouble) - b[i].to(at::kDouble)).abs()).item<double>());
+  return most;
+}
+
+/// All numbers from 1 to `most` in an order of chance; the first 200.
+std::vector<int64_t> lengths(int64_t most) {
+  std::vector<int64_t> all(static_cast<size_t>(most));
+  std::iota(all.begin(), all.end(), 1);
+  std::shuffle(all.begin(), all.end(), std::mt19937(7));
+  all.resize(200);
+  return all;
+}
+
+/// Each length once. The first three are waited for, as by a service that warms up.
+void over_lengths(const std::string& name, const Function& f,
+                  const std::function<Tensors(int64_t)>& make, int64_t most) {
+  const auto compiled = graft::compile(f, family(name));
+  double eager = 0, graft_ms = 0, most_different = 0;
+  int call = 0;
+  for (int64_t length : lengths(most)) {
+    const Tensors arguments = make(length);
+    Tensors theirs, mine;
+    auto run_eager = [&] { eager += ms([&] { theirs = f(arguments); }); };
+    auto run_compiled = [&] { graft_ms += ms([&] { mine = compiled(arguments); }); };
+    if (call++ % 2 == 0)
+      run_eager(), run_compiled();
+    else
+      run_compiled(), run_eager();
+    if (call <= 4) compiled.wait();
+    most_different = std::max(most_different, difference(theirs, mine));
+  }
+  const graft::Report report = compiled.report();
+  std::printf(
+      "%-22s eager %9.1f ms  graft %9.1f ms  %.2fx the time  %3ld of 200 by families, "
+      "%3ld records, %2ld kernels, largest difference %.1e\n",
+      name.c_str(), eager, graft_ms, graft_ms / eager, static_cast<long>(report.family_calls),
+      static_cast<long>(report.records), static_cast<long>(report.kernels_compiled),
+      most_different);
+}
+
+/// A Llama's layers, with caches of keys and values that `cat` lengthens.
+struct Llama {
+  int64_t hidden, heads, layers, vocabulary;
+  struct Layer {
+    Tensor q, k, v, o, gate, up, down, before, after;
+  };
+  std::vector<Layer> all;
+  Tensor embedding, last, cos, sin;
+
+  Llama(int64_t hidden, int64_t heads, int64_t layers, int64_t vocabulary)
+      : hidden(hidden), heads(heads), layers(layers), vocabulary(vocabulary) {
+    auto linear = [&](int64_t in, int64_t out) {
+      return at::randn({in, out}) / std::sqrt(static_cast<double>(in));
+    };
+    const int64_t wide = hidden * 2;
+    for (int64_t i = 0; i < layers; ++i)
+      all.push_back({linear(hidden, hidden), linear(hidden, hidden), linear(hidden, hidden),
+                     linear(hidden, hidden), linear(hidden, wide), linear(hidden, wide),
+                     linear(wide, hidden), at::ones({hidden}), at::ones({hidden})});
+    embedding = at::randn({vocabulary, hidden});
+    last = at::ones({hidden});
+    std::tie(cos, sin) = graft::workloads::rope_tables(4096, hidden / heads, at::kFloat);
+  }
+
+  Tensor split(const Tensor& x) const {
+    return x.view({1, x.size(1), heads, hidden / heads}).transpose(1, 2);
+  }
+  static Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+    const auto half = x.chunk(2, -1);
+    return x * cos + at::cat({-half[1], half[0]}, -1) * sin;
+  }
+  static Tensor norm(const Tensor& x, const Tensor& w) {
+    return x * at::rsqrt(x.pow(2).mean(-1, true) + 1e-6) * w;
+  }
+
+  /// {ids (1, n), then keys and values (1, heads, before, width) of each layer} to {logits of the
+  /// last token, then the longer keys and values}. `before` may be 0 for a prompt: then there are
+  /// no caches among the arguments.
+  Tensors operator()(const Tensors& t) const {
+    const Tensor& ids = t[0];
+    const int64_t now = ids.size(1), before = t.size() > 1 ? t[1].size(2) : 0;
+    Tensor x = at::embedding(embedding, ids);
+    const Tensor c = cos.narrow(0, before, now), s = sin.narrow(0, before, now);
+    Tensors out(1);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Layer& l = all[i];
+      const Tensor h = norm(x, l.before);
+      const Tensor q = rotate(split(at::matmul(h, l.q)), c, s);
+      Tensor k = rotate(split(at::matmul(h, l.k)), c, s), v = split(at::matmul(h, l.v));
+      if (before > 0) k = at::cat({t[1 + 2 * i], k}, 2), v = at::cat({t[2 + 2 * i], v}, 2);
+      Tensor scores =
+          at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(hidden / heads));
+      if (now > 1) {
+        const Tensor ahead = at::ones({now, now}, at::kBool).triu(1);
+        scores = scores.masked_fill(ahead, -INFINITY);
+      }
+      const Tensor mixed = at::matmul(at::softmax(scores, -1), v);
+      x = x + at::matmul(mixed.transpose(1, 2).reshape({1, now, hidden}), l.o);
+      const Tensor g = norm(x, l.after);
+      x = x + at::matmul(at::silu(at::matmul(g, l.gate)) * at::matmul(g, l.up), l.down);
+      out.push_back(k), out.push_back(v);
+    }
+    const Tensor end = norm(x.narrow(1, now - 1, 1), last);
+    out[0] = at::matmul(end, embedding.t());
+    return out;
+  }
+};
+
+/// Greedy: every other token by eager code and by a plan, on caches of their own.
+void decode(const std::string& name, const Llama& model, int64_t tokens) {
+  const auto compiled = graft::compile([&](const Tensors& t) { return model(t); }, family(name));
+  const Tensor prompt = at::randint(model.vocabulary, {1, 8}, at::kLong);
+  Tensors theirs = model({prompt}), mine = theirs;
+  double eager = 0, graft_ms = 0;
+  int64_t different = 0, timed = 0;
+  for (int64_t k = 0; k < tokens; ++k) {
+    auto step = [&](auto&& f, Tensors& state, double& spent) {
+      Tensors next = state;
+      next[0] = at::argmax(state[0].select(1, 0), -1, true);
+      const int64_t token = next[0].item<int64_t>();
+      const double took = ms([&] { state = f(next); });
+      if (k >= 8) spent += took;
+      return token;
+    };
+    int64_t a = 0, b = 0;
+    if (k % 2 == 0) {
+      a = step(model, theirs, eager), b = step(compiled, mine, graft_ms);
+    } else {
+      b = step(compiled, mine, graft_ms), a = step(model, theirs, eager);
+    }
+    timed += k >= 8;
+    different += a != b;
+    if (k < 8) compiled.wait();
+  }
+  const graft::Report report = compiled.report();
+  std::printf(
+      "%-22s eager %6.1f tokens/s  graft %6.1f tokens/s  %.2fx  %3ld of %ld by families, "
+      "%ld records, %ld tokens differ\n",
+      name.c_str(), 1e3 * static_cast<double>(timed) / eager,
+      1e3 * static_cast<double>(timed) / graft_ms, eager / graft_ms,
+      static_cast<long>(report.family_calls), static_cast<long>(tokens),
+      static_cast<long>(report.records), static_cast<long>(different));
+  for (const std::string& line : report.families) std::printf("  %.220s\n", line.c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string filter = argc > 1 ? argv[1] : "";
+  auto wanted = [&](const std::string& name) { return name.find(filter) != std::string::npos; };
+  const at::NoGradGuard no_grad;
+  at::manual_seed(1);
+  at::set_num_threads(2);
+  namespace regions = graft::workloads;
+  auto lengths_of = [&](const std::string& name, const Function& f,
+                        const std::function<Tensors(int64_t)>& make, int64_t most = 2048) {
+    if (wanted(name)) over_lengths(name, f, make, most);
+  };
+  lengths_of(
+      "rope",
+      [](const Tensors& t) {
+        auto [q, k] = regions::rope(t[0], t[1], t[2], t[3]);
+        return Tensors{q, k};
+      },
+      [](int64_t s) {
+        auto [cos, sin] = regions::rope_tables(s, 64, at::kFloat);
+        return Tensors{at::randn({1, 16, s, 64}), at::randn({1, 16, s, 64}), cos, sin};
+      });
+  lengths_of(
+      "rmsnorm_residual",
+      [w = at::randn({2048})](const Tensors& t) {
+        auto [sum, normed] = regions::rmsnorm_residual(t[0], t[1], w);
+        return Tensors{sum, normed};
+      },
+      [](int64_t s) { return Tensors{at::randn({1, s, 2048}), at::randn({1, s, 2048})}; });
+  lengths_of(
+      "swiglu", [](const Tensors& t) { return Tensors{regions::swiglu(t[0], t[1])}; },
+      [](int64_t s) { return Tensors{at::randn({1, s, 5632}), at::randn({1, s, 5632})}; });
+  lengths_of(
+      "softmax_mask", [](const Tensors& t) { return Tensors{regions::softmax_mask(t[0], t[1])}; },
+      [](int64_t s) { return Tensors{at::randn({16, s, s}), at::randn({s, s})}; }, 1024);
+  lengths_of(
+      "attention", [](const Tensors& t) { return Tensors{regions::attention(t[0], t[1], t[2])}; },
+      [](int64_t s) {
+        return Tensors{at::randn({1, 8, s, 64}), at::randn({1, 8, s, 64}),
+                       at::randn({1, 8, s, 64})};
+      },
+      1024);
+  if (wanted("llama_prompt")) {
+    const Llama model(512, 8, 4, 1000);
+    lengths_of(
+        "llama_prompt", model,
+        [](int64_t s) { return Tensors{at::randint(1000, {1, s}, at::kLong)}; }, 512);
+  }
+  if (wanted("decode_small")) decode("decode_small", Llama(64, 4, 2, 256), 256);
+  if (wanted("decode_llama")) decode("decode_llama", Llama(1024, 16, 4, 4096), 256);
+  return 0;
+}

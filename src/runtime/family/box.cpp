@@ -1,0 +1,342 @@
+// The plans of a box of sizes.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <stdexcept>
+
+#include "codegen/backend.h"
+#include "runtime/family/family.h"
+
+namespace graft::runtime {
+
+namespace {
+
+/// Sizes below that get plans of their own: what depends on them does so in many ways.
+constexpr int64_t kFew = 18;
+/// Examples have these remainders of 16. None is a multiple of 4, nor is the next number, nor one
+/// more than a multiple of 8; all else is met.
+constexpr std::array<int64_t, 7> kRemainders = {2, 5, 14, 13, 6, 10, 2};
+constexpr int64_t kUnit = 16;
+constexpr int kMostHalvings = 4;
+constexpr size_t kMostExamples = 8;  ///< per size
+
+/// Boxes begin behind powers of two, where thresholds lie.
+int64_t border(int power) {
+  return (int64_t{1} << power) + kRemainders[0];
+}
+
+SizeRange range_of(int64_t size) {
+  if (size < kFew) return {size, size};
+  int power = std::bit_width(static_cast<uint64_t>(size)) - 1;
+  if (power > 4 && size < border(power)) --power;
+  return {border(power), border(power + 1)};
+}
+
+bool is_plain(int64_t size) {
+  return std::find(kRemainders.begin(), kRemainders.end(), size % 16) != kRemainders.end();
+}
+
+/// The multiple of `unit` nearest to `size` whose multiple has that remainder.
+int64_t near(int64_t size, int64_t unit, int64_t remainder) {
+  return (size / unit / 16 * 16 + remainder) * unit;
+}
+
+std::vector<int64_t> examples(const SizeRange& range, int64_t unit) {
+  if (range.low == range.high) return {range.low};
+  const int64_t width = range.high - range.low;
+  std::vector<int64_t> found;
+  if (unit == 1) found = {range.low, range.high};
+  if (width / unit < 64) {
+    for (int64_t s = (range.low + unit - 1) / unit * unit; s <= range.high; s += unit)
+      if (is_plain(s / unit)) found.push_back(s);
+  } else {
+    for (size_t k = 0; k < kRemainders.size(); ++k)
+      found.push_back(near(range.low + width * static_cast<int64_t>(k) / 6, unit, kRemainders[k]));
+  }
+  std::erase_if(found, [&](int64_t s) { return s < range.low || s > range.high; });
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  while (found.size() > kMostExamples)
+    found.erase(found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2));
+  return found;
+}
+
+/// All corners, and mixtures of what lies between. The last one is the highest corner.
+std::vector<Point> points_in(const Box& box, int64_t unit) {
+  std::vector<std::vector<int64_t>> each;
+  for (const SizeRange& range : box) {
+    each.push_back(examples(range, unit));
+    if (each.back().empty()) return {};
+  }
+  std::vector<Point> points;
+  auto add = [&](auto pick) {
+    Point point;
+    for (size_t k = 0; k < box.size(); ++k) point.push_back(each[k][pick(k) % each[k].size()]);
+    if (std::find(points.begin(), points.end(), point) == points.end())
+      points.push_back(std::move(point));
+  };
+  for (size_t i = 0; i < kMostExamples; ++i) add([&](size_t) { return i; });
+  if (box.size() > 1) {
+    for (size_t corner = 0; corner < size_t{1} << box.size(); ++corner)
+      add([&](size_t k) { return (corner >> k & 1) != 0 ? each[k].size() - 1 : 0; });
+    for (size_t i = 1; i < 4; ++i) add([&](size_t k) { return i * (k + 1); });
+  }
+  Point top;
+  for (const auto& sizes : each) top.push_back(sizes.back());
+  std::erase(points, top);
+  points.push_back(std::move(top));
+  return points;
+}
+
+/// Sizes of all remainders but those of a rest of one (of blocks of 8 and more).
+std::vector<int64_t> witness_sizes(const SizeRange& range, int64_t unit) {
+  constexpr std::array<int64_t, 8> kMixed = {0, 44, 67, 16, 123, 88, 31, 100};
+  const int64_t width = (range.high - range.low) / unit, period = width >= 256  ? 128
+                                                                  : width >= 32 ? 16
+                                                                                : 1;
+  std::vector<int64_t> found;
+  for (size_t k = 0; k < kMixed.size(); ++k) {
+    const int64_t wanted = range.low / unit + width * static_cast<int64_t>(2 * k + 1) / 16,
+                  size = (wanted / period * period + kMixed[k] % period) * unit;
+    const bool one = unit == 1 && size % 8 == 1 && range.low != range.high;
+    if (size >= range.low && size <= range.high && !one) found.push_back(size);
+  }
+  return found;
+}
+
+/// Points that divide by anything. Their own schedules may differ from those of others in nothing
+/// but which stores go past the cache: what holds for numbers that divide by little need not hold
+/// for all. They also tell apart formulas of blocks.
+std::vector<Point> witnesses(const Box& box, int64_t unit) {
+  std::vector<std::vector<int64_t>> each;
+  for (const SizeRange& range : box) {
+    each.push_back(witness_sizes(range, unit));
+    if (each.back().empty()) return {};
+  }
+  std::vector<Point> points;
+  for (size_t i = 0; i < each[0].size(); ++i) {
+    Point point;
+    for (size_t k = 0; k < box.size(); ++k) point.push_back(each[k][i * (k + 1) % each[k].size()]);
+    if (std::find(points.begin(), points.end(), point) == points.end())
+      points.push_back(std::move(point));
+  }
+  return points;
+}
+
+/// Are there no other ones?
+bool is_all(const Box& box, size_t points) {
+  int64_t count = 1;
+  for (const SizeRange& range : box) count *= range.high - range.low + 1;
+  return count == static_cast<int64_t>(points);
+}
+
+bool contains(const Box& box, int64_t unit, std::span<const int64_t> point) {
+  for (size_t k = 0; k < box.size(); ++k)
+    if (point[k] < box[k].low || point[k] > box[k].high || point[k] % unit != 0) return false;
+  return true;
+}
+
+/// Stands in for code that is not made.
+void no_code(const codegen::LaunchArgs*, char*, int64_t, int64_t) {}
+
+struct Example {
+  ir::Schedule schedule;
+  ir::Numbers numbers;
+  using Structures = std::vector<std::string>;  ///< one per kernel
+  Structures structures;
+  Structures unstreamed;  ///< as if no store went past the cache
+  /// Empty where both have one structure, by one of these.
+  std::string difference(const Example& other, Structures Example::* of) const {
+    const Structures &own = this->*of, &others = other.*of;
+    if (own.size() != others.size())
+      return std::to_string(own.size()) + " or " + std::to_string(others.size()) + " kernels";
+    for (size_t k = 0; k < own.size(); ++k)
+      if (own[k] != others[k]) return "kernel " + std::to_string(k) + " differs";
+    return numbers.same_structure(other.numbers) ? "" : "their memory or calls differ";
+  }
+};
+
+Example example(ir::Program program, const std::map<std::string, std::string>& decisions,
+                Maker& maker) {
+  Example made;
+  made.schedule = maker.schedule(std::move(program), decisions);
+  std::vector<ReadyKernel> kernels;
+  for (ir::Step& step : made.schedule.steps) {
+    auto* kernel = std::get_if<ir::Kernel>(&step);
+    if (kernel == nullptr) continue;
+    kernels.push_back({codegen::bind(*kernel), {no_code, nullptr}});
+    made.structures.push_back(kernels.back().binding.structure);
+    std::vector<bool> streamed;
+    for (ir::Placed& p : kernel->placed) streamed.push_back(std::exchange(p.streamed, false));
+    made.unstreamed.push_back(codegen::bind(*kernel).structure);
+    for (size_t k = 0; k < streamed.size(); ++k) kernel->placed[k].streamed = streamed[k];
+  }
+  const Plan plan(made.schedule, std::move(kernels));
+  if (!plan.has_sizes())
+    throw std::runtime_error("some of it is computed once, of captured tensors");
+  made.numbers = ir::numbers_of(plan);
+  return made;
+}
+
+class Builder {
+ public:
+  Builder(const FreeProgram& program, Maker& maker)
+      : program_(program), extents_(program.formulas()), maker_(maker) {}
+
+  std::vector<BoxPlans::Leaf> leaves;
+  std::string why;  ///< the first part that has none, and why
+
+  void add(const Box& box, int64_t unit, int halvings) {
+    const std::vector<Point> points = points_in(box, unit);
+    if (points.empty()) return;
+    try {
+      // Ways that cost nearly the same are taken alike.
+      const auto decisions = maker_.decide(program_.at(points[points.size() / 2]));
+      std::vector<Example> examples;
+      for (const Point& point : points)
+        examples.push_back(example(program_.at(point), decisions, maker_));
+      for (size_t k = 0; k < points.size(); ++k)
+        if (std::string what = examples[k].difference(examples.back(), &Example::structures);
+            !what.empty())
+          return halve(box, unit, halvings,
+                       "at " + list(points[k]) + " and " + list(points.back()) + ": " + what);
+      const Example& top = examples.back();
+      std::vector<Point> all;
+      std::vector<ir::Numbers> numbers;
+      for (const Point& point : witnesses(box, unit)) {
+        Example witness = example(program_.at(point), decisions, maker_);
+        if (std::string what = witness.difference(top, &Example::unstreamed); !what.empty())
+          return halve(box, unit, halvings,
+                       "at " + list(point) + " and " + list(points.back()) + ": " + what);
+        all.push_back(point);
+        numbers.push_back(std::move(witness.numbers));
+      }
+      all.insert(all.end(), points.begin(), points.end());
+      for (const Example& one : examples) numbers.push_back(one.numbers);
+      auto made =
+          std::make_unique<const Template>(maker_.generate(top.schedule), all, numbers, extents_,
+                                           unit == 1 && is_all(box, points.size()));
+      Box met = box;
+      for (size_t k = 0; k < box.size(); ++k)
+        for (const Point& point : points)
+          met[k] = {std::min(point == points[0] ? point[k] : met[k].low, point[k]),
+                    points.back()[k]};
+      leaves.push_back({met, unit, std::move(made)});
+    } catch (const std::exception& error) {
+      halve(box, unit, halvings, error.what());
+    }
+  }
+
+ private:
+  void halve(const Box& box, int64_t unit, int halvings, const std::string& cause) {
+    size_t widest = 0;
+    auto width = [&](size_t k) { return box[k].high - box[k].low; };
+    for (size_t k = 1; k < box.size(); ++k)
+      if (width(k) > width(widest)) widest = k;
+    const SizeRange whole = box[widest];
+    if (halvings == kMostHalvings || width(widest) < 8) {
+      if (!why.empty()) return;
+      why = "sizes " + std::to_string(whole.low) + " to " + std::to_string(whole.high) +
+            (unit == 1 ? "" : ", multiples of " + std::to_string(unit)) + ": " + cause;
+      return;
+    }
+    int64_t middle = whole.low + width(widest) / 2;
+    if (width(widest) >= 64)
+      middle = near(middle, 1, kRemainders[0]);
+    else
+      while (!is_plain(middle)) ++middle;
+    Box low = box, high = box;
+    low[widest] = {whole.low, middle};
+    high[widest] = {middle, whole.high};
+    add(low, unit, halvings + 1);
+    add(high, unit, halvings + 1);
+  }
+
+  const FreeProgram& program_;
+  const std::vector<Formula> extents_;
+  Maker& maker_;
+};
+
+}  // namespace
+
+Box box_of(std::span<const int64_t> point) {
+  Box box;
+  for (int64_t size : point) box.push_back(range_of(size));
+  return box;
+}
+
+Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> points,
+                   std::span<const ir::Numbers> numbers, std::span<const Formula> extents, bool all)
+    : plan_(std::move(plan)), values_(numbers.back().values) {
+  std::map<std::pair<bool, std::vector<int64_t>>, uint32_t> known;
+  std::vector<int64_t> values(points.size());
+  bool shrinks = false, has_rooms = false;
+  size_t next_part = 0;
+  auto check_rooms = [&] {
+    if (shrinks && has_rooms) throw std::runtime_error("parts of its memory shrink with the sizes");
+    shrinks = has_rooms = false;
+  };
+  for (uint32_t i = 0; i < values_.size(); ++i) {
+    const ir::NumberKind kind = numbers.back().kinds[i];
+    const auto& parts = numbers.back().parts;
+    for (; next_part < parts.size() && parts[next_part].first == i; ++next_part) check_rooms();
+    const bool largest = next_part > 0 && parts[next_part - 1].largest;
+    for (size_t k = 0; k < numbers.size(); ++k) values[k] = numbers[k].values[i];
+    if (std::equal(values.begin() + 1, values.end(), values.begin())) continue;
+    const bool largest_last = *std::max_element(values.begin(), values.end()) == values.back();
+    // The highest corner's regions hold what lies in them elsewhere, if that is no larger there.
+    if (kind == ir::NumberKind::Room) {
+      has_rooms = !largest;
+      continue;
+    }
+    if (kind == ir::NumberKind::Free) {
+      values_[i] = numbers[numbers.size() / 2].values[i];
+      continue;
+    }
+    const bool real = kind == ir::NumberKind::Real;
+    shrinks = shrinks || (!real && !largest_last);
+    auto [found, fresh] =
+        known.try_emplace({real, values}, static_cast<uint32_t>(formulas_.size()));
+    if (fresh) {
+      auto formula = explain(points, values, kind, extents, all);
+      if (!formula) {
+        throw std::runtime_error("a number of the plan is " + list(values));
+      }
+      formulas_.push_back(std::move(*formula));
+    }
+    follows_.emplace_back(i, found->second);
+  }
+  check_rooms();
+}
+
+std::unique_ptr<Plan> Template::at(std::span<const int64_t> point) const {
+  std::vector<int64_t> values = values_;
+  c10::SmallVector<int64_t, 32> of;
+  for (const Formula& formula : formulas_) {
+    auto value = formula.at(point);
+    if (!value) return nullptr;
+    of.push_back(*value);
+  }
+  for (auto [place, formula] : follows_) values[place] = of[formula];
+  return plan_->with_numbers(values);
+}
+
+BoxPlans::BoxPlans(const FreeProgram& program, const Box& box, Maker& maker) {
+  Builder builder(program, maker);
+  const bool wide = std::all_of(box.begin(), box.end(),
+                                [](const SizeRange& r) { return r.high - r.low >= 5 * kUnit; });
+  if (wide) builder.add(box, kUnit, 0);
+  builder.add(box, 1, 0);
+  leaves_ = std::move(builder.leaves);
+  why_ = std::move(builder.why);
+}
+
+std::unique_ptr<Plan> BoxPlans::at(std::span<const int64_t> point) const {
+  for (const Leaf& leaf : leaves_)
+    if (contains(leaf.box, leaf.unit, point))
+      if (auto plan = leaf.plan->at(point)) return plan;
+  return nullptr;
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,89 @@
+// The families of one function: its records by kind, and plans for sizes that were never recorded.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/family/family.h"
+#include "runtime/function/entry.h"
+
+namespace graft::runtime {
+
+/// A record that a family may be made of.
+struct FamilyExample {
+  std::shared_ptr<Entry> entry;
+  std::shared_ptr<const record::Trace> trace;
+  CompileSettings settings;  ///< with its tuning
+};
+
+/// One box of a family, and what is known of its plans.
+struct FamilyBox {
+  enum class State : uint8_t {
+    Compiling,  ///< eager
+    Proving,    ///< both sides run, and are compared and timed
+    Compiled,
+    Slower,     ///< eager, until the next proof
+    PerLayout,  ///< layouts are recorded, since a difference may be rounding
+  };
+  std::atomic<State> state{State::Compiling};
+  std::atomic<bool> busy{false};          ///< somebody proves
+  std::atomic<int64_t> calls{0};          ///< since the last proof
+  std::unique_ptr<const BoxPlans> plans;  ///< written before it leaves Compiling
+  // By whoever is busy.
+  std::vector<double> gains;  ///< eager's time against the plan's
+  int lost = 0;
+};
+
+struct Family {
+  Pattern pattern;
+  std::unique_ptr<const FreeProgram> program;
+  FamilyExample newest;
+  ops::Lowered lowered;  ///< of `newest`, without its program
+  Point largest;         ///< that was recorded
+  std::atomic<bool> retired{false};
+  std::atomic<int64_t> served{0};
+  // Under runtime_mutex().
+  std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;
+  std::string why_retired;
+  double compile_ms = 0;  ///< spent on boxes
+};
+
+/// Under runtime_mutex(), all of it.
+class Families {
+ public:
+  struct Found {
+    std::shared_ptr<Family> family;
+    Point point;
+  };
+  /// The narrowest family that the key fits; null if none.
+  Found find(KeyWords words) const;
+  /// Adds a record. Gives the records of its kind, if with it they are enough for a new family.
+  std::vector<FamilyExample> add(FamilyExample example);
+  void add(std::shared_ptr<Family> family);
+  /// No family of this kind: why.
+  void refuse(const Entry& entry, const std::string& why);
+  std::vector<std::string> text() const;
+  int64_t served() const;
+  bool empty() const { return families_.empty(); }
+  void clear();
+
+ private:
+  static constexpr size_t kMostKinds = 8, kMostExamples = 6;
+  struct Kind {
+    std::vector<FamilyExample> examples;
+    std::string refused;
+  };
+  std::vector<Kind> kinds_;
+  std::vector<std::shared_ptr<Family>> families_;
+};
+
+/// Throws std::runtime_error that says why these records are no family.
+std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples);
+
+/// Compiles the plans of a box. Never throws.
+std::unique_ptr<const BoxPlans> compile_box(const Family& family, const Box& box,
+                                            int64_t& kernels_compiled);
+
+}  // namespace graft::runtime

@@ -1,0 +1,238 @@
+// Calls whose sizes were never recorded, served by plans of a family.
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "runtime/function/core_impl.h"
+#include "runtime/process/log.h"
+#include "runtime/process/worker.h"
+#include "runtime/proof/race.h"
+#include "runtime/proof/shadow.h"
+
+namespace graft::detail {
+
+using runtime::Box;
+using runtime::Family;
+using runtime::FamilyBox;
+using runtime::Key;
+using runtime::log;
+using runtime::Point;
+using runtime::runtime_mutex;
+using runtime::Shadow;
+using runtime::Topic;
+
+namespace {
+
+/// Of calls of a proven box, one in so many is compared with eager.
+constexpr int64_t kCallsPerAudit = 128;
+/// A box whose plans are so much faster than eager in its first proof needs no other one.
+constexpr double kClearGain = 1.5;
+constexpr size_t kProofs = 3;
+/// Calls of a slower box before it is tried again; doubles with each time.
+constexpr int64_t kCallsToRetry = 64;
+/// What may be spent on boxes that nobody asked for yet.
+constexpr double kMostAheadMs = 2000;
+
+}  // namespace
+
+bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
+  if (options.sizes != Sizes::Family) return false;
+  runtime::Families::Found found;
+  std::shared_ptr<FamilyBox> box;
+  {
+    std::lock_guard lock(runtime_mutex());
+    found = families_.find(key.words.view());
+    if (found.family == nullptr) return false;
+    for (const auto& [sizes, known] : found.family->boxes)
+      if (sizes == runtime::box_of(found.point)) box = known;
+  }
+  if (box == nullptr) box = box_for(found.family, found.point);
+  const FamilyBox::State state = box->state.load(std::memory_order_acquire);
+  if (state == FamilyBox::State::PerLayout) return false;
+  if (state == FamilyBox::State::Compiling) {
+    runtime::Worker::instance().ensure_running();
+    return run_eager(call), true;
+  }
+  if (state == FamilyBox::State::Slower) {
+    if (box->calls.fetch_sub(1, std::memory_order_relaxed) == 1)
+      box->state.store(FamilyBox::State::Proving, std::memory_order_release);
+    return run_eager(call), true;
+  }
+  Family& family = *found.family;
+  auto plan = box->plans->at(found.point);
+  if (plan == nullptr) return false;
+  const Entry& example = *family.newest.entry;
+  auto entry = std::make_shared<Entry>(key);
+  entry->plan = std::move(plan);
+  entry->captured = example.captured;
+  entry->prototype = example.prototype;
+  entry->constants = example.constants;
+  entry->tolerance = example.tolerance;
+  entry->gives_up = example.gives_up;
+  const bool audit =
+      state == FamilyBox::State::Compiled &&
+      box->calls.fetch_add(1, std::memory_order_relaxed) % kCallsPerAudit == kCallsPerAudit - 1;
+  if (state == FamilyBox::State::Proving || audit) {
+    if (box->busy.exchange(true, std::memory_order_acquire)) return run_eager(call), true;
+    c10::SmallVector<at::Tensor, 4> captured(entry->captured.size());
+    const bool locked = entry->captured.lock(call.args, captured.data());
+    if (locked) {
+      try {
+        prove_box(call, *entry, captured.data(), family, *box);
+      } catch (...) {
+        box->busy.store(false, std::memory_order_release);
+        throw;
+      }
+    }
+    box->busy.store(false, std::memory_order_release);
+    if (locked) return true;
+    std::lock_guard lock(runtime_mutex());
+    families_.clear();
+    return false;
+  }
+  entry->tier.store(Tier::Compiled, std::memory_order_relaxed);
+  entry->verdict = Verdict::Faster;
+  entry->reason = "a plan made of others'";
+  std::optional<runtime::PlanError> wrong;
+  switch (const Served served = serve(*entry, call, wrong); served) {
+    case Served::Yes:
+      family.served.fetch_add(1, std::memory_order_relaxed);
+      admit(entry, key);
+      return true;
+    case Served::Stale: {
+      if (entry->captured.any_is_argument(call.args)) return run_eager(call), true;
+      std::lock_guard lock(runtime_mutex());
+      families_.clear();
+      return false;
+    }
+    case Served::Wrong:
+      retire(family, wrong->what());
+      after_serving(served, call, key, entry, wrong);
+      return true;
+    case Served::No:
+    case Served::GivenUp:
+      break;
+  }
+  return run_eager(call), true;
+}
+
+std::shared_ptr<FamilyBox> Core::Impl::box_for(const std::shared_ptr<Family>& family,
+                                               const Point& point) {
+  Box sizes = runtime::box_of(point);
+  std::shared_ptr<FamilyBox> made;
+  {
+    std::lock_guard lock(runtime_mutex());
+    for (const auto& [known, box] : family->boxes)
+      if (known == sizes) return box;
+    made = std::make_shared<FamilyBox>();
+    constexpr size_t kMost = 256;
+    if (family->boxes.size() == kMost) family->boxes.erase(family->boxes.begin());
+    family->boxes.emplace_back(sizes, made);
+  }
+  enqueue([family, sizes, made](Impl& impl) { impl.compile_box(family, sizes, made); });
+  return made;
+}
+
+void Core::Impl::compile_box(const std::shared_ptr<Family>& family, const Box& box,
+                             const std::shared_ptr<FamilyBox>& made) {
+  const auto start = std::chrono::steady_clock::now();
+  int64_t kernels = 0;
+  made->plans = runtime::compile_box(*family, box, kernels);
+  const bool any = made->plans->templates() > 0;
+  {
+    std::lock_guard lock(runtime_mutex());
+    kernels_compiled_ += kernels;
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    family->compile_ms += took.count();
+  }
+  if (!any) log(Topic::Recompiles, options.name + ": no plan for " + made->plans->why());
+  made->state.store(any ? FamilyBox::State::Proving : FamilyBox::State::PerLayout,
+                    std::memory_order_release);
+}
+
+void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
+                           Family& family, FamilyBox& box) {
+  eager_calls.fetch_add(1, std::memory_order_relaxed);
+  const Shadow shadow =
+      runtime::run_shadow(*entry.plan, entry.tolerance, call, captured, entry.constants);
+  if (shadow.outcome == Shadow::Outcome::Different) {
+    if (shadow.random_disturbed) return;
+    if (shadow.maybe_rounding && !entry.tolerance.exact)
+      return box.state.store(FamilyBox::State::PerLayout, std::memory_order_release);
+    return retire(
+        family,
+        shadow.what + "; under Sizes::Family a function must do the same whatever the sizes are");
+  }
+  const bool gave_up = shadow.outcome == Shadow::Outcome::GivenUp;
+  if (box.state.load(std::memory_order_acquire) != FamilyBox::State::Proving) return;
+  box.gains.push_back(gave_up ? 0 : shadow.eager_us / std::max(shadow.compiled_us, 1e-3));
+  const double gain = runtime::median(box.gains);
+  const bool clear = !options.race || gain >= kClearGain;
+  if (!gave_up && clear) {
+    box.calls.store(0, std::memory_order_relaxed);
+    return box.state.store(FamilyBox::State::Compiled, std::memory_order_release);
+  }
+  if (box.gains.size() < kProofs) return;
+  box.gains.clear();
+  if (gain >= 1) {
+    box.calls.store(0, std::memory_order_relaxed);
+    return box.state.store(FamilyBox::State::Compiled, std::memory_order_release);
+  }
+  box.calls.store(kCallsToRetry << std::min(box.lost++, 16), std::memory_order_relaxed);
+  box.state.store(FamilyBox::State::Slower, std::memory_order_release);
+}
+
+void Core::Impl::retire(Family& family, const std::string& why) {
+  {
+    std::lock_guard lock(runtime_mutex());
+    family.why_retired = why;
+    std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
+    // (What is served without a proof of its own.)
+    std::erase_if(entries,
+                  [](const auto& entry) { return entry->trace == nullptr && !entry->compared; });
+    table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
+  }
+  family.retired.store(true, std::memory_order_release);
+  runtime::warn_once(options.name + ": ", "plans for sizes that were not recorded: " + why);
+}
+
+/// The entry was compiled: with others like it, it may say how plans depend on sizes.
+void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
+                                 const std::shared_ptr<record::Trace>& trace) {
+  std::vector<runtime::FamilyExample> examples;
+  {
+    std::lock_guard lock(runtime_mutex());
+    examples = families_.add({entry, trace, entry->settings});
+  }
+  if (examples.empty()) return;
+  std::shared_ptr<Family> family;
+  try {
+    family = runtime::make_family(examples);
+  } catch (const std::exception& error) {
+    log(Topic::Recompiles, options.name + ": each layout has a plan of its own: " + error.what());
+    std::lock_guard lock(runtime_mutex());
+    return families_.refuse(*entry, error.what());
+  }
+  log(Topic::Recompiles, options.name + ": plans for all sizes: " + family->pattern.text());
+  {
+    std::lock_guard lock(runtime_mutex());
+    families_.add(family);
+  }
+  if (family->largest.size() != 1 || !options.async) return;
+  // The sizes that will come, large ones first.
+  std::vector<Point> ahead;
+  for (int64_t size = 4 * family->largest[0]; size >= 2;
+       size = runtime::box_of({{size}})[0].low - 1)
+    ahead.push_back({size});
+  for (const Point& point : ahead) {
+    {
+      std::lock_guard lock(runtime_mutex());
+      if (family->compile_ms > kMostAheadMs) return;
+    }
+    box_for(family, point);
+  }
+}
+
+}  // namespace graft::detail
