@@ -18,7 +18,7 @@ constexpr int64_t kFew = 18;
 /// more than a multiple of 8; all else is met.
 constexpr std::array<int64_t, 7> kRemainders = {2, 5, 14, 13, 6, 10, 2};
 constexpr int64_t kUnit = 16;
-constexpr int kMostHalvings = 4;
+constexpr int kMostHalvings = 4, kMostHalvingsOfUnits = 1;
 constexpr size_t kMostExamples = 8;  ///< per size
 
 /// Boxes begin behind powers of two, where thresholds lie.
@@ -235,7 +235,8 @@ class Builder {
     for (size_t k = 1; k < box.size(); ++k)
       if (width(k) > width(widest)) widest = k;
     const SizeRange whole = box[widest];
-    if (halvings == kMostHalvings || width(widest) < 8) {
+    const int most = unit == 1 ? kMostHalvings : kMostHalvingsOfUnits;
+    if (halvings == most || width(widest) < 8) {
       if (!why.empty()) return;
       why = "sizes " + std::to_string(whole.low) + " to " + std::to_string(whole.high) +
             (unit == 1 ? "" : ", multiples of " + std::to_string(unit)) + ": " + cause;

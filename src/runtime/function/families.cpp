@@ -70,10 +70,17 @@ std::vector<FamilyExample> Families::add(FamilyExample example) {
   if (found->examples.size() == kMostExamples) found->examples.erase(found->examples.begin());
   found->examples.push_back(std::move(example));
   if (!found->refused.empty() && found->examples.size() < kMostExamples) return {};
-  std::vector<KeyWords> keys;
-  for (const FamilyExample& one : found->examples) keys.push_back(one.entry->key.words);
-  const bool known = find(words).family != nullptr;
-  return !known && Pattern::of(keys) ? found->examples : std::vector<FamilyExample>{};
+  if (find(words).family != nullptr) return {};
+  // The newest ones that are enough: an earlier one may be of another sort (a first call's).
+  const auto& all = found->examples;
+  for (size_t count = kFewestExamples; count <= all.size(); ++count) {
+    const std::vector<FamilyExample> newest(all.end() - static_cast<std::ptrdiff_t>(count),
+                                            all.end());
+    std::vector<KeyWords> keys;
+    for (const FamilyExample& one : newest) keys.push_back(one.entry->key.words);
+    if (Pattern::of(keys)) return newest;
+  }
+  return {};
 }
 
 void Families::add(std::shared_ptr<Family> family) {

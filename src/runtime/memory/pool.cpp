@@ -207,9 +207,11 @@ Header* find(int cls, ThreadCache* cache) {
     }
     return take_shared(cls);
   }
-  // A quarter more than asked for is better than page faults.
-  Header* header = take_shared(cls);
-  return header != nullptr || cls + 1 >= kClasses ? header : take_shared(cls + 1);
+  // Up to twice what is asked for, of memory that is held anyway, is better than page faults: sizes
+  // that change from call to call would meet them in each class.
+  for (int more = 0; more < kClassesPerDoubling && cls + more < kClasses; ++more)
+    if (Header* header = take_shared(cls + more)) return header;
+  return nullptr;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ constexpr size_t class_bytes(int index) {
   return (size_t{1} << log) + (static_cast<size_t>(quarter + 1) << (log - 2));
 }
 
+constexpr int kClassesPerDoubling = 4;
 /// Classes below are small.
 constexpr int kSmallClasses = size_class(kLargeBytes);
 /// Requests above are refused.
