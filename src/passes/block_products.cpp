@@ -78,11 +78,13 @@ struct Shared {
 class Blocks {
  public:
   Blocks(const Kernel& kernel, const std::vector<bool>& local, const Settings& settings)
-      : from_(kernel), local_(local), any_size_(settings.any_size), target_(settings.target) {}
+      : from_(kernel), local_(local), settings_(settings), target_(settings.target) {}
 
   /// Rows of a block; 0: there are none.
   int64_t plan() {
-    if (!find_rows() || !find_parts() || !find_shared()) return 0;
+    if (!find_rows()) return 0;
+    any_size_ = settings_.may_vary(extent(rows_));
+    if (!find_parts() || !find_shared()) return 0;
     find_in_place();
     const int64_t rows = block_rows(extent(rows_));
     return rows > 0 && has_blocks(rows) ? rows : 0;
@@ -440,9 +442,10 @@ class Blocks {
 
   const Kernel& from_;
   const std::vector<bool>& local_;
-  const bool any_size_;
+  const Settings& settings_;
   const ir::Target& target_;
   int rows_ = -1;
+  bool any_size_ = false;  ///< of the rows
   bool adds_up_ = false;
   std::vector<Part> parts_;
   std::vector<int> part_;     ///< per placed

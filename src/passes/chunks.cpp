@@ -62,7 +62,7 @@ int64_t chunk_of(const Kernel& kernel, int var, const Settings& settings) {
   for (int v : kernel.range) points *= kernel.vars[static_cast<size_t>(v)].extent;
   int64_t shared = std::max(points / kEnough, kShortest),
           cached = settings.target.first_cache_bytes / 2 / std::max<int64_t>(each, 1);
-  return largest_divisor(extent, std::min({extent, kLongest, shared, cached}));
+  return even_part(extent, std::min({extent, kLongest, shared, cached}), settings);
 }
 
 class Chunker {

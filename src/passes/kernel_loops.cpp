@@ -22,11 +22,11 @@ constexpr int64_t kFewTiles = 8;
 
 /// Cuts the wrapped vector variable in two when the other tiles are too few to share between
 /// threads.
-void split_wrapped(Kernel& kernel, int var) {
+void split_wrapped(Kernel& kernel, int var, const Settings& settings) {
   int64_t tiles = 1, extent = kernel.vars[static_cast<size_t>(var)].extent;
   for (int v : kernel.range) tiles *= kernel.vars[static_cast<size_t>(v)].extent;
   if (kernel.range.empty() || tiles >= kFewTiles) return;
-  int64_t inner = largest_divisor(extent, std::min<int64_t>(1024, extent / 2), 64);
+  int64_t inner = even_part(extent, std::min<int64_t>(1024, extent / 2), settings, 64);
   if (inner == 0) return;
   kernel.range.push_back(split_variable(kernel, var, inner));
 }
@@ -84,10 +84,10 @@ int split_variable(Kernel& kernel, int var, int64_t inner) {
   return outer_var;
 }
 
-void wrap(Kernel& kernel, int var) {
+void wrap(Kernel& kernel, int var, const Settings& settings) {
   kernel.range.erase(std::find(kernel.range.begin(), kernel.range.end(), var));
   kernel.vars[static_cast<size_t>(var)].kind = LoopKind::Vector;
-  split_wrapped(kernel, var);
+  split_wrapped(kernel, var, settings);
   std::vector<TreeNode> inner = std::move(kernel.body);
   kernel.body.clear();
   kernel.body.push_back({std::make_unique<Loop>(Loop{var, std::move(inner)}), -1});

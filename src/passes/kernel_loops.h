@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/kernel.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
@@ -41,7 +42,7 @@ std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
 int split_variable(ir::Kernel& kernel, int var, int64_t inner);
 
 /// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
-void wrap(ir::Kernel& kernel, int var);
+void wrap(ir::Kernel& kernel, int var, const Settings& settings);
 
 /// The node inside loops over the variables, outermost first.
 ir::TreeNode nested(const std::vector<int>& vars, ir::TreeNode node);

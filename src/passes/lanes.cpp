@@ -96,7 +96,7 @@ class Lanes {
     const int chosen =
         vars[decider_.choose(static_cast<size_t>(best), [&] { return decision_of(vars, costs); })];
     if (chosen < 0) return;
-    wrap(kernel_, chosen);
+    wrap(kernel_, chosen, settings_);
     std::vector<Part> parts = parts_of(chosen);
     int64_t bytes = 0;
     for (const Part& part : parts) bytes += part.bytes(settings_.target.lanes);
@@ -119,7 +119,7 @@ class Lanes {
     int64_t bytes = made.accumulators;
     for (const Part& part : parts) bytes += part.bytes(1);
     const int64_t most = settings_.target.second_cache_bytes / 4 / std::max<int64_t>(bytes, 1),
-                  chunk = largest_divisor(extent(var), std::min(most, extent(var)));
+                  chunk = even_part(extent(var), std::min(most, extent(var)), settings_);
     if (chunk < 4 * settings_.target.lanes) return false;
     if (chunk < extent(var)) kernel_.range.push_back(split_variable(kernel_, var, chunk));
     lanes_ = chunk;

@@ -30,6 +30,12 @@ int64_t largest_divisor(int64_t n, int64_t most, int64_t least) {
   return 0;
 }
 
+int64_t even_part(int64_t extent, int64_t most, const Settings& settings, int64_t least) {
+  if (!settings.may_vary(extent)) return largest_divisor(extent, most, least);
+  if (least <= extent && extent <= most) return extent;
+  return least <= 1 ? 1 : 0;
+}
+
 void split_axis(Statement& s, size_t axis, int64_t inner) {
   auto at = static_cast<std::ptrdiff_t>(axis);
   s.axes[axis] /= inner;

@@ -3,6 +3,7 @@
 
 #include "ir/overlap.h"
 #include "ir/program.h"
+#include "passes/settings.h"
 
 namespace graft::passes {
 
@@ -34,6 +35,8 @@ void rebuild(ir::Statement& s, Make make) {
 
 /// The largest divisor of n in [least, most]; 0: there is none.
 int64_t largest_divisor(int64_t n, int64_t most, int64_t least = 1);
+/// The same of an extent that is to be cut evenly. One that may vary is whole or, as 1, not cut.
+int64_t even_part(int64_t extent, int64_t most, const Settings& settings, int64_t least = 1);
 
 /// Splits axis `axis` (extent n) into two: (n / inner, inner). n must be a multiple of inner, and
 /// the axis must not grow.

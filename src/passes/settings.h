@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +21,17 @@ struct Settings {
   bool keep_decisions = false;    ///< in PassRecord: decisions alone
   /// Of what is computed of captured tensors alone, and then held (pass `fold`); 0: nothing is.
   int64_t most_folded_bytes = 0;
-  /// The program's sizes are one example of many: nothing is decided by what they divide by.
+  /// The program's sizes are one example of many: nothing is decided by what they divide by, but
+  /// for `constants`, numbers that are the same in all of them.
   bool any_size = false;
+  std::shared_ptr<const std::set<int64_t>> constants = nullptr;
   /// Ways to take in place of the cheapest, by Decision::id.
   std::map<std::string, std::string> decisions = {};
 
+  /// May the extent be another one in other examples?
+  bool may_vary(int64_t extent) const {
+    return any_size && (constants == nullptr || !constants->contains(extent));
+  }
   bool skips(std::string_view pass) const {
     return std::find(skip.begin(), skip.end(), pass) != skip.end();
   }

@@ -37,10 +37,11 @@ bool can_split(const Statement& s) {
 }
 
 /// A part's length, near `wanted`.
-int64_t part_of(int64_t wanted, const Settings& settings) {
+int64_t part_of(int64_t extent, int64_t wanted, const Settings& settings) {
   const int64_t length = std::max<int64_t>(1, wanted);
-  return settings.any_size ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length)))
-                           : length;
+  return settings.may_vary(extent)
+             ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length)))
+             : length;
 }
 
 /// A long reduction with few results has few tiles: cut it along its outermost reduced axis.
@@ -51,8 +52,8 @@ std::optional<Cut> cut_long(const Statement& s, const Settings& settings) {
   int64_t n = s.axes[outer], rest = reduced_points(s) / n;
   if (rest >= kPart / 8) return Cut{outer, 1, false};
   // The outermost axis alone is the long one: cut it into parts.
-  int64_t length = settings.any_size ? 0 : largest_divisor(n, kPart, kPart / 16);
-  if (length == 0) length = part_of(kPart / rest, settings);
+  int64_t length = settings.may_vary(n) ? 0 : largest_divisor(n, kPart, kPart / 16);
+  if (length == 0) length = part_of(n, kPart / rest, settings);
   if (n % length != 0 && n < 2 * length) return std::nullopt;
   return Cut{outer, length < n ? length : 1, false};
 }
@@ -87,13 +88,13 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
   int64_t n = s.axes[axis], bytes = std::abs(widest->strides[axis]) *
                                     static_cast<int64_t>(c10::elementSize(widest->dtype));
   if (bytes < kApartBytes) return std::nullopt;
-  int64_t rows = part_of(kRows, settings);
+  int64_t rows = part_of(n, kRows, settings);
   const int64_t kept = settings.target.second_cache_bytes / 2 / bytes,
                 few = kFewBytes / static_cast<int64_t>(c10::elementSize(widest->dtype));
   if (made[static_cast<size_t>(widest->storage)] && kept >= few)
-    rows = std::min(rows, part_of(kept, settings));
+    rows = std::min(rows, part_of(n, kept, settings));
   const int64_t least = std::min(rows, std::max(rows / 2, few));
-  int64_t length = n <= rows ? n : settings.any_size ? 0 : largest_divisor(n, rows, least);
+  int64_t length = n <= rows ? n : settings.may_vary(n) ? 0 : largest_divisor(n, rows, least);
   if (length == 0) length = n < 2 * rows ? n : rows;
   // Else the partial results would be much of the input.
   if (length < least) return std::nullopt;
@@ -211,7 +212,7 @@ Program split_reductions(Program program, const Settings& settings) {
     if (s) made[static_cast<size_t>(s->store.storage)] = true;
     if (std::holds_alternative<ir::Extern>(item)) made.assign(made.size(), false);
     if (cut)
-      split(*s, *cut, settings.any_size, out);
+      split(*s, *cut, settings.may_vary(s->axes[cut->axis]), out);
     else
       out.items.push_back(std::move(item));
   }

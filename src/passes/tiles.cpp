@@ -61,9 +61,8 @@ void pair_range(Kernel& kernel, const std::vector<bool>& local, const Settings& 
   if (kernel.range.size() < 2) return;
   int u = kernel.range.front();
   Traffic traffic = traffic_of(kernel, u, local);
-  // (Free sizes are never met here as multiples of 4: runtime/family/box.cpp.)
-  const int64_t whole = settings.any_size ? 4 : 2;
-  if (kernel.vars[static_cast<size_t>(u)].extent % whole != 0 ||
+  const int64_t extent = kernel.vars[static_cast<size_t>(u)].extent;
+  if (extent % 2 != 0 || settings.may_vary(extent) ||
       traffic.shared <= settings.target.second_cache_bytes / 2 || traffic.shared * 5 < traffic.all)
     return;
   kernel.range.front() = split_variable(kernel, u, 2);

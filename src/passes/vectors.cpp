@@ -124,7 +124,8 @@ double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
 
 /// Turns a tile of loops inside the vector loop where that gains. Accumulators have to stay in the
 /// first cache, and what one nest leaves to the next in the second.
-void rows_outside(Kernel& kernel, const ir::Target& target) {
+void rows_outside(Kernel& kernel, const Settings& settings) {
+  const ir::Target& target = settings.target;
   // Without other tiles the vector loop itself is what threads share.
   if (kernel.range.empty()) return;
   const Turning made = turning(kernel);
@@ -134,7 +135,7 @@ void rows_outside(Kernel& kernel, const ir::Target& target) {
           extent = kernel.vars[static_cast<size_t>(columns)].extent;
   if (made.nests > 1)
     most = std::min(most, target.second_cache_bytes / 2 / std::max<int64_t>(made.passed, 1));
-  const int64_t chunk = largest_divisor(extent, std::min(most, extent));
+  const int64_t chunk = even_part(extent, std::min(most, extent), settings);
   if (chunk < 4 * target.lanes) return;
   if (chunk < extent) kernel.range.push_back(split_variable(kernel, columns, chunk));
   turn(kernel);
@@ -164,7 +165,8 @@ constexpr int64_t kTransposedRows = 256;
 
 /// Copies whose sides lie along different variables walk one of them by lanes and the other inside,
 /// for squares to be transposed.
-bool transpose(Kernel& kernel, const ir::Target& target) {
+bool transpose(Kernel& kernel, const Settings& settings) {
+  const ir::Target& target = settings.target;
   std::optional<Transposition> found;
   for (size_t k = 0; k < kernel.placed.size(); ++k) {
     const std::optional<Transposition> one = transposition_of(kernel, kernel.placed[k], target);
@@ -176,7 +178,7 @@ bool transpose(Kernel& kernel, const ir::Target& target) {
     return false;
   const int inner = found->loaded;
   const auto size = [&](int v) -> int64_t& { return kernel.vars[static_cast<size_t>(v)].extent; };
-  if (const int64_t rows = largest_divisor(size(inner), kTransposedRows);
+  if (const int64_t rows = even_part(size(inner), kTransposedRows, settings);
       rows < size(inner) && rows >= target.lanes)
     kernel.range.push_back(split_variable(kernel, inner, rows));
   std::erase(kernel.range, inner);
@@ -192,12 +194,13 @@ bool transpose(Kernel& kernel, const ir::Target& target) {
     loop->body.push_back(std::move(node));
     node = {std::move(loop), -1};
   }
-  wrap(kernel, found->stored);
+  wrap(kernel, found->stored, settings);
   return true;
 }
 
-void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
-  if (transpose(kernel, target)) return;
+void choose_vector(Kernel& kernel, const Settings& settings, Decider& decider) {
+  const ir::Target& target = settings.target;
+  if (transpose(kernel, settings)) return;
   if (has_product(kernel)) return vectorize_nests(kernel, kernel.body, target, decider);
   const std::vector<size_t> placed = placed_in(kernel.body);
   Choice outer = best_of(kernel, placed, kernel.range, target);
@@ -208,8 +211,8 @@ void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
                        {{"inside", inner * target.times.instruction}});
   });
   if (way > 0) {
-    wrap(kernel, kernel.range[way - 1]);
-    rows_outside(kernel, target);
+    wrap(kernel, kernel.range[way - 1], settings);
+    rows_outside(kernel, settings);
   } else {
     vectorize_nests(kernel, kernel.body, target, decider);
   }
@@ -219,7 +222,7 @@ void choose_vector(Kernel& kernel, const ir::Target& target, Decider& decider) {
 
 void choose_vectors(Schedule& schedule, const Settings& settings, Decider& decider) {
   each_kernel(schedule, [&](Kernel& kernel) {
-    if (!has_vector(kernel)) choose_vector(kernel, settings.target, decider);
+    if (!has_vector(kernel)) choose_vector(kernel, settings, decider);
   });
 }
 

@@ -236,7 +236,13 @@ class Builder {
       if (width(k) > width(widest)) widest = k;
     const SizeRange whole = box[widest];
     const int most = unit == 1 ? kMostHalvings : kMostHalvingsOfUnits;
-    if (halvings == most || width(widest) < 8) {
+    if (halvings >= most || width(widest) < 8) {
+      // Blocks of 16 and more begin behind multiples of 16, just below a box's end.
+      if (Box shorter = box; unit == 1 && halvings == most && width(widest) >= 8) {
+        do --shorter[widest].high;
+        while (!is_plain(shorter[widest].high));
+        add(shorter, unit, halvings + 1);
+      }
       if (!why.empty()) return;
       why = "sizes " + std::to_string(whole.low) + " to " + std::to_string(whole.high) +
             (unit == 1 ? "" : ", multiples of " + std::to_string(unit)) + ": " + cause;

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,8 @@ class FreeProgram {
   ir::Program at(std::span<const int64_t> point) const;
   /// Those of its whole numbers.
   std::vector<Formula> formulas() const;
+  /// Its whole numbers, from 2 on, that are the same whatever the sizes are.
+  std::set<int64_t> constants() const;
   /// "64*s (12 times), s (7 times)".
   std::string text() const;
 
@@ -78,6 +81,7 @@ class FreeProgram {
   std::vector<std::string> names_;
   ir::Program program_;
   std::vector<int64_t> values_;
+  std::vector<ir::NumberKind> kinds_;
   std::vector<bool> positive_;  ///< at least 2 in all programs
   std::vector<Formula> formulas_;
   std::vector<std::pair<uint32_t, uint32_t>> follows_;

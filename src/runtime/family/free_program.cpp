@@ -20,6 +20,7 @@ FreeProgram::FreeProgram(std::vector<std::string> names, std::span<const Point> 
         (programs[0]->items.size() == programs[k]->items.size() ? ", not the same ones" : ""));
   }
   values_ = numbers[0].values;
+  kinds_ = numbers[0].kinds;
   std::map<std::vector<int64_t>, uint32_t> known;
   std::vector<int64_t> values(points.size());
   for (uint32_t i = 0; i < values_.size(); ++i) {
@@ -69,6 +70,16 @@ std::vector<Formula> FreeProgram::formulas() const {
   for (const Formula& formula : formulas_)
     if (formula.form == Formula::Form::Integer && formula.divisor == 1) whole.push_back(formula);
   return whole;
+}
+
+std::set<int64_t> FreeProgram::constants() const {
+  std::vector<bool> varies(values_.size(), false);
+  for (auto [place, formula] : follows_) varies[place] = true;
+  std::set<int64_t> found;
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (!varies[i] && kinds_[i] == ir::NumberKind::Exact && values_[i] >= 2)
+      found.insert(values_[i]);
+  return found;
 }
 
 std::string FreeProgram::text() const {

@@ -117,6 +117,7 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   made.decisions = settings.decisions;
   made.most_folded_bytes = settings.most_folded_bytes;
   made.any_size = settings.any_size;
+  made.constants = settings.constants;
   made.keep_text = keep_text;
   return made;
 }

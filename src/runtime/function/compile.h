@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct CompileSettings {
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
   int64_t most_folded_bytes = 0;
-  bool any_size = false;  ///< passes::Settings::any_size
+  bool any_size = false;  ///< passes::Settings::any_size, and its constants
+  std::shared_ptr<const std::set<int64_t>> constants = nullptr;
   /// at::Context::float32MatmulPrecision is medium: products of fp32 may round factors to bf16.
   bool short_factors = false;
   /// What tuning decided before; otherwise Mode::MaxAutotune tunes, and other modes take no choice.

@@ -165,6 +165,7 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
   made->pattern = std::move(*pattern);
   made->newest = newest;
   made->program = std::make_unique<const FreeProgram>(made->pattern.names(), points, programs);
+  settings.constants = std::make_shared<const std::set<int64_t>>(made->program->constants());
   made->newest.settings = std::move(settings);
   made->newest.trace.reset();
   made->lowered = std::move(lowered.back());

@@ -239,9 +239,15 @@ void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
     families_.add(family);
   }
   if (family->largest.size() != 1 || !options.async) return;
-  // The sizes that will come, large ones first.
+  // The sizes that may come: those around the recorded ones, then ever larger ones, as a cache that
+  // grows has them, then small ones.
+  constexpr int64_t kTimesLarger = 32;
+  const int64_t largest = family->largest[0];
   std::vector<Point> ahead;
-  for (int64_t size = 4 * family->largest[0]; size >= 2;
+  for (int64_t size = largest; size <= kTimesLarger * largest;
+       size = runtime::box_of({{size}})[0].high + 1)
+    ahead.push_back({size});
+  for (int64_t size = runtime::box_of({{largest}})[0].low - 1; size >= 2;
        size = runtime::box_of({{size}})[0].low - 1)
     ahead.push_back({size});
   for (const Point& point : ahead) {
