@@ -84,6 +84,7 @@ std::vector<FamilyExample> Families::add(FamilyExample example) {
 }
 
 void Families::add(std::shared_ptr<Family> family) {
+  if (families_.size() == kMostFamilies) families_.erase(families_.begin());
   families_.push_back(std::move(family));
 }
 

@@ -70,7 +70,8 @@ class Families {
   void clear();
 
  private:
-  static constexpr size_t kMostKinds = 8, kFewestExamples = 3, kMostExamples = 6;
+  static constexpr size_t kMostKinds = 8, kFewestExamples = 3, kMostExamples = 6,
+                          kMostFamilies = 16;
   struct Kind {
     std::vector<FamilyExample> examples;
     std::string refused;

@@ -52,6 +52,22 @@ double time_again(const runtime::Plan& plan, CallBase& call, const at::Tensor* c
       .count();
 }
 
+/// What a recorded layout gets of its record is its example's here.
+std::shared_ptr<Entry> like(const Entry& example, const Key& key,
+                            std::unique_ptr<runtime::Plan> plan) {
+  auto entry = std::make_shared<Entry>(key);
+  entry->plan = std::move(plan);
+  entry->captured = example.captured;
+  entry->prototype = example.prototype;
+  entry->constants = example.constants;
+  entry->tolerance = example.tolerance;
+  entry->gives_up = example.gives_up;
+  entry->tier.store(Tier::Compiled, std::memory_order_relaxed);
+  entry->verdict = Verdict::Faster;
+  entry->reason = "made of the plans of other sizes";
+  return entry;
+}
+
 }  // namespace
 
 bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
@@ -62,8 +78,9 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     std::lock_guard lock(runtime_mutex());
     found = families_.find(key.words.view());
     if (found.family == nullptr) return false;
+    const Box wanted = runtime::box_of(found.point);
     for (const auto& [sizes, known] : found.family->boxes)
-      if (sizes == runtime::box_of(found.point)) box = known;
+      if (sizes == wanted) box = known;
   }
   if (box == nullptr) box = box_for(found.family, found.point);
   const FamilyBox::State state = box->state.load(std::memory_order_acquire);
@@ -80,14 +97,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   Family& family = *found.family;
   auto plan = box->plans->at(found.point);
   if (plan == nullptr) return false;
-  const Entry& example = *family.newest.entry;
-  auto entry = std::make_shared<Entry>(key);
-  entry->plan = std::move(plan);
-  entry->captured = example.captured;
-  entry->prototype = example.prototype;
-  entry->constants = example.constants;
-  entry->tolerance = example.tolerance;
-  entry->gives_up = example.gives_up;
+  const std::shared_ptr<Entry> entry = like(*family.newest.entry, key, std::move(plan));
   const bool audit =
       state == FamilyBox::State::Compiled &&
       box->calls.fetch_add(1, std::memory_order_relaxed) % kCallsPerAudit == kCallsPerAudit - 1;
@@ -109,9 +119,6 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     families_.clear();
     return false;
   }
-  entry->tier.store(Tier::Compiled, std::memory_order_relaxed);
-  entry->verdict = Verdict::Faster;
-  entry->reason = "a plan made of others'";
   std::optional<runtime::PlanError> wrong;
   switch (const Served served = serve(*entry, call, wrong); served) {
     case Served::Yes:
