@@ -29,7 +29,8 @@ namespace {
 constexpr int64_t kCallsPerAudit = 128;
 /// A box whose plans are so much faster than eager in its first proof needs no other one.
 constexpr double kClearGain = 1.5;
-constexpr size_t kProofs = 3;
+constexpr size_t kProofs = 3, kMostProofs = 7;
+constexpr double kClearLoss = 0.8;  ///< between that and 1 more of them tell
 /// Calls of a slower box before it is tried again; doubles with each time.
 constexpr int64_t kCallsToRetry = 64;
 /// What may be spent on boxes that nobody asked for yet.
@@ -199,7 +200,8 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
     box.calls.store(0, std::memory_order_relaxed);
     return box.state.store(FamilyBox::State::Compiled, std::memory_order_release);
   }
-  if (box.gains.size() < kProofs) return;
+  const bool close = gain < 1 && gain > kClearLoss;
+  if (box.gains.size() < (close ? kMostProofs : kProofs)) return;
   box.gains.clear();
   if (gain >= 1) {
     box.calls.store(0, std::memory_order_relaxed);
