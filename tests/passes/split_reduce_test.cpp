@@ -31,6 +31,24 @@ TEST(SplitReduce, PrimeLengthKeepsItsTail) {
   EXPECT_NE(text.find(":579\n"), std::string::npos) << text;
 }
 
+TEST(SplitReduce, AnySizeLeavesARestThatMayBeWhole) {
+  auto kernels = [](int64_t count) {
+    Settings settings;
+    settings.any_size = true;
+    const std::string n = std::to_string(count);
+    const ir::Program program =
+        ir::parse("argument 0 = %0 f32[" + n + "]:(1)\n%0: argument 0, " +
+                  std::to_string(4 * count) + " bytes\n%1: output, 4 bytes\n[a:" + n +
+                  "] %1[0] f32 = f32(reduced)  reduced = sum.f64{a} f64(%0.f32[a])\n" +
+                  "result 0 = %1 f32[1]:(1)\n");
+    return ir::print(split_reductions(program, settings));
+  };
+  // 127 parts of 8192 and one more, as 1000003 has 122 and one of 579.
+  EXPECT_NE(kernels(1 << 20).find("[a:127,b:8192]"), std::string::npos) << kernels(1 << 20);
+  EXPECT_NE(kernels(1 << 20).find("[a:8192]"), std::string::npos) << kernels(1 << 20);
+  EXPECT_NE(kernels(1000003).find("[a:579]"), std::string::npos) << kernels(1000003);
+}
+
 /// The schedule of f(x) summed over the rows of a matrix, and kept as well.
 std::string schedule_of_rows(int64_t rows, int64_t columns) {
   const std::string r = std::to_string(rows), c = std::to_string(columns),
