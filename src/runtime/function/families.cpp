@@ -115,7 +115,7 @@ std::vector<std::string> Families::text() const {
                     " ranges of sizes" +
                     (slower > 0 ? " (" + std::to_string(slower) + " of them slower than eager)"
                                 : std::string()));
-    lines.push_back("of the program's numbers follow: " + family->program->text());
+    lines.push_back("numbers of the program that follow: " + family->program->text());
     if (!lacks.empty()) lines.push_back("each layout has a plan of its own for " + lacks);
   }
   for (const Kind& kind : kinds_)

@@ -22,7 +22,9 @@ std::string headline(const Report& report) {
     case Verdict::Compiling:
       return "compiling; calls stay eager meanwhile";
     case Verdict::Proving:
-      return "being proven against eager";
+      return report.family_calls > 0
+                 ? "compiled, for other sizes; the newest record is being proven against eager"
+                 : "being proven against eager";
     case Verdict::Faster:
       return "compiled";
     case Verdict::NotFaster:
