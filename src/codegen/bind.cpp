@@ -15,7 +15,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 8;
+constexpr uint8_t kStructureVersion = 7;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
@@ -28,7 +28,6 @@ class Walk {
 
   Layout run() {
     put(kStructureVersion);
-    put(kernel_.any_size);
     variables();
     layout_.statements.resize(kernel_.placed.size());
     binding_.scratch_bytes = (kernel_.scratch_bytes + 63) / 64 * 64;

@@ -6,10 +6,6 @@ namespace graft::ir {
 
 namespace {
 
-void visit_gradient(const std::optional<CallersTensor>& leaf, NumberVisitor& v) {
-  v.structure(leaf ? leaf->index * 2 + leaf->captured : -1);
-}
-
 void visit(Signature& signature, NumberVisitor& v) {
   for (auto* views : {&signature.arguments, &signature.captured}) {
     v.structure(static_cast<int64_t>(views->size()));
@@ -21,7 +17,7 @@ void visit(Signature& signature, NumberVisitor& v) {
   for (Result& result : signature.results) {
     for (int value : {result.argument, result.captured, result.same_as}) v.structure(value);
     v.structure(result.defined * 2 + result.returned);
-    visit_gradient(result.gradient_of, v);
+    graft::ir::visit(result.gradient_of, v);
     graft::ir::visit(result.lineage, v);
     graft::ir::visit(result.view, v);
   }
@@ -132,6 +128,10 @@ void visit(View& view, NumberVisitor& v) {
   v.exact(view.byte_offset);
   v.exact(view.sizes);
   v.exact(view.strides);
+}
+
+void visit(const std::optional<CallersTensor>& tensor, NumberVisitor& v) {
+  v.structure(tensor ? tensor->index * 2 + tensor->captured : -1);
 }
 
 void visit(const Lineage& lineage, NumberVisitor& v) {

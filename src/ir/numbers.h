@@ -44,6 +44,7 @@ class NumberVisitor {
 };
 
 void visit(View& view, NumberVisitor& visitor);
+void visit(const std::optional<CallersTensor>& tensor, NumberVisitor& visitor);
 void visit(const Lineage& lineage, NumberVisitor& visitor);
 /// An IValue that has no text form is told by its address.
 void visit(Constant& constant, NumberVisitor& visitor);

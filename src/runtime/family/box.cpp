@@ -62,31 +62,42 @@ std::vector<int64_t> examples(const SizeRange& range, int64_t unit) {
   return found;
 }
 
-/// All corners, and mixtures of what lies between. The last one is the highest corner.
-std::vector<Point> points_in(const Box& box, int64_t unit) {
-  std::vector<std::vector<int64_t>> each;
-  for (const SizeRange& range : box) {
-    each.push_back(examples(range, unit));
-    if (each.back().empty()) return {};
+/// Points of a box, each once, of a few sizes of each symbol.
+struct Grid {
+  std::vector<std::vector<int64_t>> sizes;
+  std::vector<Point> points = {};
+
+  /// Has each symbol any?
+  bool reaches(const Box& box, int64_t unit,
+               std::vector<int64_t> (*sizes_of)(const SizeRange&, int64_t)) {
+    for (const SizeRange& range : box) sizes.push_back(sizes_of(range, unit));
+    return std::none_of(sizes.begin(), sizes.end(), [](const auto& of) { return of.empty(); });
   }
-  std::vector<Point> points;
-  auto add = [&](auto pick) {
+  /// `pick`: which of the sizes of symbol k, counted round.
+  template <class Pick>
+  void add(Pick pick) {
     Point point;
-    for (size_t k = 0; k < box.size(); ++k) point.push_back(each[k][pick(k) % each[k].size()]);
+    for (size_t k = 0; k < sizes.size(); ++k) point.push_back(sizes[k][pick(k) % sizes[k].size()]);
     if (std::find(points.begin(), points.end(), point) == points.end())
       points.push_back(std::move(point));
-  };
-  for (size_t i = 0; i < kMostExamples; ++i) add([&](size_t) { return i; });
+  }
+};
+
+/// All corners, and mixtures of what lies between. The last one is the highest corner.
+std::vector<Point> points_in(const Box& box, int64_t unit) {
+  Grid grid;
+  if (!grid.reaches(box, unit, examples)) return {};
+  for (size_t i = 0; i < kMostExamples; ++i) grid.add([&](size_t) { return i; });
   if (box.size() > 1) {
     for (size_t corner = 0; corner < size_t{1} << box.size(); ++corner)
-      add([&](size_t k) { return (corner >> k & 1) != 0 ? each[k].size() - 1 : 0; });
-    for (size_t i = 1; i < 4; ++i) add([&](size_t k) { return i * (k + 1); });
+      grid.add([&](size_t k) { return (corner >> k & 1) != 0 ? grid.sizes[k].size() - 1 : 0; });
+    for (size_t i = 1; i < 4; ++i) grid.add([&](size_t k) { return i * (k + 1); });
   }
   Point top;
-  for (const auto& sizes : each) top.push_back(sizes.back());
-  std::erase(points, top);
-  points.push_back(std::move(top));
-  return points;
+  for (const auto& sizes : grid.sizes) top.push_back(sizes.back());
+  std::erase(grid.points, top);
+  grid.points.push_back(std::move(top));
+  return std::move(grid.points);
 }
 
 /// Sizes of all remainders but those of a rest of one (of blocks of 8 and more).
@@ -109,19 +120,10 @@ std::vector<int64_t> witness_sizes(const SizeRange& range, int64_t unit) {
 /// but which stores go past the cache: what holds for numbers that divide by little need not hold
 /// for all. They also tell apart formulas of blocks.
 std::vector<Point> witnesses(const Box& box, int64_t unit) {
-  std::vector<std::vector<int64_t>> each;
-  for (const SizeRange& range : box) {
-    each.push_back(witness_sizes(range, unit));
-    if (each.back().empty()) return {};
-  }
-  std::vector<Point> points;
-  for (size_t i = 0; i < each[0].size(); ++i) {
-    Point point;
-    for (size_t k = 0; k < box.size(); ++k) point.push_back(each[k][i * (k + 1) % each[k].size()]);
-    if (std::find(points.begin(), points.end(), point) == points.end())
-      points.push_back(std::move(point));
-  }
-  return points;
+  Grid grid;
+  if (!grid.reaches(box, unit, witness_sizes)) return {};
+  for (size_t i = 0; i < grid.sizes[0].size(); ++i) grid.add([&](size_t k) { return i * (k + 1); });
+  return std::move(grid.points);
 }
 
 /// Are there no other ones?
@@ -307,9 +309,7 @@ Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> poin
         known.try_emplace({real, values}, static_cast<uint32_t>(formulas_.size()));
     if (fresh) {
       auto formula = explain(points, values, kind, extents, all);
-      if (!formula) {
-        throw std::runtime_error("a number of the plan is " + list(values));
-      }
+      if (!formula) throw std::runtime_error("a number of the plan is " + list(values));
       formulas_.push_back(std::move(*formula));
     }
     follows_.emplace_back(i, found->second);

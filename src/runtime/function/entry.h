@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graft/report.h"
@@ -32,6 +33,25 @@ enum class Tier : uint8_t {
   Racing,     ///< eager and compiled take turns
   Compiled,
   Eager,  ///< for good, or until the next race
+};
+
+/// The right to record, prove or race: one thread's at a time.
+class Turn {
+ public:
+  explicit Turn(std::atomic<bool>& busy)
+      : busy_(busy), mine_(!busy.exchange(true, std::memory_order_acquire)) {}
+  ~Turn() { release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return mine_; }
+  void release() {
+    if (std::exchange(mine_, false)) busy_.store(false, std::memory_order_release);
+  }
+  void hand_on() { mine_ = false; }  ///< to somebody who gives it back
+
+ private:
+  std::atomic<bool>& busy_;
+  bool mine_;
 };
 
 struct Entry {

@@ -47,7 +47,6 @@ struct Family {
   // Under runtime_mutex().
   std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;
   std::string why_retired;
-  double compile_ms = 0;  ///< spent on boxes
 };
 
 /// Under runtime_mutex(), all of it.

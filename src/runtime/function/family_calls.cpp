@@ -33,8 +33,6 @@ constexpr size_t kProofs = 3, kMostProofs = 7;
 constexpr double kClearLoss = 0.8;  ///< between that and 1 more of them tell
 /// Calls of a slower box before it is tried again; doubles with each time.
 constexpr int64_t kCallsToRetry = 64;
-/// What may be spent on boxes that nobody asked for yet.
-constexpr double kMostAheadMs = 2000;
 
 /// Microseconds of the plan, after eager ran as eager did after the plan: what both read is in the
 /// caches to the same degree. Where it changes what the caller sees, the proof's own time.
@@ -74,16 +72,12 @@ std::shared_ptr<Entry> like(const Entry& example, const Key& key,
 bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   if (options.sizes != Sizes::Family) return false;
   runtime::Families::Found found;
-  std::shared_ptr<FamilyBox> box;
   {
     std::lock_guard lock(runtime_mutex());
     found = families_.find(key.words.view());
-    if (found.family == nullptr) return false;
-    const Box wanted = runtime::box_of(found.point);
-    for (const auto& [sizes, known] : found.family->boxes)
-      if (sizes == wanted) box = known;
   }
-  if (box == nullptr) box = box_for(found.family, found.point);
+  if (found.family == nullptr) return false;
+  const std::shared_ptr<FamilyBox> box = box_for(found.family, found.point);
   const FamilyBox::State state = box->state.load(std::memory_order_acquire);
   if (state == FamilyBox::State::PerLayout) return false;
   if (state == FamilyBox::State::Compiling) {
@@ -103,19 +97,11 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       state == FamilyBox::State::Compiled &&
       box->calls.fetch_add(1, std::memory_order_relaxed) % kCallsPerAudit == kCallsPerAudit - 1;
   if (state == FamilyBox::State::Proving || audit) {
-    if (box->busy.exchange(true, std::memory_order_acquire)) return run_eager(call), true;
+    runtime::Turn turn(box->busy);
+    if (!turn) return run_eager(call), true;
     c10::SmallVector<at::Tensor, 4> captured(entry->captured.size());
-    const bool locked = entry->captured.lock(call.args, captured.data());
-    if (locked) {
-      try {
-        prove_box(call, *entry, captured.data(), family, *box);
-      } catch (...) {
-        box->busy.store(false, std::memory_order_release);
-        throw;
-      }
-    }
-    box->busy.store(false, std::memory_order_release);
-    if (locked) return true;
+    if (entry->captured.lock(call.args, captured.data()))
+      return prove_box(call, *entry, captured.data(), family, *box), true;
     std::lock_guard lock(runtime_mutex());
     families_.clear();
     return false;
@@ -162,15 +148,12 @@ std::shared_ptr<FamilyBox> Core::Impl::box_for(const std::shared_ptr<Family>& fa
 
 void Core::Impl::compile_box(const std::shared_ptr<Family>& family, const Box& box,
                              const std::shared_ptr<FamilyBox>& made) {
-  const auto start = std::chrono::steady_clock::now();
   int64_t kernels = 0;
   made->plans = runtime::compile_box(*family, box, kernels);
   const bool any = made->plans->templates() > 0;
   {
     std::lock_guard lock(runtime_mutex());
     kernels_compiled_ += kernels;
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    family->compile_ms += took.count();
   }
   if (!any) log(Topic::Recompiles, options.name + ": no plan for " + made->plans->why());
   made->state.store(any ? FamilyBox::State::Proving : FamilyBox::State::PerLayout,
@@ -195,15 +178,11 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
   const double compiled_us = gave_up ? 0 : time_again(*entry.plan, call, captured, shadow);
   box.gains.push_back(gave_up ? 0 : shadow.eager_us / std::max(compiled_us, 1e-3));
   const double gain = runtime::median(box.gains);
-  const bool clear = !options.race || gain >= kClearGain;
-  if (!gave_up && clear) {
-    box.calls.store(0, std::memory_order_relaxed);
-    return box.state.store(FamilyBox::State::Compiled, std::memory_order_release);
-  }
+  const bool clear = !gave_up && (!options.race || gain >= kClearGain);
   const bool close = gain < 1 && gain > kClearLoss;
-  if (box.gains.size() < (close ? kMostProofs : kProofs)) return;
+  if (!clear && box.gains.size() < (close ? kMostProofs : kProofs)) return;
   box.gains.clear();
-  if (gain >= 1) {
+  if (clear || gain >= 1) {
     box.calls.store(0, std::memory_order_relaxed);
     return box.state.store(FamilyBox::State::Compiled, std::memory_order_release);
   }
@@ -259,13 +238,7 @@ void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
   for (int64_t size = runtime::box_of({{largest}})[0].low - 1; size >= 2;
        size = runtime::box_of({{size}})[0].low - 1)
     ahead.push_back({size});
-  for (const Point& point : ahead) {
-    {
-      std::lock_guard lock(runtime_mutex());
-      if (family->compile_ms > kMostAheadMs) return;
-    }
-    box_for(family, point);
-  }
+  for (const Point& point : ahead) box_for(family, point);
 }
 
 }  // namespace graft::detail

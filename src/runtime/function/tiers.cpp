@@ -16,27 +16,9 @@ using runtime::Race;
 using runtime::runtime_mutex;
 using runtime::Shadow;
 using runtime::Topic;
+using runtime::Turn;
 
 namespace {
-
-/// The right to record, prove or race with an entry.
-class Turn {
- public:
-  explicit Turn(Entry& entry)
-      : entry_(entry), mine_(!entry.busy.exchange(true, std::memory_order_acquire)) {}
-  ~Turn() { release(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  explicit operator bool() const { return mine_; }
-  void release() {
-    if (std::exchange(mine_, false)) entry_.busy.store(false, std::memory_order_release);
-  }
-  void hand_on() { mine_ = false; }  ///< to somebody who gives the entry back
-
- private:
-  Entry& entry_;
-  bool mine_;
-};
 
 constexpr int kShadowsWithoutProof = 3;
 
@@ -71,7 +53,7 @@ void Core::Impl::slow_call(CallBase& call, const Key& key, std::shared_ptr<Entry
       return run_eager(call);
     case Tier::Retry: {
       if (passes_known_leaf(call)) return run_eager(call);
-      Turn turn(*entry);
+      Turn turn(entry->busy);
       if (!turn || entry->tier.load() != Tier::Retry) return run_eager(call);
       turn.hand_on();
       {
@@ -140,7 +122,7 @@ void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
 
 void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
                        bool audit) {
-  Turn turn(*entry);
+  Turn turn(entry->busy);
   Tier tier = entry->tier.load(std::memory_order_acquire);
   const bool expected =
       audit ? tier == Tier::Compiled || tier == Tier::Racing : tier == Tier::Proving;
@@ -217,7 +199,7 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
 
 void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
   if (entry->steady.changes(call.args)) return prove(call, key, entry, /*audit=*/true);
-  Turn turn(*entry);
+  Turn turn(entry->busy);
   if (!turn || entry->tier.load(std::memory_order_acquire) != Tier::Racing) return run_eager(call);
   if (entry->region) {
     if (!race_region(*entry, call)) {
@@ -275,7 +257,7 @@ void Core::Impl::lose(Entry& entry) {
 
 void Core::Impl::rematch(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
   {
-    Turn turn(*entry);
+    Turn turn(entry->busy);
     if (!turn) {  // a call of the last race is still under way: the next one tries again
       int64_t none = 0;
       entry->until_rematch.compare_exchange_strong(none, 1, std::memory_order_relaxed);

@@ -157,8 +157,7 @@ void visit(ResultSpec& result, NumberVisitor& v) {
   visit(result.view, v);
   ir::visit(result.lineage, v);
   v.structure(result.returned);
-  v.structure(result.gradient_of ? result.gradient_of->index * 2 + result.gradient_of->captured
-                                 : -1);
+  ir::visit(result.gradient_of, v);
 }
 
 template <class T>

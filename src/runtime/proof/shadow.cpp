@@ -1,8 +1,7 @@
 #include "runtime/proof/shadow.h"
 
-#include <chrono>
-
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <optional>
