@@ -36,6 +36,7 @@ graft::Options family(const std::string& name) {
   graft::Options options;
   options.name = name;
   options.sizes = graft::Sizes::Family;
+  options.cache = false;
   return options;
 }
 

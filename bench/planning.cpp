@@ -15,6 +15,7 @@ void another_layout(benchmark::State& state) {
   graft::Options options;
   options.async = false;
   options.race = false;
+  options.cache = false;
   const auto compiled = graft::compile(graft::workloads::gptq_block, options);
   const at::Tensor Hinv = at::eye(columns) + at::randn({columns, columns}).triu() * 0.01;
   int64_t rows = 64;
@@ -54,6 +55,7 @@ void many_parameters(benchmark::State& state) {
   graft::Options options;
   options.async = false;
   options.race = false;
+  options.cache = false;
   for (auto _ : state) {
     const auto compiled = graft::compile(step, options);
     compiled(tensors);

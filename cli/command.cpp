@@ -13,7 +13,9 @@
 #include "cli/frame/errors.h"
 #include "cli/frame/usage.h"
 #include "cli/frame/version.h"
+#include "cli/inspect/cache.h"
 #include "cli/inspect/check.h"
+#include "cli/inspect/compile.h"
 #include "cli/inspect/env.h"
 #include "cli/inspect/explain.h"
 #include "cli/inspect/list.h"
@@ -64,6 +66,8 @@ int run_command(int argc, char** argv) {
   cli::add_list(app);
   cli::add_bench(app);
   cli::add_check(app);
+  cli::add_cache(app);
+  cli::add_compile(app);
   cli::add_compare(app);
   cli::add_history(app);
   cli::add_explain(app);

@@ -14,7 +14,7 @@ from pathlib import Path
 ALL = None
 COMPILER = ["src/tensor", "src/record", "src/ops", "src/ir", "src/passes", "src/codegen"]
 COMPILER += ["src/codegen/source", "include/graft"]
-RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "random", "plan", "proof", "region", "family")]
+RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "random", "plan", "store", "proof", "region", "family")]
 SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
 COMMANDS += ["quantizer/command", "quantizer/experiment"]
@@ -34,6 +34,7 @@ MAY_INCLUDE = {
     "src/runtime/key": ["src/record", "src/tensor", "include/graft"],
     "src/runtime/random": [],
     "src/runtime/plan": [*COMPILER, "src/runtime/random", "src/runtime/process", "src/runtime/memory"],
+    "src/runtime/store": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process", "src/runtime/proof"],
     "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],
     "src/runtime/family": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
     "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft"],

@@ -202,6 +202,7 @@ void set_float32_matmul(const std::string& name) {
 }
 
 void add_compile_flags(CLI::App& command, Options& options) {
+  options.cache = false;
   command.add_option_function<std::string>(
       "--numerics",
       [&options](const std::string& name) {

@@ -62,7 +62,8 @@ std::string mode_name(Mode mode);
 std::string float32_matmul_name();
 /// Throws UsageError for other names.
 void set_float32_matmul(const std::string& name);
-/// Adds --numerics and --mode, which write to `options`, that must outlive the parse, and
+/// Adds --numerics and --mode, which write to `options`, that must outlive the parse. Plans are
+/// neither taken from the cache nor kept, so that what compiling costs is seen. Adds
 /// --float32-matmul, which sets ATen's global switch. Other values throw UsageError naming those
 /// that are known.
 void add_compile_flags(CLI::App& command, Options& options);

@@ -100,6 +100,7 @@ class Measurement {
     };
     Options compile_options;
     compile_options.name = "attention";
+    compile_options.cache = false;
     compiled_ = std::make_unique<decltype(compile(plain))>(compile(plain, compile_options));
     sides_ = {{"eager", plain},
               {"graft", [this](const Tensor& q, const Tensor& k,

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "graft/attention.h"
+#include "graft/cache.h"
 #include "graft/detail/core.h"
 #include "graft/detail/flatten.h"
 #include "graft/number.h"
@@ -94,6 +95,10 @@ class Compiled {
   void wait() const { state_->core.wait(); }
   /// Forgets every plan; the next call is recorded again.
   void reset() const { state_->core.reset(); }
+  /// Writes the plans that there are into a file, for graft::load in other processes on the same
+  /// kind of machine. Replaces the file as a whole. Throws graft::Error where there is no plan yet
+  /// (call the function, then wait()) or the file cannot be written.
+  void save(const std::string& path) const { state_->core.save(path); }
 
  private:
   struct State : detail::Shared<F> {
@@ -109,6 +114,12 @@ template <class F>
   requires(!std::is_base_of_v<torch::optim::Optimizer, std::decay_t<F>>)
 auto compile(F&& f, Options options = {}) {
   return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options));
+}
+
+/// f.save(path).
+template <class F>
+void save(const Compiled<F>& f, const std::string& path) {
+  f.save(path);
 }
 
 }  // namespace graft

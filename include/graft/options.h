@@ -70,6 +70,8 @@ struct Options {
   int64_t audit_every = 0;
   int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
   Sizes sizes = Sizes::PerLayout;
+  /// Take plans that another process kept, and keep those compiled here (graft/cache.h).
+  bool cache = true;
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
   /// Bytes that a plan may hold of what it computes of captured tensors alone, as weights in the

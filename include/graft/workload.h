@@ -46,6 +46,7 @@ struct CompiledCall : Call {
   std::function<std::string()> explain;
   std::function<void()> wait;
   std::function<std::vector<Decision>()> decisions;
+  std::function<void(const std::string&)> save;
 };
 
 struct Instance {
@@ -229,9 +230,12 @@ Instance instance_with(const F& f, const std::shared_ptr<Args>& args, const Call
   out.eager = call_with(f);
   out.compile = [f, call_with](graft::Options options) {
     const auto compiled = graft::compile(f, std::move(options));
-    return CompiledCall{call_with(compiled), [compiled] { return compiled.report(); },
-                        [compiled] { return compiled.explain(); }, [compiled] { compiled.wait(); },
-                        [compiled] { return compiled.decisions(); }};
+    return CompiledCall{call_with(compiled),
+                        [compiled] { return compiled.report(); },
+                        [compiled] { return compiled.explain(); },
+                        [compiled] { compiled.wait(); },
+                        [compiled] { return compiled.decisions(); },
+                        [compiled](const std::string& path) { compiled.save(path); }};
   };
   out.fp64 = [args, outputs_with] {
     const auto upcast = [](const auto&... input) { return Args(in_double(input)...); };

@@ -98,6 +98,7 @@ void add_passes(const std::vector<GptqPass>& passes, json& out) {
 
 graft::Options gptq_compile_options() {
   graft::Options out;
+  out.cache = false;  // what compiling costs is measured
   out.name = "quantize_block";
   return out;
 }

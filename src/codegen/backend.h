@@ -81,6 +81,14 @@ class Backend {
   virtual std::string describe(const ir::Target& target) const = 0;
 };
 
+/// What routines are called by in an object file: their names carry a prefix, so that LLVM knows
+/// nothing of them.
+constexpr const char* kRoutinePrefix = "graft.";
+/// Puts an object file of the host's backend (ELF, x86-64) into memory, which is never writable and
+/// executable at once. Needs no backend. Thread-safe. Throws std::runtime_error naming what is
+/// missing or malformed.
+Loaded load_object(const Code& code);
+
 /// The host's backend; loads libgraft_llvm.so on first use. Throws when it is missing, saying where
 /// it was looked for.
 Backend& host_backend();
@@ -95,11 +103,12 @@ void* find_symbol(const std::string& name);
 struct Compiled {
   KernelFn fn = nullptr;
   std::shared_ptr<void> keep_alive;  ///< the code
+  std::shared_ptr<const Code> code;  ///< … as bytes; of this kernel alone
 };
 
-/// Compiled kernels of the process by target and structure. Thread-safe. `compiled` tells whether
-/// it was new.
+/// Compiled kernels of the process by target and structure. Thread-safe. `known`: what compiling it
+/// for that target gave before; null: nobody knows. `compiled` tells whether it was compiled now.
 Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, const ir::Target& target,
-                        bool& compiled);
+                        std::shared_ptr<const Code> known, bool& compiled);
 
 }  // namespace graft::codegen

@@ -29,23 +29,26 @@ Cache& cache() {
 }  // namespace
 
 Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, const ir::Target& target,
-                        bool& compiled) {
+                        std::shared_ptr<const Code> known, bool& compiled) {
   Cache& c = cache();
   const std::string key = target.code_key() + '\n' + binding.structure;
   std::unique_lock lock(c.mutex);
   // References to map values stay valid while others are added.
   Entry& entry = c.entries[key];
   while (entry.state == Entry::State::Running) c.done.wait(lock);
-  compiled = entry.state != Entry::State::Ready;
-  if (!compiled) return entry.compiled;
+  compiled = false;
+  if (entry.state == Entry::State::Ready) return entry.compiled;
   entry.state = Entry::State::Running;
   lock.unlock();
   try {
-    const ir::Kernel* one = &kernel;
-    Backend& backend = host_backend();
-    Loaded made = backend.load(backend.compile({&one, 1}, target, nullptr));
+    if (known == nullptr) {
+      const ir::Kernel* one = &kernel;
+      known = std::make_shared<const Code>(host_backend().compile({&one, 1}, target, nullptr));
+      compiled = true;
+    }
+    Loaded made = load_object(*known);
     lock.lock();
-    entry.compiled = {made.functions.front(), std::move(made.keep_alive)};
+    entry.compiled = {made.functions.at(0), std::move(made.keep_alive), std::move(known)};
     entry.state = Entry::State::Ready;
   } catch (...) {
     lock.lock();

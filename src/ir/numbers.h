@@ -1,14 +1,17 @@
 // A program as structure and numbers: what changes with the sizes of arguments, and what does not.
 //
-// One walk visits every field, in a fixed order. Programs of one structure (equal Structure, equal
-// count of numbers) differ in their numbers alone.
+// One walk visits every field, in a fixed order. Programs of one structure (equal words, equal
+// count of numbers) differ in their numbers alone. A visitor may also fill what it is led through:
+// what another one wrote down is read in that way.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "ir/program.h"
+#include "ir/kernel.h"
 
 namespace graft::ir {
 
@@ -22,21 +25,56 @@ enum class NumberKind : uint8_t {
 class NumberVisitor {
  public:
   virtual void number(int64_t& value, NumberKind kind) = 0;
-  virtual void structure(int64_t value) = 0;
+  /// A part of the structure.
+  virtual void word(int64_t& value) = 0;
+  /// How many there are of what follows, or which of several things it is.
+  virtual void count(int64_t& value) { word(value); }
+  virtual void text(std::string& text);
+  /// What this process alone has: told by its address.
+  virtual void opaque(Opaque& value);
   /// Rooms from here on hold what the numbers from here on say. `largest`: they hold the largest
   /// blocks, whatever these say.
   virtual void part(bool /*largest*/) {}
 
   void exact(int64_t& value) { number(value, NumberKind::Exact); }
   void exact(std::vector<int64_t>& values) {
-    structure(static_cast<int64_t>(values.size()));
+    size(values);
     for (int64_t& value : values) exact(value);
   }
-  void structure(std::string_view text);
+  /// The bits of a double.
+  void real(double& value);
+
+  /// A whole number, a bool or an enumeration; a visitor fills it where it is no constant.
   template <class T>
-  void structures(const std::vector<T>& values) {
-    structure(static_cast<int64_t>(values.size()));
-    for (const T& value : values) structure(static_cast<int64_t>(value));
+  void structure(T&& value) {
+    auto as_word = static_cast<int64_t>(value);
+    word(as_word);
+    if constexpr (!std::is_const_v<std::remove_reference_t<T>>)
+      value = static_cast<std::remove_reference_t<T>>(as_word);
+  }
+  template <class T>
+  void structures(std::vector<T>& values) {
+    size(values);
+    for (auto&& value : values) {
+      T one = value;
+      structure(one);
+      value = one;
+    }
+  }
+  template <class T>
+  void size(std::vector<T>& values) {
+    auto many = static_cast<int64_t>(values.size());
+    count(many);
+    if (static_cast<size_t>(many) != values.size()) values.resize(static_cast<size_t>(many));
+  }
+  /// Is there a value?
+  template <class T>
+  bool there(std::optional<T>& value) {
+    bool is = value.has_value();
+    structure(is);
+    if (is && !value) value.emplace();
+    if (!is) value.reset();
+    return is;
   }
 
  protected:
@@ -44,11 +82,10 @@ class NumberVisitor {
 };
 
 void visit(View& view, NumberVisitor& visitor);
-void visit(const std::optional<CallersTensor>& tensor, NumberVisitor& visitor);
-void visit(const Lineage& lineage, NumberVisitor& visitor);
-/// An IValue that has no text form is told by its address.
-void visit(Constant& constant, NumberVisitor& visitor);
+void visit(std::optional<CallersTensor>& tensor, NumberVisitor& visitor);
+void visit(Lineage& lineage, NumberVisitor& visitor);
 void visit(Program& program, NumberVisitor& visitor);
+void visit(Schedule& schedule, NumberVisitor& visitor);
 
 /// Numbers in the walk's order, and the rest as words.
 struct Numbers final : NumberVisitor {
@@ -65,9 +102,8 @@ struct Numbers final : NumberVisitor {
     values.push_back(value);
     kinds.push_back(kind);
   }
-  void structure(int64_t value) override { words.push_back(value); }
+  void word(int64_t& value) override { words.push_back(value); }
   void part(bool largest) override { parts.push_back({values.size(), largest}); }
-  using NumberVisitor::structure;
   bool same_structure(const Numbers& other) const {
     return words == other.words && kinds == other.kinds;
   }
@@ -85,7 +121,7 @@ class Replace final : public NumberVisitor {
  public:
   explicit Replace(const std::vector<int64_t>& values) : next_(values.data()) {}
   void number(int64_t& value, NumberKind) override { value = *next_++; }
-  void structure(int64_t) override {}
+  void word(int64_t&) override {}
 
  private:
   const int64_t* next_;

@@ -10,9 +10,9 @@ namespace graft::passes {
 
 namespace {
 
-class Order {
+class EarlyOrder {
  public:
-  explicit Order(const ir::Schedule& schedule)
+  explicit EarlyOrder(const ir::Schedule& schedule)
       : schedule_(schedule),
         life_(lifetimes(schedule)),
         written_(life_.size(), -1),
@@ -82,7 +82,7 @@ class Order {
 
 void free_early(ir::Schedule& schedule) {
   std::vector<ir::Step> steps;
-  for (size_t k : Order(schedule).run()) steps.push_back(std::move(schedule.steps[k]));
+  for (size_t k : EarlyOrder(schedule).run()) steps.push_back(std::move(schedule.steps[k]));
   schedule.steps = std::move(steps);
 }
 

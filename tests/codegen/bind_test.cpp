@@ -74,7 +74,7 @@ TEST(Compile, FromSeveralThreads) {
       for (int i = 0; i < 8; ++i) {
         KernelMaker k = scaled(tame({3, 50 + t}, at::kFloat), 100.0 + i);
         bool is_new;
-        codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), target, is_new);
+        codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), target, nullptr, is_new);
         fresh += is_new;
         std::string difference_ = difference(k);
         if (!difference_.empty()) wrong[static_cast<size_t>(t)] = difference_;
@@ -162,7 +162,7 @@ TEST(Compile, ATargetIsAValue) {
     target.fma = target.fma && target.avx2();
     KernelMaker k = scaled(tame({7, 93}, at::kFloat), 55);
     bool is_new = false;
-    codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), target, is_new);
+    codegen::get_or_compile(k.kernel, codegen::bind(k.kernel), target, nullptr, is_new);
     EXPECT_TRUE(is_new) << target.lanes;
     EXPECT_EQ(difference(k, 0, target), "") << target.lanes;
     EXPECT_EQ(difference(exponentials(tame({100}, at::kFloat), at::zeros({100})), 1e-6, target), "")

@@ -213,7 +213,7 @@ void run_compiled(const ir::Kernel& kernel, const std::vector<at::Tensor>& tenso
                   const ir::Target& target, int parts) {
   codegen::Binding binding = codegen::bind(kernel);
   bool fresh;
-  run(codegen::get_or_compile(kernel, binding, target, fresh).fn, binding, tensors, parts);
+  run(codegen::get_or_compile(kernel, binding, target, nullptr, fresh).fn, binding, tensors, parts);
 }
 
 std::string difference(const KernelMaker& made, double tolerance, const ir::Target& target) {

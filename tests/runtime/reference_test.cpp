@@ -6,6 +6,7 @@
 
 #include "record/recorder.h"
 #include "runtime/function/compile.h"
+#include "runtime/function/scales.h"
 #include "runtime/helpers.h"
 #include "runtime/proof/shadow.h"
 #include "support/lowered.h"
@@ -134,7 +135,8 @@ Shadow proof_of(const Function& wrong, const Function& body, const T& x) {
   const record::Trace right = trace_of(body, x), other = trace_of(wrong, x);
   const Built built = compile_trace(other, settings());
   if (built.plan == nullptr) throw std::logic_error("no plan");
-  const Scales scales = compile_scales(right, settings());
+  StoredScales kept;
+  const Scales scales = compile_scales(right, settings(), nullptr, kept);
   EXPECT_NE(scales.reference, nullptr);
   Call call(body, x);
   return run_shadow(*built.plan, built.tolerance, call, nullptr, {}, scales);

@@ -74,6 +74,7 @@ class GRAFT_API Core {
   std::vector<Decision> decisions() const;
   void wait() const;
   void reset();
+  void save(const std::string& path) const;
 
   struct Impl;
 

@@ -1,5 +1,7 @@
 #include "codegen/llvm/calls.h"
 
+#include <llvm/IR/Module.h>
+
 #include "codegen/llvm/compiler.h"
 #include "codegen/llvm/inline_math.h"
 

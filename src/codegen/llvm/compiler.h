@@ -9,10 +9,6 @@
 
 namespace graft::codegen {
 
-/// What routines are called by in an object file: their names carry a prefix, so that LLVM knows
-/// nothing of them.
-constexpr const char* kRoutinePrefix = "graft.";
-
 /// Not thread-safe in `emitter`, which is changed by use.
 Code compile_object(std::span<const ir::Kernel* const> kernels, const Machine& machine,
                     llvm::TargetMachine& emitter, std::vector<Listing>* listings);

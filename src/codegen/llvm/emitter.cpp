@@ -2,6 +2,7 @@
 
 #include <llvm/Analysis/AssumptionCache.h>
 #include <llvm/IR/Dominators.h>
+#include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
 namespace graft::codegen {

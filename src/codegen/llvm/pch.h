@@ -3,7 +3,6 @@
 #pragma once
 
 #include <c10/core/Scalar.h>
-#include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>

@@ -167,7 +167,7 @@ Example example(ir::Program program, const std::map<std::string, std::string>& d
   for (ir::Step& step : made.schedule.steps) {
     auto* kernel = std::get_if<ir::Kernel>(&step);
     if (kernel == nullptr) continue;
-    kernels.push_back({codegen::bind(*kernel), {no_code, nullptr}});
+    kernels.push_back({codegen::bind(*kernel), {no_code, nullptr, nullptr}});
     made.structures.push_back(kernels.back().binding.structure);
     std::vector<bool> streamed;
     for (ir::Placed& p : kernel->placed) streamed.push_back(std::exchange(p.streamed, false));

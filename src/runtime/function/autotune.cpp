@@ -124,6 +124,7 @@ class Autotuner {
   }
   void keep(Generated code) {
     generated_.plan = std::move(code.plan);
+    generated_.code = std::move(code.code);
     generated_.kernels_compiled += code.kernels_compiled;
     generated_.compile_ms += code.compile_ms;
   }

@@ -8,13 +8,14 @@
 
 #include "codegen/backend.h"
 #include "ops/lower.h"
-#include "ops/replay.h"
-#include "passes/disturb.h"
 #include "passes/products.h"
 #include "runtime/function/autotune.h"
 #include "runtime/function/folded_products.h"
+#include "runtime/function/scales.h"
+#include "runtime/function/stored.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
+#include "runtime/store/store.h"
 
 namespace graft::runtime {
 
@@ -147,47 +148,85 @@ std::vector<std::string> notes_of(const Tuning& tuning, const ir::Schedule& sche
 
 /// Before tuning.
 ops::Lowered lower(const record::Trace& trace, const CompileSettings& settings) {
-  ops::Lowered lowered = ops::lower(trace, lower_settings(settings));
-  if (settings.short_factors)
-    for (ir::Item& item : lowered.program.items)
-      if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr)
-        call->short_factors = passes::gains_by_short_factors(*call, settings.target);
-  return lowered;
+  return ops::lower(trace, lower_settings(settings));
 }
 
-/// With the choices that `settings` asks for; `tuning` gets them.
-ops::Lowered lower_and_tune(const record::Trace& trace, const CompileSettings& settings,
-                            Tuning& tuning) {
-  ops::Lowered lowered = lower(trace, settings);
+void mark_short_factors(ops::Lowered& lowered, const CompileSettings& settings) {
+  if (!settings.short_factors) return;
+  for (ir::Item& item : lowered.program.items)
+    if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr)
+      call->short_factors = passes::gains_by_short_factors(*call, settings.target);
+}
+
+/// Makes the choices that `settings` asks for; `tuning` gets them.
+void tune(ops::Lowered& lowered, const CompileSettings& settings, Tuning& tuning) {
+  mark_short_factors(lowered, settings);
   if (settings.tuning) {
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {
-    tuning.choices = tune(lowered, settings.target.threads);
+    tuning.choices = runtime::tune(lowered, settings.target.threads);
     tuning.loops = faster_as_loops(lowered, tuning.choices, settings);
   }
   apply_tuning(tuning, lowered);
-  if (lowered.broken) return lowered;
+  if (lowered.broken) return;
   merge_products(lowered, settings.target.threads);
   if (settings.matmul == Matmul::Any) mark_products(lowered, settings.target);
-  return lowered;
+}
+
+/// What does not depend on passes.
+void take_facts(const record::Trace& trace, ops::Lowered& lowered, Scheduled& out) {
+  out.operators = lowered.operators;
+  out.tolerance = tolerance_of(trace, lowered);
+  out.gives_up = std::move(lowered.gives_up);
+  out.broken = lowered.broken;
+}
+
+Scheduled schedule(const record::Trace& trace, ops::Lowered lowered,
+                   const CompileSettings& settings, bool keep_text) {
+  Scheduled out;
+  tune(lowered, settings, out.tuning);
+  take_facts(trace, lowered, out);
+  if (out.broken) return out;
+  out.target = settings.target;
+  const passes::Settings how = pass_settings(settings, keep_text);
+  if (!trace.backward) {
+    out.schedule = passes::run(std::move(lowered.program), how, &out.records);
+    return out;
+  }
+  out.parts = passes::partition(lowered.program, seam_of(*trace.backward),
+                                {settings.target, settings.keep == Keep::LeastMemory});
+  out.broken = out.parts.refused;
+  if (out.broken) return out;
+  out.schedule = passes::run(std::move(out.parts.forward), how, &out.records);
+  std::vector<passes::PassRecord> records;
+  out.backward = passes::run(std::move(out.parts.backward), how, &records);
+  for (passes::PassRecord& record : records) {
+    record.name = "backward-" + record.name;
+    out.records.push_back(std::move(record));
+  }
+  return out;
 }
 
 ReadyKernel ready(const ir::Kernel& kernel, const ir::Target& target, const std::string& name,
-                  Generated& out) {
+                  std::shared_ptr<const codegen::Code> known, Generated& out) {
   if (Worker::instance().stopping()) throw std::runtime_error("the process is exiting");
   ReadyKernel made;
   made.binding = codegen::bind(kernel);
   auto start = Clock::now();
-  outlive_backend();
+  const bool is_known = known != nullptr;
+  if (!is_known) outlive_backend();
   bool compiled = false;
-  made.code = codegen::get_or_compile(kernel, made.binding, target, compiled);
+  made.code = codegen::get_or_compile(kernel, made.binding, target, std::move(known), compiled);
   double took = since(start);
   out.compile_ms += took;
   out.kernels_compiled += compiled;
   std::ostringstream text;
   text.precision(3);
   text << name << ": kernel " << kernel.name
-       << (compiled ? " compiled in " : " found compiled, in ") << took << " ms";
+       << (compiled   ? " compiled in "
+           : is_known ? " linked in "
+                      : " found compiled, in ")
+       << took << " ms";
   log(compiled ? Topic::Codegen : Topic::Cache, text.str());
   return made;
 }
@@ -198,10 +237,6 @@ Tolerance of_backward(Tolerance tolerance, const record::Trace::Backward& facts)
   if (types.size() >= facts.results)
     types.erase(types.begin(), types.begin() + static_cast<std::ptrdiff_t>(facts.results));
   return tolerance;
-}
-
-passes::Seam seam_of(const record::Trace::Backward& facts) {
-  return {facts.arguments, facts.results, facts.operators};
 }
 
 std::shared_ptr<Region> make_region(const record::Trace::Backward& facts,
@@ -231,76 +266,119 @@ std::shared_ptr<Region> make_region(const record::Trace::Backward& facts,
   return region;
 }
 
+/// The part of `known` that a schedule's kernels have, the first of which is number `first`.
+KernelCode part_of(const KernelCode& known, size_t first, const ir::Schedule& schedule) {
+  if (known.empty()) return {};
+  const auto kernels = static_cast<size_t>(
+      std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                    [](const ir::Step& step) { return std::holds_alternative<ir::Kernel>(step); }));
+  if (known.size() - std::min(first, known.size()) < kernels)
+    throw std::runtime_error("it has less code than kernels");
+  const auto from = known.begin() + static_cast<std::ptrdiff_t>(first);
+  return {from, from + static_cast<std::ptrdiff_t>(kernels)};
+}
+
+/// From a schedule to plans. `tunes`: MaxAutotune, for the first time.
+void finish(const record::Trace& trace, const CompileSettings& settings, Scheduled& scheduled,
+            const KernelCode& known, bool tunes, Built& out) {
+  log(Topic::Fusion, settings.name + ": " + summary(out.operators));
+  Generated generated = generate(scheduled.schedule, scheduled.target, settings.name,
+                                 part_of(known, 0, scheduled.schedule)),
+            backward;
+  if (scheduled.backward)
+    backward = generate(*scheduled.backward, scheduled.target, settings.name,
+                        part_of(known, generated.code.size(), *scheduled.backward));
+  else if (tunes)
+    out.autotuned = autotune(trace, settings, scheduled, generated);
+  out.times = scheduled.target.times;
+  out.kernels_compiled = generated.kernels_compiled + backward.kernels_compiled;
+  out.compile_ms = generated.compile_ms + backward.compile_ms;
+  out.code = std::move(generated.code);
+  out.code.insert(out.code.end(), backward.code.begin(), backward.code.end());
+  if (scheduled.backward)
+    out.region = make_region(*trace.backward, scheduled, std::move(backward), *generated.plan);
+  out.plan = std::move(generated.plan);
+}
+
+void take_facts(Scheduled& scheduled, Built& out) {
+  out.operators = scheduled.operators;
+  out.tolerance = scheduled.tolerance;
+  out.gives_up = std::move(scheduled.gives_up);
+  out.tuning = scheduled.tuning;
+  out.broken = std::move(scheduled.broken);
+}
+
 void build(const record::Trace& trace, const CompileSettings& settings,
            const std::string& directory, Built& out) {
   auto start = Clock::now();
   out.autotuned.decisions = settings.decisions;
+  ops::Lowered lowered = lower(trace, settings);
+  std::optional<StoredEntry> entry = entry_for(lowered.program, trace, settings);
   const bool tunes = settings.mode == Mode::MaxAutotune && !settings.tuning;
-  Scheduled scheduled = schedule(trace, settings, tunes || !directory.empty());
-  out.plan_ms = since(start);
-  out.operators = std::move(scheduled.operators);
-  out.tolerance = scheduled.tolerance;
-  out.gives_up = std::move(scheduled.gives_up);
-  out.tuning = std::move(scheduled.tuning);
-  out.broken = std::move(scheduled.broken);
-  if (out.broken) {
-    if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
-    return;
+  Scheduled scheduled = schedule(trace, std::move(lowered), settings, tunes || !directory.empty());
+  take_facts(scheduled, out);
+  if (!out.broken) {
+    finish(trace, settings, scheduled, {}, tunes, out);
+    const std::vector<std::string> notes = notes_of(out.tuning, scheduled.schedule);
+    out.autotuned.notes.insert(out.autotuned.notes.end(), notes.begin(), notes.end());
+    if (entry) {
+      fill(*entry, settings, scheduled, out.gives_up, out.autotuned, std::move(out.code));
+      out.stored = std::make_shared<const StoredEntry>(std::move(*entry));
+    }
   }
-  log(Topic::Fusion, settings.name + ": " + summary(out.operators));
-  auto make = [&](const ir::Schedule& part) {
-    start = Clock::now();
-    Generated made = generate(part, scheduled.target, settings.name);
-    out.plan_ms += since(start) - made.compile_ms;
-    return made;
-  };
-  Generated generated = make(scheduled.schedule), backward;
-  if (scheduled.backward)
-    backward = make(*scheduled.backward);
-  else if (tunes)
-    out.autotuned = autotune(trace, settings, scheduled, generated);
-  const std::vector<std::string> notes = notes_of(out.tuning, scheduled.schedule);
-  out.autotuned.notes.insert(out.autotuned.notes.end(), notes.begin(), notes.end());
-  out.kernels_compiled = generated.kernels_compiled + backward.kernels_compiled;
-  out.compile_ms = generated.compile_ms + backward.compile_ms;
-  if (scheduled.backward)
-    out.region = make_region(*trace.backward, scheduled, std::move(backward), *generated.plan);
+  out.plan_ms = since(start) - out.compile_ms;
   if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
-  out.plan = std::move(generated.plan);
+}
+
+void find(const record::Trace& trace, const CompileSettings& settings, Built& out) {
+  auto start = Clock::now();
+  const std::optional<StoredEntry> wanted =
+      entry_for(lower(trace, settings).program, trace, settings);
+  if (!wanted) return;
+  std::optional<StoredEntry> entry = find_stored(*wanted);
+  if (!entry) return;
+  Scheduled scheduled;
+  StoredPlan plan = plan_of(entry->plan, scheduled.schedule, scheduled.backward);
+  scheduled.operators = std::move(plan.operators);
+  scheduled.tolerance = std::move(plan.tolerance);
+  scheduled.gives_up = std::move(plan.gives_up);
+  scheduled.tuning = std::move(plan.tuning);
+  scheduled.target = settings.target;
+  scheduled.target.times = plan.times;
+  scheduled.parts.kept = std::move(plan.kept);
+  scheduled.parts.kept_bytes = plan.kept_bytes;
+  take_facts(scheduled, out);
+  finish(trace, settings, scheduled, plan.code, false, out);
+  out.autotuned = {std::move(plan.decisions), std::move(plan.notes)};
+  const std::vector<StoredScales> scales = scales_of(entry->scales);
+  if (!scales.empty()) out.scales = load_scales(scales[0], settings);
+  if (scales.size() > 1 && out.region) out.region->scales = load_scales(scales[1], settings);
+  out.stored = std::make_shared<const StoredEntry>(std::move(*entry));
+  out.found = true;
+  out.plan_ms = since(start) - out.compile_ms;
+  std::ostringstream text;
+  text.precision(3);
+  text << settings.name << ": found a kept plan of " << out.code.size() << " kernels, in "
+       << since(start) << " ms";
+  log(Topic::Cache, text.str());
 }
 
 }  // namespace
 
+ops::Lowered lower_as_scheduled(const record::Trace& trace, const CompileSettings& settings) {
+  Tuning tuning;
+  ops::Lowered lowered = lower(trace, settings);
+  tune(lowered, settings, tuning);
+  return lowered;
+}
+
 Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, bool keep_text) {
-  Scheduled out;
-  ops::Lowered lowered = lower_and_tune(trace, settings, out.tuning);
-  out.operators = lowered.operators;
-  out.tolerance = tolerance_of(trace, lowered);
-  out.gives_up = std::move(lowered.gives_up);
-  out.broken = lowered.broken;
-  if (out.broken) return out;
-  out.target = settings.target;
-  const passes::Settings how = pass_settings(settings, keep_text);
-  if (!trace.backward) {
-    out.schedule = passes::run(std::move(lowered.program), how, &out.records);
-    return out;
-  }
-  out.parts = passes::partition(lowered.program, seam_of(*trace.backward),
-                                {settings.target, settings.keep == Keep::LeastMemory});
-  out.broken = out.parts.refused;
-  if (out.broken) return out;
-  out.schedule = passes::run(std::move(out.parts.forward), how, &out.records);
-  std::vector<passes::PassRecord> records;
-  out.backward = passes::run(std::move(out.parts.backward), how, &records);
-  for (passes::PassRecord& record : records) {
-    record.name = "backward-" + record.name;
-    out.records.push_back(std::move(record));
-  }
-  return out;
+  return schedule(trace, lower(trace, settings), settings, keep_text);
 }
 
 ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings) {
   ops::Lowered lowered = lower(trace, settings);
+  mark_short_factors(lowered, settings);
   if (settings.tuning) apply_tuning(*settings.tuning, lowered);
   return lowered;
 }
@@ -324,13 +402,16 @@ ir::Schedule schedule(ir::Program program, const CompileSettings& settings) {
   return passes::run(std::move(program), pass_settings(settings, false));
 }
 
-Generated generate(const ir::Schedule& schedule, const ir::Target& target,
-                   const std::string& name) {
+Generated generate(const ir::Schedule& schedule, const ir::Target& target, const std::string& name,
+                   const KernelCode& known) {
   Generated out;
   std::vector<ReadyKernel> kernels;
   for (const ir::Step& step : schedule.steps)
-    if (const auto* kernel = std::get_if<ir::Kernel>(&step))
-      kernels.push_back(ready(*kernel, target, name, out));
+    if (const auto* kernel = std::get_if<ir::Kernel>(&step)) {
+      kernels.push_back(
+          ready(*kernel, target, name, known.empty() ? nullptr : known.at(kernels.size()), out));
+      out.code.push_back(kernels.back().code.code);
+    }
   out.plan = std::make_unique<Plan>(schedule, std::move(kernels));
   return out;
 }
@@ -349,37 +430,15 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
   return out;
 }
 
-Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
-                      const Region* backward) noexcept {
-  auto part = [&](ir::Program program) {
-    if (!trace.backward) return program;
-    const passes::Seam seam = seam_of(*trace.backward);
-    return backward != nullptr ? passes::whole_backward(program, seam, backward->kept_of.size())
-                               : passes::whole_forward(program, seam);
-  };
-  auto make = [&](ir::Program program) {
-    return generate(schedule(part(std::move(program)), settings), settings.target, settings.name)
-        .plan;
-  };
-  Scales made;
+Built find_trace(const record::Trace& trace, const CompileSettings& settings) noexcept {
+  if (!keeps_plans()) return {};
   try {
-    Tuning tuning;
-    ops::Lowered lowered = lower_and_tune(trace, settings, tuning);
-    for (int which = 0; which < passes::kDisturbances; ++which)
-      made.disturbed.push_back(make(passes::disturb(lowered.program, which)));
-    ops::Lowered called = ops::lower_as_called(trace);
-    if (called.broken) throw std::runtime_error(*called.broken);
-    made.replay = make(called.program);
-    if (lowered.approximated.empty()) return made;
-    try {
-      made.reference = make(ops::in_double(std::move(called.program), trace, lowered.approximated));
-    } catch (const std::exception& error) {
-      log(Topic::Codegen, settings.name + ": no reference in fp64: " + error.what());
-    }
-    return made;
+    Built out;
+    find(trace, settings, out);
+    return out;
   } catch (const std::exception& error) {
-    log(Topic::Codegen, settings.name + ": no scales for its rounding: " + error.what());
-  } catch (...) {
+    warn_once(settings.name + ": a kept plan is of no use: ", error.what());
+  } catch (...) {  // compiled anew, then
   }
   return {};
 }

@@ -19,6 +19,7 @@
 #include "runtime/proof/compare.h"
 #include "runtime/proof/shadow.h"
 #include "runtime/region/region.h"
+#include "runtime/store/entry.h"
 
 namespace graft::runtime {
 
@@ -31,6 +32,7 @@ struct CompileSettings {
   Mode mode = Mode::Default;
   Keep keep = Keep::LeastTime;
   Matmul matmul = Matmul::Any;
+  bool cache = false;  ///< take what other processes kept, and keep for them
   int64_t most_folded_bytes = 0;
   bool any_size = false;  ///< passes::Settings::any_size, and its constants
   std::shared_ptr<const std::set<int64_t>> constants = nullptr;
@@ -63,6 +65,12 @@ struct Scheduled {
 Scheduled schedule(const record::Trace& trace, const CompileSettings& settings,
                    bool keep_text = false);
 
+/// As schedule() lowers it, with the choices in `settings.tuning`.
+ops::Lowered lower_as_scheduled(const record::Trace& trace, const CompileSettings& settings);
+inline passes::Seam seam_of(const record::Trace::Backward& facts) {
+  return {facts.arguments, facts.results, facts.operators};
+}
+
 /// What tuning of another record of the same operators decided is taken; nothing is timed. Programs
 /// of such records at other sizes have one structure.
 ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings);
@@ -74,14 +82,19 @@ ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,
 /// The passes alone: for a program that was not recorded.
 ir::Schedule schedule(ir::Program program, const CompileSettings& settings);
 
+using KernelCode = std::vector<std::shared_ptr<const codegen::Code>>;
+
 /// A schedule with its machine code, ready to run.
 struct Generated {
   std::unique_ptr<Plan> plan;
+  KernelCode code;               ///< per kernel
   int64_t kernels_compiled = 0;  ///< others were compiled before in this process
   double compile_ms = 0;
 };
-/// `name`: for logs. Throws what the code generator and Plan throw.
-Generated generate(const ir::Schedule& schedule, const ir::Target& target, const std::string& name);
+/// `name`: for logs. `known`: the kernels' code, if it is known. Throws what the code generator and
+/// Plan throw.
+Generated generate(const ir::Schedule& schedule, const ir::Target& target, const std::string& name,
+                   const KernelCode& known = {});
 
 /// A plan that was found by timing others beside it (autotune.h).
 struct Autotuned {
@@ -102,6 +115,12 @@ struct Built {
   int64_t kernels_compiled = 0;
   double plan_ms = 0;     ///< lowering, passes, bindings
   double compile_ms = 0;  ///< code generation
+  ir::Times times;        ///< what the passes estimated by
+  KernelCode code;  ///< of the plan, then of the region's backward; empty where `stored` has it
+  /// For other processes; null where the plan cannot be kept.
+  std::shared_ptr<const StoredEntry> stored;
+  Scales scales;       ///< if `found`, where they were needed before
+  bool found = false;  ///< nothing was compiled: another process had kept it
 };
 
 /// How far results may be from eager's, by what lowering says of the program's operators.
@@ -111,10 +130,9 @@ Tolerance tolerance_of(const record::Trace& trace, const ops::Lowered& lowered);
 Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
                     const std::string& directory = {}) noexcept;
 
-/// Never throws: empty when they cannot be built. Of a region: those of its forward, or with
-/// `backward` those of its backward.
-Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
-                      const Region* backward = nullptr) noexcept;
+/// The plan of that trace that another process kept, or a file that this one was given: no kernel
+/// is compiled. No plan where there is none, or it cannot be used. Never throws.
+Built find_trace(const record::Trace& trace, const CompileSettings& settings) noexcept;
 
 /// The trace, the program after each pass, the kernels, as text; the last part, under
 /// "== source ==", is the kernels as C++. `scheduled`: with its text.

@@ -14,6 +14,7 @@
 #include "runtime/function/entry.h"
 #include "runtime/function/families.h"
 #include "runtime/process/snapshot.h"
+#include "runtime/store/stored_plan.h"
 
 namespace graft::detail {
 
@@ -48,6 +49,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::vector<Decision> decisions() const;
   void wait();
   void reset();
+  void save(const std::string& path) const;
 
   const Options options;
   runtime::Snapshot<Table> table;
@@ -78,11 +80,16 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void enqueue(std::function<void(Impl&)> job);
   void compile(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace,
                const runtime::CompileSettings& settings);
+  /// Takes what was compiled or found.
+  void adopt(const std::shared_ptr<Entry>& entry, const std::shared_ptr<record::Trace>& trace,
+             const runtime::CompileSettings& settings, runtime::Built built);
   void replace_stale(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& stale);
 
   // tiers.cpp: from a plan to a verdict
   void prove(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
              bool audit);
+  static void keep_scales(Entry& entry, const std::vector<runtime::StoredScales>& scales);
+  bool raced_before(Entry& entry, const std::string& proven);
   void weigh(const std::shared_ptr<Entry>& entry, const std::string& difference);
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void finish_race(Entry& entry);
@@ -92,6 +99,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;
+  /// Keeps the entry's plan for other processes, with what was found out about it.
+  void keep_proof(Entry& entry, bool faster);
   void settle(Entry& entry, Tier tier, Verdict verdict, const std::string& reason);
 
   // region.cpp: functions whose results take part in autograd

@@ -89,6 +89,9 @@ struct Entry {
   /// Of a function whose results take part in autograd: `plan` is that of its forward. Otherwise
   /// null.
   std::shared_ptr<Region> region;
+  /// The plan as other processes may find it; null where it cannot be kept.
+  std::shared_ptr<const StoredEntry> stored;
+  bool found = false;  ///< another process kept it
 
   // By the busy thread alone.
   int attempts = 0;   ///< recorded runs that broke

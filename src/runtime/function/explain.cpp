@@ -45,6 +45,7 @@ Report Core::Impl::report() const {
   double eager_ms = entry.eager_us / 1000;
   out.record_ms = entry.plan_ms + (eager_ms > 0 ? std::max(entry.record_ms - eager_ms, 0.0) : 0.0);
   out.compile_ms = entry.compile_ms;
+  out.found = entry.found;
   out.eager_us = entry.eager_us;
   out.compiled_us = entry.compiled_us;
   out.compared = entry.compared;

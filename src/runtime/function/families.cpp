@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "runtime/function/stored.h"
+
 namespace graft::runtime {
 
 namespace {
@@ -27,8 +29,9 @@ class Compiler final : public Maker {
     return taken;
   }
   std::unique_ptr<Plan> generate(const ir::Schedule& schedule) override {
-    Generated made =
-        runtime::generate(schedule, family_.newest.settings.target, family_.newest.settings.name);
+    const CompileSettings& settings = family_.newest.settings;
+    Generated made = settings.cache ? generate_kept(schedule, settings.target, settings.name)
+                                    : runtime::generate(schedule, settings.target, settings.name);
     kernels_compiled_ += made.kernels_compiled;
     return std::move(made.plan);
   }

@@ -12,6 +12,7 @@
 #include "runtime/process/worker.h"
 #include "runtime/proof/arguments.h"
 #include "runtime/region/differentiate.h"
+#include "runtime/store/store.h"
 
 namespace graft::detail {
 
@@ -193,6 +194,12 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   entry->busy.store(false, std::memory_order_release);
   runtime::CompileSettings chosen = compile_settings();
   if (!may_fold(*trace)) chosen.most_folded_bytes = 0;
+  // What another process kept is there at once. A dump wants the passes' texts.
+  if (options.cache && runtime::trace_directory().empty()) {
+    runtime::Built found;
+    runtime::Worker::run([&] { found = runtime::find_trace(*trace, chosen); });
+    if (found.plan != nullptr) return adopt(entry, trace, chosen, std::move(found));
+  }
   enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
@@ -211,6 +218,7 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .mode = options.mode,
           .keep = options.keep,
           .matmul = options.matmul,
+          .cache = options.cache,
           .most_folded_bytes = options.most_folded_bytes >= 0      ? options.most_folded_bytes
                                : options.mode == Mode::MaxAutotune ? kMostFoldedBytes
                                                                    : 0,
@@ -241,9 +249,19 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
                          const std::shared_ptr<record::Trace>& trace,
                          const runtime::CompileSettings& settings) {
   runtime::Built built = runtime::compile_trace(*trace, settings, runtime::trace_directory());
+  const std::shared_ptr<const runtime::StoredEntry> kept = built.stored;
+  adopt(entry, trace, settings, std::move(built));
+  // A process may end before the plan is proven, and the next one is spared the compilation.
+  if (kept && options.cache) runtime::keep_stored(*kept);
+}
+
+void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
+                       const std::shared_ptr<record::Trace>& trace,
+                       const runtime::CompileSettings& settings, runtime::Built built) {
   {
     std::lock_guard lock(runtime_mutex());
     entry->settings = settings;
+    entry->settings.target.times = built.times;
     entry->settings.tuning = std::move(built.tuning);
     entry->settings.decisions = std::move(built.autotuned.decisions);
     entry->tuned = std::move(built.autotuned.notes);
@@ -263,9 +281,13 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
     entry->gives_up = std::move(built.gives_up);
     entry->plan = std::move(built.plan);
     entry->region = std::move(built.region);
+    entry->stored = std::move(built.stored);
+    entry->found = built.found;
+    entry->scales = std::move(built.scales);
     if (!entry->tolerance.exact) entry->approximated = trace;
     settle(*entry, Tier::Proving, Verdict::Proving,
-           "compiled; the next call is compared with eager");
+           std::string(built.found ? "found, kept by another process" : "compiled") +
+               "; the next call is compared with eager");
     if (options.sizes == Sizes::Family) consider_family(entry, trace);
   }
 }

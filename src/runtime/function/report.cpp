@@ -121,7 +121,8 @@ std::string Report::text() const {
   if (!recorded_again.empty()) page.line("again", "recorded again: " + recorded_again);
   if (kernels > 0)
     page.line("code", count_of(kernels, "kernel") + " in the newest plan; " +
-                          std::to_string(kernels_compiled) + " compiled, in " +
+                          (found ? "kept by another process, linked in "
+                                 : std::to_string(kernels_compiled) + " compiled, in ") +
                           duration(compile_ms * 1e3) + "; recording and planning " +
                           duration(record_ms * 1e3));
   if (folded_bytes > 0)

@@ -1,12 +1,17 @@
 // From a plan to a verdict: the proof, the race, the plan in use.
+#include <ATen/Parallel.h>
+
 #include <chrono>
 #include <utility>
 
 #include "runtime/function/core_impl.h"
+#include "runtime/function/scales.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
 #include "runtime/proof/arguments.h"
 #include "runtime/proof/shadow.h"
+#include "runtime/store/store.h"
+#include "runtime/store/stored_plan.h"
 
 namespace graft::detail {
 
@@ -170,9 +175,60 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (audit) return;
   if (options.audit_every == 0 && !entry->steady.any()) entry->approximated.reset();
   const std::string proven = shadow.by_reference ? "proven by fp64" : "proven equal";
+  if (entry->found && raced_before(*entry, proven)) return;
   if (options.race)
     return settle(*entry, Tier::Racing, Verdict::Proving, proven + "; now raced against eager");
+  keep_proof(*entry, /*faster=*/true);
   settle(*entry, Tier::Compiled, Verdict::Faster, proven + "; not raced (Options::race is off)");
+}
+
+/// The race that another process ran, on a machine like this one, need not be run again.
+bool Core::Impl::raced_before(Entry& entry, const std::string& proven) {
+  const runtime::Proof proof = runtime::proof_of(entry.stored->proof);
+  if (!options.race || !proof.faster || !proof.raced || proof.threads != at::get_num_threads())
+    return false;
+  {
+    std::lock_guard lock(runtime_mutex());
+    entry.eager_us = proof.eager_us;
+    entry.compiled_us = proof.compiled_us;
+  }
+  settle(entry, Tier::Compiled, Verdict::Faster,
+         proven + "; raced by another process: " + runtime::text_of(proof));
+  return true;
+}
+
+/// With the proof they go to the disk.
+void Core::Impl::keep_scales(Entry& entry, const std::vector<runtime::StoredScales>& scales) {
+  if (entry.stored == nullptr || !entry.scales.replay) return;
+  try {
+    auto with = std::make_shared<runtime::StoredEntry>(*entry.stored);
+    with->scales = runtime::bytes_of(scales);
+    std::lock_guard lock(runtime_mutex());
+    entry.stored = std::move(with);
+  } catch (const std::exception& error) {
+    log(Topic::Cache, std::string("not kept: ") + error.what());
+  }
+}
+
+void Core::Impl::keep_proof(Entry& entry, bool faster) {
+  if (entry.stored == nullptr) return;
+  runtime::Proof proof;
+  proof.proven = true;
+  proof.raced = options.race;
+  proof.faster = faster;
+  proof.threads = at::get_num_threads();
+  auto kept = std::make_shared<runtime::StoredEntry>(*entry.stored);
+  {
+    std::lock_guard lock(runtime_mutex());
+    proof.bitwise = entry.bitwise;
+    proof.fp64_decided = entry.fp64_decided;
+    proof.max_abs = entry.max_abs;
+    proof.eager_us = entry.eager_us;
+    proof.compiled_us = entry.compiled_us;
+    kept->proof = runtime::bytes_of(proof);
+    entry.stored = kept;
+  }
+  if (options.cache) enqueue([kept](Impl&) { runtime::keep_stored(*kept); });
 }
 
 /// Results differ, perhaps by what their sums round: scales and fp64 will tell.
@@ -185,10 +241,12 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
     settings = entry->settings;  // with what tuning decided
   }
   enqueue([entry, difference, settings](Impl& impl) {
-    entry->scales = runtime::compile_scales(*entry->approximated, settings);
+    std::vector<runtime::StoredScales> kept(1);
+    entry->scales = runtime::compile_scales(*entry->approximated, settings, nullptr, kept[0]);
     if (entry->region && entry->scales.replay)
-      entry->region->scales =
-          runtime::compile_scales(*entry->approximated, settings, entry->region.get());
+      entry->region->scales = runtime::compile_scales(*entry->approximated, settings,
+                                                      entry->region.get(), kept.emplace_back());
+    keep_scales(*entry, kept);
     if (!entry->scales.replay || (entry->region && !entry->region->scales.replay))
       impl.settle(*entry, Tier::Eager, Verdict::Mismatch, difference + kValuesDiffer);
     else
@@ -235,6 +293,7 @@ void Core::Impl::finish_race(Entry& entry) {
     entry.eager_us = entry.race.eager_median();
     entry.compiled_us = entry.race.compiled_median();
   }
+  keep_proof(entry, entry.race.compiled_wins());
   if (!entry.race.compiled_wins()) return lose(entry);
   settle(entry, Tier::Compiled, Verdict::Faster, entry.race.text());
 }

@@ -40,6 +40,11 @@ void visit(Block& block, NumberVisitor& v) {
   v.number(block.bytes, block.kind == Block::Kind::Arena ? NumberKind::Room : NumberKind::Exact);
 }
 
+/// A text that no visitor changes.
+void visit_text(std::string text, NumberVisitor& v) {
+  v.text(text);
+}
+
 /// A number that a visitor may change.
 template <class Make>
 void visit_number(c10::IValue& value, int64_t bits, NumberKind kind, NumberVisitor& v, Make make) {
@@ -49,7 +54,7 @@ void visit_number(c10::IValue& value, int64_t bits, NumberKind kind, NumberVisit
 }
 
 void visit(c10::IValue& value, NumberVisitor& v) {
-  v.structure(value.tagKind());
+  visit_text(value.tagKind(), v);
   if (value.isInt()) {
     visit_number(value, value.toInt(), NumberKind::Exact, v, [](int64_t n) { return n; });
   } else if (value.isDouble()) {
@@ -64,10 +69,10 @@ void visit(c10::IValue& value, NumberVisitor& v) {
   } else if (value.isBool()) {
     v.structure(value.toBool());
   } else if (value.isString()) {
-    v.structure(value.toStringRef());
+    visit_text(value.toStringRef(), v);
   } else if (value.isNone()) {
   } else if (value.isDevice()) {
-    v.structure(value.toDevice().str());
+    visit_text(value.toDevice().str(), v);
   } else if (value.isDoubleList()) {
     for (double d : value.toDoubleVector()) v.structure(std::bit_cast<int64_t>(d));
   } else if (value.isBoolList()) {
@@ -126,7 +131,7 @@ void visit(KernelStep& step, NumberVisitor& v) {
 }
 
 void visit(ExternStep& step, NumberVisitor& v) {
-  v.structure(c10::toString(step.op.operator_name()));
+  visit_text(c10::toString(step.op.operator_name()), v);
   v.structure(static_cast<int64_t>(step.slots.size()));
   for (ExternStep::Slot& slot : step.slots) {
     v.structure(static_cast<int64_t>(slot.kind));

@@ -1,18 +1,13 @@
 #include "runtime/process/machine_times.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <limits>
 #include <sstream>
-#include <string_view>
 
+#include "runtime/process/cache_folder.h"
 #include "runtime/process/log.h"
 
 namespace graft::runtime {
@@ -39,47 +34,13 @@ constexpr std::array<Number, 6> kNumbers{
      {"call_flop", &ir::Times::call_flop, 0.0050},
      {"short_call_flop", &ir::Times::short_call_flop, 0.0050}}};
 
-/// Empty where nothing is to be kept.
-std::filesystem::path cache_folder() {
-  auto set = [](const char* name) -> std::string_view {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string_view() : std::string_view(value);
-  };
-  if (auto own = set("GRAFT_CACHE_DIR"); !own.empty()) return own == "off" ? "" : own;
-  if (auto all = set("XDG_CACHE_HOME"); !all.empty()) return std::filesystem::path(all) / "graft";
-  if (auto home = set("HOME"); !home.empty())
-    return std::filesystem::path(home) / ".cache" / "graft";
-  return {};
-}
-
-std::optional<std::string> read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return std::nullopt;
-  return text.str();
-}
-
-/// Whole or not at all: another process may write the same file.
-bool write(const std::filesystem::path& path, const std::string& text) {
-  std::error_code failed;
-  std::filesystem::create_directories(path.parent_path(), failed);
-  const std::filesystem::path part = path.string() + "." + std::to_string(getpid());
-  {
-    std::ofstream file(part);
-    if (!(file << text) || !file.flush()) return false;
-  }
-  std::filesystem::rename(part, path, failed);
-  if (failed) std::filesystem::remove(part, failed);
-  return !failed;
-}
-
 ir::Times find_or_measure(const std::string& cpu) {
-  const std::filesystem::path folder = cache_folder();
-  if (folder.empty()) return {};
+  const CacheFolder folder(cache_path());
+  if (folder.path().empty()) return {};
   std::ostringstream name;
   name << "machine-" << std::hex << std::hash<std::string>()(cpu) << ".txt";
-  const std::filesystem::path path = folder / name.str();
-  if (const auto text = read(path))
+  std::string wrong;
+  if (const auto text = folder.read(name.str(), wrong))
     if (const auto times = times_of(*text, cpu)) return *times;
   std::optional<ir::Times> measured;
   try {
@@ -90,8 +51,9 @@ ir::Times find_or_measure(const std::string& cpu) {
   if (!measured) return {};
   const ir::Times times = rounded(*measured);
   const std::string text = text_of(times, cpu);
-  if (!write(path, text)) return {};
-  log(Topic::Cache, "measured this machine, kept in " + path.string() + ": " + text);
+  if (!folder.write(name.str(), text, wrong)) return {};
+  log(Topic::Cache,
+      "measured this machine, kept in " + (folder.path() / name.str()).string() + ": " + text);
   return times;
 }
 

@@ -10,9 +10,8 @@ namespace graft::runtime {
 
 /// The cost model's numbers for this machine. The first process that compiles on an idle machine
 /// measures them on two threads (0.1 s), rounds them to powers of 2, and writes them into a file of
-/// the folder GRAFT_CACHE_DIR, or else XDG_CACHE_HOME/graft or ~/.cache/graft; later ones read it.
-/// Where the machine is busy, no file can be written, or GRAFT_CACHE_DIR is "off", they are the
-/// assumed ones: all processes are to choose the same schedules. `cpu`: ir::Target::cpu.
+/// cache_path(); later ones read it. Where the machine is busy, or no file can be written, they are
+/// the assumed ones: all processes are to choose the same schedules. `cpu`: ir::Target::cpu.
 /// Thread-safe; constant for the process.
 ir::Times machine_times(const std::string& cpu);
 

@@ -48,8 +48,11 @@ void after_fork_child() {
   g_state->alive = false;
   if (!g_state->queue.empty()) g_state->lost.store(true);
   unlock();
-  // It counts readers, and threads that wait to be one are gone.
+  // They count readers and those who wait, and these threads are gone.
   new (&compile_mutex()) std::shared_mutex;
+  new (&g_state->wake) std::condition_variable;
+  new (&g_state->ended) std::condition_variable;
+  new (&runtime_changed()) std::condition_variable;
 }
 
 void stop() {

@@ -1,0 +1,132 @@
+#include "runtime/function/stored.h"
+
+#include <ctime>
+#include <stdexcept>
+
+#include "ir/numbers.h"
+#include "runtime/process/log.h"
+#include "runtime/process/text.h"
+#include "runtime/store/bytes.h"
+#include "runtime/store/store.h"
+
+namespace graft::runtime {
+
+namespace {
+
+/// What schedule() depends on beside the program and the target. Names and threads are none of it.
+void visit_settings(const CompileSettings& from, const record::Trace& trace, ir::NumberVisitor& v) {
+  CompileSettings settings = from;
+  v.structure(settings.numerics);
+  v.structure(settings.mode);
+  v.structure(settings.keep);
+  v.structure(settings.matmul);
+  v.structure(settings.short_factors);
+  v.structure(settings.most_folded_bytes);
+  v.size(settings.skip_passes);
+  for (std::string& name : settings.skip_passes) v.text(name);
+  v.structure(settings.decisions.size());
+  for (auto& [id, way] : settings.decisions) {
+    std::string name = id;
+    v.text(name);
+    v.text(way);
+  }
+  v.structure(trace.backward.has_value());
+  if (!trace.backward) return;
+  v.structure(std::as_const(trace.backward->arguments));
+  v.structure(std::as_const(trace.backward->results));
+  v.structure(std::as_const(trace.backward->operators));
+}
+
+/// What a key begins with.
+constexpr char kOfProgram = 'p', kOfKernels = 'k';
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return text;
+}
+
+std::string about(const std::string& name, size_t kernels) {
+  return "function " + name + "\nmade " + today() + "\nkernels " + std::to_string(kernels) + "\n";
+}
+
+}  // namespace
+
+std::optional<StoredEntry> entry_for(const ir::Program& program, const record::Trace& trace,
+                                     const CompileSettings& settings) {
+  // Of such settings the choices are part, which were made before.
+  if (settings.tuning || settings.any_size || settings.constants) return std::nullopt;
+  ByteWriter chosen, writer;
+  visit_settings(settings, trace, chosen);
+  ir::visit(const_cast<ir::Program&>(program), writer);
+  if (!writer.complete) return std::nullopt;
+  StoredEntry entry;
+  entry.machine = machine_text(settings.target);
+  ByteWriter both;
+  both.text(chosen.bytes);
+  entry.key = kOfProgram + both.bytes + writer.bytes;
+  return entry;
+}
+
+void fill(StoredEntry& entry, const CompileSettings& settings, const Scheduled& scheduled,
+          const std::string& gives_up, const Autotuned& autotuned, KernelCode code) {
+  const size_t kernels = code.size();
+  StoredPlan plan;
+  plan.operators = scheduled.operators;
+  plan.tolerance = scheduled.tolerance;
+  plan.gives_up = gives_up;
+  plan.tuning = scheduled.tuning;
+  plan.decisions = autotuned.decisions;
+  plan.notes = autotuned.notes;
+  plan.times = scheduled.target.times;
+  plan.kept = scheduled.parts.kept;
+  plan.kept_bytes = scheduled.parts.kept_bytes;
+  plan.code = std::move(code);
+  entry.plan = bytes_of(plan, scheduled.schedule, scheduled.backward);
+  entry.proof = bytes_of(Proof{});
+  entry.about = about(settings.name, kernels);
+  for (const OperatorReport& row : scheduled.operators)
+    entry.about +=
+        "operator " + row.name + " x" + std::to_string(row.count) + " " + row.fate + "\n";
+}
+
+Generated generate_kept(const ir::Schedule& schedule, const ir::Target& target,
+                        const std::string& name) {
+  StoredEntry entry;
+  entry.machine = machine_text(target);
+  ByteWriter key;
+  for (const ir::Step& step : schedule.steps)
+    if (const auto* kernel = std::get_if<ir::Kernel>(&step)) {
+      std::string structure = codegen::bind(*kernel).structure;
+      key.text(structure);
+    }
+  entry.key = kOfKernels + key.bytes;
+  try {
+    if (const auto found = find_stored(entry))
+      return generate(schedule, target, name, code_of(found->plan));
+  } catch (const std::exception& error) {
+    warn_once(name + ": kept kernels are of no use: ", error.what());
+  }
+  Generated made = generate(schedule, target, name);
+  entry.about = about(name + ", for sizes that vary", made.code.size());
+  entry.proof = bytes_of(Proof{});
+  entry.plan = bytes_of(made.code);
+  keep_stored(entry);
+  return made;
+}
+
+std::string program_text(const StoredEntry& entry) {
+  if (!entry.key.starts_with(kOfProgram))
+    throw std::runtime_error("it holds kernels for sizes that vary, and no program");
+  ByteReader reader(std::string_view(entry.key).substr(1));
+  std::string settings;
+  reader.text(settings);
+  ir::Program program;
+  ir::visit(program, reader);
+  return ir::print(program);
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,113 @@
+// Whose code an entry's is.
+#include <ATen/Version.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "graft/version.h"
+#include "runtime/store/stored_plan.h"
+
+namespace graft::runtime {
+
+namespace {
+
+/// The linker's fingerprint of a library; without one, its size and time.
+std::string build_of(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "none";
+  std::string found;
+  auto get = [&](void* to, size_t bytes, uint64_t offset) {
+    return pread(fd, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+  };
+  Elf64_Ehdr header;
+  if (get(&header, sizeof header, 0) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0)
+    for (size_t k = 0; k < header.e_phnum && found.empty(); ++k) {
+      Elf64_Phdr part;
+      if (!get(&part, sizeof part, header.e_phoff + k * sizeof part)) break;
+      constexpr size_t kMost = 4096;
+      if (part.p_type != PT_NOTE || part.p_filesz > kMost) continue;
+      std::string notes(part.p_filesz, '\0');
+      if (!get(notes.data(), notes.size(), part.p_offset)) break;
+      for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
+        Elf64_Nhdr note;
+        std::memcpy(&note, notes.data() + at, sizeof note);
+        auto padded = [](uint64_t bytes) { return (bytes + 3) / 4 * 4; };
+        const uint64_t name = at + sizeof note, text = name + padded(note.n_namesz);
+        if (text + note.n_descsz > notes.size()) break;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof ELF_NOTE_GNU &&
+            std::memcmp(notes.data() + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0)
+          for (size_t b = 0; b < note.n_descsz; ++b) {
+            char digits[3];
+            std::snprintf(digits, sizeof digits, "%02x",
+                          static_cast<unsigned char>(notes[text + b]));
+            found += digits;
+          }
+        at = text + padded(note.n_descsz);
+      }
+    }
+  struct stat info{};
+  if (found.empty() && fstat(fd, &info) == 0)
+    found = std::to_string(info.st_size) + " bytes of " + std::to_string(info.st_mtim.tv_sec) +
+            "." + std::to_string(info.st_mtim.tv_nsec);
+  close(fd);
+  return found;
+}
+
+/// The library that a function lies in.
+std::string library_of(const void* function) {
+  Dl_info info{};
+  if (dladdr(function, &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code ignored;
+  const auto path = std::filesystem::canonical(info.dli_fname, ignored);
+  return ignored ? info.dli_fname : path.string();
+}
+
+/// What stays the same for as long as the process runs.
+std::string libraries_text() {
+  const std::string graft = library_of(reinterpret_cast<const void*>(&build_of)),
+                    torch = library_of(reinterpret_cast<const void*>(
+                        static_cast<std::string (*)()>(&at::get_cpu_capability)));
+  const std::string generator =
+      (std::filesystem::path(graft).parent_path() / "libgraft_llvm.so").string();
+  std::string text = "graft " GRAFT_VERSION ", build " + build_of(graft);
+  text += "\ncode generator " GRAFT_LLVM ", build " + build_of(generator);
+  text += "\nlibtorch " TORCH_VERSION ", build " + build_of(torch);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string machine_text(const ir::Target& target) {
+  static const auto* libraries = new std::string(libraries_text());
+  std::string text = *libraries;
+  text += "processor " + target.code_key();
+  text += "\nits caches " + std::to_string(target.first_cache_bytes) + ", " +
+          std::to_string(target.second_cache_bytes) + ", " +
+          std::to_string(target.last_cache_bytes) + " bytes";
+  text += "\nhalf precision " + std::string(target.half_instructions ? "yes" : "no");
+  for (ScalarType type : target.lacks) text += std::string("\nlacks ") + short_name(type);
+  return text + "\n";
+}
+
+std::string difference_of_machines(const std::string& there, const std::string& here) {
+  std::istringstream theirs(there), ours(here);
+  std::string a, b;
+  while (true) {
+    const bool more_there = !!std::getline(theirs, a), more_here = !!std::getline(ours, b);
+    if (!more_there && !more_here) return {};
+    if (!more_there) a = "nothing";
+    if (!more_here) b = "nothing";
+    if (a != b) return "\"" + a + "\" there, \"" + b + "\" here";
+  }
+}
+
+}  // namespace graft::runtime

@@ -1,0 +1,115 @@
+#include "runtime/store/store.h"
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+
+#include "runtime/process/cache_folder.h"
+#include "runtime/process/kept.h"
+#include "runtime/process/log.h"
+
+namespace graft::runtime {
+
+namespace {
+
+using Provided = Kept<std::string, std::shared_ptr<const StoredEntry>>;
+
+/// Never destroyed: background threads may look while the process exits.
+Provided& provided() {
+  static auto* made = new Provided;
+  return *made;
+}
+std::atomic<bool> g_any_provided{false};
+
+bool is_wanted(const StoredEntry& entry, const StoredEntry& wanted) {
+  return entry.machine == wanted.machine && entry.key == wanted.key;
+}
+
+/// Writes of this process between two looks at how much there is.
+constexpr int kWritesPerTrim = 16;
+
+}  // namespace
+
+bool keeps_plans() {
+  return g_any_provided.load(std::memory_order_acquire) || !cache_path().empty();
+}
+
+std::optional<StoredEntry> find_stored(const StoredEntry& wanted) {
+  const std::string name = name_of(wanted);
+  if (g_any_provided.load(std::memory_order_acquire))
+    if (auto given = provided().find(name); given && is_wanted(**given, wanted)) return **given;
+  const CacheFolder folder(cache_path());
+  if (folder.path().empty()) return std::nullopt;
+  const std::string file = name + kPlanEnding;
+  std::string wrong;
+  const std::optional<std::string> bytes = folder.read(file, wrong);
+  if (!bytes) {
+    if (!wrong.empty()) warn_once("the cache of plans is of no use: ", wrong);
+    return std::nullopt;
+  }
+  std::string_view left = *bytes;
+  std::optional<StoredEntry> entry = unpack(left, wrong);
+  if (entry && !left.empty()) entry.reset(), wrong = "there is more than was written";
+  if (!entry) {
+    warn_once("a stored plan is of no use: ", (folder.path() / file).string() + ": " + wrong);
+    return std::nullopt;
+  }
+  if (!is_wanted(*entry, wanted)) return std::nullopt;  // two names are equal by chance
+  folder.touch(file);
+  return entry;
+}
+
+void keep_stored(const StoredEntry& entry) {
+  const CacheFolder folder(cache_path());
+  if (folder.path().empty()) return;
+  std::string wrong;
+  const std::string file = name_of(entry) + kPlanEnding;
+  if (!folder.write(file, pack(entry), wrong)) {
+    warn_once("a plan could not be kept for other processes: ",
+              wrong + "; GRAFT_CACHE_DIR names another folder, or is off");
+    return;
+  }
+  log(Topic::Cache, "kept " + (folder.path() / file).string());
+  static std::atomic<int> writes{0};
+  if (writes.fetch_add(1) % kWritesPerTrim != 0) return;
+  int64_t most = 0;
+  try {
+    most = most_stored_bytes();
+  } catch (const std::exception& error) {
+    return warn_once("the cache of plans grows without bound: ", error.what());
+  }
+  if (const int64_t removed = folder.trim(kPlanEnding, most); removed > 0)
+    log(Topic::Cache, "removed " + std::to_string(removed) + " bytes of plans used long ago");
+}
+
+void provide_stored(StoredEntry entry) {
+  std::string name = name_of(entry);
+  provided().add(name, std::make_shared<const StoredEntry>(std::move(entry)));
+  g_any_provided.store(true, std::memory_order_release);
+}
+
+int64_t bytes_of_text(const std::string& text) {
+  int64_t number = -1;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(static_cast<const char*>(end), text.data() + text.size());
+  int shift = -1;
+  if (unit.empty() || unit == "B") shift = 0;
+  if (unit == "K" || unit == "KiB") shift = 10;
+  if (unit == "M" || unit == "MiB") shift = 20;
+  if (unit == "G" || unit == "GiB") shift = 30;
+  if (failed != std::errc() || shift < 0 || number < 0 || number > (INT64_MAX >> shift))
+    throw std::runtime_error("\"" + text +
+                             "\" is no size; expected a number of bytes, or one such as "
+                             "512M or 2G");
+  return number << shift;
+}
+
+int64_t most_stored_bytes() {
+  const char* set = std::getenv("GRAFT_CACHE_SIZE");
+  constexpr int64_t kDefault = int64_t{1} << 30;
+  return set == nullptr || *set == '\0' ? kDefault : bytes_of_text(set);
+}
+
+}  // namespace graft::runtime
