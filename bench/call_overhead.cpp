@@ -5,7 +5,10 @@
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 
+#include "codegen/backend.h"
 #include "graft/graft.h"
+#include "record/trace.h"
+#include "runtime/function/compile.h"
 #include "runtime/function/entry.h"
 #include "runtime/memory/pool.h"
 #include "runtime/process/snapshot.h"
@@ -98,6 +101,104 @@ void tiny_rope(benchmark::State& state) {
 }
 BENCHMARK(tiny_rope<false>)->Name("tiny_rope_f32/eager");
 BENCHMARK(tiny_rope<true>)->Name("tiny_rope_f32/compiled");
+
+// --- a decoder's layer on one token, of width 64 ---
+
+struct Layer {
+  static constexpr int64_t kWidth = 64;
+  at::Tensor norm_1 = at::rand({kWidth}), norm_2 = at::rand({kWidth});
+  at::Tensor query = weight(kWidth, kWidth), out = weight(kWidth, kWidth),
+             up = weight(2 * kWidth, kWidth), down = weight(kWidth, 2 * kWidth);
+
+  static at::Tensor weight(int64_t rows, int64_t columns) {
+    return at::randn({rows, columns}) * 0.1;
+  }
+  static at::Tensor norm(const at::Tensor& x, const at::Tensor& scale) {
+    return x * at::rsqrt((x * x).mean(-1, true) + 1e-6) * scale;
+  }
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& keys,
+                        const at::Tensor& values) const {
+    const at::Tensor q = at::linear(norm(x, norm_1), query).view({1, 4, 1, 16});
+    const at::Tensor s = at::softmax(at::matmul(q, keys.transpose(-1, -2)) * 0.25, -1);
+    const at::Tensor y = x + at::linear(at::matmul(s, values).view({1, kWidth}), out);
+    return y + at::linear(at::silu(at::linear(norm(y, norm_2), up)), down);
+  }
+};
+
+struct LayerArguments {
+  at::Tensor x = at::randn({1, Layer::kWidth});
+  at::Tensor keys = at::randn({1, 4, 8, 16}), values = at::randn({1, 4, 8, 16});
+};
+
+void decoder_layer(benchmark::State& state, graft::Mode mode) {
+  const c10::InferenceMode inference;
+  const Layer layer;
+  const LayerArguments a;
+  graft::Options options = at_once();
+  options.mode = mode;
+  const auto f = graft::compile(layer, options);
+  for (int i = 0; i < 5; ++i) f(a.x, a.keys, a.values);
+  for (auto _ : state) benchmark::DoNotOptimize(f(a.x, a.keys, a.values));
+}
+BENCHMARK_CAPTURE(decoder_layer, compiled, graft::Mode::Default);
+BENCHMARK_CAPTURE(decoder_layer, reduce_overhead, graft::Mode::ReduceOverhead);
+
+void decoder_layer_eager(benchmark::State& state) {
+  const c10::InferenceMode inference;
+  const Layer layer;
+  const LayerArguments a;
+  for (auto _ : state) benchmark::DoNotOptimize(layer(a.x, a.keys, a.values));
+}
+BENCHMARK(decoder_layer_eager)->Name("decoder_layer/eager");
+
+/// The kernels of its plan, one after another, and nothing else.
+void decoder_layer_kernels(benchmark::State& state) {
+  namespace rt = graft::runtime;
+  const c10::InferenceMode inference;
+  const Layer layer;
+  const LayerArguments a;
+  at::Tensor result;
+  const auto trace = graft::record::record(
+      {a.x, a.keys, a.values}, [&] { result = layer(a.x, a.keys, a.values); },
+      [&] { return graft::record::Outcome({result}); });
+  rt::CompileSettings settings;
+  settings.target = graft::codegen::host_target(1);
+  const rt::Scheduled scheduled = rt::schedule(trace, settings);
+  std::vector<at::Tensor> memory;
+  for (const auto& storage : scheduled.schedule.storages)
+    memory.push_back(at::rand({storage.bytes / 4 + 16}));
+  struct Launch {
+    graft::codegen::KernelFn fn;
+    graft::codegen::Binding binding;
+    std::vector<char*> pointers;
+    at::Tensor scratch;
+  };
+  std::vector<Launch> launches;
+  for (const auto& step : scheduled.schedule.steps) {
+    const auto* kernel = std::get_if<graft::ir::Kernel>(&step);
+    if (kernel == nullptr) return state.SkipWithError("the plan has calls");
+    Launch launch;
+    launch.binding = graft::codegen::bind(*kernel);
+    bool compiled = false;
+    launch.fn =
+        graft::codegen::get_or_compile(*kernel, launch.binding, settings.target, nullptr, compiled)
+            .fn;
+    for (const auto& pointer : launch.binding.pointers)
+      launch.pointers.push_back(
+          static_cast<char*>(memory[static_cast<size_t>(pointer.storage)].data_ptr()) +
+          pointer.byte_offset);
+    launch.scratch = at::zeros({launch.binding.scratch_bytes / 4 + 16});
+    launches.push_back(std::move(launch));
+  }
+  for (auto _ : state)
+    for (const Launch& launch : launches) {
+      const graft::codegen::LaunchArgs args{launch.pointers.data(), launch.binding.integers.data(),
+                                            launch.binding.scalars.data()};
+      launch.fn(&args, static_cast<char*>(launch.scratch.data_ptr()), 0,
+                launch.binding.range_extent);
+    }
+}
+BENCHMARK(decoder_layer_kernels)->Name("decoder_layer/kernels");
 
 }  // namespace
 

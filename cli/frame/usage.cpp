@@ -176,7 +176,8 @@ const std::string& name_of(T value, const std::map<std::string, T>& values) {
 const std::map<std::string, Numerics> kNumerics{{"exact", Numerics::Exact},
                                                 {"fast", Numerics::Fast}};
 const std::map<std::string, Mode> kModes{{"default", Mode::Default},
-                                         {"max-autotune", Mode::MaxAutotune}};
+                                         {"max-autotune", Mode::MaxAutotune},
+                                         {"reduce-overhead", Mode::ReduceOverhead}};
 const std::map<std::string, at::Float32MatmulPrecision> kPrecisions{
     {"highest", at::Float32MatmulPrecision::HIGHEST},
     {"high", at::Float32MatmulPrecision::HIGH},
@@ -212,7 +213,8 @@ void add_compile_flags(CLI::App& command, Options& options) {
   command.add_option_function<std::string>(
       "--mode",
       [&options](const std::string& name) { options.mode = named("--mode", name, kModes); },
-      "default, or max-autotune: matmuls by the fastest of ATen's routines and kernels with folded "
+      "default; reduce-overhead: less time around functions of microseconds; max-autotune: matmuls "
+      "by the fastest of ATen's routines and kernels with folded "
       "weights, and the fastest of several schedules");
   command.add_option_function<std::string>(
       "--float32-matmul", set_float32_matmul,

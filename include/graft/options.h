@@ -28,6 +28,12 @@ enum class Mode {
   /// order. Then it times alternative schedules, on data of its own, for about two seconds, and
   /// takes the fastest (Report::tuned).
   MaxAutotune,
+  /// For functions of microseconds that are called again and again, as a decoder's layers: a call
+  /// that is like one of the last few is served without a look-up or an allocation. The function
+  /// keeps its temporaries (1 MiB at most, otherwise it is served as usual) and the memory of three
+  /// calls' results. A result that is still held is never written again. Calls of several threads
+  /// at once are served as usual.
+  ReduceOverhead,
 };
 
 enum class Numerics {

@@ -72,7 +72,8 @@ struct GRAFT_API Report {
   int64_t plan_hits = 0;     ///< calls served by compiled code
   int64_t breaks = 0;
   int64_t kernels = 0;  ///< kernels in the newest plan
-  /// The newest plan was kept by another process, or loaded from a file: nothing was compiled.
+  /// The newest plan was compiled before, by another process or an equal function of this one, or
+  /// loaded from a file.
   bool found = false;
   /// Kernels of all plans of this function that were compiled; others were in the process's cache.
   int64_t kernels_compiled = 0;

@@ -28,7 +28,7 @@ Tensor random(at::IntArrayRef sizes) {
   return at::randn(sizes);
 }
 
-std::vector<FamilyProgram> programs() {
+std::vector<FamilyProgram> family_programs() {
   const Tensor weight = random({64}), square = random({64, 48});
   auto one = [](at::IntArrayRef before, at::IntArrayRef after) {
     const std::vector<int64_t> front(before.begin(), before.end()),
@@ -153,7 +153,7 @@ class FamilyPrograms : public testing::TestWithParam<size_t> {};
 
 TEST_P(FamilyPrograms, EveryLengthOnceIsAsEager) {
   const at::NoGradGuard no_grad;
-  const FamilyProgram program = programs()[GetParam()];
+  const FamilyProgram program = family_programs()[GetParam()];
   auto plain = [&](const Tensors& t) { return program.run(t); };
   auto compiled = compile(plain, family(program.name));
   for (int64_t s : {45, 330, 100}) compiled(program.make(s));
@@ -167,9 +167,9 @@ TEST_P(FamilyPrograms, EveryLengthOnceIsAsEager) {
   EXPECT_GE(report.family_calls, 30) << report.text();
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FamilyPrograms, testing::Range(size_t{0}, programs().size()),
-                         [](const auto& info) {
-                           std::string name = programs()[info.param].name;
+INSTANTIATE_TEST_SUITE_P(Families, FamilyPrograms,
+                         testing::Range(size_t{0}, family_programs().size()), [](const auto& info) {
+                           std::string name = family_programs()[info.param].name;
                            std::replace(name.begin(), name.end(), ' ', '_');
                            return name;
                          });

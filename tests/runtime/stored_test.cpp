@@ -316,12 +316,14 @@ TEST_F(Stored, AFunctionFindsWhatAnotherLeft) {
   test::warm_up(first, x, w);
   EXPECT_FALSE(first.report().found);
   ASSERT_EQ(plans().size(), 1u);
+  const at::Tensor expected = first(x, w);
+  first.reset();  // the process does not have it any more
   auto second = compile(normalised, at_once("second"));
   EXPECT_EQ(second.report().kernels, 0);
   test::warm_up(second, x, w);
   EXPECT_TRUE(second.report().found) << second.report();
   EXPECT_EQ(plans().size(), 1u);
-  EXPECT_TRUE(at::equal(second(x, w), first(x, w)));
+  EXPECT_TRUE(at::equal(second(x, w), expected));
   EXPECT_NE(second.explain().find("fused"), std::string::npos);
   // Another layout, another program; and options that change the code.
   const at::Tensor wide = at::randn({37, 51}), wide_w = at::randn({51});
@@ -339,6 +341,33 @@ TEST_F(Stored, AFunctionFindsWhatAnotherLeft) {
   EXPECT_FALSE(fourth.report().found);
 }
 
+/// As the layers of a model.
+TEST_F(Stored, EqualFunctionsOfAProcessAreCompiledOnce) {
+  setenv("GRAFT_CACHE_DIR", "off", 1);
+  struct Layer {
+    at::Tensor weight = at::randn({53, 53}), norm = at::randn({53});
+    at::Tensor operator()(const at::Tensor& x) const {
+      return normalised(x, norm) + at::mm(x, weight).relu();
+    }
+  };
+  std::vector<Layer> layers(5);
+  std::vector<decltype(compile(layers[0], Options()))> compiled;
+  const at::Tensor x = at::randn({29, 53});
+  Options options;
+  options.race = false;
+  for (const Layer& layer : layers) compiled.push_back(compile(layer, options));
+  for (auto& f : compiled) f(x);
+  size_t found = 0;
+  for (size_t k = 0; k < layers.size(); ++k) {
+    compiled[k].wait();
+    EXPECT_TRUE(at::allclose(compiled[k](x), layers[k](x), 1e-4, 1e-5));
+    EXPECT_TRUE(at::allclose(compiled[k](x), layers[k](x), 1e-4, 1e-5));
+    EXPECT_EQ(compiled[k].report().verdict, Verdict::Faster);
+    found += compiled[k].report().found;
+  }
+  EXPECT_EQ(found, 4u);
+}
+
 TEST_F(Stored, ARaceIsRunOnceForAll) {
   const at::Tensor x = at::randn({300, 500}), w = at::randn({500});
   Options raced = at_once("raced");
@@ -346,6 +375,7 @@ TEST_F(Stored, ARaceIsRunOnceForAll) {
   auto first = compile(normalised, raced);
   for (int i = 0; i < 200 && first.report().verdict != Verdict::Faster; ++i) first(x, w);
   if (first.report().verdict != Verdict::Faster) GTEST_SKIP() << "the machine is too busy to win";
+  first.reset();
   auto second = compile(normalised, raced);
   second(x, w);
   EXPECT_EQ(second.report().verdict, Verdict::Proving);
@@ -371,6 +401,7 @@ TEST_F(Stored, PlansOfAllKinds) {
     for (int i = 0; i < 3; ++i) call(first);
     at::manual_seed(7);
     const at::Tensor expected = call(first).clone();
+    first.reset();
     auto second = make();
     for (int i = 0; i < 3; ++i) call(second);
     at::manual_seed(7);
@@ -451,6 +482,7 @@ TEST_F(Stored, PlansThatCannotBeReadAreCompiledAnew) {
   const at::Tensor x = at::randn({37, 50}), w = at::randn({50});
   auto first = compile(normalised, at_once("first"));
   test::warm_up(first, x, w);
+  first.reset();
   const fs::path file = plans().at(0);
   const std::string bytes = content(file);
   std::string wrong;

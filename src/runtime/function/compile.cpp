@@ -431,7 +431,6 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
 }
 
 Built find_trace(const record::Trace& trace, const CompileSettings& settings) noexcept {
-  if (!keeps_plans()) return {};
   try {
     Built out;
     find(trace, settings, out);

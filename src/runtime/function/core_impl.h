@@ -13,6 +13,7 @@
 #include "runtime/function/compile.h"
 #include "runtime/function/entry.h"
 #include "runtime/function/families.h"
+#include "runtime/function/last_call.h"
 #include "runtime/process/snapshot.h"
 #include "runtime/store/stored_plan.h"
 
@@ -56,6 +57,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::atomic<int64_t> clock{0};        ///< number of records so far
   std::atomic<int64_t> eager_calls{0};  ///< calls that ran eagerly
   std::atomic<int64_t> bypassed{0};     ///< of these, calls that did not look for a plan
+  runtime::LastCalls last_calls;        ///< Mode::ReduceOverhead
   std::atomic<int> meetings{0};         ///< records that met captured leaves they did not know
 
  private:

@@ -15,7 +15,7 @@ Report Core::Impl::report() const {
   int64_t eager = eager_calls.load(std::memory_order_relaxed),
           outside = bypassed.load(std::memory_order_relaxed);
   std::lock_guard lock(runtime_mutex());
-  out.calls = table.reads() + outside;
+  out.calls = table.reads() + outside + last_calls.served();
   out.plan_hits = std::max<int64_t>(out.calls - eager, 0);
   out.records = records_;
   out.recorded_again = recorded_again_;

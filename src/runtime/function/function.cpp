@@ -64,6 +64,9 @@ void Core::call(CallBase& call) {
     impl.bypassed.fetch_add(1, std::memory_order_relaxed);
     return impl.run_eager(call);
   }
+  const bool reduces = impl.options.mode == Mode::ReduceOverhead && impl.options.audit_every == 0;
+  const uint64_t version = impl.table.version();
+  if (reduces && impl.last_calls.serve(call, version)) return;
   runtime::Key key;
   runtime::Unsupported unsupported;
   std::shared_ptr<Entry> entry;
@@ -82,6 +85,7 @@ void Core::call(CallBase& call) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) {
           ready.served();
+          if (reduces && table->leaves().empty()) impl.last_calls.note(*found, version);
           return;
         }
       }

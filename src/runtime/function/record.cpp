@@ -195,12 +195,17 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   runtime::CompileSettings chosen = compile_settings();
   if (!may_fold(*trace)) chosen.most_folded_bytes = 0;
   // What another process kept is there at once. A dump wants the passes' texts.
-  if (options.cache && runtime::trace_directory().empty()) {
+  const bool looks = options.cache && runtime::trace_directory().empty();
+  if (looks) {
     runtime::Built found;
     runtime::Worker::run([&] { found = runtime::find_trace(*trace, chosen); });
     if (found.plan != nullptr) return adopt(entry, trace, chosen, std::move(found));
   }
-  enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
+  enqueue([entry, trace, looks, settings = std::move(chosen)](Impl& impl) mutable {
+    // An equal function may have been compiled since: 32 layers are compiled once.
+    if (looks)
+      if (runtime::Built found = runtime::find_trace(*trace, settings); found.plan != nullptr)
+        return impl.adopt(entry, trace, settings, std::move(found));
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
   });
@@ -252,7 +257,9 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
   const std::shared_ptr<const runtime::StoredEntry> kept = built.stored;
   adopt(entry, trace, settings, std::move(built));
   // A process may end before the plan is proven, and the next one is spared the compilation.
-  if (kept && options.cache) runtime::keep_stored(*kept);
+  if (!kept || !options.cache) return;
+  runtime::share_stored(kept);
+  runtime::keep_stored(*kept);
 }
 
 void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
@@ -286,7 +293,7 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
     entry->scales = std::move(built.scales);
     if (!entry->tolerance.exact) entry->approximated = trace;
     settle(*entry, Tier::Proving, Verdict::Proving,
-           std::string(built.found ? "found, kept by another process" : "compiled") +
+           std::string(built.found ? "found, compiled before" : "compiled") +
                "; the next call is compared with eager");
     if (options.sizes == Sizes::Family) consider_family(entry, trace);
   }

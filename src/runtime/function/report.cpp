@@ -120,11 +120,11 @@ std::string Report::text() const {
                            count_of(plans, "plan") + ", " + count_of(breaks, "break"));
   if (!recorded_again.empty()) page.line("again", "recorded again: " + recorded_again);
   if (kernels > 0)
-    page.line("code", count_of(kernels, "kernel") + " in the newest plan; " +
-                          (found ? "kept by another process, linked in "
-                                 : std::to_string(kernels_compiled) + " compiled, in ") +
-                          duration(compile_ms * 1e3) + "; recording and planning " +
-                          duration(record_ms * 1e3));
+    page.line(
+        "code",
+        count_of(kernels, "kernel") + " in the newest plan; " +
+            (found ? "found, linked in " : std::to_string(kernels_compiled) + " compiled, in ") +
+            duration(compile_ms * 1e3) + "; recording and planning " + duration(record_ms * 1e3));
   if (folded_bytes > 0)
     page.line("folded", std::to_string(folded_bytes) +
                             " bytes, computed once of captured tensors: again when these change");

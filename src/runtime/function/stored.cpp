@@ -17,7 +17,7 @@ namespace {
 void visit_settings(const CompileSettings& from, const record::Trace& trace, ir::NumberVisitor& v) {
   CompileSettings settings = from;
   v.structure(settings.numerics);
-  v.structure(settings.mode);
+  v.structure(settings.mode == Mode::MaxAutotune);
   v.structure(settings.keep);
   v.structure(settings.matmul);
   v.structure(settings.short_factors);

@@ -228,7 +228,9 @@ void Core::Impl::keep_proof(Entry& entry, bool faster) {
     kept->proof = runtime::bytes_of(proof);
     entry.stored = kept;
   }
-  if (options.cache) enqueue([kept](Impl&) { runtime::keep_stored(*kept); });
+  if (!options.cache) return;
+  runtime::share_stored(kept);
+  enqueue([kept](Impl&) { runtime::keep_stored(*kept); });
 }
 
 /// Results differ, perhaps by what their sums round: scales and fp64 will tell.

@@ -46,9 +46,8 @@ CapturedSet::CapturedSet(const record::Trace& trace, const detail::FlatArgs& arg
   shares_with_arguments_ = overlaps_arguments(args);
 }
 
-bool CapturedSet::same_place(const Expected& expected, const at::Tensor& tensor) const {
-  const c10::StorageImpl* storage =
-      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+bool CapturedSet::same_place(const Expected& expected, const c10::TensorImpl& impl) {
+  const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
   return storage == expected.storage && storage->data() == expected.data &&
          storage->nbytes() == expected.bytes;
 }
@@ -86,7 +85,7 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
     words.clear();
     append_layout(words, out[i], hooks_matter_);
     if (!same_words(words.view(), expected.words)) return false;
-    moved = moved || !same_place(expected, out[i]);
+    moved = moved || !same_place(expected, *out[i].unsafeGetTensorImpl());
   }
   for (const record::Trace::Leaf& leaf : leaves_)
     if (record::gradient_of(out[leaf.captured]).defined() != leaf.had_gradient) return false;
@@ -105,6 +104,18 @@ bool CapturedSet::lock(const detail::FlatArgs& args, at::Tensor* out) const {
   // differently.
   if (!moved && !shares_with_arguments_ && !overlaps_arguments(args)) return true;
   return joint_overlaps(args, out) == overlaps_;
+}
+
+bool CapturedSet::borrow(const detail::FlatArgs& args, c10::TensorImpl** out) const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Expected& expected = tensors_[i];
+    if (expected.tensor.expired()) return false;
+    c10::TensorImpl& impl = *expected.tensor._unsafe_get_target();
+    if (!has_layout(expected.words, impl, hooks_matter_) || !same_place(expected, impl))
+      return false;
+    out[i] = &impl;
+  }
+  return !overlaps_arguments(args);
 }
 
 at::Tensor CapturedSet::find(size_t k, const detail::FlatArgs& args,

@@ -30,6 +30,11 @@ class CapturedSet {
   /// layout than recorded, or overlaps the arguments or other captures in another way: the function
   /// must then be recorded again.
   bool lock(const detail::FlatArgs& args, at::Tensor* out) const;
+  /// Can borrow() say true?
+  bool may_borrow() const { return !has_gradients_ && leaves_.empty() && !shares_with_arguments_; }
+  /// As lock(), without references: the tensors' owners must keep them for as long as the call
+  /// takes, as they would for eager. False also where these moved.
+  bool borrow(const detail::FlatArgs& args, c10::TensorImpl** out) const;
   /// Is a captured tensor also an argument of this call? Recorded now, it would count as the
   /// argument only, and the plan would be wrong for a call with another argument.
   bool any_is_argument(const detail::FlatArgs& args) const;
@@ -53,7 +58,7 @@ class CapturedSet {
     uintptr_t low, high;
   };
 
-  bool same_place(const Expected& expected, const at::Tensor& tensor) const;
+  static bool same_place(const Expected& expected, const c10::TensorImpl& impl);
   bool overlaps_arguments(const detail::FlatArgs& args) const;
   std::vector<uint64_t> joint_overlaps(const detail::FlatArgs& args,
                                        const at::Tensor* captured) const;

@@ -38,20 +38,41 @@ enum TensorFlag : uint64_t {
   kHasHooks = 16,
 };
 
-/// [key set][dtype | dims << 8 | flags << 40][sizes][strides]
-uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArrayRef sizes) {
+/// dtype | dims << 8 | flags << 40
+uint64_t kind_of(const c10::TensorImpl& impl, size_t dims) {
   bool requires_grad = impl.autograd_meta() != nullptr && impl.requires_grad();
   uint64_t flags = kDefined;
   if (requires_grad) flags |= kRequiresGrad;
   if (impl.autograd_meta() != nullptr && impl.grad().defined()) flags |= kHasGradient;
   if (requires_grad && record::has_hooks(impl)) flags |= kHasHooks;
   if (impl.is_wrapped_number()) flags |= kWrappedNumber;
+  return static_cast<uint64_t>(impl.dtype().toScalarType()) | dims << 8 | flags << 40;
+}
+
+/// [key set][kind_of][sizes][strides]
+uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArrayRef sizes) {
   *out++ = impl.key_set().raw_repr();
-  *out++ = static_cast<uint64_t>(impl.dtype().toScalarType()) | sizes.size() << 8 | flags << 40;
+  *out++ = kind_of(impl, sizes.size());
   c10::IntArrayRef strides = impl.strides();
   for (int64_t size : sizes) *out++ = static_cast<uint64_t>(size);
   for (int64_t stride : strides) *out++ = static_cast<uint64_t>(stride);
   return out;
+}
+
+/// Are `words` what write_tensor() writes, but for the flags of the kind that are no part of `mask`?
+/// Takes them off.
+bool take_tensor(std::span<const uint64_t>& words, const c10::TensorImpl& impl, uint64_t mask) {
+  const c10::IntArrayRef sizes = impl.sizes(), strides = impl.strides();
+  const size_t dims = sizes.size();
+  if (words.size() < 2 + 2 * dims || words[0] != impl.key_set().raw_repr() ||
+      words[1] != (kind_of(impl, dims) & mask))
+    return false;
+  for (size_t d = 0; d < dims; ++d)
+    if (words[2 + d] != static_cast<uint64_t>(sizes[d]) ||
+        words[2 + dims + d] != static_cast<uint64_t>(strides[d]))
+      return false;
+  words = words.subspan(2 + 2 * dims);
+  return true;
 }
 
 Unsupported::Kind unsupported(const at::Tensor& tensor, bool forward_grad) {
@@ -93,19 +114,31 @@ bool products_may_be_short() {
   return precision_of_products() == at::Float32Precision::BF16;
 }
 
+namespace {
+
+/// What a key begins with.
+constexpr size_t kHeadWords = 4;
+uint64_t* write_head(uint64_t* out, const detail::FlatArgs& args,
+                     const c10::impl::LocalDispatchKeySet& local,
+                     const c10::AutogradState& autograd) {
+  const bool autocast = !local.excluded_.has(DispatchKey::AutocastCPU);
+  *out++ = args.tensors.size() | static_cast<uint64_t>(args.statics.size()) << 32;
+  *out++ = local.included_.raw_repr();
+  *out++ = local.excluded_.raw_repr();
+  *out++ = context_flags(autograd, autocast);
+  return out;
+}
+
+}  // namespace
+
 Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves) {
   words.clear();
   c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   if ((local.included_.raw_repr() & ~kPlainThread) != 0) return {Unsupported::Kind::ThreadState};
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
-  bool autocast = !local.excluded_.has(DispatchKey::AutocastCPU);
   bool forward_grad = autograd.get_fw_grad_mode();
 
-  uint64_t* out = words.room(4 + args.statics.size());
-  *out++ = args.tensors.size() | static_cast<uint64_t>(args.statics.size()) << 32;
-  *out++ = local.included_.raw_repr();
-  *out++ = local.excluded_.raw_repr();
-  *out++ = context_flags(autograd, autocast);
+  uint64_t* out = write_head(words.room(kHeadWords + args.statics.size()), args, local, autograd);
   for (uint64_t word : args.statics) *out++ = word;
   words.end_at(out);
   for (size_t i = 0; i < args.tensors.size(); ++i) {
@@ -133,6 +166,41 @@ Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor>
   }
   hash = hash_words(words.view());
   return {};
+}
+
+bool fits(const StoredKey& key, const detail::FlatArgs& args) {
+  const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  if ((local.included_.raw_repr() & ~kPlainThread) != 0) return false;
+  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  std::span<const uint64_t> left = key.words;
+  auto take = [&](const uint64_t* words, size_t count) {
+    if (left.size() < count) return false;
+    for (size_t k = 0; k < count; ++k)
+      if (words[k] != left[k]) return false;
+    left = left.subspan(count);
+    return true;
+  };
+  uint64_t head[kHeadWords];
+  write_head(head, args, local, autograd);
+  if (!take(head, kHeadWords) || !take(args.statics.data(), args.statics.size())) return false;
+  for (const at::Tensor* tensor : args.tensors) {
+    if (!tensor->defined()) {
+      constexpr uint64_t kNone[2] = {0, 0};
+      if (!take(kNone, 2)) return false;
+      continue;
+    }
+    if (unsupported(*tensor, autograd.get_fw_grad_mode()) != Unsupported::Kind::None ||
+        !take_tensor(left, *tensor->unsafeGetTensorImpl(), ~uint64_t{0}))
+      return false;
+  }
+  Words overlaps;
+  append_overlaps(overlaps, {args.tensors.data(), args.tensors.size()});
+  return same_words(overlaps.view(), left);
+}
+
+bool has_layout(std::span<const uint64_t> words, const c10::TensorImpl& impl, bool hooks) {
+  const uint64_t ignored = kHasGradient | (hooks ? uint64_t{0} : kHasHooks);
+  return take_tensor(words, impl, ~(ignored << 40)) && words.empty();
 }
 
 void append_layout(Words& words, const at::Tensor& tensor, bool hooks) {

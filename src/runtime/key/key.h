@@ -54,6 +54,12 @@ struct StoredKey {
   }
 };
 
+/// Does a key built now match, where no record met captured leaves? Without building it.
+bool fits(const StoredKey& key, const detail::FlatArgs& args);
+
+/// Does the tensor have the metadata that append_layout() wrote?
+bool has_layout(std::span<const uint64_t> words, const c10::TensorImpl& impl, bool hooks);
+
 /// The first difference of two keys, for logs: "argument 1: sizes [2, 16] expected, [2, 32] came".
 /// Empty when they are equal.
 std::string describe_difference(std::span<const uint64_t> expected, std::span<const uint64_t> came);

@@ -91,7 +91,7 @@ void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t
                     false);
   if (output.binds) return bind_returned(output.view, tensor);
   if (!output.made) return;
-  if (data_of(tensor, true) != at(output.view.place) ||
+  if (data_of(*tensor.unsafeGetTensorImpl(), true) != at(output.view.place) ||
       tensor.strides() != c10::IntArrayRef(output.view.view.strides))
     throw PlanError(name(step) + " returned tensors that no longer share memory", false);
 }
@@ -101,7 +101,7 @@ void Frame::bind_returned(const ViewSpec& expected, const at::Tensor& tensor) {
   const int64_t wanted = plan_.blocks_[b].bytes;
   if (tensor.strides() == c10::IntArrayRef(expected.view.strides)) {
     const c10::Storage& storage = tensor.storage();
-    char* base = data_of(tensor, true) - expected.place.offset;
+    char* base = data_of(*tensor.unsafeGetTensorImpl(), true) - expected.place.offset;
     const int64_t before = base - static_cast<const char*>(storage.data());
     const int64_t came = static_cast<int64_t>(storage.nbytes()) - before;
     if (before >= 0 && came >= wanted) {

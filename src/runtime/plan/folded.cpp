@@ -122,7 +122,8 @@ void Plan::bind_folded(Frame& frame, const at::Tensor* captured) const {
   frame.bind_folded(*folded_, memory);
   c10::SmallVector<char*, 48> pointers;
   pointers.resize_for_overwrite(max_pointers_);
-  for (const KernelStep* kernel : folded_->parts().kernels) frame.launch(*kernel, pointers.data());
+  for (const KernelStep* kernel : folded_->parts().kernels)
+    launch(*kernel, frame.bases(), pointers.data());
   if (state) folded_->put(*state, captured, std::move(memory));
 }
 

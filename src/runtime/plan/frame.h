@@ -12,6 +12,14 @@ namespace graft::runtime {
 
 /// Memory from the pool; resizable, as storages of ATen's factories are.
 c10::Storage make_storage(int64_t bytes);
+/// A tensor object as eager makes one, over `storage`, `offset` bytes from its start.
+at::Tensor make_own(const ViewSpec& spec, const c10::Storage& storage, int64_t offset,
+                    bool inference);
+/// Where the caller's tensor begins. `written`: a lazy clone gets memory of its own.
+char* data_of(const c10::TensorImpl& impl, bool written);
+/// Runs a kernel, on ATen's threads where its range is long. `bases`: per block; `pointers`:
+/// working memory, as long as the step's pointers.
+void launch(const KernelStep& step, char* const* bases, char** pointers);
 
 class Frame {
  public:
@@ -24,9 +32,7 @@ class Frame {
   char* at(const Place& place) const {
     return bases_[static_cast<size_t>(place.block)] + place.offset;
   }
-  /// Runs a kernel, on ATen's threads where its range is long. `pointers`: working memory, as long
-  /// as the step's pointers.
-  void launch(const KernelStep& step, char** pointers) const;
+  char* const* bases() const { return bases_.data(); }
   /// Calls an operator and binds the memory it returns. Throws what the operator throws, and
   /// PlanError.
   void call(const ExternStep& step);
@@ -43,7 +49,6 @@ class Frame {
   // run.cpp
   void bind(const Block& block, size_t b);
   void allocate(size_t b);
-  static char* data_of(const at::Tensor& tensor, bool written);
 
   // frame_views.cpp
   at::Tensor view(const ViewSpec& spec) const;

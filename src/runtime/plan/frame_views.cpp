@@ -18,22 +18,6 @@ c10::DispatchKeySet plain_keys(bool inference) {
   return inference ? kInference : kInference | kAutograd;
 }
 
-at::Tensor make_tensor(const ViewSpec& spec, const c10::Storage& storage, int64_t offset,
-                       bool inference) {
-  const View& view = spec.view;
-  // The constructor for views takes the keys as they are; the other one asks whether InferenceMode
-  // is on.
-  auto impl = c10::make_intrusive<at::TensorImpl>(at::TensorImpl::VIEW, c10::Storage(storage),
-                                                  plain_keys(inference),
-                                                  c10::scalarTypeToTypeMeta(view.dtype));
-  if (spec.contiguous && offset == 0)
-    impl->set_sizes_contiguous(view.sizes);
-  else
-    impl->set_sizes_and_strides(view.sizes, view.strides,
-                                offset / static_cast<int64_t>(c10::elementSize(view.dtype)));
-  return at::Tensor(std::move(impl));
-}
-
 /// Makes `tensor` an autograd view of what `of` is a view of, or of `of`.
 void become_view(at::Tensor& tensor, const at::Tensor& of, torch::autograd::CreationMeta creation) {
   using torch::autograd::ViewInfo;
@@ -48,8 +32,24 @@ void become_view(at::Tensor& tensor, const at::Tensor& of, torch::autograd::Crea
 
 }  // namespace
 
+at::Tensor make_own(const ViewSpec& spec, const c10::Storage& storage, int64_t offset,
+                    bool inference) {
+  const View& view = spec.view;
+  // The constructor for views takes the keys as they are; the other one asks whether InferenceMode
+  // is on.
+  auto impl = c10::make_intrusive<at::TensorImpl>(at::TensorImpl::VIEW, c10::Storage(storage),
+                                                  plain_keys(inference),
+                                                  c10::scalarTypeToTypeMeta(view.dtype));
+  if (spec.contiguous && offset == 0)
+    impl->set_sizes_contiguous(view.sizes);
+  else
+    impl->set_sizes_and_strides(view.sizes, view.strides,
+                                offset / static_cast<int64_t>(c10::elementSize(view.dtype)));
+  return at::Tensor(std::move(impl));
+}
+
 at::Tensor make_view(const ViewSpec& spec, const c10::Storage& storage, int64_t offset) {
-  return make_tensor(spec, storage, offset, c10::InferenceMode::is_enabled());
+  return make_own(spec, storage, offset, c10::InferenceMode::is_enabled());
 }
 
 const c10::Storage& Frame::storage_of(const ViewSpec& spec, const Block& block) const {
@@ -98,9 +98,9 @@ at::Tensor Frame::own_result(const ResultSpec& spec, const at::Tensor* others) c
   const at::Tensor* of = stand_in ? nullptr : root(lineage, others);
   const c10::Storage& storage =
       of != nullptr ? of->storage() : storage_of(spec.view, block(spec.view));
-  at::Tensor made = make_tensor(spec.view, storage,
-                                at(spec.view.place) - static_cast<const char*>(storage.data()),
-                                lineage.inference);
+  at::Tensor made =
+      make_own(spec.view, storage, at(spec.view.place) - static_cast<const char*>(storage.data()),
+               lineage.inference);
   if (of == nullptr) return made;
   if (lineage.view)
     become_view(made, *of, static_cast<torch::autograd::CreationMeta>(lineage.creation));

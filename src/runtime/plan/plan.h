@@ -191,6 +191,7 @@ class Plan {
   Plan();
   friend class PlanBuilder;
   friend class Frame;
+  friend class Replay;
 
   /// Gives the run the memory of folded blocks, after it computed what lies in them, if it must.
   void bind_folded(Frame& frame, const at::Tensor* captured) const;

@@ -28,8 +28,7 @@ Frame::Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* c
   for (size_t b = 0; b < plan.blocks_.size(); ++b) bind(plan.blocks_[b], b);
 }
 
-char* Frame::data_of(const at::Tensor& tensor, bool written) {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+char* data_of(const c10::TensorImpl& impl, bool written) {
   c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
   // Asking for mutable data gives a lazy clone memory of its own, as an operator that writes
   // would.
@@ -47,11 +46,13 @@ void Frame::bind(const Block& block, size_t b) {
   }
   switch (block.kind) {
     case Block::Kind::Argument:
-      bases_[b] =
-          data_of(*args_.tensors[static_cast<size_t>(block.source)], block.written) - block.back;
+      bases_[b] = data_of(*args_.tensors[static_cast<size_t>(block.source)]->unsafeGetTensorImpl(),
+                          block.written) -
+                  block.back;
       break;
     case Block::Kind::Captured:
-      bases_[b] = data_of(captured_[block.source], block.written) - block.back;
+      bases_[b] =
+          data_of(*captured_[block.source].unsafeGetTensorImpl(), block.written) - block.back;
       break;
     case Block::Kind::Output:
       if (block.late)
@@ -89,8 +90,9 @@ void Frame::acquire(const std::vector<int>& blocks) {
   for (int b : blocks) allocate(static_cast<size_t>(b));
 }
 
-void Frame::launch(const KernelStep& step, char** pointers) const {
-  for (size_t i = 0; i < step.pointers.size(); ++i) pointers[i] = at(step.pointers[i]);
+void launch(const KernelStep& step, char* const* bases, char** pointers) {
+  for (size_t i = 0; i < step.pointers.size(); ++i)
+    pointers[i] = bases[step.pointers[i].block] + step.pointers[i].offset;
   const codegen::Binding& binding = step.binding;
   codegen::LaunchArgs launch{pointers, binding.integers.data(), binding.scalars.data()};
   if (binding.range_extent <= binding.grain) {
@@ -158,7 +160,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
     if (step.kind == Step::Kind::Kernel) raise_written_by(s);
     switch (step.kind) {
       case Step::Kind::Kernel:
-        frame.launch(kernels_[static_cast<size_t>(step.index)], pointers.data());
+        launch(kernels_[static_cast<size_t>(step.index)], frame.bases(), pointers.data());
         break;
       case Step::Kind::Abort:
         if (*frame.at(step.flag) != 0) return Outcome::GivenUp;

@@ -17,7 +17,7 @@ namespace graft::runtime {
 namespace {
 
 /// Whatever is larger is none of ours.
-constexpr int64_t kMostBytes = int64_t{1} << 28;
+constexpr int64_t kMostFileBytes = int64_t{1} << 28;
 /// Of a file that is being written.
 constexpr const char* kPart = ".part-";
 constexpr double kForgotten = 3600;  ///< seconds after which nobody writes it any more
@@ -177,7 +177,7 @@ std::optional<std::string> CacheFolder::read(const std::string& name, std::strin
     wrong = file + " is no plain file";
   else if (const std::string why = foreign(info); !why.empty())
     wrong = file + " " + why;
-  else if (info.st_size > kMostBytes)
+  else if (info.st_size > kMostFileBytes)
     wrong = file + " has " + std::to_string(info.st_size) + " bytes, more than any that is written";
   if (!wrong.empty()) return std::nullopt;
   std::string content(static_cast<size_t>(info.st_size), '\0');

@@ -48,6 +48,9 @@ class Snapshot {
     const T* value_;
   };
 
+  /// Another number after each replace().
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
   /// How many Readers there have been.
   int64_t reads() const {
     int64_t sum = 0;
@@ -60,6 +63,7 @@ class Snapshot {
 
   /// One writer at a time.
   void replace(std::unique_ptr<const T> value) {
+    version_.fetch_add(1, std::memory_order_release);
     const T* old = current_.exchange(value.release(), std::memory_order_seq_cst);
     retired_.push_back({std::unique_ptr<const T>(old), 0});
     collect();
@@ -90,6 +94,7 @@ class Snapshot {
   };
 
   std::atomic<const T*> current_;
+  std::atomic<uint64_t> version_{0};
   std::array<Line, kLines> lines_;
   std::vector<Retired> retired_;
 };

@@ -14,14 +14,16 @@ namespace graft::runtime {
 
 namespace {
 
-using Provided = Kept<std::string, std::shared_ptr<const StoredEntry>>;
+// Never destroyed: background threads may look while the process exits.
 
-/// Never destroyed: background threads may look while the process exits.
-Provided& provided() {
-  static auto* made = new Provided;
+Kept<std::string, std::shared_ptr<const StoredEntry>>& provided() {
+  static auto* made = new Kept<std::string, std::shared_ptr<const StoredEntry>>;
   return *made;
 }
-std::atomic<bool> g_any_provided{false};
+Kept<std::string, std::weak_ptr<const StoredEntry>>& shared() {
+  static auto* made = new Kept<std::string, std::weak_ptr<const StoredEntry>>;
+  return *made;
+}
 
 bool is_wanted(const StoredEntry& entry, const StoredEntry& wanted) {
   return entry.machine == wanted.machine && entry.key == wanted.key;
@@ -32,14 +34,11 @@ constexpr int kWritesPerTrim = 16;
 
 }  // namespace
 
-bool keeps_plans() {
-  return g_any_provided.load(std::memory_order_acquire) || !cache_path().empty();
-}
-
 std::optional<StoredEntry> find_stored(const StoredEntry& wanted) {
   const std::string name = name_of(wanted);
-  if (g_any_provided.load(std::memory_order_acquire))
-    if (auto given = provided().find(name); given && is_wanted(**given, wanted)) return **given;
+  if (auto given = provided().find(name); given && is_wanted(**given, wanted)) return **given;
+  if (auto known = shared().find(name))
+    if (auto entry = known->lock(); entry && is_wanted(*entry, wanted)) return *entry;
   const CacheFolder folder(cache_path());
   if (folder.path().empty()) return std::nullopt;
   const std::string file = name + kPlanEnding;
@@ -87,7 +86,11 @@ void keep_stored(const StoredEntry& entry) {
 void provide_stored(StoredEntry entry) {
   std::string name = name_of(entry);
   provided().add(name, std::make_shared<const StoredEntry>(std::move(entry)));
-  g_any_provided.store(true, std::memory_order_release);
+}
+
+void share_stored(const std::shared_ptr<const StoredEntry>& entry) {
+  shared().erase_if([](const auto& known) { return known.expired(); });
+  shared().add(name_of(*entry), entry);
 }
 
 int64_t bytes_of_text(const std::string& text) {

@@ -1,7 +1,8 @@
-// Where a process looks for plans of others: files that it was given (graft::load), and the cache
-// folder.
+// Where a function looks for plans: files that the process was given (graft::load), other functions
+// of the process, and the cache folder.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,16 +12,16 @@ namespace graft::runtime {
 
 constexpr const char* kPlanEnding = ".plan";
 
-/// Is there anywhere to look?
-bool keeps_plans();
 /// The entry with that machine and key, its `about`, `proof` and `plan` as they were stored. What
 /// has its name and is something else counts as nothing, and is warned of once. Thread-safe.
 std::optional<StoredEntry> find_stored(const StoredEntry& wanted);
 /// Keeps it in the cache folder, if there is one; an earlier one of the same machine and key goes.
 /// What cannot be written is warned of once. Thread-safe; may wait for the disk.
 void keep_stored(const StoredEntry& entry);
-/// Makes it found by this process.
+/// Makes it found by this process, for good.
 void provide_stored(StoredEntry entry);
+/// … for as long as somebody holds it.
+void share_stored(const std::shared_ptr<const StoredEntry>& entry);
 
 /// GRAFT_CACHE_SIZE, as "512M"; 1 GiB. Throws std::runtime_error naming what cannot be read.
 int64_t most_stored_bytes();
