@@ -3,12 +3,13 @@
 // A plan that was compiled is kept in a folder, with how it was proven. Another process that
 // records the same program on the same machine takes it from there: it records the first call as
 // ever and compares the next one with eager, but compiles nothing, does not load LLVM, and does not
-// race again what was raced on as many threads.
+// race again what won on as many threads.
 //
 // The folder is GRAFT_CACHE_DIR, or else XDG_CACHE_HOME/graft/plans or ~/.cache/graft/plans; "off"
-// keeps nothing. It holds GRAFT_CACHE_SIZE bytes at most ("512M"; 1 GiB): plans used longest ago go
-// first. It must belong to the user and be writable by nobody else, since its files are code. Any
-// number of processes may share it. What is damaged, or of another machine or build, is not used.
+// keeps nothing. When it holds more than GRAFT_CACHE_SIZE bytes ("512M"; 1 GiB), plans used longest
+// ago go: a process looks at its first and at every 16th plan that it keeps. It must belong to the
+// user and be writable by nobody else, since its files are code. Any number of processes may share
+// it. What is damaged, or of another machine or build, is not used.
 //
 // graft::save writes the plans of one function into a file that an application ships, and
 // graft::load makes them found without a folder.
@@ -23,9 +24,9 @@
 namespace graft {
 
 /// Lets this process find the plans in a file that graft::save wrote: for any function that records
-/// the same program. Gives how many there are. Throws graft::Error for a file that is none of
-/// these, is damaged, or holds plans of another machine or build, naming what differs. Thread-safe;
-/// for calls recorded afterwards.
+/// the same program, unless its Options::cache is off. Gives how many there are. Throws
+/// graft::Error for a file that is none of these, is damaged, or holds plans of another machine or
+/// build, naming what differs. Thread-safe; for calls recorded afterwards.
 GRAFT_API int64_t load(const std::string& path);
 
 }  // namespace graft

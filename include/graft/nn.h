@@ -18,6 +18,7 @@
 #include <torch/nn/modules/container/sequential.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,20 +46,29 @@ inline bool fits(std::string_view name, std::string_view pattern) {
   return false;
 }
 
-/// What calls the module that was there.
+/// What calls the module that was there. `training`: what its code may depend on.
 struct CallModule {
   std::shared_ptr<torch::nn::AnyModule> module;
-  at::Tensor operator()(const at::Tensor& x) const { return module->forward<at::Tensor>(x); }
+  at::Tensor operator()(const at::Tensor& x, bool /*training*/) const {
+    return module->forward<at::Tensor>(x);
+  }
 };
 
 class RegionImpl : public torch::nn::Module {
  public:
   RegionImpl(std::shared_ptr<torch::nn::AnyModule> module, Options options)
-      : torch::nn::Module(options.name), compiled_(CallModule{std::move(module)}, options) {}
-  at::Tensor forward(const at::Tensor& x) { return compiled_(x); }
+      : torch::nn::Module(options.name), module_(module), compiled_(CallModule{module}, options) {}
+  at::Tensor forward(const at::Tensor& x) { return compiled_(x, module_->ptr()->is_training()); }
+  std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<at::Device>& /*device*/ = std::nullopt) const override {
+    throw Error(name() +
+                ": a module that graft::compile_regions wrapped cannot be cloned; clone "
+                "the model first, then compile its regions");
+  }
   const Compiled<CallModule>& compiled() const { return compiled_; }
 
  private:
+  std::shared_ptr<torch::nn::AnyModule> module_;
   Compiled<CallModule> compiled_;
 };
 
@@ -85,7 +95,8 @@ class Region {
 /// name fits a pattern: "layers.*", "*.mlp", "**" ('*' stands for a part of a name without dots,
 /// "**" for any names). A module within one that was wrapped is not wrapped by itself. Parameters,
 /// buffers, names and modes (train(), eval()) of the model stay as they are; a Sequential's own
-/// as<T>() and ptr<T>() do not find the module that was wrapped.
+/// as<T>() and ptr<T>() do not find the module that was wrapped, and clone() throws. The forward of
+/// what fits must take one tensor and give one.
 ///
 /// `options`: of each region, whose name follows Options::name. Throws graft::Error where nothing
 /// fits, naming what could have been meant. Not thread-safe.
@@ -104,23 +115,25 @@ inline std::vector<Region> compile_regions(torch::nn::Module& module,
       if (name == region.name() || name.starts_with(region.name() + ".")) return true;
     return false;
   };
-  for (const auto& item : module.named_modules(/*name_prefix=*/"", /*include_self=*/true)) {
-    auto* sequential = item.value()->as<torch::nn::SequentialImpl>();
-    if (sequential == nullptr) continue;
-    const auto children = sequential->named_children();
+  auto wrap_children = [&](torch::nn::SequentialImpl& sequential, const std::string& prefix) {
+    const auto children = sequential.named_children();
     for (size_t k = 0; k < children.size(); ++k) {
-      const std::string name = (item.key().empty() ? "" : item.key() + ".") + children[k].key();
+      const std::string name = prefix + children[k].key();
       could += (could.empty() ? "" : ", ") + name;
       if (!wanted(name) || is_within(name)) continue;
-      torch::nn::AnyModule& place = *(sequential->begin() + static_cast<std::ptrdiff_t>(k));
+      torch::nn::AnyModule& place = *(sequential.begin() + static_cast<std::ptrdiff_t>(k));
       Options own = options;
       own.name = options.name.empty() ? name : options.name + "." + name;
-      const auto region = std::make_shared<detail::RegionImpl>(
-          std::make_shared<torch::nn::AnyModule>(std::move(place)), own);
+      const auto region =
+          std::make_shared<detail::RegionImpl>(std::make_shared<torch::nn::AnyModule>(place), own);
       place = torch::nn::AnyModule(region);
       regions.emplace_back(name, region->compiled());
     }
-  }
+  };
+  if (auto* self = module.as<torch::nn::SequentialImpl>()) wrap_children(*self, "");
+  for (const auto& item : module.named_modules(/*name_prefix=*/"", /*include_self=*/false))
+    if (auto* sequential = item.value()->as<torch::nn::SequentialImpl>())
+      wrap_children(*sequential, item.key() + ".");
   if (!regions.empty()) return regions;
   std::string given;
   for (const std::string& pattern : patterns)

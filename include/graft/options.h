@@ -29,10 +29,10 @@ enum class Mode {
   /// takes the fastest (Report::tuned).
   MaxAutotune,
   /// For functions of microseconds that are called again and again, as a decoder's layers: a call
-  /// that is like one of the last few is served without a look-up or an allocation. The function
-  /// keeps its temporaries (1 MiB at most, otherwise it is served as usual) and the memory of three
-  /// calls' results. A result that is still held is never written again. Calls of several threads
-  /// at once are served as usual.
+  /// that is like one of the last few is served without a look-up, in memory of earlier calls. For
+  /// each of up to three layouts the function keeps temporaries (1 MiB at most, otherwise it is
+  /// served as usual) and the memory of three calls' results. Memory of a result that is still held
+  /// is never written again. Calls of several threads at once are served as usual.
   ReduceOverhead,
 };
 

@@ -47,8 +47,9 @@ Compiled get_or_compile(const ir::Kernel& kernel, const Binding& binding, const 
       compiled = true;
     }
     Loaded made = load_object(*known);
+    Compiled ready{made.functions.at(0), std::move(made.keep_alive), std::move(known)};
     lock.lock();
-    entry.compiled = {made.functions.at(0), std::move(made.keep_alive), std::move(known)};
+    entry.compiled = std::move(ready);
     entry.state = Entry::State::Ready;
   } catch (...) {
     lock.lock();

@@ -67,7 +67,23 @@ TEST(CompileRegions, LayersAreCompiledAndTheModelIsAsBefore) {
   for (const auto& item : plain->named_parameters())
     if (item.key() == "layers.1.up.weight") item.value().mul_(2);
   EXPECT_TRUE(at::allclose(model(x), plain(x), 1e-4, 1e-5));
-  for (const Region& region : regions) region.wait();
+  // The mode, which the blocks' code depends on.
+  for (bool training : {false, true, false}) {
+    model->train(training);
+    plain->train(training);
+    for (int call = 0; call < 3; ++call)
+      EXPECT_TRUE(at::allclose(model(x), plain(x), 1e-4, 1e-5)) << training;
+  }
+  EXPECT_THROW(model->layers->clone(), Error);
+}
+
+TEST(CompileRegions, OfASequentialThatNobodyShares) {
+  const c10::NoGradGuard no_grad;
+  nn::SequentialImpl model(nn::Linear(24, 24), nn::Tanh());
+  const at::Tensor x = at::randn({3, 24}), expected = model.forward(x);
+  EXPECT_EQ(compile_regions(model, {"0"}, test::at_once()).size(), 1u);
+  for (int call = 0; call < 4; ++call)
+    EXPECT_TRUE(at::allclose(model.forward(x), expected, 1e-4, 1e-5));
 }
 
 TEST(CompileRegions, Train) {

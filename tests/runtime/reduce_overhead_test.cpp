@@ -155,6 +155,37 @@ TEST(ReduceOverhead, CapturedTensorsAreSeen) {
   EXPECT_EQ(alone.use_count(), 2) << "the plan keeps no model alive";
 }
 
+/// A result that is captured elsewhere is gone when its owner drops it.
+TEST(ReduceOverhead, ResultsThatAreDroppedAreGone) {
+  auto g = compile(chain, reducing());
+  const Tensor x = at::randn({7, 9}), y = at::randn({7, 9});
+  for (int call = 0; call < 6; ++call) g(x, y);
+  Tensor held = g(x, y);
+  auto uses = [&](const Tensor& a) { return a + held; };
+  auto f = compile(uses, test::at_once());
+  for (int call = 0; call < 4; ++call) f(x);
+  held = g(y, x);
+  EXPECT_TRUE(at::equal(f(x), uses(x)));
+  // Memory that a lazy clone shares.
+  const Tensor expected = chain(x, y);
+  std::vector<Tensor> clones;
+  for (int call = 0; call < 9; ++call) clones.push_back(g(x, y)._lazy_clone());
+  for (int call = 0; call < 9; ++call) g(y, x);
+  for (const Tensor& clone : clones) EXPECT_TRUE(at::equal(clone, expected));
+}
+
+TEST(ReduceOverhead, ManyLayoutsInTurn) {
+  auto f = compile(chain, reducing());
+  for (int round = 0; round < 8; ++round)
+    for (int64_t n : {3, 5, 7, 9, 11}) {
+      const Tensor x = at::randn({n, 4}), y = at::randn({n, 4});
+      EXPECT_TRUE(at::equal(f(x, y), chain(x, y)));
+    }
+  f.reset();
+  const Tensor x = at::randn({3, 4}), y = at::randn({3, 4});
+  for (int call = 0; call < 5; ++call) EXPECT_TRUE(at::equal(f(x, y), chain(x, y)));
+}
+
 TEST(ReduceOverhead, WhatAPlanCannotDoEagerDoes) {
   auto f = compile([](const Tensor& x, const Tensor& i) { return x.index_select(0, i) * 2; },
                    reducing());

@@ -317,16 +317,28 @@ Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> poin
   check_rooms();
 }
 
-std::unique_ptr<Plan> Template::at(std::span<const int64_t> point) const {
-  std::vector<int64_t> values = values_;
+bool Template::evaluate(std::span<const int64_t> point, std::vector<int64_t>& values) const {
   c10::SmallVector<int64_t, 32> of;
   for (const Formula& formula : formulas_) {
     auto value = formula.at(point);
-    if (!value) return nullptr;
+    if (!value) return false;
     of.push_back(*value);
   }
+  values = values_;
   for (auto [place, formula] : follows_) values[place] = of[formula];
-  return plan_->with_numbers(values);
+  return true;
+}
+
+std::unique_ptr<Plan> Template::at(std::span<const int64_t> point) const {
+  std::vector<int64_t> values;
+  return evaluate(point, values) ? plan_->with_numbers(values) : nullptr;
+}
+
+bool Template::fill(std::span<const int64_t> point, Plan& plan) const {
+  thread_local std::vector<int64_t> values;
+  if (!evaluate(point, values)) return false;
+  plan.set_numbers(values);
+  return true;
 }
 
 BoxPlans::BoxPlans(const FreeProgram& program, const Box& box, Maker& maker) {
@@ -337,6 +349,21 @@ BoxPlans::BoxPlans(const FreeProgram& program, const Box& box, Maker& maker) {
   builder.add(box, 1, 0);
   leaves_ = std::move(builder.leaves);
   why_ = std::move(builder.why);
+}
+
+bool BoxPlans::at(std::span<const int64_t> point, std::unique_ptr<Plan>& plan,
+                  const Template*& of) const {
+  for (const Leaf& leaf : leaves_) {
+    if (!contains(leaf.box, leaf.unit, point)) continue;
+    if (of == leaf.plan.get()) {
+      if (leaf.plan->fill(point, *plan)) return true;
+    } else if (auto made = leaf.plan->at(point)) {
+      plan = std::move(made);
+      of = leaf.plan.get();
+      return true;
+    }
+  }
+  return false;
 }
 
 std::unique_ptr<Plan> BoxPlans::at(std::span<const int64_t> point) const {

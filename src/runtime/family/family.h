@@ -33,8 +33,13 @@ class Template {
            std::span<const ir::Numbers> numbers, std::span<const Formula> extents, bool all);
   /// None where a formula gives no whole number.
   std::unique_ptr<Plan> at(std::span<const int64_t> point) const;
+  /// As at(), in a plan that it made before and that nobody runs. False: the plan is as it was.
+  bool fill(std::span<const int64_t> point, Plan& plan) const;
 
  private:
+  /// False where a formula gives no whole number.
+  bool evaluate(std::span<const int64_t> point, std::vector<int64_t>& values) const;
+
   std::unique_ptr<const Plan> plan_;
   std::vector<int64_t> values_;  ///< all of the plan's, in the walk's order
   std::vector<Formula> formulas_;
@@ -94,6 +99,9 @@ class BoxPlans {
   BoxPlans(const FreeProgram& program, const Box& box, Maker& maker);
   /// Null where there is none for that point.
   std::unique_ptr<Plan> at(std::span<const int64_t> point) const;
+  /// As at(), in `plan` where `of` made it and is the point's; otherwise `plan` becomes another
+  /// one, of `of`. False: there is none.
+  bool at(std::span<const int64_t> point, std::unique_ptr<Plan>& plan, const Template*& of) const;
   size_t templates() const { return leaves_.size(); }
   const std::string& why() const { return why_; }
 

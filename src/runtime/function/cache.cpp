@@ -11,6 +11,7 @@
 #include "runtime/function/core_impl.h"
 #include "runtime/function/stored.h"
 #include "runtime/process/cache_folder.h"
+#include "runtime/process/worker.h"
 #include "runtime/store/store.h"
 
 namespace graft {
@@ -28,7 +29,9 @@ CacheFolder folder_of_plans() {
 }
 
 std::string here() {
-  return runtime::machine_text(codegen::host_target(1));
+  std::string text;  // a fork must not come in between
+  runtime::Worker::run([&] { text = runtime::machine_text(codegen::host_target(1)); });
+  return text;
 }
 
 /// What follows "function " in a line of `about`.
@@ -142,9 +145,12 @@ int64_t trim(int64_t most) {
 int64_t remove_refused() {
   const CacheFolder folder = folder_of_plans();
   int64_t removed = 0;
-  for (const Plan& plan : list())
-    if (!plan.refused.empty() && folder.remove(plan.name + runtime::kPlanEnding))
-      removed += plan.bytes;
+  for (const Plan& plan : list()) {
+    const std::string file = plan.name + runtime::kPlanEnding;
+    std::string wrong;
+    if (plan.refused.empty() || !folder.read(file, wrong)) continue;  // or it cannot be read now
+    if (folder.remove(file)) removed += plan.bytes;
+  }
   return removed;
 }
 
@@ -169,7 +175,9 @@ int64_t load(const std::string& path) {
     entries.push_back(std::move(*entry));
   }
   if (entries.empty()) throw Error(path + " is empty; expected plans that graft::save wrote");
-  for (StoredEntry& entry : entries) runtime::provide_stored(std::move(entry));
+  runtime::Worker::run([&] {
+    for (StoredEntry& entry : entries) runtime::provide_stored(std::move(entry));
+  });
   return static_cast<int64_t>(entries.size());
 }
 

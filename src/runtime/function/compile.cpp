@@ -308,6 +308,18 @@ void take_facts(Scheduled& scheduled, Built& out) {
   out.broken = std::move(scheduled.broken);
 }
 
+/// Null where it has no form outside of this process: the plan is none the worse.
+std::shared_ptr<const StoredEntry> filled(StoredEntry entry, const CompileSettings& settings,
+                                          const Scheduled& scheduled, Built& out) {
+  try {
+    fill(entry, settings, scheduled, out.gives_up, out.autotuned, std::move(out.code));
+    return std::make_shared<const StoredEntry>(std::move(entry));
+  } catch (const std::exception& error) {
+    log(Topic::Cache, settings.name + ": not kept: " + error.what());
+    return nullptr;
+  }
+}
+
 void build(const record::Trace& trace, const CompileSettings& settings,
            const std::string& directory, Built& out) {
   auto start = Clock::now();
@@ -321,10 +333,7 @@ void build(const record::Trace& trace, const CompileSettings& settings,
     finish(trace, settings, scheduled, {}, tunes, out);
     const std::vector<std::string> notes = notes_of(out.tuning, scheduled.schedule);
     out.autotuned.notes.insert(out.autotuned.notes.end(), notes.begin(), notes.end());
-    if (entry) {
-      fill(*entry, settings, scheduled, out.gives_up, out.autotuned, std::move(out.code));
-      out.stored = std::make_shared<const StoredEntry>(std::move(*entry));
-    }
+    if (entry) out.stored = filled(std::move(*entry), settings, scheduled, out);
   }
   out.plan_ms = since(start) - out.compile_ms;
   if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
@@ -335,8 +344,9 @@ void find(const record::Trace& trace, const CompileSettings& settings, Built& ou
   const std::optional<StoredEntry> wanted =
       entry_for(lower(trace, settings).program, trace, settings);
   if (!wanted) return;
-  std::optional<StoredEntry> entry = find_stored(*wanted);
-  if (!entry) return;
+  const std::shared_ptr<const StoredEntry> entry = find_stored(*wanted);
+  if (entry == nullptr) return;
+  proof_of(entry->proof);  // throws where it cannot be read
   Scheduled scheduled;
   StoredPlan plan = plan_of(entry->plan, scheduled.schedule, scheduled.backward);
   scheduled.operators = std::move(plan.operators);
@@ -353,7 +363,7 @@ void find(const record::Trace& trace, const CompileSettings& settings, Built& ou
   const std::vector<StoredScales> scales = scales_of(entry->scales);
   if (!scales.empty()) out.scales = load_scales(scales[0], settings);
   if (scales.size() > 1 && out.region) out.region->scales = load_scales(scales[1], settings);
-  out.stored = std::make_shared<const StoredEntry>(std::move(*entry));
+  out.stored = entry;
   out.found = true;
   out.plan_ms = since(start) - out.compile_ms;
   std::ostringstream text;
@@ -436,6 +446,7 @@ Built find_trace(const record::Trace& trace, const CompileSettings& settings) no
     find(trace, settings, out);
     return out;
   } catch (const std::exception& error) {
+    if (Worker::instance().stopping()) return {};
     warn_once(settings.name + ": a kept plan is of no use: ", error.what());
   } catch (...) {  // compiled anew, then
   }

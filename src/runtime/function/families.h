@@ -34,6 +34,10 @@ struct FamilyBox {
   // By whoever is busy.
   std::vector<double> gains;  ///< eager's time against the plan's
   int lost = 0;
+  /// For sizes that come once, as a growing cache's: its plan gets other numbers at each call.
+  std::atomic<bool> spare_busy{false};
+  std::shared_ptr<Entry> spare;
+  const Template* spare_of = nullptr;
 };
 
 struct Family {
@@ -44,6 +48,12 @@ struct Family {
   Point largest;         ///< that was recorded
   std::atomic<bool> retired{false};
   std::atomic<int64_t> served{0};
+  /// Hashes of keys that came lately, each in its place.
+  std::array<std::atomic<uint64_t>, 256> came = {};
+  /// Did it come lately? From now on it did.
+  bool comes_again(uint64_t hash) {
+    return came[hash % came.size()].exchange(hash, std::memory_order_relaxed) == hash;
+  }
   // Under runtime_mutex().
   std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;
   std::string why_retired;

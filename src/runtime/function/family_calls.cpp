@@ -67,6 +67,16 @@ std::shared_ptr<Entry> like(const Entry& example, const Key& key,
   return entry;
 }
 
+/// An entry for one call. False: there is no plan for the point.
+bool fill_spare(FamilyBox& box, const Entry& example, const Key& key, const Point& point) {
+  if (box.spare == nullptr) {
+    auto plan = box.plans->at(point);
+    if (plan == nullptr) return false;
+    box.spare = like(example, key, std::move(plan));
+  }
+  return box.plans->at(point, box.spare->plan, box.spare_of);
+}
+
 }  // namespace
 
 bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
@@ -90,12 +100,21 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     return run_eager(call), true;
   }
   Family& family = *found.family;
-  auto plan = box->plans->at(found.point);
-  if (plan == nullptr) return false;
-  const std::shared_ptr<Entry> entry = like(*family.newest.entry, key, std::move(plan));
   const bool audit =
       state == FamilyBox::State::Compiled &&
       box->calls.fetch_add(1, std::memory_order_relaxed) % kCallsPerAudit == kCallsPerAudit - 1;
+  const runtime::Turn once(box->spare_busy);
+  const bool spare =
+      state == FamilyBox::State::Compiled && !audit && !family.comes_again(key.hash) && once;
+  std::shared_ptr<Entry> entry;
+  if (spare) {
+    if (!fill_spare(*box, *family.newest.entry, key, found.point)) return false;
+    entry = box->spare;
+  } else {
+    auto plan = box->plans->at(found.point);
+    if (plan == nullptr) return false;
+    entry = like(*family.newest.entry, key, std::move(plan));
+  }
   if (state == FamilyBox::State::Proving || audit) {
     runtime::Turn turn(box->busy);
     if (!turn) return run_eager(call), true;
@@ -110,7 +129,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   switch (const Served served = serve(*entry, call, wrong); served) {
     case Served::Yes:
       family.served.fetch_add(1, std::memory_order_relaxed);
-      admit(entry, key);
+      if (!spare) admit(entry, key);
       return true;
     case Served::Stale: {
       if (entry->captured.any_is_argument(call.args)) return run_eager(call), true;

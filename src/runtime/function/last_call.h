@@ -19,7 +19,8 @@ class LastCalls {
   /// table. False: nothing happened.
   bool serve(detail::CallBase& call, uint64_t version);
   /// `entry`'s plan has served a call.
-  void note(const std::shared_ptr<Entry>& entry, uint64_t version);
+  void note(const std::shared_ptr<Entry>& entry, uint64_t version) noexcept;
+  void clear();
   int64_t served() const { return served_.load(std::memory_order_relaxed); }
 
  private:
@@ -33,6 +34,7 @@ class LastCalls {
   std::atomic<bool> busy_{false};
   std::array<Known, 3> known_;
   size_t next_ = 0;
+  const Entry* newest_ = nullptr;           ///< noted last; may be gone
   std::vector<c10::TensorImpl*> captured_;  ///< working memory
   std::vector<at::Tensor> results_;         ///< likewise
   std::atomic<int64_t> served_{0};

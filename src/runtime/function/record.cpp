@@ -199,15 +199,26 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   if (looks) {
     runtime::Built found;
     runtime::Worker::run([&] { found = runtime::find_trace(*trace, chosen); });
-    if (found.plan != nullptr) return adopt(entry, trace, chosen, std::move(found));
+    if (found.plan != nullptr) {
+      adopt(entry, trace, chosen, std::move(found));
+      // That lowers several traces: nothing that a call should wait for.
+      if (options.sizes == Sizes::Family)
+        enqueue([entry, trace](Impl& impl) { impl.consider_family(entry, trace); });
+      return;
+    }
   }
   enqueue([entry, trace, looks, settings = std::move(chosen)](Impl& impl) mutable {
     // An equal function may have been compiled since: 32 layers are compiled once.
     if (looks)
-      if (runtime::Built found = runtime::find_trace(*trace, settings); found.plan != nullptr)
-        return impl.adopt(entry, trace, settings, std::move(found));
+      if (runtime::Built found = runtime::find_trace(*trace, settings); found.plan != nullptr) {
+        impl.adopt(entry, trace, settings, std::move(found));
+        if (impl.options.sizes == Sizes::Family) impl.consider_family(entry, trace);
+        return;
+      }
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
+    if (impl.options.sizes == Sizes::Family && entry->plan != nullptr)
+      impl.consider_family(entry, trace);
   });
 }
 
@@ -295,7 +306,6 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
     settle(*entry, Tier::Proving, Verdict::Proving,
            std::string(built.found ? "found, compiled before" : "compiled") +
                "; the next call is compared with eager");
-    if (options.sizes == Sizes::Family) consider_family(entry, trace);
   }
 }
 

@@ -1,9 +1,14 @@
 #include "runtime/function/stored.h"
 
+#include <ATen/Context.h>
+
+#include <algorithm>
 #include <ctime>
+#include <functional>
 #include <stdexcept>
 
 #include "ir/numbers.h"
+#include "runtime/key/words.h"
 #include "runtime/process/log.h"
 #include "runtime/process/text.h"
 #include "runtime/store/bytes.h"
@@ -13,8 +18,20 @@ namespace graft::runtime {
 
 namespace {
 
-/// What schedule() depends on beside the program and the target. Names and threads are none of it.
-void visit_settings(const CompileSettings& from, const record::Trace& trace, ir::NumberVisitor& v) {
+uint64_t hash_of_operators(const record::Trace& trace) {
+  std::vector<uint64_t> words;
+  for (const record::OperatorRecord& op : trace.ops) {
+    const c10::OperatorName& name = op.op.operator_name();
+    for (const std::string* text : {&name.name, &name.overload_name})
+      words.push_back(std::hash<std::string>()(*text));
+  }
+  return hash_words(words);
+}
+
+/// What schedule() depends on beside the program and the target, and what reports and scales say of
+/// the record. Threads are part of it where calls are timed or compared.
+void visit_settings(const CompileSettings& from, const ir::Program& program,
+                    const record::Trace& trace, ir::NumberVisitor& v) {
   CompileSettings settings = from;
   v.structure(settings.numerics);
   v.structure(settings.mode == Mode::MaxAutotune);
@@ -30,6 +47,12 @@ void visit_settings(const CompileSettings& from, const record::Trace& trace, ir:
     v.text(name);
     v.text(way);
   }
+  const bool calls =
+      std::any_of(program.items.begin(), program.items.end(),
+                  [](const ir::Item& item) { return std::holds_alternative<ir::Extern>(item); });
+  v.structure(calls || settings.mode == Mode::MaxAutotune ? settings.target.threads : 0);
+  v.structure(at::globalContext().userEnabledMkldnn());
+  v.structure(hash_of_operators(trace));
   v.structure(trace.backward.has_value());
   if (!trace.backward) return;
   v.structure(std::as_const(trace.backward->arguments));
@@ -60,11 +83,12 @@ std::optional<StoredEntry> entry_for(const ir::Program& program, const record::T
   // Of such settings the choices are part, which were made before.
   if (settings.tuning || settings.any_size || settings.constants) return std::nullopt;
   ByteWriter chosen, writer;
-  visit_settings(settings, trace, chosen);
+  visit_settings(settings, program, trace, chosen);
   ir::visit(const_cast<ir::Program&>(program), writer);
   if (!writer.complete) return std::nullopt;
   StoredEntry entry;
   entry.machine = machine_text(settings.target);
+  if (entry.machine.empty()) return std::nullopt;
   ByteWriter both;
   both.text(chosen.bytes);
   entry.key = kOfProgram + both.bytes + writer.bytes;
@@ -104,6 +128,7 @@ Generated generate_kept(const ir::Schedule& schedule, const ir::Target& target,
       key.text(structure);
     }
   entry.key = kOfKernels + key.bytes;
+  if (entry.machine.empty()) return generate(schedule, target, name);
   try {
     if (const auto found = find_stored(entry))
       return generate(schedule, target, name, code_of(found->plan));

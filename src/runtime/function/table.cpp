@@ -81,7 +81,8 @@ std::string Core::Impl::nearest_difference(const Key& key) const {
 /// A function whose arguments look different at each call gains nothing from records.
 bool Core::Impl::too_many_layouts(const Key& key) {
   if (gave_up_.load(std::memory_order_relaxed)) return true;
-  int64_t records, hits = table.reads() - (eager_calls.load() - bypassed.load());
+  int64_t records,
+      hits = table.reads() + last_calls.served() - (eager_calls.load() - bypassed.load());
   {
     std::lock_guard lock(runtime_mutex());
     records = records_;
@@ -121,6 +122,7 @@ void Core::Impl::note_unsupported(const CallBase& call, const runtime::Unsupport
 }
 
 void Core::Impl::reset() {
+  last_calls.clear();
   std::lock_guard lock(runtime_mutex());
   table.replace(std::make_unique<Table>());
   newest_ = nullptr;

@@ -167,6 +167,9 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (shadow.outcome == Shadow::Outcome::Different && shadow.maybe_rounding &&
       entry->approximated && !entry->scales.replay)
     return weigh(entry, shadow.what);
+  // The next process compiles anew.
+  if (shadow.outcome == Shadow::Outcome::Different && entry->found && options.cache)
+    enqueue([stored = entry->stored](Impl&) { runtime::drop_stored(*stored); });
   if (shadow.outcome == Shadow::Outcome::Different)
     return settle(
         *entry, Tier::Eager, Verdict::Mismatch,
@@ -212,6 +215,7 @@ void Core::Impl::keep_scales(Entry& entry, const std::vector<runtime::StoredScal
 
 void Core::Impl::keep_proof(Entry& entry, bool faster) {
   if (entry.stored == nullptr) return;
+  if (entry.found && !options.race) return;  // what is known of it is more
   runtime::Proof proof;
   proof.proven = true;
   proof.raced = options.race;
@@ -229,8 +233,10 @@ void Core::Impl::keep_proof(Entry& entry, bool faster) {
     entry.stored = kept;
   }
   if (!options.cache) return;
-  runtime::share_stored(kept);
-  enqueue([kept](Impl&) { runtime::keep_stored(*kept); });
+  enqueue([kept](Impl&) {
+    runtime::share_stored(kept);
+    runtime::keep_stored(*kept);
+  });
 }
 
 /// Results differ, perhaps by what their sums round: scales and fp64 will tell.

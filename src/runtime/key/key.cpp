@@ -59,7 +59,7 @@ uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArray
   return out;
 }
 
-/// Are `words` what write_tensor() writes, but for the flags of the kind that are no part of `mask`?
+/// Are `words` what write_tensor() writes, but for the flags of the kind that `mask` leaves out?
 /// Takes them off.
 bool take_tensor(std::span<const uint64_t>& words, const c10::TensorImpl& impl, uint64_t mask) {
   const c10::IntArrayRef sizes = impl.sizes(), strides = impl.strides();

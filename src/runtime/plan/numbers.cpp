@@ -209,9 +209,13 @@ std::unique_ptr<Plan> Plan::with_numbers(const std::vector<int64_t>& numbers) co
   made->captured_views_ = captured_views_;
   made->max_pointers_ = max_pointers_;
   made->generators_ = generators_;
-  ir::Replace replace(numbers);
-  made->visit(replace);
+  made->set_numbers(numbers);
   return made;
+}
+
+void Plan::set_numbers(const std::vector<int64_t>& numbers) {
+  ir::Replace replace(numbers);
+  visit(replace);
 }
 
 }  // namespace graft::runtime

@@ -186,6 +186,8 @@ class Plan {
   void visit(ir::NumberVisitor& visitor);
   /// A copy with these numbers, in the walk's order. Of a plan that has_sizes().
   std::unique_ptr<Plan> with_numbers(const std::vector<int64_t>& numbers) const;
+  /// Likewise itself, while nobody runs it.
+  void set_numbers(const std::vector<int64_t>& numbers);
 
  private:
   Plan();

@@ -1,6 +1,10 @@
 #include "runtime/plan/replay.h"
 
+#include <c10/core/impl/COW.h>
+
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "runtime/memory/pool.h"
 #include "runtime/plan/frame.h"
@@ -19,16 +23,6 @@ bool is_own(const ResultSpec& result) {
 bool is_held(const Block& block) {
   return block.kind == Block::Kind::Output || block.kind == Block::Kind::Arena ||
          block.kind == Block::Kind::Temporary;
-}
-
-/// As it was made: what a caller does to its metadata stays with it.
-bool is_as_made(const at::Tensor& tensor, const ViewSpec& spec) {
-  c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return tensor.use_count() == 1 && tensor.weak_use_count() == 1 &&
-         impl.autograd_meta() == nullptr && impl.sizes() == c10::IntArrayRef(spec.view.sizes) &&
-         impl.strides() == c10::IntArrayRef(spec.view.strides) &&
-         impl.dtype() == c10::scalarTypeToTypeMeta(spec.view.dtype) &&
-         (impl.is_inference() || impl.version_counter().current_version() == 0);
 }
 
 }  // namespace
@@ -66,38 +60,37 @@ Replay::Replay(const Plan& plan) : plan_(plan), bases_(plan.blocks_.size()) {
     if (block.kind == Block::Kind::Part)
       bases_[b] = bases_[static_cast<size_t>(block.source)] + block.ahead;
   }
-  for (size_t b : outputs_)
-    holders_.push_back(1 + static_cast<size_t>(std::count_if(
-                               plan.results_.begin(), plan.results_.end(), [&](const auto& result) {
-                                 return is_own(result) &&
-                                        result.view.place.block == static_cast<int>(b);
-                               })));
+  for (const ResultSpec& result : plan.results_)
+    output_of_.push_back(static_cast<size_t>(
+        std::find(outputs_.begin(), outputs_.end(), static_cast<size_t>(result.view.place.block)) -
+        outputs_.begin()));
 }
 
 void Replay::fill(Slot& slot) const {
   Slot made;
-  for (size_t b : outputs_) made.storages.push_back(make_storage(plan_.blocks_[b].bytes));
-  for (const ResultSpec& result : plan_.results_) {
-    at::Tensor& tensor = made.tensors.emplace_back();
-    if (!is_own(result)) continue;
-    const auto o = static_cast<size_t>(
-        std::find(outputs_.begin(), outputs_.end(), static_cast<size_t>(result.view.place.block)) -
-        outputs_.begin());
-    tensor =
-        make_own(result.view, made.storages[o], result.view.place.offset, result.lineage.inference);
+  for (size_t b : outputs_) {
+    Memory& memory = made.emplace_back();
+    memory.storage = make_storage(plan_.blocks_[b].bytes);
+    const at::DataPtr& data = std::as_const(*memory.storage.unsafeGetStorageImpl()).data_ptr();
+    memory.data = data.get();
+    memory.deleter = data.get_deleter();
   }
   slot = std::move(made);
 }
 
 bool Replay::is_free(const Slot& slot) const {
-  if (slot.storages.size() != outputs_.size() || slot.tensors.empty()) return false;
-  for (size_t o = 0; o < outputs_.size(); ++o)
-    if (slot.storages[o].use_count() != holders_[o] ||
-        slot.storages[o].nbytes() != static_cast<size_t>(plan_.blocks_[outputs_[o]].bytes))
+  if (slot.size() != outputs_.size()) return false;
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const c10::StorageImpl& storage = *slot[o].storage.unsafeGetStorageImpl();
+    // A lazy clone shares the memory without holding this storage.
+    const at::DataPtr& data = storage.data_ptr();
+    if (slot[o].storage.use_count() != 1 || c10::impl::cow::is_cow_data_ptr(data) ||
+        data.get() != slot[o].data || data.get_deleter() != slot[o].deleter ||
+        storage.nbytes() != static_cast<size_t>(plan_.blocks_[outputs_[o]].bytes))
       return false;
-  for (size_t i = 0; i < slot.tensors.size(); ++i)
-    if (slot.tensors[i].defined() && !is_as_made(slot.tensors[i], plan_.results_[i].view))
-      return false;
+  }
+  // What the last holder, on another thread, read came before.
+  std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 
@@ -120,7 +113,7 @@ Plan::Outcome Replay::run(const detail::FlatArgs& args, c10::TensorImpl* const* 
   }
   for (size_t o = 0; o < outputs_.size(); ++o)
     bases_[outputs_[o]] = static_cast<char*>(
-        slot.storages[o].unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+        slot[o].storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
   auto raise = plan_.raises_.begin();
   auto raise_written_by = [&](size_t step) {
     for (; raise != plan_.raises_.end() && raise->step <= step; ++raise) {
@@ -144,7 +137,8 @@ Plan::Outcome Replay::run(const detail::FlatArgs& args, c10::TensorImpl* const* 
   for (int i : plan_.result_order_) {
     const ResultSpec& result = plan_.results_[static_cast<size_t>(i)];
     if (is_own(result))
-      results[i] = slot.tensors[static_cast<size_t>(i)];
+      results[i] = make_own(result.view, slot[output_of_[static_cast<size_t>(i)]].storage,
+                            result.view.place.offset, result.lineage.inference);
     else if (result.kind == ResultSpec::Kind::Argument)
       results[i] = *args.tensors[static_cast<size_t>(result.index)];
     else if (result.kind == ResultSpec::Kind::Same)

@@ -1,5 +1,5 @@
-// A plan with memory of its own, for calls of microseconds: runs one after another allocate
-// nothing, and results are tensors that were given before and that nobody holds any more.
+// A plan with memory of its own, for calls of microseconds: temporaries stay, and results lie in
+// memory of earlier ones that nobody holds any more.
 #pragma once
 
 #include <array>
@@ -27,13 +27,17 @@ class Replay {
                     at::Tensor* results);
 
  private:
-  /// Results of one run, to be given again.
-  struct Slot {
-    std::vector<c10::Storage> storages;  ///< of outputs_
-    std::vector<at::Tensor> tensors;     ///< of the plan's results; undefined where they are others
+  /// The memory of one run's results, to be used again. Tensor objects are new at each run: what
+  /// refers to one weakly must see when the caller drops it.
+  struct Memory {
+    c10::Storage storage;
+    const void* data = nullptr;  ///< as it was made, and
+    c10::DeleterFnPtr deleter = nullptr;
   };
+  using Slot = std::vector<Memory>;  ///< per output
+
   void fill(Slot& slot) const;
-  /// Does nobody but the slot hold its tensors and their memory, and are they as they were made?
+  /// Does nobody but the slot hold its memory, and is that as it was made?
   bool is_free(const Slot& slot) const;
 
   const Plan& plan_;
@@ -41,9 +45,9 @@ class Replay {
   std::vector<c10::DataPtr> memory_;  ///< of the arena and temporaries
   std::vector<size_t> callers_;       ///< blocks of arguments and captured tensors
   std::vector<size_t> outputs_;       ///< blocks
-  std::vector<size_t> holders_;       ///< per output: results in it, and the slot
-  /// A result is free again when the caller dropped it; the caller of a chain drops it in the call
-  /// after next.
+  std::vector<size_t> output_of_;     ///< per result that is its own: into outputs_
+  /// Memory is free again when the caller dropped the results; the caller of a chain does in the
+  /// call after next.
   std::array<Slot, 3> slots_;
   size_t next_ = 0;
 };

@@ -2,11 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -77,10 +77,10 @@ bool write_all(int fd, std::string_view content) {
 
 /// The content goes to a name of its own first.
 bool write_in(int folder, const std::string& name, mode_t mode, std::string_view content) {
-  static std::atomic<uint64_t> count{0};
-  const std::string part =
-      kPart + std::to_string(getpid()) + "-" + std::to_string(count.fetch_add(1));
-  unlinkat(folder, part.c_str(), 0);  // of a process that had this number before
+  // Processes of several containers may have one number.
+  uint64_t chance[2] = {};
+  if (getrandom(chance, sizeof chance, 0) != sizeof chance) return false;
+  const std::string part = kPart + std::to_string(chance[0]) + "-" + std::to_string(chance[1]);
   const Handle file(
       openat(folder, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file) return false;
@@ -195,6 +195,10 @@ std::optional<std::string> CacheFolder::read(const std::string& name, std::strin
 bool CacheFolder::write(const std::string& name, std::string_view content,
                         std::string& wrong) const {
   wrong.clear();
+  if (content.size() > static_cast<size_t>(kMostFileBytes)) {
+    wrong = name + " would have " + std::to_string(content.size()) + " bytes, more than is read";
+    return false;
+  }
   std::error_code failed;
   std::filesystem::create_directories(path_.parent_path(), failed);
   if (mkdir(path_.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
@@ -239,12 +243,9 @@ int64_t CacheFolder::trim(std::string_view ending, int64_t most) const {
   if (!folder) return 0;
   int64_t kept = 0, removed = 0;
   for (const Listed& file : list_all(*folder, ending)) {
-    const bool goes = file.part ? file.used < now() - kForgotten : kept + file.bytes > most;
-    if (!goes) {
-      kept += file.part ? 0 : file.bytes;
-    } else if (unlinkat(*folder, file.name.c_str(), 0) == 0) {
-      removed += file.bytes;
-    }
+    if (!file.part) kept += file.bytes;
+    const bool goes = file.part ? file.used < now() - kForgotten : kept > most;
+    if (goes && unlinkat(*folder, file.name.c_str(), 0) == 0) removed += file.bytes;
   }
   return removed;
 }

@@ -48,7 +48,7 @@ class Snapshot {
     const T* value_;
   };
 
-  /// Another number after each replace().
+  /// Another number after each replace(). What is read later is of that version or a newer one.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
   /// How many Readers there have been.
@@ -63,8 +63,8 @@ class Snapshot {
 
   /// One writer at a time.
   void replace(std::unique_ptr<const T> value) {
-    version_.fetch_add(1, std::memory_order_release);
     const T* old = current_.exchange(value.release(), std::memory_order_seq_cst);
+    version_.fetch_add(1, std::memory_order_release);
     retired_.push_back({std::unique_ptr<const T>(old), 0});
     collect();
   }

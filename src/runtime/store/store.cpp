@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "runtime/process/cache_folder.h"
@@ -34,30 +35,40 @@ constexpr int kWritesPerTrim = 16;
 
 }  // namespace
 
-std::optional<StoredEntry> find_stored(const StoredEntry& wanted) {
+std::shared_ptr<const StoredEntry> find_stored(const StoredEntry& wanted) {
   const std::string name = name_of(wanted);
-  if (auto given = provided().find(name); given && is_wanted(**given, wanted)) return **given;
+  if (auto given = provided().find(name); given && is_wanted(**given, wanted)) return *given;
   if (auto known = shared().find(name))
-    if (auto entry = known->lock(); entry && is_wanted(*entry, wanted)) return *entry;
+    if (auto entry = known->lock(); entry && is_wanted(*entry, wanted)) return entry;
   const CacheFolder folder(cache_path());
-  if (folder.path().empty()) return std::nullopt;
+  if (folder.path().empty()) return nullptr;
   const std::string file = name + kPlanEnding;
   std::string wrong;
   const std::optional<std::string> bytes = folder.read(file, wrong);
   if (!bytes) {
     if (!wrong.empty()) warn_once("the cache of plans is of no use: ", wrong);
-    return std::nullopt;
+    return nullptr;
   }
   std::string_view left = *bytes;
   std::optional<StoredEntry> entry = unpack(left, wrong);
   if (entry && !left.empty()) entry.reset(), wrong = "there is more than was written";
   if (!entry) {
     warn_once("a stored plan is of no use: ", (folder.path() / file).string() + ": " + wrong);
-    return std::nullopt;
+    return nullptr;
   }
-  if (!is_wanted(*entry, wanted)) return std::nullopt;  // two names are equal by chance
+  if (!is_wanted(*entry, wanted)) return nullptr;  // two names are equal by chance
   folder.touch(file);
-  return entry;
+  return std::make_shared<const StoredEntry>(std::move(*entry));
+}
+
+void drop_stored(const StoredEntry& entry) {
+  const std::string name = name_of(entry);
+  shared().erase_if([&](const auto& known) {
+    const auto held = known.lock();
+    return held == nullptr || is_wanted(*held, entry);
+  });
+  if (const CacheFolder folder(cache_path()); !folder.path().empty())
+    folder.remove(name + kPlanEnding);
 }
 
 void keep_stored(const StoredEntry& entry) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "runtime/store/entry.h"
@@ -12,9 +11,12 @@ namespace graft::runtime {
 
 constexpr const char* kPlanEnding = ".plan";
 
-/// The entry with that machine and key, its `about`, `proof` and `plan` as they were stored. What
-/// has its name and is something else counts as nothing, and is warned of once. Thread-safe.
-std::optional<StoredEntry> find_stored(const StoredEntry& wanted);
+/// Null where there is none; otherwise the entry with that machine and key, its other parts as they
+/// were stored. What has its name and is something else counts as nothing, and is warned of once.
+/// Thread-safe.
+std::shared_ptr<const StoredEntry> find_stored(const StoredEntry& wanted);
+/// Another one may come in its place: it was wrong.
+void drop_stored(const StoredEntry& entry);
 /// Keeps it in the cache folder, if there is one; an earlier one of the same machine and key goes.
 /// What cannot be written is warned of once. Thread-safe; may wait for the disk.
 void keep_stored(const StoredEntry& entry);

@@ -72,7 +72,8 @@ Proof proof_of(std::string_view bytes);
 std::string text_of(const Proof& proof);
 
 /// What code is made by and for, a fact per line: the versions of Graft, its code generator,
-/// libtorch and LLVM, and the processor. Threads are none of it. Equal text, equal machine.
+/// libtorch and LLVM, and the processor. Threads are none of it. Equal text, equal machine. Empty
+/// where a library cannot be told from others: then nothing is kept.
 std::string machine_text(const ir::Target& target);
 /// The first line that differs, as "…: … there, … here"; empty where none does.
 std::string difference_of_machines(const std::string& there, const std::string& here);
