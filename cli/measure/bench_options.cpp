@@ -21,9 +21,15 @@ constexpr Preset kPresets[] = {
     {"default", 1, 4, 0.01, 10},
     {"strict", 5, 30, 0.005, 30},
 };
-const std::vector<std::string> kVariants{
-    "eager", "eager_pool", "graft", "graft_fast", "graft_eager_bits", "graft_max_autotune",
-    "hand",  "others"};
+const std::vector<std::string> kVariants{"eager",
+                                         "eager_pool",
+                                         "graft",
+                                         "graft_fast",
+                                         "graft_eager_bits",
+                                         "graft_max_autotune",
+                                         "graft_reduce_overhead",
+                                         "hand",
+                                         "others"};
 const std::vector<std::string> kUsual{"eager", "eager_pool", "graft", "hand", "others"};
 
 const Preset& preset_of(const std::string& name) {
@@ -141,7 +147,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
   command
       .add_option("--variants", o.variants,
                   "Of eager, eager_pool, graft, graft_fast, graft_eager_bits (matmuls by "
-                  "eager's routine), graft_max_autotune, hand, others (the "
+                  "eager's routine), graft_max_autotune, graft_reduce_overhead, hand, others (the "
                   "workload's own); joined by commas")
       ->delimiter(',');
   command.add_option("--preset", o.preset, "quick, default or strict: how long, how precisely")

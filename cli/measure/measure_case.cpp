@@ -63,6 +63,7 @@ Options compile_options(const Case& c, const std::string& variant, const BenchOp
   if (variant == "graft_fast") out.numerics = Numerics::Fast;
   if (variant == "graft_eager_bits") out.matmul = Matmul::EagerBits;
   if (variant == "graft_max_autotune") out.mode = Mode::MaxAutotune;
+  if (variant == "graft_reduce_overhead") out.mode = Mode::ReduceOverhead;
   return out;
 }
 

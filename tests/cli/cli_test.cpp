@@ -90,10 +90,10 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
   expect_usage_error("bench --threads 0", "--threads: Value 0 not in range 1 to 1024");
   expect_usage_error("bench --numerics faast",
                      "--numerics: came 'faast'; did you mean 'fast'? Expected one of exact, fast.");
-  expect_usage_error("bench --mode reduce-overhead",
-                     "--mode: came 'reduce-overhead'; expected one of default, max-autotune.");
-  expect_usage_error("bench --variants graft_reduce_overhead",
-                     "--variants: came 'graft_reduce_overhead'; ");
+  expect_usage_error(
+      "bench --mode reduce-latency",
+      "came 'reduce-latency'; expected one of default, max-autotune, reduce-overhead.");
+  expect_usage_error("bench --variants graft_reduced", "--variants: came 'graft_reduced'; ");
   expect_usage_error("bench --json /no/such/folder/x.json", "No such file or directory");
   expect_usage_error("bench --json /", "which is a folder");
   expect_usage_error("bench --peers --python /no/such/python", "Name one with --python EXE");
