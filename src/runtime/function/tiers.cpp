@@ -233,10 +233,9 @@ void Core::Impl::keep_proof(Entry& entry, bool faster) {
     entry.stored = kept;
   }
   if (!options.cache) return;
-  enqueue([kept](Impl&) {
-    runtime::share_stored(kept);
-    runtime::keep_stored(*kept);
-  });
+  // At once: equal functions that wait to be compiled look for it. Not while a fork is made.
+  runtime::Worker::run([&] { runtime::share_stored(kept); });
+  enqueue([kept](Impl&) { runtime::keep_stored(*kept); });
 }
 
 /// Results differ, perhaps by what their sums round: scales and fp64 will tell.
@@ -255,6 +254,7 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
       entry->region->scales = runtime::compile_scales(*entry->approximated, settings,
                                                       entry->region.get(), kept.emplace_back());
     keep_scales(*entry, kept);
+    if (impl.options.cache && entry->stored != nullptr) runtime::share_stored(entry->stored);
     if (!entry->scales.replay || (entry->region && !entry->region->scales.replay))
       impl.settle(*entry, Tier::Eager, Verdict::Mismatch, difference + kValuesDiffer);
     else
