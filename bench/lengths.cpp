@@ -6,7 +6,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <numeric>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "graft/graft.h"
+#include "lab/timer.h"
 #include "workloads/regions.h"
 
 namespace {
@@ -23,14 +23,6 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
-
-template <class F>
-double ms(F&& f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 graft::Options family(const std::string& name) {
   graft::Options options;
@@ -67,8 +59,10 @@ void over_lengths(const std::string& name, const Function& f,
   for (int64_t length : lengths(most)) {
     const Tensors arguments = make(length);
     Tensors theirs, mine;
-    auto run_eager = [&] { eager += ms([&] { theirs = f(arguments); }); };
-    auto run_compiled = [&] { graft_ms += ms([&] { mine = compiled(arguments); }); };
+    auto run_eager = [&] { eager += graft::lab::time_once_ms([&] { theirs = f(arguments); }); };
+    auto run_compiled = [&] {
+      graft_ms += graft::lab::time_once_ms([&] { mine = compiled(arguments); });
+    };
     if (call++ % 2 == 0)
       run_eager(), run_compiled();
     else
@@ -102,7 +96,8 @@ void look_up() {
   for (int64_t s = 22; s < 250; ++s) {
     const Tensor x = at::randn({s, 8});
     const int64_t before = compiled.report().family_calls;
-    const double one = ms([&] { compiled(x); }), two = ms([&] { compiled(x); });
+    const double one = graft::lab::time_once_ms([&] { compiled(x); }),
+                 two = graft::lab::time_once_ms([&] { compiled(x); });
     if (compiled.report().family_calls == before) continue;
     first.push_back(one), second.push_back(two);
   }
@@ -196,7 +191,7 @@ void decode(const std::string& name, const Llama& model, int64_t tokens) {
       Tensors next = state;
       next[0] = at::argmax(state[0].select(1, 0), -1, true);
       const int64_t token = next[0].item<int64_t>();
-      const double took = ms([&] { state = f(next); });
+      const double took = graft::lab::time_once_ms([&] { state = f(next); });
       if (k >= 8) spent += took;
       return token;
     };

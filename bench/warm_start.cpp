@@ -9,9 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -19,30 +17,20 @@
 #include <vector>
 
 #include "graft/workload.h"
+#include "lab/stats.h"
+#include "lab/timer.h"
 
 extern char** environ;
 
 namespace {
 
-template <class F>
-double ms(F&& f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
+namespace lab = graft::lab;
 
 bool is_loaded(const std::string& library) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
     if (line.find(library) != std::string::npos) return true;
   return false;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
 }
 
 struct Start {
@@ -60,14 +48,14 @@ int child(const std::string& name) {
   if (workload == nullptr) return 1;
   const auto instance = workload->make({});
   std::vector<double> eager;
-  for (int i = 0; i < 5; ++i) eager.push_back(ms(instance.eager.run));
+  for (int i = 0; i < 5; ++i) eager.push_back(lab::time_once_ms(instance.eager.run));
   graft::Options options;
   options.name = name;
   const auto compiled = instance.compile(options);
   Start start;
-  start.eager = median(eager);
-  start.first = ms(compiled.run);
-  start.waited = ms(compiled.wait);
+  start.eager = lab::median(eager);
+  start.first = lab::time_once_ms(compiled.run);
+  start.waited = lab::time_once_ms(compiled.wait);
   start.calls = 1;
   auto settled = [&] {
     const graft::Verdict verdict = compiled.report().verdict;

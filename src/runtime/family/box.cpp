@@ -367,10 +367,10 @@ bool BoxPlans::at(std::span<const int64_t> point, std::unique_ptr<Plan>& plan,
 }
 
 std::unique_ptr<Plan> BoxPlans::at(std::span<const int64_t> point) const {
-  for (const Leaf& leaf : leaves_)
-    if (contains(leaf.box, leaf.unit, point))
-      if (auto plan = leaf.plan->at(point)) return plan;
-  return nullptr;
+  std::unique_ptr<Plan> plan;
+  const Template* of = nullptr;
+  at(point, plan, of);
+  return plan;
 }
 
 }  // namespace graft::runtime

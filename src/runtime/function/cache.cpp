@@ -70,10 +70,7 @@ std::optional<StoredEntry> read_plan(const CacheFolder& folder, const std::strin
     if (wrong.empty()) wrong = "it is gone";
     return std::nullopt;
   }
-  std::string_view left = *bytes;
-  std::optional<StoredEntry> entry = runtime::unpack(left, wrong);
-  if (entry && !left.empty()) wrong = "there is more than was written", entry.reset();
-  return entry;
+  return runtime::unpack_whole(*bytes, wrong);
 }
 
 }  // namespace

@@ -320,31 +320,10 @@ std::shared_ptr<const StoredEntry> filled(StoredEntry entry, const CompileSettin
   }
 }
 
-void build(const record::Trace& trace, const CompileSettings& settings,
-           const std::string& directory, Built& out) {
-  auto start = Clock::now();
-  out.autotuned.decisions = settings.decisions;
-  ops::Lowered lowered = lower(trace, settings);
-  std::optional<StoredEntry> entry = entry_for(lowered.program, trace, settings);
-  const bool tunes = settings.mode == Mode::MaxAutotune && !settings.tuning;
-  Scheduled scheduled = schedule(trace, std::move(lowered), settings, tunes || !directory.empty());
-  take_facts(scheduled, out);
-  if (!out.broken) {
-    finish(trace, settings, scheduled, {}, tunes, out);
-    const std::vector<std::string> notes = notes_of(out.tuning, scheduled.schedule);
-    out.autotuned.notes.insert(out.autotuned.notes.end(), notes.begin(), notes.end());
-    if (entry) out.stored = filled(std::move(*entry), settings, scheduled, out);
-  }
-  out.plan_ms = since(start) - out.compile_ms;
-  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
-}
-
-void find(const record::Trace& trace, const CompileSettings& settings, Built& out) {
-  auto start = Clock::now();
-  const std::optional<StoredEntry> wanted =
-      entry_for(lower(trace, settings).program, trace, settings);
-  if (!wanted) return;
-  const std::shared_ptr<const StoredEntry> entry = find_stored(*wanted);
+/// Takes the kept plan with that machine and key, if there is one.
+void find(const record::Trace& trace, const CompileSettings& settings, const StoredEntry& wanted,
+          Clock::time_point start, Built& out) {
+  const std::shared_ptr<const StoredEntry> entry = find_stored(wanted);
   if (entry == nullptr) return;
   proof_of(entry->proof);  // throws where it cannot be read
   Scheduled scheduled;
@@ -371,6 +350,44 @@ void find(const record::Trace& trace, const CompileSettings& settings, Built& ou
   text << settings.name << ": found a kept plan of " << out.code.size() << " kernels, in "
        << since(start) << " ms";
   log(Topic::Cache, text.str());
+}
+
+/// Never throws: what cannot be used is compiled anew. Is there a plan in `out` then?
+bool found_stored(const record::Trace& trace, const CompileSettings& settings,
+                  const StoredEntry& wanted, Clock::time_point start, Built& out) noexcept {
+  try {
+    find(trace, settings, wanted, start, out);
+    return out.plan != nullptr;
+  } catch (const std::exception& error) {
+    if (!Worker::instance().stopping())
+      warn_once(settings.name + ": a kept plan is of no use: ", error.what());
+  } catch (...) {
+  }
+  out = {};
+  return false;
+}
+
+void build(const record::Trace& trace, const CompileSettings& settings,
+           const std::string& directory, Built& out) {
+  auto start = Clock::now();
+  ops::Lowered lowered = lower(trace, settings);
+  std::optional<StoredEntry> entry = entry_for(lowered.program, trace, settings);
+  // An equal function may have been compiled since: 32 layers are compiled once. A dump wants the
+  // passes' texts.
+  const bool looks = entry && settings.cache && directory.empty();
+  if (looks && found_stored(trace, settings, *entry, start, out)) return;
+  out.autotuned.decisions = settings.decisions;
+  const bool tunes = settings.mode == Mode::MaxAutotune && !settings.tuning;
+  Scheduled scheduled = schedule(trace, std::move(lowered), settings, tunes || !directory.empty());
+  take_facts(scheduled, out);
+  if (!out.broken) {
+    finish(trace, settings, scheduled, {}, tunes, out);
+    const std::vector<std::string> notes = notes_of(out.tuning, scheduled.schedule);
+    out.autotuned.notes.insert(out.autotuned.notes.end(), notes.begin(), notes.end());
+    if (entry) out.stored = filled(std::move(*entry), settings, scheduled, out);
+  }
+  out.plan_ms = since(start) - out.compile_ms;
+  if (!directory.empty()) dump(directory, settings.name, trace, scheduled);
 }
 
 }  // namespace
@@ -441,16 +458,14 @@ Built compile_trace(const record::Trace& trace, const CompileSettings& settings,
 }
 
 Built find_trace(const record::Trace& trace, const CompileSettings& settings) noexcept {
+  const auto start = Clock::now();
+  Built out;
   try {
-    Built out;
-    find(trace, settings, out);
-    return out;
-  } catch (const std::exception& error) {
-    if (Worker::instance().stopping()) return {};
-    warn_once(settings.name + ": a kept plan is of no use: ", error.what());
-  } catch (...) {  // compiled anew, then
+    if (const auto wanted = entry_for(lower(trace, settings).program, trace, settings))
+      found_stored(trace, settings, *wanted, start, out);
+  } catch (...) {  // compile_trace() says what is wrong
   }
-  return {};
+  return out;
 }
 
 }  // namespace graft::runtime

@@ -69,12 +69,11 @@ std::shared_ptr<Entry> like(const Entry& example, const Key& key,
 
 /// An entry for one call. False: there is no plan for the point.
 bool fill_spare(FamilyBox& box, const Entry& example, const Key& key, const Point& point) {
-  if (box.spare == nullptr) {
-    auto plan = box.plans->at(point);
-    if (plan == nullptr) return false;
-    box.spare = like(example, key, std::move(plan));
-  }
-  return box.plans->at(point, box.spare->plan, box.spare_of);
+  if (box.spare != nullptr) return box.plans->at(point, box.spare->plan, box.spare_of);
+  std::unique_ptr<runtime::Plan> plan;
+  if (!box.plans->at(point, plan, box.spare_of)) return false;
+  box.spare = like(example, key, std::move(plan));
+  return true;
 }
 
 }  // namespace

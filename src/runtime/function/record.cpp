@@ -194,9 +194,8 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   entry->busy.store(false, std::memory_order_release);
   runtime::CompileSettings chosen = compile_settings();
   if (!may_fold(*trace)) chosen.most_folded_bytes = 0;
-  // What another process kept is there at once. A dump wants the passes' texts.
-  const bool looks = options.cache && runtime::trace_directory().empty();
-  if (looks) {
+  // What another process kept is there at once.
+  if (options.cache && runtime::trace_directory().empty()) {
     runtime::Built found;
     runtime::Worker::run([&] { found = runtime::find_trace(*trace, chosen); });
     if (found.plan != nullptr) {
@@ -207,14 +206,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
       return;
     }
   }
-  enqueue([entry, trace, looks, settings = std::move(chosen)](Impl& impl) mutable {
-    // An equal function may have been compiled since: 32 layers are compiled once.
-    if (looks)
-      if (runtime::Built found = runtime::find_trace(*trace, settings); found.plan != nullptr) {
-        impl.adopt(entry, trace, settings, std::move(found));
-        if (impl.options.sizes == Sizes::Family) impl.consider_family(entry, trace);
-        return;
-      }
+  enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
     if (impl.options.sizes == Sizes::Family && entry->plan != nullptr)
@@ -265,10 +257,11 @@ void Core::Impl::compile(const std::shared_ptr<Entry>& entry,
                          const std::shared_ptr<record::Trace>& trace,
                          const runtime::CompileSettings& settings) {
   runtime::Built built = runtime::compile_trace(*trace, settings, runtime::trace_directory());
-  const std::shared_ptr<const runtime::StoredEntry> kept = built.stored;
+  const std::shared_ptr<const runtime::StoredEntry> kept =
+      built.found || !options.cache ? nullptr : built.stored;
   adopt(entry, trace, settings, std::move(built));
   // A process may end before the plan is proven, and the next one is spared the compilation.
-  if (!kept || !options.cache) return;
+  if (kept == nullptr) return;
   runtime::share_stored(kept);
   runtime::keep_stored(*kept);
 }

@@ -33,18 +33,15 @@ bool Replay::serves(const Plan& plan) {
     if (block.kind == Block::Kind::Extern || block.kind == Block::Kind::Folded) return false;
     if (is_held(block)) bytes += block.bytes;
   }
-  auto is_simple = [](const ResultSpec& result) {
+  auto is_simple = [&](const ResultSpec& result) {
     if (result.gradient_of || !result.returned) return false;
-    return is_own(result) || result.kind == ResultSpec::Kind::Argument ||
-           result.kind == ResultSpec::Kind::Same || result.kind == ResultSpec::Kind::Undefined;
+    if (is_own(result))
+      return plan.blocks_[static_cast<size_t>(result.view.place.block)].kind == Block::Kind::Output;
+    return result.kind == ResultSpec::Kind::Argument || result.kind == ResultSpec::Kind::Same ||
+           result.kind == ResultSpec::Kind::Undefined;
   };
   return bytes <= kMostKept && plan.externs_.empty() &&
-         std::all_of(plan.results_.begin(), plan.results_.end(), is_simple) &&
-         std::all_of(plan.results_.begin(), plan.results_.end(), [&](const ResultSpec& result) {
-           return !is_own(result) ||
-                  plan.blocks_[static_cast<size_t>(result.view.place.block)].kind ==
-                      Block::Kind::Output;
-         });
+         std::all_of(plan.results_.begin(), plan.results_.end(), is_simple);
 }
 
 Replay::Replay(const Plan& plan) : plan_(plan), bases_(plan.blocks_.size()) {

@@ -75,4 +75,10 @@ std::optional<StoredEntry> unpack(std::string_view& bytes, std::string& wrong) {
   return entry;
 }
 
+std::optional<StoredEntry> unpack_whole(std::string_view bytes, std::string& wrong) {
+  std::optional<StoredEntry> entry = unpack(bytes, wrong);
+  if (entry && !bytes.empty()) entry.reset(), wrong = "there is more than was written";
+  return entry;
+}
+
 }  // namespace graft::runtime

@@ -27,5 +27,7 @@ std::string pack(const StoredEntry& entry);
 /// Takes one entry off the front of `bytes`. Nothing, and `wrong`, where they are not exactly what
 /// pack() made: sizes and a checksum over all of it are compared.
 std::optional<StoredEntry> unpack(std::string_view& bytes, std::string& wrong);
+/// Of bytes that are one entry and nothing else.
+std::optional<StoredEntry> unpack_whole(std::string_view bytes, std::string& wrong);
 
 }  // namespace graft::runtime

@@ -49,9 +49,7 @@ std::shared_ptr<const StoredEntry> find_stored(const StoredEntry& wanted) {
     if (!wrong.empty()) warn_once("the cache of plans is of no use: ", wrong);
     return nullptr;
   }
-  std::string_view left = *bytes;
-  std::optional<StoredEntry> entry = unpack(left, wrong);
-  if (entry && !left.empty()) entry.reset(), wrong = "there is more than was written";
+  std::optional<StoredEntry> entry = unpack_whole(*bytes, wrong);
   if (!entry) {
     warn_once("a stored plan is of no use: ", (folder.path() / file).string() + ": " + wrong);
     return nullptr;
