@@ -27,6 +27,9 @@
 #include "cli/results/compare.h"
 #include "cli/results/history.h"
 #include "cli/results/report.h"
+#include "experiments/components/components.h"
+#include "experiments/language_model/language_model.h"
+#include "experiments/llama/llama.h"
 #include "quantizer/command/generate.h"
 #include "quantizer/command/quantize.h"
 #include "quantizer/experiment/gptq.h"
@@ -73,9 +76,12 @@ int run_command(int argc, char** argv) {
   cli::add_explain(app);
   cli::add_generate(app);
   cli::add_gptq(app);
+  experiments::add_llama(app);
+  experiments::add_language_model(app);
   cli::add_memory(app);
   cli::add_profile(app);
   cli::add_quantize(app);
+  experiments::add_components(app);
   cli::add_study(app);
   cli::add_tune(app);
   cli::add_env(app);

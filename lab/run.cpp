@@ -66,6 +66,7 @@ json to_json(const Row& row, const Row* reference, bool with_statistics) {
            {"steady", row.steady},
            {"isolated", row.isolated},
            {"first_call_ms", or_null(row.first_call_ms)},
+           {"warmup_ms", or_null(row.warmup_ms)},
            {"compile_ms", or_null(row.compile_ms)},
            {"kernels", or_null(row.kernels)},
            {"bitwise", or_null(row.bitwise)},
@@ -116,6 +117,7 @@ Row row_from_json(const json& from) {
   read(from, "steady", row.steady);
   read(from, "isolated", row.isolated);
   read(from, "first_call_ms", row.first_call_ms);
+  read(from, "warmup_ms", row.warmup_ms);
   read(from, "compile_ms", row.compile_ms);
   read(from, "kernels", row.kernels);
   read(from, "bitwise", row.bitwise);

@@ -55,6 +55,8 @@ struct Row {
   bool steady = true;              ///< the steady state was seen before the warm-up's time limit
   bool isolated = false;           ///< not measured in turns with others
   std::optional<double> first_call_ms;  ///< of the cold first call
+  /// From the first call until its verdict was final: recording, compiling, the calls meanwhile.
+  std::optional<double> warmup_ms;
   std::optional<double> compile_ms;
   std::optional<int64_t> kernels;
   std::optional<bool> bitwise;  ///< outputs against the reference's

@@ -32,6 +32,9 @@ class Table {
   /// A horizontal line between the rows before and after.
   void rule() { rows_.emplace_back(); }
   bool empty() const { return rows_.empty(); }
+  const std::vector<Column>& columns() const { return columns_; }
+  /// An empty one is a rule.
+  const std::vector<std::vector<Cell>>& rows() const { return rows_; }
   void print(std::ostream& out, bool colour = false) const;
 
  private:

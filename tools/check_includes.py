@@ -18,6 +18,7 @@ RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "rando
 SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
 COMMANDS += ["quantizer/command", "quantizer/experiment"]
+COMMANDS += [f"experiments/{system}" for system in ("llama", "components", "language_model")]
 MAY_INCLUDE = {
     "include/graft": [],
     "src": ["include/graft"],
@@ -52,6 +53,10 @@ MAY_INCLUDE = {
     "cli/demo": [*SUBJECTS, "cli/frame", "cli/measure"],
     "quantizer/command": [*SUBJECTS, "quantizer/model", "cli/frame"],
     "quantizer/experiment": [*SUBJECTS, "quantizer/model", "cli/frame"],
+    "experiments/frame": [*SUBJECTS, "cli/frame", "cli/measure"],
+    "experiments/llama": [*SUBJECTS, "cli/frame", "experiments/frame"],
+    "experiments/components": [*SUBJECTS, "cli/frame", "experiments/frame"],
+    "experiments/language_model": [*SUBJECTS, "cli/frame", "experiments/frame"],
     "cli": [*COMMANDS, "cli/frame", "include/graft"],
     "examples": ["workloads", "include/graft"],
     "tests": ALL,

@@ -15,7 +15,8 @@ std::vector<Workload>& registry() {
     std::vector<Workload> cases = region_cases();
     for (const std::vector<Workload>& more :
          std::array{loop_cases(), wild_cases(), training_cases(), step_cases(), attention_cases(),
-                    decode_cases(), model_cases()})
+                    decode_cases(), model_cases(), llama_cases(), component_cases(),
+                    language_model_cases()})
       cases.insert(cases.end(), more.begin(), more.end());
     return cases;
   }();

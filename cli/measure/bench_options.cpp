@@ -29,8 +29,9 @@ const std::vector<std::string> kVariants{"eager",
                                          "graft_max_autotune",
                                          "graft_reduce_overhead",
                                          "hand",
-                                         "others"};
-const std::vector<std::string> kUsual{"eager", "eager_pool", "graft", "hand", "others"};
+                                         "others",
+                                         "cuts"};
+const std::vector<std::string> kUsual{"eager", "eager_pool", "graft", "hand", "others", "cuts"};
 
 const Preset& preset_of(const std::string& name) {
   std::vector<std::string> names;
@@ -148,7 +149,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& o) {
       .add_option("--variants", o.variants,
                   "Of eager, eager_pool, graft, graft_fast, graft_eager_bits (matmuls by "
                   "eager's routine), graft_max_autotune, graft_reduce_overhead, hand, others (the "
-                  "workload's own); joined by commas")
+                  "workload's own), cuts (its parts compiled one by one); joined by commas")
       ->delimiter(',');
   command.add_option("--preset", o.preset, "quick, default or strict: how long, how precisely")
       ->capture_default_str();

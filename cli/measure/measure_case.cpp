@@ -50,6 +50,8 @@ std::vector<std::string> present(const Instance& instance, const BenchOptions& o
   for (const std::string& variant : options.variants) {
     if (variant == "others") {
       for (const auto& [name, call] : instance.others) out.push_back(name);
+    } else if (variant == "cuts") {
+      for (const auto& [name, compile] : instance.cuts) out.push_back(name);
     } else if (variant != "hand" || instance.hand) {
       out.push_back(variant);
     }
@@ -69,6 +71,18 @@ Options compile_options(const Case& c, const std::string& variant, const BenchOp
 
 bool is_compiled(const std::string& variant) {
   return variant.starts_with("graft");
+}
+
+/// An estimate of the bytes that measuring it needs; 0: not known.
+double need_of(const Case& c, const BenchOptions& options, bool fp64) {
+  return with_options(c, options, [&](auto o) {
+    o.fp64 = fp64;
+    return c.workload->peak(o);
+  });
+}
+bool fits(double need) {
+  const auto free = static_cast<double>(lab::available_memory());
+  return need <= 0 || free < 0 || need <= free;
 }
 
 /// A variant, ready to be timed, and what is known of it before.
@@ -112,8 +126,11 @@ Prepared begin(const Case& c, const Instance& instance, const std::string& varia
 void prepare(const Case& c, const Instance& instance, const BenchOptions& options, Prepared& out) {
   const std::string& variant = out.row.variant;
   if (is_compiled(variant)) {
-    const auto compiled = instance.compile(compile_options(c, variant, options));
-    out.row.first_call_ms = settle(compiled);
+    const auto cut = std::find_if(instance.cuts.begin(), instance.cuts.end(),
+                                  [&](const auto& named) { return named.first == variant; });
+    const auto& compile = cut == instance.cuts.end() ? instance.compile : cut->second;
+    const auto compiled = compile(compile_options(c, variant, options));
+    out.row.warmup_ms = lab::time_once_ms([&] { out.row.first_call_ms = settle(compiled); });
     const Report report = compiled.report();
     out.row.compile_ms = report.compile_ms;
     out.row.kernels = report.kernels;
@@ -139,8 +156,8 @@ double bytes_of(const Tensors& tensors) {
   return sum;
 }
 
-/// Outputs beside eager's; where they differ, beside fp64's as well. Where the instance leaves the
-/// bytes to be counted, outputs are added to them.
+/// Outputs beside eager's; where they differ, beside fp64's as well if there is memory. Where the
+/// instance leaves the bytes to be counted, outputs are added to them.
 void compare(const Instance& instance, const Tensors& expected, const Tensors& outputs,
              lab::Row& row) {
   const lab::Comparison c = lab::compare(expected, outputs);
@@ -149,7 +166,7 @@ void compare(const Instance& instance, const Tensors& expected, const Tensors& o
   if (instance.bytes <= 0) row.work.bytes += bytes_of(outputs);
 }
 
-void compare_all(const Instance& instance, std::vector<Prepared>& prepared) {
+void compare_all(const Instance& instance, bool with_fp64, std::vector<Prepared>& prepared) {
   std::optional<Tensors> expected;
   try {
     expected = instance.eager.outputs();
@@ -164,7 +181,7 @@ void compare_all(const Instance& instance, std::vector<Prepared>& prepared) {
       compare(instance, *expected, outputs, p.row);
       all_bitwise = all_bitwise && *p.row.bitwise;
     });
-  if (all_bitwise) return;
+  if (all_bitwise || !with_fp64) return;
   const Tensors reference = instance.fp64();
   for (Prepared& p : prepared)
     attempt(p, [&] { p.row.fp64_error = lab::relative_error(p.call.outputs(), reference); });
@@ -210,11 +227,10 @@ std::vector<std::string> variants_of(const Case& c, const BenchOptions& options)
 }
 
 std::string lacks_memory(const Case& c, const BenchOptions& options) {
-  const double need = with_options(c, options, [&](const auto& o) { return c.workload->peak(o); });
-  const auto free = static_cast<double>(lab::available_memory());
-  if (need <= 0 || free < 0 || need <= free) return {};
-  return "eager, and the run in fp64 beside it, need about " + lab::bytes_text(need) +
-         " of memory, " + lab::bytes_text(free) + " are free";
+  const double need = need_of(c, options, /*fp64=*/false);
+  if (fits(need)) return {};
+  return "eager needs about " + lab::bytes_text(need) + " of memory, " +
+         lab::bytes_text(static_cast<double>(lab::available_memory())) + " are free";
 }
 
 std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& options, const Say& say) {
@@ -227,7 +243,7 @@ std::vector<lab::Row> measure_in_turns(const Case& c, const BenchOptions& option
     attempt(p, [&] { prepare(c, instance, options, p); });
   }
   say(0, "comparing");
-  compare_all(instance, prepared);
+  compare_all(instance, fits(need_of(c, options, /*fp64=*/true)), prepared);
   std::vector<lab::TimedVariant> timed;
   for (const Prepared& p : prepared)
     if (p.row.status == lab::Status::Ok) timed.push_back({p.row.variant, p.call.run});

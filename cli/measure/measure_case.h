@@ -18,7 +18,8 @@ using Say = std::function<void(double, const std::string&)>;
 /// BenchOptions::variants. Throws UsageError for an invalid configuration.
 std::vector<std::string> variants_of(const Case& c, const BenchOptions& options);
 
-/// Why there is not memory enough to measure the case; empty if there is. Throws likewise.
+/// Why there is not memory enough to measure the case, without the run in fp64 if need be; empty if
+/// there is. Throws likewise.
 std::string lacks_memory(const Case& c, const BenchOptions& options);
 
 /// Measures all variants in this process, in turns. One that throws gives a row with its error.

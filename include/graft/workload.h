@@ -55,6 +55,9 @@ struct Instance {
   Call hand;  ///< hand-written C++, a reference for what the machine can do; empty if there is none
   /// More implementations by name: ATen's fused operator, another library's.
   std::vector<std::pair<std::string, Call>> others;
+  /// Other ways to compile it, by names that begin with "graft_": parts of it, as functions of
+  /// their own.
+  std::vector<std::pair<std::string, std::function<CompiledCall(graft::Options)>>> cuts;
   /// Eager on the inputs in double: the reference for a reduction's error.
   std::function<Tensors()> fp64;
   int64_t input_bytes = 0;
@@ -75,6 +78,7 @@ struct Axis {
 struct GRAFT_API Options {
   uint64_t seed = 0;
   bool small = false;                              ///< start from the axes' small values
+  bool fp64 = true;                                ///< the run in fp64 is done, too
   std::map<std::string, std::string> config = {};  ///< axis → value, in place of the axes' own
 
   /// An axis's value. Throws graft::Error naming the axis if it is not of that kind.
@@ -96,8 +100,9 @@ struct GRAFT_API Workload {
   /// another order. 0: eager's bits.
   double tolerance = 0;
   std::string set = std::string(kDefaultSet);  ///< `graft bench --set` runs one set
-  /// Of measuring it, where that may be more than there is: the most bytes that eager's run, or the
-  /// one in fp64 that it is compared with, has in memory. Called with every axis in the options.
+  /// Of measuring it, where that may be more than there is: the most bytes that eager's run has in
+  /// memory, or, where Options::fp64 says so, the one in fp64 that it is compared with. Called with
+  /// every axis in the options.
   std::function<double(const Options&)> peak_bytes = nullptr;
 
   /// Axes that the options leave out take their own values. Throws graft::Error for an
@@ -217,6 +222,14 @@ Call updating_call_of(const F& f, const std::shared_ptr<Args>& args,
 template <class F, class... Args>
 Call call_of(F f, Args... inputs) {
   return detail::call_of(f, std::make_shared<std::tuple<Args...>>(std::move(inputs)...));
+}
+
+/// The same for an `f` that changes its arguments, of which it has copies.
+template <class F, class... Args>
+Call updating_call_of(F f, Args... inputs) {
+  const auto args = std::make_shared<std::tuple<Args...>>(std::move(inputs)...);
+  const auto own = std::make_shared<std::tuple<Args...>>(detail::copies_of(*args));
+  return detail::updating_call_of(f, args, own);
 }
 
 namespace detail {

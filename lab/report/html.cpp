@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lab/report/charts.h"
+#include "lab/report/section.h"
 #include "lab/report/style.h"
 #include "lab/report/svg.h"
 #include "lab/report/tables.h"
@@ -75,6 +76,8 @@ void add_sections(Page& page, const std::string& prefix, int level, const NamedR
   const auto with_legend = [&](const std::string& charts) {
     return charts.empty() ? "" : palette.legend(cases) + charts;
   };
+  for (const Section& section : sections_of(named.run.context))
+    page.add(prefix + section.id, level, section.title, section.says, html_of(section));
   page.add(prefix + "summary", level, "Summary", summary_says(cases), tables::summary(cases));
   page.add(
       prefix + "speed-up", level, "Speed-up",

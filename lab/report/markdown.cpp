@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lab/gate.h"
+#include "lab/report/section.h"
 #include "lab/table.h"
 
 namespace graft::lab {
@@ -165,6 +166,22 @@ std::string notes(const std::vector<CaseFacts>& cases) {
   return out.empty() ? "" : "\nNotes:\n\n" + out;
 }
 
+std::string section_text(const Section& section) {
+  Grid grid{section.table.columns(), {}};
+  for (const std::vector<Cell>& row : section.table.rows()) {
+    if (row.empty()) continue;
+    std::vector<std::string> cells(grid.columns.size());
+    for (size_t i = 0; i < std::min(row.size(), cells.size()); ++i)
+      cells[i] = plain_text(row[i].text);
+    grid.rows.push_back(std::move(cells));
+  }
+  std::string out = "## " + plain_text(section.title) + "\n\n";
+  if (!section.says.empty()) out += plain_text(section.says) + "\n\n";
+  if (!grid.rows.empty()) out += to_markdown(grid) + '\n';
+  for (const std::string& note : section.notes) out += "- " + plain_text(note) + '\n';
+  return out + (section.notes.empty() ? "" : "\n");
+}
+
 }  // namespace
 
 std::string markdown_report(const std::vector<NamedRun>& runs) {
@@ -176,6 +193,9 @@ std::string markdown_report(const std::vector<NamedRun>& runs) {
     const std::string context = context_text(named.run.context);
     out += (out.empty() ? "# " : "\n# ") + plain_text(named.name) + "\n\n";
     if (!context.empty()) out += plain_text(context) + ".\n\n";
+    const std::vector<Section> sections = sections_of(named.run.context);
+    for (const Section& section : sections) out += section_text(section);
+    if (!sections.empty() && !cases.empty()) out += "## Rows\n\n";
     if (cases.empty()) {
       out += "No cases.\n";
       continue;

@@ -2,12 +2,15 @@
 // its place in them.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lab/report/html.h"
 #include "lab/report/markdown.h"
+#include "lab/report/section.h"
 #include "tests/lab/report_runs.h"
 
 namespace graft::lab {
@@ -198,6 +201,40 @@ TEST(Report, MarkdownSaysWhatFailedAndWhatIsAmbiguous) {
     bars.insert(count(line, "|"));
   }
   EXPECT_EQ(bars.size(), 1u);
+}
+
+Section one_section() {
+  Section out{"sizes", "By <size>", "What & why."};
+  out.table = Table({{"name"}, {"ms", Align::Right}});
+  out.table.row({"a|b <i>", Cell("1.5", Style::Good)});
+  out.table.rule();
+  out.table.row({"c"});
+  out.figures.push_back({"Bars & more", {"one", "two"}, {{"x", {}, {1, NAN}}}, "", "ms"});
+  out.figures.push_back({"Lines", {}, {{"loss", {{1, 4}, {2, 2}}}}, "step", "", false, true});
+  out.notes.push_back("a <note>");
+  return out;
+}
+
+TEST(ReportPage, AnExperimentsSectionsComeFirst) {
+  lab::Run run = small_run();
+  run.context["sections"] = nlohmann::json::array({to_json(one_section())});
+  const std::string page = html_report({{"run", run}});
+  EXPECT_EQ(unbalanced(page), "");
+  EXPECT_TRUE(sections(page).contains("sizes"));
+  EXPECT_LT(page.find("id=\"sizes\""), page.find("id=\"summary\""));
+  for (const char* text : {"By &lt;size&gt;", "a|b &lt;i&gt;", "Bars &amp; more", "a &lt;note&gt;"})
+    EXPECT_TRUE(has(page, text)) << text;
+  EXPECT_EQ(count(page, "<figure"), count(html_report({{"run", small_run()}}), "<figure") + 2);
+  const std::string text = markdown_report({{"run", run}});
+  EXPECT_TRUE(has(text, "## By &lt;size>")) << text;
+  EXPECT_TRUE(has(text, "a\\|b &lt;i>")) << text;
+}
+
+TEST(ReportPage, ASectionIsReadAsItWasWritten) {
+  const nlohmann::json written = to_json(one_section());
+  EXPECT_EQ(to_json(section_from_json(written)), written);
+  EXPECT_TRUE(sections_of(nlohmann::json()).empty());
+  EXPECT_THROW(section_from_json({{"id", "x"}}), nlohmann::json::exception);
 }
 
 }  // namespace

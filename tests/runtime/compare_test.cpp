@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "passes/disturb.h"
+
 namespace graft::runtime {
 namespace {
 
@@ -82,6 +84,72 @@ TEST(Compare, ComplexAndNarrowTypes) {
              f = at::tensor({1.f, 3.f}).to(at::kFloat8_e4m3fn);
   EXPECT_FALSE(compare(e, f, {}).equal);
   EXPECT_TRUE(compare(e, e.clone(), {}).equal);
+}
+
+/// 256 values that are 1 or -1 by the sign of noise: some flip in each right run, others stand.
+struct Signs {
+  at::Tensor eager = at::ones({256});
+  Witnesses witnesses;
+
+  Signs() {
+    for (int run = 0; run < passes::kDisturbances; ++run) {
+      at::Tensor made = at::ones({256});
+      const bool strong = run + passes::kStrongDisturbances >= passes::kDisturbances;
+      if (run > 0) made += 1e-7f * static_cast<float>(run);  // each is moved a little
+      if (strong)
+        for (int64_t at = run; at < 256; at += 5) made[at] = -1;
+      witnesses.disturbed.push_back(made);
+    }
+  }
+  at::Tensor flipped(const std::vector<int64_t>& at) const {
+    at::Tensor made = eager.clone();
+    for (const int64_t i : at) made[i] = -1;
+    return made;
+  }
+  bool equal(const at::Tensor& came) const {
+    return compare(eager, came, loose(), witnesses).equal;
+  }
+};
+
+TEST(Compare, SignsOfNoiseMayDiffer) {
+  const Signs signs;
+  EXPECT_FALSE(compare(signs.eager, signs.flipped({100}), loose()).equal) << "without witnesses";
+  EXPECT_TRUE(signs.equal(signs.flipped({100})));
+  EXPECT_TRUE(signs.equal(signs.flipped({3, 100, 101, 200})));
+  EXPECT_FALSE(signs.equal(signs.eager * 4)) << "further than anything goes";
+  EXPECT_FALSE(signs.equal(-signs.eager)) << "more than go so far";
+  at::Tensor nan = signs.eager.clone();
+  nan[7] = kNan;
+  EXPECT_FALSE(signs.equal(nan));
+}
+
+TEST(Compare, WhatStandsOrIsCarriedOnIsNoNoise) {
+  Signs stands;
+  for (at::Tensor& run : stands.witnesses.disturbed) run[100] = 1;
+  EXPECT_FALSE(stands.equal(stands.flipped({100}))) << "no disturbance moves it";
+  Signs carried;
+  for (size_t run = 0; run < carried.witnesses.disturbed.size(); ++run) {
+    const bool strong = run + passes::kStrongDisturbances >= passes::kDisturbances;
+    const double by = run == 0 ? 0 : strong ? passes::kStrong : 1;
+    carried.witnesses.disturbed[run] = carried.eager + 0.01 * by;
+  }
+  EXPECT_TRUE(carried.equal(carried.eager + 0.015)) << "within twice what moves it";
+  EXPECT_FALSE(carried.equal(carried.eager + 0.3)) << "the strong ones only carry it further";
+}
+
+TEST(Compare, NoiseHereIsNoExcuseElsewhere) {
+  const Signs signs;
+  Witnesses half = signs.witnesses;
+  const at::Tensor eager = at::cat({signs.eager, at::ones({4096})});
+  for (size_t run = 0; run < half.disturbed.size(); ++run)
+    half.disturbed[run] =
+        at::cat({half.disturbed[run], at::ones({4096}) + 1e-7f * static_cast<float>(run)});
+  at::Tensor came = eager.clone();
+  came.slice(0, 1000, 1100).fill_(-1);
+  EXPECT_FALSE(compare(eager, came, loose(), half).equal);
+  came = eager.clone();
+  came[2000] = -1;
+  EXPECT_TRUE(compare(eager, came, loose(), half).equal) << "one alone";
 }
 
 }  // namespace

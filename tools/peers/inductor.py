@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp and the sets `wild` (the folder wild) and `training`,
-inputs of the same shapes.
+"""The peer torch.compile (Inductor, CPU) on the regions of workloads/regions.cpp and the sets `wild` (the folder wild),
+`training` and `systems`, inputs of the same shapes.
 
 usage: inductor.py [--threads N] [--min-time S] CASE... [--config AXIS=VALUE...]
        inductor.py -        requests from standard input, as docs/peers.md says
@@ -20,15 +20,9 @@ except ImportError as error:
 import attention as attention_set  # needs torch
 import decode as decode_set
 import models as models_set
+import systems  # needs torch
 import training  # needs torch
 import wild  # needs torch
-
-
-def rope_tables(sequence, head_size, dtype):
-    frequency = 1.0 / (10000 ** (torch.arange(0, head_size, 2).float() / head_size))
-    angle = torch.outer(torch.arange(sequence).float(), frequency)
-    both = torch.cat([angle, angle], -1)
-    return both.cos().to(dtype), both.sin().to(dtype)
 
 
 def rotate_half(x):
@@ -92,12 +86,12 @@ def adamw(parameters, gradients, first, second):
 
 def rope_case(dtype, batch=2, heads=16, sequence=2048, head_size=128):
     q, k = (torch.randn(batch, heads, sequence, head_size).to(dtype) for _ in range(2))
-    return rope, (q, k, *rope_tables(sequence, head_size, dtype))
+    return rope, (q, k, *training.rope_tables(sequence, head_size, dtype))
 
 
 def qkv_rope_case(dtype, batch=2, heads=16, sequence=2048, head_size=128):
     qkv = torch.randn(batch, sequence, 3 * heads * head_size).to(dtype)
-    return qkv_rope, (qkv, *rope_tables(sequence, head_size, dtype), heads)
+    return qkv_rope, (qkv, *training.rope_tables(sequence, head_size, dtype), heads)
 
 
 def swiglu_case(dtype, rows=4096, columns=5632):
@@ -227,6 +221,7 @@ CASES = {
     **attention_set.CASES,
     **decode_set.CASES,
     **models_set.CASES,
+    **systems.CASES,
 }
 
 
@@ -269,8 +264,7 @@ def measure(request):
     torch.manual_seed(0)
     with torch.no_grad():
         function, args = make(**arguments)
-        # A step of training is compiled in parts.
-        compiled = function.compiled() if hasattr(function, "compiled") else torch.compile(function)
+        compiled = training.compiled(function)
         torch._inductor.metrics.reset()
         first_call_ms = protocol.call_ms(lambda: compiled(*args))
         bitwise, largest = difference(outputs(function, args), outputs(compiled, args))

@@ -5,21 +5,34 @@ import torch
 import torch.nn.functional as F
 
 
-class Region:
-    """A forward with the gradients of its first inputs in a direction, the last argument."""
+def compiled(function):
+    """A step of training is compiled in parts."""
+    return function.compiled() if hasattr(function, "compiled") else torch.compile(function)
 
-    def __init__(self, forward, count):
-        self.forward, self.count = forward, count
+
+class Region:
+    """A forward with the gradients of its first inputs in a direction, the last argument; then those of the parameters that it
+    holds."""
+
+    def __init__(self, forward, count, parameters=()):
+        self.forward, self.count, self.parameters = forward, count, parameters
 
     def compiled(self):
-        return Region(torch.compile(self.forward), self.count)
+        return Region(torch.compile(self.forward), self.count, self.parameters)
 
     def __call__(self, *args):
         *inputs, direction = args
         with torch.enable_grad():
             leaves = [x.detach().requires_grad_() for x in inputs[: self.count]]
             result = self.forward(*leaves, *inputs[self.count :])
-            return [result.detach(), *torch.autograd.grad(result, leaves, direction)]
+            return [result.detach(), *torch.autograd.grad(result, [*leaves, *self.parameters], direction)]
+
+
+def rope_tables(sequence, head_size, dtype=torch.float32):
+    frequency = 1.0 / (10000 ** (torch.arange(0, head_size, 2).float() / head_size))
+    angle = torch.outer(torch.arange(sequence).float(), frequency)
+    both = torch.cat([angle, angle], -1)
+    return both.cos().to(dtype), both.sin().to(dtype)
 
 
 def rope(q, cos, sin):
@@ -33,7 +46,8 @@ def rope_case(batch=4, heads=16, sequence=1024, width=64):
 
 
 def rms(x, w):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w
+    f = x.float()
+    return (f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * w
 
 
 def rmsnorm(x, r, w):
@@ -109,6 +123,25 @@ def descend(parameters, gradients, rate=0.1):
         p.sub_(g, alpha=rate)
 
 
+class Gradients:
+    """Forward and backward: the loss, and the gradients of the parameters, which keep none."""
+
+    def __init__(self, loss):
+        self.loss = loss
+
+    def compiled(self):
+        return Gradients(torch.compile(self.loss))
+
+    def __call__(self, parameters, *others):
+        with torch.enable_grad():
+            loss = self.loss(parameters, *others)
+            loss.backward()
+        gradients = [p.grad for p in parameters]
+        for p in parameters:
+            p.grad = None
+        return loss.detach(), gradients
+
+
 class Step:
     """Forward, backward and the optimizer; three graphs once it is compiled. Arguments: parameters, as many as the
     optimizer's `state` has, the loss's."""
@@ -120,13 +153,9 @@ class Step:
         return Step(torch.compile(self.loss), torch.compile(self.update), self.state)
 
     def __call__(self, parameters, *others):
-        with torch.enable_grad():
-            loss = self.loss(parameters, *others[self.state :])
-            loss.backward()
-        self.update(parameters, [p.grad for p in parameters], *others[: self.state])
-        for p in parameters:
-            p.grad = None
-        return loss.detach()
+        loss, gradients = Gradients(self.loss)(parameters, *others[self.state :])
+        self.update(parameters, gradients, *others[: self.state])
+        return loss
 
 
 def leaves(parameters):
@@ -203,19 +232,27 @@ def component_loss(parameters, x, masks, target, cos, sin, heads):
     return F.mse_loss(x, target)
 
 
-def component_case(layers=4, batch=2, sequence=128, width=512, hidden=1376, heads=8, parts=1200):
+def component_pair(into, out, parts, dtype=torch.float32):
+    """V and U of a linear layer of components."""
+    pair = torch.randn(into, parts) * into**-0.5, torch.randn(parts, out) * parts**-0.5
+    return [p.to(dtype) for p in pair]
+
+
+def component_arguments(layers, batch, sequence, width, hidden, heads, parts, dtype=torch.float32):
+    """component_loss's, but for the heads."""
     parameters, masks = [], []
     for _ in range(layers):
-        parameters += [torch.ones(width), torch.ones(width)]
+        parameters += [torch.ones(width, dtype=dtype), torch.ones(width, dtype=dtype)]
         for into, out in [(width, width)] * 4 + [(width, hidden)] * 2 + [(hidden, width)]:
-            parameters += [torch.randn(into, parts) * into**-0.5, torch.randn(parts, out) * parts**-0.5]
-            masks.append(torch.rand(batch, sequence, parts))
-    head = width // heads
-    angle = torch.outer(torch.arange(sequence).float(), 10000 ** (-torch.arange(0, head, 2).float() / head))
-    both = torch.cat([angle, angle], -1)
-    x, target = (torch.randn(batch, sequence, width) for _ in range(2))
+            parameters += component_pair(into, out, parts, dtype)
+            masks.append(torch.rand(batch, sequence, parts).to(dtype))
+    x, target = (torch.randn(batch, sequence, width).to(dtype) for _ in range(2))
+    return leaves(parameters), x, masks, target, *rope_tables(sequence, width // heads, dtype)
+
+
+def component_case(layers=4, batch=2, sequence=128, width=512, hidden=1376, heads=8, parts=1200):
     loss = lambda *args: component_loss(*args, heads)
-    return Step(loss, descend, 0), (leaves(parameters), x, masks, target, both.cos(), both.sin())
+    return Step(loss, descend, 0), component_arguments(layers, batch, sequence, width, hidden, heads, parts)
 
 
 CASES = {

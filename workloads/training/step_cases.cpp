@@ -7,39 +7,13 @@
 #include "workloads/fused_adamw.h"
 #include "workloads/region_cases.h"
 #include "workloads/regions.h"
+#include "workloads/training/parameters.h"
 #include "workloads/training/steps.h"
 
 namespace graft::workloads {
 namespace {
 
 using at::Tensor;
-
-/// GPT-2's, for axes that it shares with `gpt2_step_f32`.
-Tensors gpt_parameters(const Options& o, Draw& draw) {
-  const int64_t width = o.integer("width");
-  Tensors parameters{draw.normal({o.integer("vocabulary"), width}),
-                     draw.normal({o.integer("context"), width})};
-  auto norm = [&] {
-    parameters.push_back(at::ones({width}));
-    parameters.push_back(at::zeros({width}));
-  };
-  auto linear = [&](int64_t out, int64_t in) {
-    parameters.push_back(draw.normal({out, in}));
-    parameters.push_back(at::zeros({out}));
-  };
-  for (int64_t layer = 0; layer < o.integer("layers"); ++layer) {
-    norm(), linear(3 * width, width), linear(width, width);
-    norm(), linear(4 * width, width), linear(width, 4 * width);
-  }
-  norm();
-  return parameters;
-}
-
-double elements_of(const Tensors& all) {
-  double sum = 0;
-  for (const Tensor& t : all) sum += static_cast<double>(t.numel());
-  return sum;
-}
 
 Instance adamw_list(const Options& o) {
   Draw draw(o);
@@ -67,30 +41,6 @@ Instance adamw_list(const Options& o) {
   return made;
 }
 
-/// FLOPs per parameter of a matmul and row: a multiply-add forward and two backward.
-constexpr double kMultiplyAdds = 6;
-
-/// The step that trains `parameters` by AdamW to lower loss(parameters, data...). Its bound: they
-/// and AdamW's two means are read and written.
-template <class Loss>
-Instance adamw_training(const Loss& loss, const Tensors& parameters, const Tensor& inputs,
-                        const Tensor& targets) {
-  Tensors first, second;
-  for (const Tensor& p : parameters) {
-    first.push_back(at::zeros_like(p));
-    second.push_back(at::zeros_like(p));
-    p.requires_grad_();
-  }
-  Instance made = updating_instance_of(
-      [loss](const Tensors& p, const Tensors& m, const Tensors& v, const Tensor& steps,
-             const Tensor& x, const Tensor& y) {
-        return training_step([&] { return loss(p, x, y); }, [&] { AdamW().step(p, m, v, steps); });
-      },
-      parameters, first, second, at::zeros({}), inputs, targets);
-  made.bytes = 6 * 4 * elements_of(parameters);
-  return made;
-}
-
 Instance perceptron_step(const Options& o) {
   Draw draw(o);
   const int64_t rows = o.integer("rows"), inputs = o.integer("inputs"), width = o.integer("width"),
@@ -115,20 +65,8 @@ constexpr double kComponentRate = 0.1;
 Instance component_step(const Options& o) {
   Draw draw(o);
   const int64_t batch = o.integer("batch"), s = o.integer("sequence"), width = o.integer("width"),
-                hidden = o.integer("hidden"), parts = o.integer("parts"),
                 heads = o.integer("heads");
-  Tensors parameters, masks;
-  const auto component = [&](int64_t out, int64_t in) {
-    for (const auto& [rows, columns] : {std::pair(in, parts), {parts, out}})
-      parameters.push_back(
-          draw.normal({rows, columns}).mul_(1 / std::sqrt(static_cast<double>(rows))));
-    masks.push_back(draw.uniform({batch, s, parts}));
-  };
-  for (int64_t layer = 0; layer < o.integer("layers"); ++layer) {
-    for (int norm = 0; norm < 2; ++norm) parameters.push_back(at::ones({width}));
-    for (int of_attention = 0; of_attention < 4; ++of_attention) component(width, width);
-    component(hidden, width), component(hidden, width), component(width, hidden);
-  }
+  const auto [parameters, masks] = component_parameters(o, draw);
   for (const Tensor& p : parameters) p.requires_grad_();
   const auto [cos, sin] = rope_tables(s, width / heads, at::kFloat);
   const ComponentLlama model{heads};
@@ -149,9 +87,7 @@ Instance gpt_step(const Options& o) {
   Draw draw(o);
   const int64_t width = o.integer("width"), context = o.integer("context"),
                 vocabulary = o.integer("vocabulary"), batch = o.integer("batch");
-  Tensors parameters = gpt_parameters(o, draw);
-  for (Tensor& p : parameters)
-    if (p.dim() == 2) p.mul_(0.02);
+  const Tensors parameters = gpt_parameters(o, draw, kInitial);
   const Gpt model{o.integer("heads")};
   const double tokens_seen = static_cast<double>(batch * context);
   Instance made =
@@ -166,9 +102,6 @@ Instance gpt_step(const Options& o) {
   made.tokens = tokens_seen;
   return made;
 }
-
-/// AdamW divides a gradient by its size: the sign of what rounding left is a step.
-constexpr double kSteps = 5e-3;
 
 }  // namespace
 

@@ -56,21 +56,45 @@ Tensor component_layer(const Tensor& x, const Tensor* w, const Tensor* masks, co
   return h + linear(swiglu(linear(z, 4), linear(z, 5)), 6);
 }
 
-void clear_gradients(const Tensors& parameters) {
-  for (const Tensor& p : parameters) p.mutable_grad().reset();
+/// `rate`: a number, or a tensor that holds one.
+template <class Rate>
+void adamw_update(const AdamW& o, const Rate& rate, const Tensors& parameters,
+                  const Tensors& gradients, const Tensors& first, const Tensors& second,
+                  const Tensor& steps) {
+  const at::NoGradGuard no_grad;
+  steps.add_(1);
+  const Tensor size = rate / (1 - at::pow(o.beta1, steps)),
+               scale = (1 - at::pow(o.beta2, steps)).rsqrt();
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const Tensor &p = parameters[k], &g = gradients[k];
+    p.mul_(1 - rate * o.decay);
+    first[k].lerp_(g, 1 - o.beta1);
+    second[k].mul_(o.beta2).addcmul_(g, g, 1 - o.beta2);
+    p.sub_(first[k] * size / (second[k].sqrt() * scale + o.eps));
+  }
 }
 
 }  // namespace
 
-at::Tensor Gpt::loss(const Tensors& parameters, const Tensor& tokens, const Tensor& next) const {
-  constexpr size_t kOfBlock = 12;
-  const Tensor &table = parameters[0], &last = parameters[parameters.size() - 2],
-               &bias = parameters.back();
-  Tensor x = at::embedding(table, tokens) + parameters[1];
-  for (size_t at = 2; at + kOfBlock <= parameters.size() - 2; at += kOfBlock)
-    x = gpt_layer(x, parameters.data() + at, heads);
-  const Tensor logits = at::linear(at::layer_norm(x, {table.size(1)}, last, bias), table);
+at::Tensor Gpt::embed(const Tensors& parameters, const Tensor& tokens) {
+  return at::embedding(parameters[0], tokens) + parameters[1];
+}
+
+at::Tensor Gpt::layer(const Tensor& x, const Tensors& weights) const {
+  return gpt_layer(x, weights.data(), heads);
+}
+
+at::Tensor Gpt::head_loss(const Tensor& x, const Tensors& weights, const Tensor& next) {
+  const Tensor& table = weights[2];
+  const Tensor logits =
+      at::linear(at::layer_norm(x, {table.size(1)}, weights[0], weights[1]), table);
   return at::cross_entropy_loss(logits.flatten(0, 1), next.flatten());
+}
+
+at::Tensor Gpt::loss(const Tensors& parameters, const Tensor& tokens, const Tensor& next) const {
+  return loss(
+      parameters, tokens, next,
+      [this](const Tensor& x, const Tensors& weights) { return layer(x, weights); }, head_loss);
 }
 
 Tensor perceptron_loss(const Tensors& parameters, const Tensor& rows, const Tensor& classes) {
@@ -95,31 +119,18 @@ Tensor ComponentLlama::loss(const Tensors& parameters, const Tensor& x, const Te
 void descend(const Tensors& parameters, double rate) {
   const at::NoGradGuard no_grad;
   for (const Tensor& p : parameters) p.sub_(p.grad(), rate);
-  clear_gradients(parameters);
+  for (const Tensor& p : parameters) p.mutable_grad().reset();
 }
 
 void AdamW::update(const Tensors& parameters, const Tensors& gradients, const Tensors& first,
                    const Tensors& second, const Tensor& steps) const {
-  const at::NoGradGuard no_grad;
-  steps.add_(1);
-  const Tensor size = rate / (1 - at::pow(beta1, steps)),
-               scale = (1 - at::pow(beta2, steps)).rsqrt();
-  for (size_t k = 0; k < parameters.size(); ++k) {
-    const Tensor &p = parameters[k], &g = gradients[k];
-    p.mul_(1 - rate * decay);
-    first[k].lerp_(g, 1 - beta1);
-    second[k].mul_(beta2).addcmul_(g, g, 1 - beta2);
-    p.sub_(first[k] * size / (second[k].sqrt() * scale + eps));
-  }
+  adamw_update(*this, rate, parameters, gradients, first, second, steps);
 }
 
-void AdamW::step(const Tensors& parameters, const Tensors& first, const Tensors& second,
-                 const Tensor& steps) const {
-  Tensors gradients;
-  for (const Tensor& p : parameters) gradients.push_back(p.grad());
-  update(parameters, gradients, first, second, steps);
-  gradients.clear();
-  clear_gradients(parameters);
+void AdamW::update_at(const Tensor& changing_rate, const Tensors& parameters,
+                      const Tensors& gradients, const Tensors& first, const Tensors& second,
+                      const Tensor& steps) const {
+  adamw_update(*this, changing_rate, parameters, gradients, first, second, steps);
 }
 
 }  // namespace graft::workloads

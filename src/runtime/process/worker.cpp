@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -61,6 +62,16 @@ void stop() {
   g_state->wake.notify_all();
   g_state->ended.wait(lock, [] { return !g_state->alive; });
 }
+
+/// Of the main thread: ends when it calls exit, which destroys what is a thread's before it runs
+/// any exit handler. Static variables of LLVM whose handlers were registered in a compilation,
+/// after stop(), are destroyed before stop() is called there.
+struct EndOfMain {
+  bool is_main = gettid() == getpid();
+  ~EndOfMain() {
+    if (is_main) stop();
+  }
+};
 
 /// The next job, if there still is one when forks are held off: none is lost between the queue and
 /// its end.
@@ -146,6 +157,8 @@ Worker::Worker() : state_(*(g_state = new State)) {
 }
 
 void Worker::enqueue(std::function<void()> job) {
+  static thread_local EndOfMain end;
+  (void)end.is_main;  // makes it
   std::unique_lock lock(state_.mutex);
   if (!state_.stopping.load()) start_thread();
   if (state_.alive) {

@@ -14,7 +14,11 @@
 // slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
 // walk. What is left of a sum whose terms cancel may be less than what they round: where results
 // differ by more, the plan is also run with its sums disturbed (passes/disturb.h), and an element
-// may differ from eager's by kReach times what the disturbance moves it. NaN must meet NaN,
+// may differ from eager's by kReach times what the disturbance moves it. Where rounding decides (a
+// sum that cancels, whose sign Adam scales up) an element may happen not to be moved: one that
+// is moved at all is right if those as far apart are at most twice as many as those that strong
+// disturbances move half as far, but not as much further as they are stronger: of kNeighbours to
+// each side in memory; or, for one in kAloneOf elements, of the whole tensor. NaN must meet NaN,
 // infinity the same infinity. Integers and booleans are compared exactly, always.
 //
 // An element that still differs may be eager's mistake. Where there is a reference, in which the
@@ -43,6 +47,11 @@ struct Tolerance {
     return {exact, k < types.size() ? types[k] : coarsest, slack, either_zero};
   }
   static constexpr double kReach = 2;
+  static constexpr int64_t kNeighbours = 32;
+  static constexpr int64_t kAloneOf = 1024, kAlone = 64;  ///< kAlone: the most in one tensor
+  /// What is moved so many times more or less than a stronger disturbance is stronger is decided by
+  /// rounding.
+  static constexpr double kUnlike = 4;
   static double slack_for(size_t operators);
 };
 
