@@ -1,13 +1,11 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <graft/graft.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <numbers>
 
-#include "cli/frame/usage.h"
+#include "experiments/frame/folder.h"
 #include "experiments/frame/tables.h"
 #include "experiments/language_model/parts.h"
 #include "formats/safetensors.h"
@@ -185,38 +183,6 @@ class Training {
   const Data& data_;
 };
 
-/// A folder for checkpoints, removed at the end if it was made here.
-class Folder {
- public:
-  explicit Folder(fs::path given) : path_(std::move(given)), own_(path_.empty()) {
-    if (!own_) {
-      std::error_code error;
-      fs::create_directories(path_, error);
-      if (!fs::is_directory(path_))
-        throw cli::UsageError("lm: --checkpoints came as '" + path_.string() +
-                              "', which cannot be made a folder (" + error.message() +
-                              "); give one that can be written");
-      return;
-    }
-    std::string name = (fs::temp_directory_path() / "graft-lm-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("lm: no temporary folder can be made in " +
-                               fs::temp_directory_path().string() + "; give --checkpoints");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (own_) fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path file(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-  bool own_;
-};
-
 double later_half(const std::vector<double>& ms) {
   return lab::median(std::span(ms).subspan(ms.size() / 2));
 }
@@ -242,7 +208,7 @@ lab::Section learning(const LearningSizes& sizes, const fs::path& checkpoints,
                   settings.seed};
   const Training training(sizes, data);
   const State start = State::random(sizes, settings.seed);
-  const Folder folder(checkpoints);
+  const Folder folder(checkpoints, "lm: --checkpoints");
   const Step eager = step_of(sizes);
   Options options;
   options.name = "learning";

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/frame/usage.h"
@@ -10,6 +11,7 @@
 #include "experiments/frame/tables.h"
 #include "experiments/llama/parts.h"
 #include "lab/words.h"
+#include "workloads/decoder/config.h"
 #include "workloads/systems/llama.h"
 
 namespace graft::experiments {
@@ -44,6 +46,7 @@ struct Choice {
   int64_t layers = 0, batch = 0, sequence = 0, hidden = 0, heads = 0, kv_heads = 0,
           intermediate = 0, vocabulary = 32000;
   bool no_training = false, tune = false;
+  llama::Pretrained pretrained;
 };
 
 /// Axis → value of `llama_forward`. Throws UsageError for sizes that do not fit together.
@@ -124,6 +127,14 @@ lab::Section ladder(const lab::Run& run, const Config& config) {
   return out;
 }
 
+/// Before any work: is the checkpoint one?
+void check(const llama::Pretrained& choice) {
+  if (!choice.model.empty()) (void)workloads::decoder::Config::read(choice.model / "config.json");
+  if (!choice.text.empty() && !std::filesystem::exists(choice.text))
+    throw UsageError("llama: --text came as '" + choice.text.string() +
+                     "', which is not there; give a file of UTF-8 text");
+}
+
 void run_llama(const Choice& choice, const Settings& settings) {
   check(settings);
   const Config config = config_of(choice, settings.small);
@@ -134,6 +145,9 @@ void run_llama(const Choice& choice, const Settings& settings) {
   nlohmann::json all = config;
   all["training"] = !choice.no_training;
   all["tuned"] = choice.tune;
+  all["model"] = choice.pretrained.model.string();
+  all["text"] = choice.pretrained.text.string();
+  check(choice.pretrained);
   Experiment experiment("llama", settings, all);
   experiment.view([](const lab::Run& run) {
     return variants_section(run, "llama_forward", "forward", "Forward",
@@ -161,6 +175,9 @@ void run_llama(const Choice& choice, const Settings& settings) {
     });
     experiment.measure("llama_step", config, {"eager", "graft", "cuts"});
   }
+  experiment.part("pretrained", "real weights", [&](const Say& say) {
+    return llama::pretrained(choice.pretrained, settings, say);
+  });
   experiment.run();
 }
 
@@ -190,6 +207,12 @@ void add_llama(CLI::App& app) {
   command->add_option("--dtype", choice->dtype, "f32, bf16 or fp8 (forward only)")
       ->capture_default_str();
   command->add_flag("--tune", choice->tune, "The whole model with Mode::MaxAutotune, too");
+  cli::must_be_path(command->add_option(
+      "--model", choice->pretrained.model,
+      "Folder of a Llama or Qwen2 checkpoint with tokenizer.json, for the part with real weights "
+      "(default: a small decoder that is trained here)"));
+  cli::must_be_path(command->add_option("--text", choice->pretrained.text,
+                                        "UTF-8 text whose perplexity is measured"));
   command->add_flag("--no-training", choice->no_training, "The forward alone");
   add_settings(*command, *settings);
   command->callback([choice, settings] { run_llama(*choice, *settings); });

@@ -1,6 +1,8 @@
 // The parts of `graft llama`, each of which makes a section of its report.
 #pragma once
 
+#include <filesystem>
+
 #include "experiments/frame/experiment.h"
 #include "graft/workload.h"
 
@@ -15,5 +17,13 @@ lab::Section regions(const workloads::Options& model, const Settings& settings, 
 lab::Section operations(const workloads::Options& model, const Settings& settings, const Say& say);
 /// A stream of sequences of random lengths.
 lab::Section lengths(const workloads::Options& model, const Settings& settings, const Say& say);
+
+struct Pretrained {
+  std::filesystem::path model;  ///< a checkpoint's folder; empty: a small decoder trained here
+  std::filesystem::path text;   ///< to score; empty: a licence that Debian installs
+};
+/// Real weights: perplexity, and text that they make, eager and compiled. Throws cli::UsageError,
+/// and what reading the checkpoint throws.
+lab::Section pretrained(const Pretrained& choice, const Settings& settings, const Say& say);
 
 }  // namespace graft::experiments::llama

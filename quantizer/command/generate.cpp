@@ -10,6 +10,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "lab/table.h"
 #include "lab/words.h"
 #include "quantizer/model/read_generator.h"
+#include "workloads/decoder/bpe.h"
 #include "workloads/decoder/session.h"
 #include "workloads/decoder/tiny.h"
 
@@ -43,8 +45,8 @@ plain weights or as graft quantize writes them. Each token is the most likely
 one. The first calls of a layer run eagerly, while it is recorded, compiled and
 proven; the table's time of a token is the median of the last half.
 
-Text goes in and out of models whose tokens are bytes; of others give token ids
-with --ids, and ids come out.
+Text goes in and out where MODEL_DIR has a tokenizer.json (byte-pair encoding), or the
+model's tokens are bytes; of others give token ids with --ids, and ids come out.
 
   graft generate tiny --train-tiny --prompt "You may copy"   # trains one first
   graft quantize tiny --out tiny4 --bits 4 --group 8 && graft generate tiny4
@@ -91,31 +93,62 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
   throw UsageError("--ids: came '" + text + "', expected a number behind each comma: 12,7,99.");
 }
 
-Tensor prompt_ids(const GenerateArguments& given, int64_t vocabulary) {
+/// What the model's folder has to read text with.
+struct Text {
+  std::optional<decoder::BpeTokenizer> tokenizer;
+  bool bytes = false;
+
+  Text(const std::filesystem::path& folder, int64_t vocabulary) : bytes(vocabulary == 256) {
+    const std::filesystem::path file = folder / "tokenizer.json";
+    if (bytes || !std::filesystem::exists(file)) return;
+    tokenizer.emplace(file);
+    if (tokenizer->vocabulary() > vocabulary)
+      throw UsageError(file.string() + ": its ids end at " +
+                       std::to_string(tokenizer->vocabulary() - 1) +
+                       ", the model's vocabulary has " + std::to_string(vocabulary) +
+                       " tokens; take the tokenizer.json that belongs to the model");
+  }
+  explicit operator bool() const { return bytes || tokenizer; }
+  std::string of(const std::vector<int64_t>& ids) const {
+    if (tokenizer) return tokenizer->decode(ids);
+    return decoder::byte_text(at::tensor(ids, at::kLong));
+  }
+};
+
+Tensor prompt_ids(const GenerateArguments& given, const Text& text, int64_t vocabulary) {
   if (given.ids) return at::tensor(parsed_ids(*given.ids), at::kLong);
-  if (vocabulary != 256)
-    throw UsageError("--prompt: the model's vocabulary has " + std::to_string(vocabulary) +
-                     " tokens, and Graft reads text for models of bytes (256) alone; give the "
-                     "prompt's token ids with --ids 1,2,3.");
+  if (!text)
+    throw UsageError("--prompt: the model's folder has no tokenizer.json, and its vocabulary has " +
+                     std::to_string(vocabulary) +
+                     " tokens, more than the 256 of a model of bytes; give the prompt's token ids "
+                     "with --ids 1,2,3.");
   if (given.prompt.empty()) throw UsageError("--prompt: came nothing, expected text to continue.");
-  return decoder::byte_ids(given.prompt);
+  return text.tokenizer ? at::tensor(text.tokenizer->encode(given.prompt), at::kLong)
+                        : decoder::byte_ids(given.prompt);
 }
 
+/// Shows tokens as they come: text as far as it is whole characters, or ids.
 class Printer {
  public:
-  Printer(bool shown, bool bytes) : shown_(shown), bytes_(bytes) {}
+  Printer(bool shown, const Text* text) : shown_(shown), text_(text) {}
   void token(int64_t id) {
     if (!shown_) return;
-    if (bytes_)
-      std::cout << static_cast<char>(id);
-    else
-      std::cout << (first_ ? "" : ",") << id;
-    first_ = false;
-    std::cout << std::flush;
+    ids_.push_back(id);
+    if (text_ == nullptr) {
+      std::cout << (ids_.size() == 1 ? "" : ",") << id << std::flush;
+      return;
+    }
+    const std::string all = text_->of(ids_);
+    if (all.ends_with("\xEF\xBF\xBD") || all.size() < said_) return;  // a part of a character
+    std::cout << all.substr(said_) << std::flush;
+    said_ = all.size();
   }
 
  private:
-  bool shown_, bytes_, first_ = true;
+  bool shown_;
+  const Text* text_;
+  std::vector<int64_t> ids_;
+  size_t said_ = 0;  ///< bytes
 };
 
 /// Continues the prompt that often; what the last time took.
@@ -215,17 +248,18 @@ void run_generate(GenerateArguments& given) {
   if (given.train_tiny) train(given.model);
   const auto model = std::make_shared<const decoder::Generator>(
       quantizer::read_generator(given.model, given.options));
-  const Tensor prompt = prompt_ids(given, model->config.vocabulary);
-  const bool bytes = model->config.vocabulary == 256;
+  const Text text(given.model, model->config.vocabulary);
+  const Tensor prompt = prompt_ids(given, text, model->config.vocabulary);
+  const Text* shown = text && !given.ids ? &text : nullptr;
   if (prompt.size(0) + given.tokens > model->config.positions)
     throw UsageError("--tokens: " + std::to_string(given.tokens) + " behind a prompt of " +
                      std::to_string(prompt.size(0)) + " are more than the model's " +
                      std::to_string(model->config.positions) + " positions; give fewer.");
-  if (!given.ids && bytes) std::cout << given.prompt << std::flush;
+  if (shown != nullptr) std::cout << given.prompt << std::flush;
   std::vector<Continuation> runs;
   if (given.compare || given.eager)
-    runs.push_back(generate(model, prompt, given, false, {given.eager, bytes}));
-  if (!given.eager) runs.push_back(generate(model, prompt, given, true, {true, bytes}));
+    runs.push_back(generate(model, prompt, given, false, {given.eager, shown}));
+  if (!given.eager) runs.push_back(generate(model, prompt, given, true, {true, shown}));
   std::cout << "\n\n";
   print_table(runs, *model, prompt.size(0));
   if (runs.size() == 2) {

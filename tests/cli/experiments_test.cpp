@@ -42,7 +42,7 @@ struct Known {
 TEST_F(Experiments, WriteTheirTablesRowsAndPages) {
   const Known all[] = {
       {"llama",
-       {"forward", "boundaries", "regions", "operations", "lengths", "training"},
+       {"forward", "boundaries", "regions", "operations", "lengths", "training", "pretrained"},
        {{"llama_forward", "eager"},
         {"llama_forward", "graft"},
         {"llama_forward", "graft_rope"},
@@ -128,6 +128,8 @@ TEST_F(Experiments, SayWhatIsWrongBeforeAnyWork) {
       {"llama --dtype f61", "f32, bf16, fp8"},
       {"llama --head tide", "none, tied, untied"},
       {"llama --small --json /nowhere/x.json", "/nowhere"},
+      {"llama --small --model /nowhere", "config.json"},
+      {"llama --small --text /nowhere", "/nowhere"},
       {"spd --dtype f8", "f32, f16 or bf16"},
       {"spd --form modul", "pure or module"},
       {"spd --mode max-autotun", "max-autotune"},

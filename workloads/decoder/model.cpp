@@ -157,8 +157,8 @@ Tensor Decoder::forward(const Tensor& ids) const {
   return logits(config, outer, hidden);
 }
 
-Tensor greedy(const Decoder& decoder, const Tensor& prompt, int64_t count) {
-  const int64_t most = decoder.config.positions;
+Tensor greedy(const Forward& forward, const Tensor& prompt, int64_t count) {
+  const int64_t most = forward.positions;
   if (prompt.dim() != 1 || prompt.scalar_type() != at::kLong || prompt.numel() == 0 || count < 0 ||
       prompt.numel() > most - count) {
     std::ostringstream text;
@@ -172,14 +172,14 @@ Tensor greedy(const Decoder& decoder, const Tensor& prompt, int64_t count) {
   Tensor ids = at::empty({1, start + count}, prompt.options());
   ids.slice(1, 0, start).copy_(prompt);
   for (int64_t at = start; at < start + count; ++at) {
-    const Tensor last = decoder.forward(ids.slice(1, 0, at)).select(1, -1);
+    const Tensor last = forward.logits(ids.slice(1, 0, at)).select(1, -1);
     ids.select(1, at).copy_(last.argmax(-1));
   }
   return ids[0].slice(0, start).clone();
 }
 
-double perplexity(const Decoder& decoder, const Tensor& ids, int64_t window) {
-  const int64_t most = decoder.config.positions;
+double perplexity(const Forward& forward, const Tensor& ids, int64_t window) {
+  const int64_t most = forward.positions;
   if (window == 0) window = std::min<int64_t>(most, 512);
   if (ids.dim() != 1 || ids.scalar_type() != at::kLong || ids.numel() < 2 || window < 2 ||
       window > most) {
@@ -194,7 +194,7 @@ double perplexity(const Decoder& decoder, const Tensor& ids, int64_t window) {
   for (int64_t at = 0; at + 1 < ids.size(0); at += window) {
     const Tensor part = ids.slice(0, at, std::min(at + window, ids.size(0)));
     const Tensor likelihoods =
-        at::log_softmax(decoder.forward(part.unsqueeze(0))[0].slice(0, 0, -1), -1, at::kFloat);
+        at::log_softmax(forward.logits(part.unsqueeze(0))[0].slice(0, 0, -1), -1, at::kFloat);
     const Tensor next = part.slice(0, 1);
     sum -= likelihoods.gather(1, next.unsqueeze(1)).to(at::kDouble).sum().item<double>();
     scored += next.size(0);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/safetensors.h"
@@ -77,15 +78,27 @@ struct Decoder {
   at::Tensor forward(const at::Tensor& ids) const;
 };
 
+/// Token ids [B, S] (int64) → logits [B, S, vocabulary]: a decoder's, or what stands for it.
+struct Forward {
+  std::function<at::Tensor(const at::Tensor& ids)> logits;
+  int64_t positions = 0;  ///< the longest sequence
+
+  Forward(std::function<at::Tensor(const at::Tensor& ids)> function, int64_t longest)
+      : logits(std::move(function)), positions(longest) {}
+  Forward(const Decoder& decoder)  // NOLINT: which must outlive it
+      : Forward([&decoder](const at::Tensor& ids) { return decoder.forward(ids); },
+                decoder.config.positions) {}
+};
+
 /// Continues a prompt of ids [S] by `count` tokens, each the most likely one (the first of equals).
 /// Returns the new ids [count]. It has no cache: each token runs the whole sequence. Throws
 /// std::invalid_argument for an empty prompt, or if the sequence becomes longer than the model's
 /// positions.
-at::Tensor greedy(const Decoder& decoder, const at::Tensor& prompt, int64_t count);
+at::Tensor greedy(const Forward& forward, const at::Tensor& prompt, int64_t count);
 
 /// exp of the mean negative log likelihood of ids [N]. The ids are cut into windows of `window`
 /// tokens (0: the longest sequence, 512 at most), the last one shorter; every token but a window's
 /// first is scored. Throws std::invalid_argument for fewer than two ids.
-double perplexity(const Decoder& decoder, const at::Tensor& ids, int64_t window = 0);
+double perplexity(const Forward& forward, const at::Tensor& ids, int64_t window = 0);
 
 }  // namespace graft::workloads::decoder
