@@ -68,9 +68,12 @@ void set_defaults(LmChoice& c, const Settings& settings) {
   if (c.parts.empty()) c.parts = settings.quick ? std::vector<std::string>{"step"} : kParts;
   if (c.contexts.empty())
     c.contexts = settings.quick ? std::vector<int64_t>{128} : std::vector<int64_t>{128, 256, 512};
-  if (c.layers == 0 && settings.quick) c.layers = 2;
-  if (settings.quick) c.batch = std::min<int64_t>(c.batch, 2);
-  if (c.steps == 0) c.steps = settings.small ? 8 : settings.quick ? 60 : 600;
+  if (settings.quick) {
+    if (c.layers == 0) c.layers = 1;
+    c.batch = std::min<int64_t>(c.batch, 2);
+    c.vocabulary = std::min<int64_t>(c.vocabulary, 5000);
+  }
+  if (c.steps == 0) c.steps = settings.small ? 8 : settings.quick ? 40 : 600;
 }
 
 Config config_of(const LmChoice& c, const ModelSize& model, int64_t context,

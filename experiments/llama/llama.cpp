@@ -50,7 +50,8 @@ struct Choice {
 };
 
 /// Axis → value of `llama_forward`. Throws UsageError for sizes that do not fit together.
-Config config_of(const Choice& choice, bool small) {
+Config config_of(const Choice& choice, const Settings& settings) {
+  const bool small = settings.small;
   const workloads::Workload& workload = cli::workload_or_throw("llama_forward");
   Config out;
   if (small) {
@@ -61,7 +62,8 @@ Config config_of(const Choice& choice, bool small) {
     const auto set = [&](const char* axis, int64_t given, int64_t value) {
       out[axis] = std::to_string(given > 0 ? given : value);
     };
-    set("layers", choice.layers, size.layers), set("batch", choice.batch, size.batch);
+    set("layers", choice.layers, settings.quick ? 2 : size.layers),
+        set("batch", choice.batch, size.batch);
     set("sequence", choice.sequence, size.sequence), set("hidden", choice.hidden, size.hidden);
     set("heads", choice.heads, size.heads);
     set("kv_heads", choice.kv_heads, choice.heads > 0 ? choice.heads : size.heads);
@@ -137,7 +139,7 @@ void check(const llama::Pretrained& choice) {
 
 void run_llama(const Choice& choice, const Settings& settings) {
   check(settings);
-  const Config config = config_of(choice, settings.small);
+  const Config config = config_of(choice, settings);
   const bool fp8 = value_of("llama_forward", config, "dtype") == "fp8";
   workloads::Options model{.seed = settings.seed, .config = config};
   for (const workloads::Axis& axis : cli::workload_or_throw("llama_forward").axes)

@@ -160,8 +160,9 @@ lab::Section pretrained(const Pretrained& choice, const Settings& settings, cons
           std::to_string(window) + "; then a prompt is continued by " + std::to_string(continued) +
           " tokens, the likeliest each, every length anew. fp32; the compiled model's "
           "lengths share plans (Sizes::Family)."};
-  out.table = lab::Table(columns({"variant"}, {"perplexity", "ms a window", "against eager",
-                                               "tokens as eager's", "plans", "verdict"}));
+  out.table =
+      lab::Table(columns({"variant"}, {"perplexity", "ms a window", "against eager",
+                                       "tokens as eager's", "plans", "calls served by a plan"}));
   const at::NoGradGuard no_grad;
   double eager_ms = 0;
   Tensor eager_tokens;
@@ -190,7 +191,9 @@ lab::Section pretrained(const Pretrained& choice, const Settings& settings, cons
                    {std::to_string(equal) + " of " + std::to_string(continued),
                     equal == continued ? lab::Style::Good : lab::Style::Bad},
                    variant.report ? std::to_string(report.plans) : "",
-                   variant.report ? to_string(report.verdict) : ""});
+                   variant.report
+                       ? std::to_string(report.plan_hits) + " of " + std::to_string(report.calls)
+                       : ""});
     out.notes.push_back(variant.name + ": " + shown(tokens.text(made)));
   }
   return out;
