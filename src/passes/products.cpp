@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/builder.h"
+#include "passes/attention.h"
 #include "passes/fold.h"
 #include "passes/rewrite.h"
 
@@ -210,9 +211,14 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
   for (ir::Item& item : program.items) {
     const auto* extern_call = std::get_if<Extern>(&item);
     std::optional<Call> call;
-    if (extern_call != nullptr && extern_call->may_be_loops &&
-        !refused.contains(extern_call->record))
-      call = read(*extern_call, target);
+    const bool may_be = extern_call != nullptr && extern_call->may_be_loops &&
+                        !refused.contains(extern_call->record);
+    if (may_be && is_attention(*extern_call)) {
+      const Extern attention = *extern_call;
+      expand_attention(attention, program, items);
+      continue;
+    }
+    if (may_be) call = read(*extern_call, target);
     if (!call) {
       items.push_back(std::move(item));
       continue;

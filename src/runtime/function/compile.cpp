@@ -8,6 +8,7 @@
 
 #include "codegen/backend.h"
 #include "ops/lower.h"
+#include "passes/attention.h"
 #include "passes/products.h"
 #include "runtime/function/autotune.h"
 #include "runtime/function/folded_products.h"
@@ -133,6 +134,23 @@ void mark_products(ops::Lowered& lowered, const ir::Target& target) {
   }
 }
 
+void mark_attention(ops::Lowered& lowered, const ir::Target& target) {
+  const std::vector<int> records = passes::attention_as_loops(lowered.program, target);
+  for (ir::Item& item : lowered.program.items) {
+    auto* call = std::get_if<ir::Extern>(&item);
+    if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
+    mark_as_loops(lowered, *call);
+    call->may_be_alone = true;
+  }
+}
+
+/// Calls that may be loops.
+void mark_loops(ops::Lowered& lowered, const CompileSettings& settings) {
+  if (settings.matmul != Matmul::Any) return;
+  mark_products(lowered, settings.target);
+  mark_attention(lowered, settings.target);
+}
+
 /// The products that tuning put into kernels, each text once.
 std::vector<std::string> notes_of(const Tuning& tuning, const ir::Schedule& schedule) {
   std::set<std::string> notes;
@@ -170,7 +188,7 @@ void tune(ops::Lowered& lowered, const CompileSettings& settings, Tuning& tuning
   apply_tuning(tuning, lowered);
   if (lowered.broken) return;
   merge_products(lowered, settings.target.threads);
-  if (settings.matmul == Matmul::Any) mark_products(lowered, settings.target);
+  mark_loops(lowered, settings);
 }
 
 /// What does not depend on passes.
@@ -412,7 +430,7 @@ ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& s
 
 ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,
                       std::vector<passes::PassRecord>* records) {
-  if (settings.matmul == Matmul::Any) mark_products(lowered, settings.target);
+  mark_loops(lowered, settings);
   passes::Settings how = pass_settings(settings, false);
   how.keep_decisions = records != nullptr;
   return passes::run(std::move(lowered.program), how, records);

@@ -1,0 +1,30 @@
+// ATen's fused attention as statements: two products, and the softmax between them. What
+// products_as_loops makes of a call that may be loops, so that fuse puts it into one kernel over
+// blocks of rows, or leaves it a call.
+//
+//     %4, %5 = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2, 0.0, True)
+//  →  scores = q k^T (fp32) · masked = select(key > query, -inf, scale scores) · most = max masked
+//     powers = NearExp(masked - most) · sums = sum powers · made = powers v · %4 = made / sums
+//
+// In 16 bits the factors of both products are, and the result: as in ATen's kernel, which rounds
+// powers before it multiplies them, and divides at the end.
+#pragma once
+
+#include <vector>
+
+#include "ir/program.h"
+#include "ir/target.h"
+
+namespace graft::passes {
+
+bool is_attention(const ir::Extern& call);
+
+/// The calls, by record, that may be such statements: forward alone (nobody reads the logarithms of
+/// the sums), without dropout and mask but the causal one, of at least 16 queries and as many keys
+/// as blocks of rows hold in the second cache.
+std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target& target);
+
+/// Appends the statements of such a call, with its record.
+void expand_attention(const ir::Extern& call, ir::Program& program, std::vector<ir::Item>& items);
+
+}  // namespace graft::passes
