@@ -29,10 +29,11 @@ void set_defaults(ComponentChoice& c, const Settings& settings) {
   const auto fill = [](auto& list, std::initializer_list<int64_t> values) {
     if (list.empty()) list = values;
   };
-  const bool given = !c.d_in.empty() || !c.d_out.empty() || !c.parts.empty();
+  if (!c.d_in.empty() || !c.d_out.empty() || !c.parts.empty())  // one layer, where one is named
+    fill(c.d_in, {768}), fill(c.parts, {1200});
   if (settings.quick) {
     fill(c.batches, {2}), fill(c.lengths, {128});
-    fill(c.d_in, {768}), fill(c.d_out, {768}), fill(c.parts, {1200});
+    fill(c.d_in, {768}), fill(c.parts, {1200});
     if (c.layers == 0) c.layers = 2;
   } else if (c.sweep) {
     fill(c.batches, {16, 32, 64, 128}), fill(c.lengths, {128, 256});
@@ -40,9 +41,6 @@ void set_defaults(ComponentChoice& c, const Settings& settings) {
   } else {
     fill(c.batches, {16}), fill(c.lengths, {128, 256});
     fill(c.d_in, {512, 1024, 2048}), fill(c.parts, {512, 1200});
-  }
-  if (given) {
-    fill(c.d_in, {768}), fill(c.d_out, {768}), fill(c.parts, {1200});
   }
   if (c.layers == 0) c.layers = 4;
   if (c.dtypes.empty())
@@ -87,9 +85,9 @@ lab::Section model_section(const lab::Run& run) {
       columns({"dtype", "variant"}, {"batch", "length", "ms", "against eager [95 %]", "warm-up s",
                                      "pays after", "peak memory", "outputs"}));
   for (const lab::Row& row : run.rows) {
-    if (row.name != "spd_model") continue;
+    if (row.name != "spd_model" || is_for_peer(row)) continue;
     const auto axis = [&](const char* name) { return value_of(row.name, row.config, name); };
-    const lab::Row* eager = run.reference(row.case_name());
+    const lab::Row* eager = run.reference(row);
     const auto before = median_ms(eager), after = median_ms(&row);
     const double warmup = row.warmup_ms            ? *row.warmup_ms
                           : row.variant != "eager" ? row.first_call_ms.value_or(NAN)
@@ -119,7 +117,8 @@ lab::Section layer_section(const lab::Run& run) {
   figure.series = {{"graft"}, {"torch.compile"}};
   for (const std::string& name : run.cases()) {
     const lab::Row *eager = run.find(name, "eager"), *graft = run.find(name, "graft"),
-                   *peer = run.find(name, "torch.compile");
+                   *peer = run.find(name, "torch.compile"),
+                   *eager_alone = run.find(name, "eager_alone");
     if (eager == nullptr || eager->name != "spd_component") continue;
     const auto axis = [&](const char* axis_name) {
       return value_of(eager->name, eager->config, axis_name);
@@ -130,11 +129,11 @@ lab::Section layer_section(const lab::Run& run) {
                ms_cell(eager), ms_cell(graft), ratio_cell(eager, graft), ms_cell(peer), why});
     figure.labels.push_back(axis("form") + ", " + axis("dtype") + ", " + axis("d_in") + " to " +
                             axis("d_out") + ", C " + axis("parts"));
-    const auto ratio = [&](const lab::Row* row) {
-      return median_ms(eager) && median_ms(row) ? *median_ms(eager) / *median_ms(row) : NAN;
+    const auto ratio = [&](const lab::Row* slow, const lab::Row* row) {
+      return median_ms(slow) && median_ms(row) ? *median_ms(slow) / *median_ms(row) : NAN;
     };
-    figure.series[0].values.push_back(ratio(graft));
-    figure.series[1].values.push_back(ratio(peer));
+    figure.series[0].values.push_back(ratio(eager, graft));
+    figure.series[1].values.push_back(ratio(eager_alone, peer));
     if (!eager->error.empty()) out.notes.push_back(name + ": " + eager->error);
   }
   if (!figure.labels.empty()) out.figures.push_back(std::move(figure));

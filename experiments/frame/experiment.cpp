@@ -62,12 +62,13 @@ void Experiment::start() {
   run_.context["trials"] = settings_.trial_count();
   run_.context["warm_up_calls"] = settings_.warmup_count();
   run_.context["seed"] = settings_.seed;
+  run_.context["quick"] = settings_.quick;
   if (settings_.resume && std::filesystem::exists(settings_.json)) {
     lab::Run before = lab::read_run(settings_.json);
     const auto identity = [](const json& context) {
       json out;
-      for (const char* key : {"experiment", "choice", "trials", "warm_up_calls", "seed", "threads",
-                              "cpu", "torch", "graft"})
+      for (const char* key : {"experiment", "choice", "trials", "warm_up_calls", "seed", "quick",
+                              "threads", "cpu", "torch", "graft"})
         out[key] = context.value(key, json());
       return out;
     };
@@ -77,7 +78,7 @@ void Experiment::start() {
                        ", this command is " + now.dump() +
                        "; give the same options, or another file.");
     for (const Section& section : lab::sections_of(before.context))
-      made_.emplace(section.id, section);
+      if (!section.table.empty()) made_.emplace(section.id, section);  // others were skipped
     run_ = std::move(before);
   }
   if (settings_.peers) {
@@ -119,15 +120,18 @@ void Experiment::measure(const Measured& step) {
   const auto say = [&](double part, const std::string& what) {
     if (progress_) progress_->at(part, what);
   };
-  const bool done = std::all_of(variants.begin(), variants.end(),
-                                [&](const std::string& variant) { return is_done(c, variant); });
   try {
+    bool done = run_.reference(c.name()) != nullptr;
+    if (done)  // names them one by one, for which it makes the inputs
+      for (const std::string& variant : cli::variants_of(c, options))
+        done = done && is_done(c, variant);
     if (!done) keep(cli::measure_in_turns(c, options, say));
     pool_trim();  // the next case has other sizes
   } catch (const c10::Error& error) {
     return without_time(lab::Status::Failed, cli::error_text(error));
   }
   if (!peer_ || !with_peer || is_done(c, peer_->name())) return;
+  write(false);  // a peer compiles for minutes
   say(1, peer_->name());
   Config config = c.config;
   if (settings_.small)

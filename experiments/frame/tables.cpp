@@ -26,6 +26,10 @@ std::optional<double> median_ms(const Row* row) {
   return lab::median(row->samples_ms);
 }
 
+bool is_for_peer(const Row& row) {
+  return row.variant.ends_with("_alone");
+}
+
 Cell ms_cell(const Row* row) {
   if (row == nullptr) return "-";
   if (row->status != lab::Status::Ok) return {to_string(row->status), Style::Bad};
@@ -69,14 +73,14 @@ std::string pays_text(double compile_ms, double eager_ms, double compiled_ms) {
 
 lab::Section variants_section(const lab::Run& run, const std::string& workload, std::string id,
                               std::string title, std::string says) {
-  lab::Table table(columns({"case", "variant"}, {"ms", "against eager [95 %]", "compiling ms",
+  lab::Table table(columns({"case", "variant"}, {"ms", "against eager [95 %]", "code ms",
                                                  "pays after", "peak memory", "outputs"}));
   lab::Section out{std::move(id), std::move(title), std::move(says)};
   std::string last;
   for (const Row& row : run.rows) {
-    if (row.name != workload || row.isolated) continue;
+    if (row.name != workload || is_for_peer(row)) continue;
     const std::string name = row.case_name();
-    const Row* eager = run.reference(name);
+    const Row* eager = run.reference(row);
     const bool compiled = row.compile_ms && row.variant != "eager";
     const auto before = median_ms(eager), after = median_ms(&row);
     std::string compiling, pays;

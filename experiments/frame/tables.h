@@ -15,6 +15,10 @@ namespace graft::experiments {
 std::vector<lab::Column> columns(const std::vector<std::string>& first,
                                  const std::vector<std::string>& numbers);
 
+/// Is the row there for a peer's sake: eager or graft with nothing between their calls, as the peer
+/// is measured? Tables set the peer against it.
+bool is_for_peer(const lab::Row& row);
+
 lab::Cell ms_cell(const lab::Row* row);
 /// The ratio of medians with its interval, coloured where the interval says faster or slower.
 lab::Cell ratio_cell(const lab::Row* reference, const lab::Row* row);

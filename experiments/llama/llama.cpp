@@ -153,7 +153,9 @@ void run_llama(const Choice& choice, const Settings& settings) {
   Experiment experiment("llama", settings, all);
   experiment.view([](const lab::Run& run) {
     return variants_section(run, "llama_forward", "forward", "Forward",
-                            "Compiling: code generation of Graft, the first call of the peer.");
+                            "Code: its generation, what other variants of this process compiled "
+                            "before left out; of the "
+                            "peer its first call.");
   });
   experiment.view([config](const lab::Run& run) { return ladder(run, config); });
   std::vector<std::string> variants{"eager", "graft", "cuts"};
@@ -168,8 +170,9 @@ void run_llama(const Choice& choice, const Settings& settings) {
       forward);
   experiment.part("operations", "single operations",
                   [&, model](const Say& say) { return llama::operations(model, settings, say); });
-  experiment.part("lengths", "variable lengths",
-                  [&, model](const Say& say) { return llama::lengths(model, settings, say); });
+  experiment.part(
+      "lengths", "variable lengths",
+      [&, model](const Say& say) { return llama::lengths(model, settings, say); }, forward);
   if (!choice.no_training && !fp8) {
     experiment.view([](const lab::Run& run) {
       return variants_section(run, "llama_step", "training", "Training step",

@@ -72,7 +72,8 @@ lab::Section regions(const workloads::Options& options, const Settings& settings
   std::vector<double> whole_eager, whole_compiled;
   const int passes = std::max(3, settings.trial_count());
   for (int pass = 0; pass < passes + 2; ++pass) {
-    if (pass == 2) of_eager.forget(), of_compiled.forget(), whole_eager.clear();
+    if (pass == 2)
+      of_eager.forget(), of_compiled.forget(), whole_eager.clear(), whole_compiled.clear();
     whole_eager.push_back(lab::time_once_ms([&] { of_eager.pass([&] { forward(eager); }); }));
     whole_compiled.push_back(
         lab::time_once_ms([&] { of_compiled.pass([&] { forward(compiled); }); }));

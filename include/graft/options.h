@@ -47,6 +47,7 @@ enum class Keep {
   LeastMemory,  ///< computes again whatever it can: all but matmuls, ATen's calls, random numbers
 };
 
+/// Products of matrices, and ATen's fused attention.
 enum class Matmul {
   Any,        ///< inside a kernel with what stands around it where that is faster: other sums
   EagerBits,  ///< by the routine that eager calls

@@ -130,25 +130,33 @@ Tensor prompt_ids(const GenerateArguments& given, const Text& text, int64_t voca
 /// Shows tokens as they come: text as far as it is whole characters, or ids.
 class Printer {
  public:
-  Printer(bool shown, const Text* text) : shown_(shown), text_(text) {}
-  void token(int64_t id) {
+  /// `text` null: ids.
+  Printer(bool shown, const Text* text, const Tensor& prompt) : shown_(shown), text_(text) {
+    if (text_ == nullptr) return;
+    const auto* first = prompt.const_data_ptr<int64_t>();
+    ids_.assign(first, first + prompt.numel());
+    said_ = text_->of(ids_).size();
+  }
+  void token(int64_t id, bool last) {
     if (!shown_) return;
     ids_.push_back(id);
     if (text_ == nullptr) {
-      std::cout << (ids_.size() == 1 ? "" : ",") << id << std::flush;
+      std::cout << (first_ ? "" : ",") << id << std::flush;
+      first_ = false;
       return;
     }
     const std::string all = text_->of(ids_);
-    if (all.ends_with("\xEF\xBF\xBD") || all.size() < said_) return;  // a part of a character
+    const bool part = text_->tokenizer && all.ends_with("\xEF\xBF\xBD");  // of a character
+    if ((part && !last) || all.size() < said_) return;
     std::cout << all.substr(said_) << std::flush;
     said_ = all.size();
   }
 
  private:
-  bool shown_;
+  bool shown_, first_ = true;
   const Text* text_;
-  std::vector<int64_t> ids_;
-  size_t said_ = 0;  ///< bytes
+  std::vector<int64_t> ids_;  ///< the prompt's, too
+  size_t said_ = 0;           ///< bytes
 };
 
 /// Continues the prompt that often; what the last time took.
@@ -171,7 +179,7 @@ Continuation generate(const std::shared_ptr<const decoder::Generator>& model, co
       run.tokens.push_back(next.item<int64_t>());
       if (k + 1 < given.tokens) logits = session.feed(next);
       run.seconds.push_back(since(start));
-      if (time == 0) print.token(run.tokens.back());
+      if (time == 0) print.token(run.tokens.back(), k + 1 == given.tokens);
     }
     if (given.tokens > 1) run.seconds.pop_back();  // the last token itself was not run
     session.wait();
@@ -258,8 +266,8 @@ void run_generate(GenerateArguments& given) {
   if (shown != nullptr) std::cout << given.prompt << std::flush;
   std::vector<Continuation> runs;
   if (given.compare || given.eager)
-    runs.push_back(generate(model, prompt, given, false, {given.eager, shown}));
-  if (!given.eager) runs.push_back(generate(model, prompt, given, true, {true, shown}));
+    runs.push_back(generate(model, prompt, given, false, {given.eager, shown, prompt}));
+  if (!given.eager) runs.push_back(generate(model, prompt, given, true, {true, shown, prompt}));
   std::cout << "\n\n";
   print_table(runs, *model, prompt.size(0));
   if (runs.size() == 2) {

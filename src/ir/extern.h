@@ -55,7 +55,7 @@ struct Extern {
   std::vector<View> outputs;
   std::vector<int> written;  ///< storages it writes (new ones and mutated inputs)
   int record = -1;           ///< the recorded operator it came from
-  /// A matrix product that may run as loops among others, which sum in another order.
+  /// A matrix product, or attention, that may run as loops among others: other sums.
   bool may_be_loops = false;
   bool may_be_alone = false;   ///< … or with nothing beside it
   bool short_factors = false;  ///< … of fp32 factors that are rounded to bf16 first

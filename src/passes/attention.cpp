@@ -104,6 +104,8 @@ bool is_unread(const ir::Program& program, int storage) {
     } else if (const auto* call = std::get_if<Extern>(&item)) {
       for (const View& input : call->inputs)
         if (input.storage == storage) return false;
+    } else if (std::holds_alternative<ir::Repeat>(item)) {
+      return false;  // which may read anything
     }
   }
   return true;
@@ -137,7 +139,8 @@ std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
     const std::optional<Attention> a = read(*call);
-    if (!a || !target.loops(a->out.dtype) || a->queries() < kFewestQueries ||
+    const bool narrow = a && (a->out.dtype == c10::ScalarType::Float || is_reduced(a->out.dtype));
+    if (!narrow || !target.loops(a->out.dtype) || a->queries() < kFewestQueries ||
         a->keys() < kFewestKeys || kRows * a->keys() * 4 > target.second_cache_bytes / 2)
       continue;
     const int sums = call->outputs[1].storage;
@@ -187,8 +190,12 @@ void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::
   const std::vector<bool> along{false, false, false, true};
   const View most = temporary(program, rows, ScalarType::Float);
   {
+    // As in ATen's kernel, a row of -inf alone has powers of 0, and gives zeros.
     StatementBuilder s(square);
-    add(s.store(most, s.reduce(ir::ReduceOp::Max, s.load(masked), along, ScalarType::Float)));
+    const Value largest = s.reduce(ir::ReduceOp::Max, s.load(masked), along, ScalarType::Float);
+    const Value none =
+        eq(largest, s.constant(-std::numeric_limits<double>::infinity(), ScalarType::Float));
+    add(s.store(most, select(none, s.constant(0, ScalarType::Float), largest)));
   }
   const View powers = temporary(program, square, ScalarType::Float);
   {
@@ -200,7 +207,8 @@ void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::
     StatementBuilder s(square);
     const Value total = s.reduce(ir::ReduceOp::Sum, s.load(powers).to(ScalarType::Double), along,
                                  ScalarType::Double);
-    add(s.store(sums, 1.0 / total));
+    const Value empty = eq(total, s.constant(0, ScalarType::Double));
+    add(s.store(sums, select(empty, s.constant(1, ScalarType::Double), 1.0 / total)));
   }
   const View made = temporary(program, {batch, heads, queries, values}, ScalarType::Float);
   const auto &e = powers.strides, &v = a.value.strides, &m = made.strides;

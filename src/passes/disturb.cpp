@@ -123,12 +123,10 @@ ir::Program disturb(ir::Program program, int which) {
         items.emplace_back(magnitudes(*statement, *added));
       }
       const bool strong = which >= kDisturbances - kStrongDisturbances;
-      const double even = which == 0                      ? 0
-                          : which == 2 && sums++ % 2 == 1 ? -1
-                          : strong                        ? kStrong
-                                                          : 1;
       const bool turns = which == 3 || which == kDisturbances - 1;
-      move(*statement, added, lost(*statement), even, turns ? -even : even);
+      const double even = which == 0 ? 0 : which == 2 && sums++ % 2 == 1 ? -1 : 1;
+      const double steps = (strong ? kStrong : 1) * lost(*statement);
+      move(*statement, added, steps, even, turns ? -even : even);
     }
     items.push_back(std::move(item));
   }

@@ -1,6 +1,7 @@
 #include "passes/fuse.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -52,6 +53,10 @@ class Fuser {
     ir::Schedule schedule;
     schedule.storages = program.storages;
     schedule.signature = program.signature;
+    products_.clear();
+    for (const ir::Item& item : program.items)
+      if (const auto* s = std::get_if<ir::Statement>(&item); s != nullptr && is_product(*s))
+        ++products_[s->record];
     std::vector<GroupOrItem> groups = group(std::move(program), share_, settings_, decider_);
     const std::vector<int> owner = private_to(groups, schedule.storages);
     bool whole = true;
@@ -84,9 +89,19 @@ class Fuser {
                        [&](const ir::Statement& s) { return !calls.contains(s.record); });
   }
 
+  /// Of attention, both products or none: what lies between them is large.
+  bool has_whole_calls(const Group& group) const {
+    std::map<int, int> here;
+    for (const ir::Statement& s : group.members)
+      if (is_product(s)) ++here[s.record];
+    return std::all_of(here.begin(), here.end(), [&](const auto& entry) {
+      return products_.at(entry.first) == entry.second;
+    });
+  }
+
   bool with_products(Group members, const std::vector<bool>& local, ir::Schedule& schedule) {
     std::optional<std::vector<ir::Kernel>> kernels;
-    if (has_company(members) && keep_rows(members))
+    if (has_whole_calls(members) && has_company(members) && keep_rows(members))
       kernels = block_products(build_kernel(members, local), local, schedule.storages, settings_);
     if (!kernels) {
       for (const ir::Statement& s : members.members)
@@ -101,8 +116,9 @@ class Fuser {
   const ir::Target& target_;
   const bool share_, folds_;
   Decider& decider_;
-  std::set<int> refused_;  ///< products that stay calls, by record
-  std::set<int> alone_;    ///< that are fast enough alone
+  std::set<int> refused_;        ///< products that stay calls, by record
+  std::set<int> alone_;          ///< that are fast enough alone
+  std::map<int, int> products_;  ///< by record: how many the program has
 };
 
 }  // namespace

@@ -138,11 +138,11 @@ class Partitioner {
             sum += settings_.least_memory ? 0 : nanoseconds(s, settings_.target);
           },
           [&](const Extern& call) {
-            if (!call.may_be_loops)
+            const std::optional<double> flops = product_flops(call);
+            if (!call.may_be_loops || !flops)
               sum = MinCut::kNever;
             else if (!settings_.least_memory)
-              sum += product_flops(call).value_or(0) *
-                     settings_.target.product_flop(call.outputs[0].dtype);
+              sum += *flops * settings_.target.product_flop(call.outputs[0].dtype);
           },
           [&](const auto&) { sum = MinCut::kNever; });
     return flow_.is_written(storage) ? sum : MinCut::kNever;

@@ -214,8 +214,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     const bool may_be = extern_call != nullptr && extern_call->may_be_loops &&
                         !refused.contains(extern_call->record);
     if (may_be && is_attention(*extern_call)) {
-      const Extern attention = *extern_call;
-      expand_attention(attention, program, items);
+      expand_attention(*extern_call, program, items);
       continue;
     }
     if (may_be) call = read(*extern_call, target);

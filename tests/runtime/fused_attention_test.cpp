@@ -88,17 +88,19 @@ TEST_P(FusedAttention, SpecialValuesAsEager) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const double value : {inf, -inf, std::nan(""), 60000.0})
     for (Tensor* which : {&q, &k, &v}) {
-      Tensor changed = which->clone();
-      changed[0][1][7][3] = value;
-      std::swap(*which, changed);
-      const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
-      const Tensor expected = f(q, k, v), came = compiled(q, k, v),
-                   right = f(wide(q), wide(k), wide(v));
-      // In 16 bits ATen's kernel gives zeros where a score is +inf, for which fp64 gives NaN.
-      const Tensor agrees = at::isclose(came, expected, 2e-2, 2e-2, /*equal_nan=*/true)
-                                .logical_or(right.isnan().logical_and(came.isnan()));
-      EXPECT_TRUE(agrees.all().item<bool>()) << value;
-      std::swap(*which, changed);
+      for (const int64_t row : {0, 7}) {
+        Tensor changed = which->clone();
+        changed[0][1][row][3] = value;
+        std::swap(*which, changed);
+        const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
+        const Tensor expected = f(q, k, v), came = compiled(q, k, v),
+                     right = f(wide(q), wide(k), wide(v));
+        // In 16 bits ATen's kernel gives zeros where a score is +inf, for which fp64 gives NaN.
+        const Tensor agrees = at::isclose(came, expected, 2e-2, 2e-2, /*equal_nan=*/true)
+                                  .logical_or(right.isnan().logical_and(came.isnan()));
+        EXPECT_TRUE(agrees.all().item<bool>()) << value << " in row " << row;
+        std::swap(*which, changed);
+      }
     }
 }
 
@@ -124,6 +126,7 @@ TEST(FusedAttentionCalls, StayCallsWhereTheyMust) {
     return at::scaled_dot_product_attention(x, x, x, {}, 0, true) * 2;
   };
   EXPECT_GE(kernels_of(causal, q), 2);
+  EXPECT_EQ(kernels_of(causal, q.to(at::kDouble)), 1);
   EXPECT_EQ(kernels_of(causal, q, Matmul::EagerBits), 1);
   EXPECT_EQ(kernels_of(causal, few), 1) << "too few rows for a block";
   const auto masked = [](const Tensor& x) {

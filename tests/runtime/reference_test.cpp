@@ -167,6 +167,16 @@ TEST(Reference, FindsAWrongConstant) {
       0.05);
 }
 
+/// A spacing of a sum in 16 bits is no rounding of its terms, and what comes after it no noise.
+TEST(Reference, FindsAWrongSumIn16Bits) {
+  at::manual_seed(1);
+  const T x = (at::randn({16, 64}) + 5).to(at::kBFloat16);
+  const auto right = [](const T& t) { return t.mean(1).exp() * 1; };
+  const auto half = [](const T& t) { return (t.mean(1) * 0.5).exp() * 1; };
+  EXPECT_EQ(proof_of(right, right, x).outcome, Shadow::Outcome::Equal);
+  EXPECT_EQ(proof_of(half, right, x).outcome, Shadow::Outcome::Different);
+}
+
 TEST(Reference, FindsAWrongConstantInLongSums) {
   at::manual_seed(1);
   const T x = at::randn({1 << 24});

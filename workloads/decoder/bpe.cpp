@@ -92,6 +92,8 @@ struct BpeTokenizer::State {
       if (model.contains(key) && !model.at(key).is_null() &&
           !model.at(key).get<std::string>().empty())
         refuse(std::string("the model has a ") + key + ", which this reader does not know");
+    if (model.contains("dropout") && !model.at("dropout").is_null())
+      refuse("the model has a dropout, so that ids would be random");
     read_vocabulary(model);
     byte_fallback = model.value("byte_fallback", false);
     fuse_unknown = model.value("fuse_unk", false);
@@ -108,7 +110,7 @@ struct BpeTokenizer::State {
     return name;
   }
 
-  void read_added(const json& tokens) {
+  void read_added(const json& tokens, bool normalizes) {
     for (const json& token : tokens) {
       const auto content = token.at("content").get<std::string>();
       const auto id = token.at("id").get<int64_t>();
@@ -116,8 +118,10 @@ struct BpeTokenizer::State {
         if (token.value(key, false))
           refuse("the added token '" + content + "' has " + key +
                  ", which this reader does not know");
+      if (token.value("normalized", false) && normalizes)
+        refuse("the added token '" + content +
+               "' is normalized first, which this reader does not know");
       added[content] = id;
-      ids[content] = id;
       texts[id] = content;
       if (token.value("special", false)) special.insert(id);
     }
@@ -243,8 +247,12 @@ BpeTokenizer::BpeTokenizer(const std::filesystem::path& file) : state_(std::make
     if (!all.is_object() || !all.contains("model"))
       s.refuse("has no model; expected a tokenizer.json of Hugging Face's tokenizers");
     const auto part = [&](const char* name) { return all.contains(name) ? all.at(name) : json(); };
+    for (const char* key : {"truncation", "padding"})
+      if (!part(key).is_null())
+        s.refuse(std::string("has a ") + key + ", which this reader does not know");
     s.read_model(all.at("model"));
-    if (all.contains("added_tokens")) s.read_added(all.at("added_tokens"));
+    if (all.contains("added_tokens"))
+      s.read_added(all.at("added_tokens"), !part("normalizer").is_null());
     s.normalize = normalizer(part("normalizer"), s.where);
     s.cut = pre_tokenizer(part("pre_tokenizer"), s.where);
     s.join = token_decoder(part("decoder"), s.where);
@@ -272,7 +280,9 @@ std::vector<int64_t> BpeTokenizer::encode(std::string_view text) const {
       out.push_back(part.token);
       continue;
     }
-    for (const std::string& piece : state_->cut({state_->normalize(std::string(part.text))}))
+    const bool begins = part.text.data() == text.data();
+    for (const std::string& piece :
+         state_->cut({state_->normalize(std::string(part.text))}, begins))
       if (!piece.empty()) state_->encode_piece(piece, out);
   }
   out.insert(out.end(), state_->behind.begin(), state_->behind.end());
@@ -295,8 +305,13 @@ std::string BpeTokenizer::decode(std::span<const int64_t> ids) const {
     out += left.substr(0, valid);
     left.remove_prefix(valid);
     if (left.empty()) break;
+    // What begins a character is replaced as one, as far as it goes.
     out += "\xEF\xBF\xBD";
-    left.remove_prefix(1);
+    const auto lead = static_cast<unsigned char>(left[0]);
+    const size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
+    size_t taken = 1;
+    while (taken < size && taken < left.size() && (left[taken] & 0xC0) == 0x80) ++taken;
+    left.remove_prefix(taken);
   }
   return out;
 }

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "workloads/minilm/tokenizer.h"
+
 namespace graft::workloads::decoder {
 namespace {
 
@@ -83,13 +85,17 @@ class Pattern {
           pcre2_match_data_create_from_pattern(code_.get(), nullptr), pcre2_match_data_free);
       const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
       for (size_t from = 0; from <= text.size();) {
-        const int found =
-            pcre2_match(code_.get(), subject, text.size(), from, 0, data.get(), nullptr);
+        const int found = pcre2_match(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK,
+                                      data.get(), nullptr);  // it was checked
         if (found == PCRE2_ERROR_NOMATCH) break;
         if (found < 0) throw std::runtime_error("the tokenizer's pattern failed on this text");
         const PCRE2_SIZE* place = pcre2_get_ovector_pointer(data.get());
         match(place[0], place[1]);
-        from = place[1] > place[0] ? place[1] : place[1] + 1;
+        from = place[1];
+        if (place[1] == place[0])
+          from += characters(text.substr(from, 4)).empty()
+                      ? 1
+                      : characters(text.substr(from, 4)).front().size();
       }
     }
     if (at < text.size()) visit(at, text.size(), false);
@@ -182,9 +188,9 @@ constexpr const char* kGpt2Words =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Cut each(std::function<void(const std::string& piece, bool first, Pieces& out)> cut) {
-  return [cut = std::move(cut)](const Pieces& pieces) {
+  return [cut = std::move(cut)](const Pieces& pieces, bool begins) {
     Pieces out;
-    for (size_t i = 0; i < pieces.size(); ++i) cut(pieces[i], i == 0, out);
+    for (size_t i = 0; i < pieces.size(); ++i) cut(pieces[i], begins && i == 0, out);
     return out;
   };
 }
@@ -277,10 +283,8 @@ std::string bytes_of_letters(std::string_view letters) {
   std::string out;
   for (const std::string_view letter : characters(letters)) {
     const auto found = bytes.find(letter);
-    if (found == bytes.end())
-      out += letter;
-    else
-      out += found->second;
+    if (found == bytes.end()) return std::string(letters);  // it is plain text
+    out += found->second;
   }
   return out;
 }
@@ -310,10 +314,29 @@ Join one_decoder(const json& part, const std::string& where) {
   if (type == "ByteLevel")
     return on_each([](const std::string& piece) { return bytes_of_letters(piece); });
   if (type == "ByteFallback")
-    return on_each([](const std::string& piece) {
-      char byte = 0;
-      return is_byte_token(piece, byte) ? std::string(1, byte) : piece;
-    });
+    return [](const Pieces& pieces) {
+      Pieces out;
+      std::string run;  // of bytes: text, or as many replacement characters
+      const auto end_run = [&] {
+        if (run.empty()) return;
+        if (minilm::valid_utf8(run) == run.size())
+          out.push_back(run);
+        else
+          for (size_t i = 0; i < run.size(); ++i) out.emplace_back("\xEF\xBF\xBD");
+        run.clear();
+      };
+      for (const std::string& piece : pieces) {
+        char byte = 0;
+        if (is_byte_token(piece, byte)) {
+          run += byte;
+          continue;
+        }
+        end_run();
+        out.push_back(piece);
+      }
+      end_run();
+      return out;
+    };
   if (type == "Replace") {
     const Normalize replace = one_normalizer(part, where);
     return on_each(replace);
@@ -334,8 +357,7 @@ Join one_decoder(const json& part, const std::string& where) {
     const bool prepends = part.value("prepend_scheme", std::string("always")) != "never";
     return [mark, prepends](Pieces pieces) {
       for (size_t i = 0; i < pieces.size(); ++i) {
-        pieces[i] = replaced(pieces[i], mark, " ");
-        if (i == 0 && prepends && pieces[i].starts_with(' ')) pieces[i].erase(0, 1);
+        pieces[i] = replaced(pieces[i], mark, i == 0 && prepends ? "" : " ");
       }
       return pieces;
     };
@@ -373,7 +395,10 @@ Normalize normalizer(const json& part, const std::string& where) {
 Cut pre_tokenizer(const json& part, const std::string& where) {
   const auto all = parts_of<Cut>(part, "pretokenizers", where,
                                  [&](const json& one) { return one_pre_tokenizer(one, where); });
-  return [all](Pieces pieces) { return through(all, std::move(pieces)); };
+  return [all](Pieces pieces, bool begins) {
+    for (const Cut& cut : all) pieces = cut(std::move(pieces), begins);
+    return pieces;
+  };
 }
 
 Join token_decoder(const json& part, const std::string& where) {

@@ -11,7 +11,8 @@ namespace graft::workloads::decoder {
 
 using Pieces = std::vector<std::string>;
 using Normalize = std::function<std::string(std::string)>;
-using Cut = std::function<Pieces(Pieces)>;   ///< pieces that are not merged across
+/// Pieces that are not merged across. `begins`: the first one begins the text.
+using Cut = std::function<Pieces(Pieces, bool begins)>;
 using Join = std::function<Pieces(Pieces)>;  ///< of tokens' texts; all joined are the text
 
 // Each takes the part's JSON, which may be null: nothing is done then. They throw

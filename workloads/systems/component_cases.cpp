@@ -103,6 +103,17 @@ Instance component_layer_alone(const Options& o) {
   return out;
 }
 
+/// Weights and gradients, masks, and a dozen values of each part and token.
+double component_peak(const Options& o) {
+  const auto integer = [&](const char* axis) { return static_cast<double>(o.integer(axis)); };
+  const double tokens = integer("batch") * integer("sequence"), parts = integer("parts"),
+               width = integer("width"), hidden = integer("hidden"), layers = integer("layers");
+  const double parameters = layers * parts * (11 * width + 3 * hidden),
+               activations = layers * tokens * (28 * parts + 30 * width + 8 * hidden);
+  const auto size = static_cast<double>(c10::elementSize(o.dtype()));
+  return (3 * parameters + activations) * (size + (o.fp64 ? 8 : 0));
+}
+
 }  // namespace
 
 std::vector<Workload> component_cases() {
@@ -119,7 +130,8 @@ std::vector<Workload> component_cases() {
             dtype},
            component_model,
            kSums,
-           "systems"},
+           "systems",
+           component_peak},
           {"spd_component",
            "a masked component layer ((x V) mask) U: its result and gradients",
            {{"batch", "2", "3", "sequences"},

@@ -162,7 +162,9 @@ double peak_of(const Options& o, double copies) {
   const auto tokens = static_cast<double>(o.integer("batch") * o.integer("sequence"));
   const auto wide = static_cast<double>(2 * shape.intermediate + shape.qkv_width() + shape.hidden);
   const auto size = static_cast<double>(c10::elementSize(shape.dtype()));
-  return copies * shape.parameters() * (size + 8) + 4 * tokens * wide * (size + 8);
+  const double each = size + (o.fp64 ? 8 : 0);
+  // They are drawn one by one, in fp32.
+  return (copies * each + 0.5) * shape.parameters() + 4 * tokens * wide * each;
 }
 double forward_peak(const Options& o) {
   return peak_of(o, 1);

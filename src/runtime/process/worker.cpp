@@ -65,13 +65,18 @@ void stop() {
 
 /// Of the main thread: ends when it calls exit, which destroys what is a thread's before it runs
 /// any exit handler. Static variables of LLVM whose handlers were registered in a compilation,
-/// after stop(), are destroyed before stop() is called there.
+/// after stop(), are destroyed before stop() is called there. (Nothing is compiled any more after
+/// the main thread's pthread_exit.)
 struct EndOfMain {
   bool is_main = gettid() == getpid();
   ~EndOfMain() {
     if (is_main) stop();
   }
 };
+void watch_for_end() {
+  static thread_local EndOfMain end;
+  (void)end.is_main;  // makes it
+}
 
 /// The next job, if there still is one when forks are held off: none is lost between the queue and
 /// its end.
@@ -154,11 +159,11 @@ Worker::Worker() : state_(*(g_state = new State)) {
   runtime_mutex();
   compile_mutex();
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  watch_for_end();  // the library is loaded by the main thread, in general
 }
 
 void Worker::enqueue(std::function<void()> job) {
-  static thread_local EndOfMain end;
-  (void)end.is_main;  // makes it
+  watch_for_end();
   std::unique_lock lock(state_.mutex);
   if (!state_.stopping.load()) start_thread();
   if (state_.alive) {

@@ -88,22 +88,28 @@ class Noise {
   bool explains(int64_t i) {
     const double distance = apart(i);
     if (!std::isfinite(distance) || moved(all_.disturbed, i) == 0) return false;
-    if (are_few(distance, std::max<int64_t>(0, i - Tolerance::kNeighbours),
+    if (are_few(i, distance, std::max<int64_t>(0, i - Tolerance::kNeighbours),
                 std::min(count_, i + Tolerance::kNeighbours + 1)))
       return true;
     const int64_t most = std::min(Tolerance::kAlone, 1 + count_ / Tolerance::kAloneOf);
-    return ++alone_ <= most && are_few(distance, 0, count_);
+    return ++alone_ <= most && are_few(i, distance, 0, count_);
   }
 
  private:
-  double apart(int64_t k) const {
-    return std::abs(static_cast<double>(all_.eager[k]) - static_cast<double>(all_.compiled[k]));
+  double apart(const T* other, int64_t k) const {
+    return std::abs(static_cast<double>(all_.eager[k]) - static_cast<double>(other[k]));
   }
-  /// Of elements from `first` to `end`.
-  bool are_few(double distance, int64_t first, int64_t end) const {
+  double apart(int64_t k) const { return apart(all_.compiled, k); }
+  /// Of elements from `first` to `end`. That eager is far from the reference, too, speaks for noise
+  /// in others, but not for `of` itself.
+  bool are_few(int64_t of, double distance, int64_t first, int64_t end) const {
     int64_t are = 0, may_be = 0;
     for (int64_t k = first; k < end; ++k) {
       are += apart(k) >= distance;
+      if (k != of && all_.reference != nullptr && apart(all_.reference, k) >= distance) {
+        ++may_be;
+        continue;
+      }
       const double strong = moved(all_.strongly, k);
       if (Tolerance::kReach * strong < distance) continue;
       const double carried = passes::kStrong * moved(all_.disturbed, k);

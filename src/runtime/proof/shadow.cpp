@@ -268,9 +268,14 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   std::optional<Outputs> replayed;
   if (scales.replay) replayed = run_aside(*scales.replay, args, captured, generators);
   Aside aside;
-  for (const auto& other : scales.disturbed)
-    if (auto made = run_aside(*other, args, captured, generators))
-      aside.disturbed.push_back(std::move(*made));
+  for (const auto& other : scales.disturbed) {
+    auto made = run_aside(*other, args, captured, generators);
+    if (!made) {  // each has its place, and means nothing without the first
+      aside.disturbed.clear();
+      break;
+    }
+    aside.disturbed.push_back(std::move(*made));
+  }
   if (scales.reference) aside.reference = run_aside(*scales.reference, args, captured, generators);
   using Clock = std::chrono::steady_clock;
   auto since = [](Clock::time_point start) {
