@@ -167,9 +167,9 @@ TEST(Regions, NamesAreDistinctAndFound) {
 
 TEST(Regions, ThePeersScriptHasTheSameCases) {
   const std::filesystem::path peers = std::string(GRAFT_SOURCE_DIR) + "/tools/peers";
-  std::vector<std::filesystem::path> scripts{peers / "inductor.py", peers / "training.py",
+  std::vector<std::filesystem::path> scripts{peers / "inductor.py",  peers / "training.py",
                                              peers / "attention.py", peers / "decode.py",
-                                             peers / "models.py"};
+                                             peers / "models.py",    peers / "systems.py"};
   for (const auto& entry : std::filesystem::directory_iterator(peers / "wild"))
     if (entry.is_regular_file()) scripts.push_back(entry.path());
   std::stringstream text;

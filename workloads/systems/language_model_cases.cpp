@@ -168,8 +168,11 @@ Instance lm_backward(const Options& o) {
 
 Instance lm_step(const Options& o) {
   const Training t = Training::of(o);
-  Instance out = adamw_training(t.loss(t.eager()), t.parameters, t.tokens, t.next);
-  const auto parts = [t](const graft::Options& options) {
+  Draw draw({.seed = o.seed + 1});
+  const auto plain = [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
+                        const Tensor& steps) { AdamW().update(p, g, m, v, steps); };
+  Instance out = adamw_training(t.loss(t.eager()), t.parameters, t.tokens, t.next, plain, &draw);
+  const auto parts = [t, plain, seed = o.seed](const graft::Options& options) {
     Parts made(options);
     Functions functions = t.eager();
     made.compile("layer", functions.layer);
@@ -180,7 +183,9 @@ Instance lm_step(const Options& o) {
                                       const Tensors& v,
                                       const Tensor& steps) { AdamW().update(p, g, m, v, steps); };
     made.compile("adamw", update);
-    const Instance step = adamw_training(t.loss(functions), t.parameters, t.tokens, t.next, update);
+    Draw draw({.seed = seed + 1});
+    const Instance step =
+        adamw_training(t.loss(functions), t.parameters, t.tokens, t.next, update, &draw);
     return made.in(step.eager);
   };
   out.cuts.emplace_back("graft_regions", parts);

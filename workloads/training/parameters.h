@@ -1,7 +1,7 @@
 // What training workloads train: random parameters, and the step that trains them.
 #pragma once
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "graft/workload.h"
@@ -28,14 +28,15 @@ ComponentParameters component_parameters(const Options& o, Draw& draw);
 
 /// The step that trains `parameters` by AdamW to lower loss(parameters, data...). Its bound: they
 /// and AdamW's two means are read and written.
-/// `update`: AdamW::update, or a function in its place.
+/// `update`: AdamW::update, or a function in its place. `under_way`: from means as after a hundred
+/// steps, where an update follows the gradient; the first one is its sign, of noise too.
 template <class Loss, class Update>
 Instance adamw_training(const Loss& loss, const Tensors& parameters, const at::Tensor& inputs,
-                        const at::Tensor& targets, const Update& update) {
+                        const at::Tensor& targets, const Update& update, Draw* under_way) {
   Tensors first, second;
   for (const at::Tensor& p : parameters) {
-    first.push_back(at::zeros_like(p));
-    second.push_back(at::zeros_like(p));
+    first.push_back(under_way ? under_way->normal(p.sizes()).mul_(1e-4) : at::zeros_like(p));
+    second.push_back(under_way ? under_way->uniform(p.sizes(), 1e-8, 1e-6) : at::zeros_like(p));
     p.requires_grad_();
   }
   Instance made = updating_instance_of(
@@ -44,7 +45,7 @@ Instance adamw_training(const Loss& loss, const Tensors& parameters, const at::T
         return training_step([&] { return loss(p, x, y); },
                              [&] { AdamW::step(p, m, v, steps, update); });
       },
-      parameters, first, second, at::zeros({}), inputs, targets);
+      parameters, first, second, at::full({}, under_way ? 100.f : 0.f), inputs, targets);
   made.bytes = 6 * 4 * elements_of(parameters);
   return made;
 }
@@ -52,9 +53,11 @@ Instance adamw_training(const Loss& loss, const Tensors& parameters, const at::T
 template <class Loss>
 Instance adamw_training(const Loss& loss, const Tensors& parameters, const at::Tensor& inputs,
                         const at::Tensor& targets) {
-  return adamw_training(loss, parameters, inputs, targets,
-                        [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
-                           const at::Tensor& steps) { AdamW().update(p, g, m, v, steps); });
+  return adamw_training(
+      loss, parameters, inputs, targets,
+      [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
+         const at::Tensor& steps) { AdamW().update(p, g, m, v, steps); },
+      nullptr);
 }
 
 }  // namespace graft::workloads
