@@ -83,7 +83,7 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
   for (const char* command : {"bench", "list", "check"})
     expect_usage_error(
         std::string(command) + " --set wlid",
-        "--set: came 'wlid'; the sets are regions, wild, training, attention, decode, models.");
+        "--set: came 'wlid'; the sets are regions, wild, training, attention, decode, models, systems.");
   expect_usage_error("bench --filter heat", "choose it with --set wild");
   expect_usage_error("bench --set wild --filter swiglu", "choose it with --set regions");
   expect_usage_error("bench --variants eagr", "--variants: came 'eagr'; did you mean 'eager'?");
