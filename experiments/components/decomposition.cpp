@@ -29,21 +29,6 @@ struct Layers {
   Tensors inputs, outputs;
 };
 
-decoder::Config config_of(const DecompositionSizes& sizes, const decoder::TinySettings& tiny) {
-  decoder::Config out;
-  out.model_type = "llama";
-  out.hidden = sizes.hidden;
-  out.layers = sizes.layers;
-  out.heads = tiny.heads;
-  out.kv_heads = tiny.kv_heads;
-  out.head_dim = sizes.hidden / tiny.heads;
-  out.intermediate = sizes.intermediate;
-  out.vocabulary = 256;
-  out.positions = tiny.context;
-  out.eps = 1e-5;
-  return out;
-}
-
 /// Of a decoder that is trained on bytes of text, on text that it was not trained on.
 Layers trained_layers(const DecompositionSizes& sizes, const Settings& settings, const Say& say) {
   decoder::TinySettings tiny;
@@ -51,7 +36,7 @@ Layers trained_layers(const DecompositionSizes& sizes, const Settings& settings,
   tiny.steps = sizes.training, tiny.seed = settings.seed, tiny.batch = 8;
   const decoder::TinyText text = decoder::tiny_text(tiny);
   const at::Generator generator = at::detail::createCPUGenerator(settings.seed);
-  decoder::Decoder model = decoder::random_decoder(config_of(sizes, tiny), generator);
+  decoder::Decoder model = decoder::random_decoder(decoder::tiny_config(tiny), generator);
   say(0, "training the decoder");
   decoder::train(model, tiny, decoder::byte_ids(text.train), generator, nullptr);
 

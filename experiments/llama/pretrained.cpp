@@ -13,8 +13,8 @@
 #include "lab/stats.h"
 #include "lab/timer.h"
 #include "lab/words.h"
-#include "workloads/decoder/bpe.h"
 #include "workloads/decoder/model.h"
+#include "workloads/decoder/text.h"
 #include "workloads/decoder/tiny.h"
 
 namespace graft::experiments::llama {
@@ -23,36 +23,6 @@ namespace {
 using at::Tensor;
 namespace decoder = workloads::decoder;
 namespace fs = std::filesystem;
-
-/// Token ids of text and back: by the model's tokenizer.json, or its bytes.
-struct Tokens {
-  std::optional<decoder::BpeTokenizer> tokenizer;
-
-  Tokens(const fs::path& folder, int64_t vocabulary) {
-    const fs::path file = folder / "tokenizer.json";
-    if (fs::exists(file)) {
-      tokenizer.emplace(file);
-      if (tokenizer->vocabulary() > vocabulary)
-        throw cli::UsageError(file.string() + ": its ids end at " +
-                              std::to_string(tokenizer->vocabulary() - 1) +
-                              ", the model's vocabulary has " + std::to_string(vocabulary) +
-                              " tokens; take the tokenizer.json that belongs to the model");
-    } else if (vocabulary != 256) {
-      throw cli::UsageError(folder.string() + ": has no tokenizer.json, and a vocabulary of " +
-                            std::to_string(vocabulary) +
-                            " tokens, more than the 256 of a model of bytes; put the model's "
-                            "tokenizer.json beside its config.json");
-    }
-  }
-  Tensor ids(const std::string& text) const {
-    return tokenizer ? at::tensor(tokenizer->encode(text), at::kLong) : decoder::byte_ids(text);
-  }
-  std::string text(const Tensor& ids) const {
-    const auto* first = ids.const_data_ptr<int64_t>();
-    return tokenizer ? tokenizer->decode({first, static_cast<size_t>(ids.numel())})
-                     : decoder::byte_text(ids);
-  }
-};
 
 /// One line, for a note.
 std::string shown(const std::string& text) {
@@ -136,7 +106,12 @@ lab::Section pretrained(const Pretrained& choice, const Settings& settings, cons
   say(0.3, "reading " + path.string());
   const auto model =
       std::make_shared<const decoder::Decoder>(decoder::Decoder::read(path, at::kFloat));
-  const Tokens tokens(path, model->config.vocabulary);
+  const decoder::Text tokens(path, model->config.vocabulary);
+  if (!tokens)
+    throw cli::UsageError(path.string() + ": has no tokenizer.json, and a vocabulary of " +
+                          std::to_string(model->config.vocabulary) +
+                          " tokens, more than the 256 of a model of bytes; put the model's "
+                          "tokenizer.json beside its config.json");
   const std::string text =
       choice.text.empty() ? decoder::tiny_text({}).held_out : formats::read_file(choice.text);
   const int64_t count = settings.small   ? 2
@@ -194,7 +169,9 @@ lab::Section pretrained(const Pretrained& choice, const Settings& settings, cons
                    variant.report
                        ? std::to_string(report.plan_hits) + " of " + std::to_string(report.calls)
                        : ""});
-    out.notes.push_back(variant.name + ": " + shown(tokens.text(made)));
+    out.notes.push_back(
+        variant.name + ": " +
+        shown(tokens.of({made.const_data_ptr<int64_t>(), static_cast<size_t>(made.numel())})));
   }
   return out;
 }

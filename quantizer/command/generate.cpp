@@ -28,8 +28,8 @@
 #include "lab/table.h"
 #include "lab/words.h"
 #include "quantizer/model/read_generator.h"
-#include "workloads/decoder/bpe.h"
 #include "workloads/decoder/session.h"
+#include "workloads/decoder/text.h"
 #include "workloads/decoder/tiny.h"
 
 namespace graft::cli {
@@ -93,27 +93,7 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
   throw UsageError("--ids: came '" + text + "', expected a number behind each comma: 12,7,99.");
 }
 
-/// What the model's folder has to read text with.
-struct Text {
-  std::optional<decoder::BpeTokenizer> tokenizer;
-  bool bytes = false;
-
-  Text(const std::filesystem::path& folder, int64_t vocabulary) : bytes(vocabulary == 256) {
-    const std::filesystem::path file = folder / "tokenizer.json";
-    if (bytes || !std::filesystem::exists(file)) return;
-    tokenizer.emplace(file);
-    if (tokenizer->vocabulary() > vocabulary)
-      throw UsageError(file.string() + ": its ids end at " +
-                       std::to_string(tokenizer->vocabulary() - 1) +
-                       ", the model's vocabulary has " + std::to_string(vocabulary) +
-                       " tokens; take the tokenizer.json that belongs to the model");
-  }
-  explicit operator bool() const { return bytes || tokenizer; }
-  std::string of(const std::vector<int64_t>& ids) const {
-    if (tokenizer) return tokenizer->decode(ids);
-    return decoder::byte_text(at::tensor(ids, at::kLong));
-  }
-};
+using decoder::Text;
 
 Tensor prompt_ids(const GenerateArguments& given, const Text& text, int64_t vocabulary) {
   if (given.ids) return at::tensor(parsed_ids(*given.ids), at::kLong);
@@ -123,8 +103,7 @@ Tensor prompt_ids(const GenerateArguments& given, const Text& text, int64_t voca
                      " tokens, more than the 256 of a model of bytes; give the prompt's token ids "
                      "with --ids 1,2,3.");
   if (given.prompt.empty()) throw UsageError("--prompt: came nothing, expected text to continue.");
-  return text.tokenizer ? at::tensor(text.tokenizer->encode(given.prompt), at::kLong)
-                        : decoder::byte_ids(given.prompt);
+  return text.ids(given.prompt);
 }
 
 /// Shows tokens as they come: text as far as it is whole characters, or ids.
@@ -146,7 +125,7 @@ class Printer {
       return;
     }
     const std::string all = text_->of(ids_);
-    const bool part = text_->tokenizer && all.ends_with("\xEF\xBF\xBD");  // of a character
+    const bool part = text_->has_parts() && all.ends_with("\xEF\xBF\xBD");  // of a character
     if ((part && !last) || all.size() < said_) return;
     std::cout << all.substr(said_) << std::flush;
     said_ = all.size();

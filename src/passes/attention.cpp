@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/product.h"
+#include "passes/products.h"
 #include "tensor/dtype.h"
 
 namespace graft::passes {
@@ -80,11 +81,6 @@ std::optional<Attention> read(const Extern& call) {
   return made;
 }
 
-Access access(const View& view, std::vector<int64_t> strides) {
-  const auto element = static_cast<int64_t>(c10::elementSize(view.dtype));
-  return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
-}
-
 View temporary(ir::Program& program, std::vector<int64_t> sizes, c10::ScalarType dtype) {
   const int storage = static_cast<int>(program.storages.size());
   program.storages.push_back(
@@ -109,22 +105,6 @@ bool is_unread(const ir::Program& program, int storage) {
     }
   }
   return true;
-}
-
-/// The sum over the last axis of left * right, in fp32.
-Statement product(std::vector<int64_t> axes, const Access& left, const Access& right,
-                  c10::ScalarType factors, const Access& out) {
-  std::vector<bool> reduced(axes.size(), false);
-  reduced.back() = true;
-  StatementBuilder s(std::move(axes));
-  const auto factor = [&](const Access& from) {
-    return s.load(from).to(factors).to(c10::ScalarType::Float);
-  };
-  const Value a = factor(left), b = factor(right);
-  Statement made =
-      s.store(out, s.reduce(ir::ReduceOp::Sum, a * b, reduced, c10::ScalarType::Float));
-  made.product = true;
-  return made;
 }
 
 }  // namespace
@@ -174,10 +154,10 @@ void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::
   const std::vector<int64_t> rows{batch, heads, queries, 1}, square{batch, heads, queries, keys};
   const View scores = temporary(program, square, ScalarType::Float);
   const auto &q = a.query.strides, &p = packed.strides, &c = scores.strides;
-  add(product({batch, heads, queries, keys / panel, panel, width},
-              access(a.query, {q[0], q[1], q[2], 0, 0, q[3]}),
-              access(packed, {p[0], p[1], 0, p[2], p[4], p[3]}), dtype,
-              access(scores, {c[0], c[1], c[2], panel, 1, 0})));
+  add(sum_of_products({batch, heads, queries, keys / panel, panel, width},
+                      access(a.query, {q[0], q[1], q[2], 0, 0, q[3]}),
+                      access(packed, {p[0], p[1], 0, p[2], p[4], p[3]}), dtype,
+                      access(scores, {c[0], c[1], c[2], panel, 1, 0})));
   const View masked = temporary(program, square, ScalarType::Float);
   {
     StatementBuilder s(square);
@@ -212,9 +192,9 @@ void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::
   }
   const View made = temporary(program, {batch, heads, queries, values}, ScalarType::Float);
   const auto &e = powers.strides, &v = a.value.strides, &m = made.strides;
-  add(product({batch, heads, queries, values, keys}, access(powers, {e[0], e[1], e[2], 0, 1}),
-              access(a.value, {v[0], v[1], 0, v[3], v[2]}), dtype,
-              access(made, {m[0], m[1], m[2], 1, 0})));
+  add(sum_of_products(
+      {batch, heads, queries, values, keys}, access(powers, {e[0], e[1], e[2], 0, 1}),
+      access(a.value, {v[0], v[1], 0, v[3], v[2]}), dtype, access(made, {m[0], m[1], m[2], 1, 0})));
   StatementBuilder s(made.sizes);
   add(s.store(a.out, (s.load(made) * s.load(sums)).to(dtype)));
 }

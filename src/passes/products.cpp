@@ -102,12 +102,6 @@ std::optional<Call> read(const Extern& call, const ir::Target& target) {
   return made;
 }
 
-/// With the call's own strides over axes of the statement.
-Access access(const View& view, std::vector<int64_t> strides) {
-  const auto element = static_cast<int64_t>(c10::elementSize(view.dtype));
-  return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
-}
-
 /// The right operand of columns side by side: the copy that makes it, and where the product's
 /// columns, in panels, and terms are in it.
 struct Packed {
@@ -139,22 +133,32 @@ Statement product(const Call& call, const View* packed, int64_t wide) {
   right.push_back(panels ? packed->strides[3] : r[2]), out.push_back(o[2]);
   axes.push_back(call.terms()), left.push_back(l[2]);
   right.push_back(panels ? packed->strides[2] : r[1]), out.push_back(0);
-  StatementBuilder s(axes);
-  const auto factor = [&](const View& view, std::vector<int64_t> strides) {
-    const Value x = s.load(access(view, std::move(strides)));
-    return (call.short_factors ? x.to(ScalarType::BFloat16) : x).to(ScalarType::Float);
-  };
-  const Value a = factor(call.left, std::move(left)),
-              b = factor(panels ? *packed : call.right, std::move(right));
-  std::vector<bool> reduced(axes.size(), false);
-  reduced.back() = true;
-  const Value sum = s.reduce(ir::ReduceOp::Sum, a * b, reduced, ScalarType::Float);
-  Statement made = s.store(access(call.out, std::move(out)), sum);
-  made.product = true;
-  return made;
+  return sum_of_products(std::move(axes), access(call.left, std::move(left)),
+                         access(panels ? *packed : call.right, std::move(right)),
+                         call.short_factors ? ScalarType::BFloat16 : call.dtype(),
+                         access(call.out, std::move(out)));
 }
 
 }  // namespace
+
+Access access(const View& view, std::vector<int64_t> strides) {
+  const auto element = static_cast<int64_t>(c10::elementSize(view.dtype));
+  return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
+}
+
+Statement sum_of_products(std::vector<int64_t> axes, const Access& left, const Access& right,
+                          ScalarType factors, const Access& out) {
+  std::vector<bool> reduced(axes.size(), false);
+  reduced.back() = true;
+  StatementBuilder s(std::move(axes));
+  const auto factor = [&](const Access& from) {
+    return s.load(from).to(factors).to(ScalarType::Float);
+  };
+  const Value a = factor(left), b = factor(right);
+  Statement made = s.store(out, s.reduce(ir::ReduceOp::Sum, a * b, reduced, ScalarType::Float));
+  made.product = true;
+  return made;
+}
 
 bool gains_by_short_factors(const Extern& call, const ir::Target& target) {
   if (!target.pairs(ScalarType::BFloat16)) return false;

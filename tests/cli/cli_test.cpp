@@ -81,9 +81,9 @@ TEST(Cli, UsageErrorsNameWhatCameAndTheNextStep) {
   expect_usage_error("bench --filter ropef32",
                      "no workload matches 'ropef32'; did you mean 'rope_f32'?");
   for (const char* command : {"bench", "list", "check"})
-    expect_usage_error(
-        std::string(command) + " --set wlid",
-        "--set: came 'wlid'; the sets are regions, wild, training, attention, decode, models, systems.");
+    expect_usage_error(std::string(command) + " --set wlid",
+                       "--set: came 'wlid'; the sets are regions, wild, training, attention, "
+                       "decode, models, systems.");
   expect_usage_error("bench --filter heat", "choose it with --set wild");
   expect_usage_error("bench --set wild --filter swiglu", "choose it with --set regions");
   expect_usage_error("bench --variants eagr", "--variants: came 'eagr'; did you mean 'eager'?");

@@ -53,43 +53,6 @@ std::string read_text(const fs::path& file) {
   return text;
 }
 
-Config make_config(const TinySettings& s) {
-  const auto check = [](bool holds, const std::string& what) {
-    if (!holds) throw std::invalid_argument("train_tiny: " + what);
-  };
-  const auto positive = [&](const char* name, int64_t value) {
-    check(value >= 1 && value <= 1'000'000,
-          std::string(name) + " is " + std::to_string(value) + "; expected 1 to 1000000");
-  };
-  positive("layers", s.layers);
-  positive("hidden", s.hidden);
-  positive("heads", s.heads);
-  positive("kv_heads", s.kv_heads);
-  positive("intermediate", s.intermediate);
-  positive("context", s.context);
-  positive("batch", s.batch);
-  positive("steps", s.steps);
-  check(s.hidden % (2 * s.heads) == 0, "hidden is " + std::to_string(s.hidden) +
-                                           "; expected a multiple of twice heads, " +
-                                           std::to_string(2 * s.heads));
-  check(s.heads % s.kv_heads == 0, "kv_heads is " + std::to_string(s.kv_heads) +
-                                       "; expected a divisor of heads, " + std::to_string(s.heads));
-  check(s.learning_rate > 0 && s.learning_rate <= 1,
-        "learning_rate is " + std::to_string(s.learning_rate) + "; expected above 0, at most 1");
-  Config c;
-  c.model_type = "llama";
-  c.hidden = s.hidden;
-  c.layers = s.layers;
-  c.heads = s.heads;
-  c.kv_heads = s.kv_heads;
-  c.head_dim = s.hidden / s.heads;
-  c.intermediate = s.intermediate;
-  c.vocabulary = kBytes;
-  c.positions = s.context;
-  c.eps = 1e-5;
-  return c;
-}
-
 json config_json(const Config& c) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", c.model_type},
@@ -195,6 +158,43 @@ void save(const fs::path& folder, const Decoder& decoder, const json& note) {
 
 }  // namespace
 
+Config tiny_config(const TinySettings& s) {
+  const auto check = [](bool holds, const std::string& what) {
+    if (!holds) throw std::invalid_argument("train_tiny: " + what);
+  };
+  const auto positive = [&](const char* name, int64_t value) {
+    check(value >= 1 && value <= 1'000'000,
+          std::string(name) + " is " + std::to_string(value) + "; expected 1 to 1000000");
+  };
+  positive("layers", s.layers);
+  positive("hidden", s.hidden);
+  positive("heads", s.heads);
+  positive("kv_heads", s.kv_heads);
+  positive("intermediate", s.intermediate);
+  positive("context", s.context);
+  positive("batch", s.batch);
+  positive("steps", s.steps);
+  check(s.hidden % (2 * s.heads) == 0, "hidden is " + std::to_string(s.hidden) +
+                                           "; expected a multiple of twice heads, " +
+                                           std::to_string(2 * s.heads));
+  check(s.heads % s.kv_heads == 0, "kv_heads is " + std::to_string(s.kv_heads) +
+                                       "; expected a divisor of heads, " + std::to_string(s.heads));
+  check(s.learning_rate > 0 && s.learning_rate <= 1,
+        "learning_rate is " + std::to_string(s.learning_rate) + "; expected above 0, at most 1");
+  Config c;
+  c.model_type = "llama";
+  c.hidden = s.hidden;
+  c.layers = s.layers;
+  c.heads = s.heads;
+  c.kv_heads = s.kv_heads;
+  c.head_dim = s.hidden / s.heads;
+  c.intermediate = s.intermediate;
+  c.vocabulary = kBytes;
+  c.positions = s.context;
+  c.eps = 1e-5;
+  return c;
+}
+
 TinyText tiny_text(const TinySettings& settings) {
   TinyText out;
   for (const char* file : kTrainFiles) out.train += read_text(settings.texts / file);
@@ -203,7 +203,7 @@ TinyText tiny_text(const TinySettings& settings) {
 }
 
 TinyResult train_tiny(const fs::path& folder, const TinySettings& settings, std::ostream* log) {
-  const Config config = make_config(settings);
+  const Config config = tiny_config(settings);
   const TinyText text = tiny_text(settings);
   if (static_cast<int64_t>(text.train.size()) <= settings.context) {
     throw std::invalid_argument("train_tiny: context is " + std::to_string(settings.context) +

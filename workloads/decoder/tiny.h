@@ -29,6 +29,9 @@ struct TinySettings {
   std::filesystem::path texts = "/usr/share/common-licenses";
 };
 
+/// Of the model that they describe. Throws std::invalid_argument for settings that fit no model.
+Config tiny_config(const TinySettings& settings);
+
 /// The texts, joined in a fixed order; `held_out` is one file that the model is not trained on.
 struct TinyText {
   std::string train;

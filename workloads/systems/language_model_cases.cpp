@@ -137,18 +137,20 @@ void add_regions(const Training& t, const Program& program, const CallOf& call, 
   });
 }
 
-Instance lm_forward(const Options& o) {
-  const Training t = Training::of(o);
-  const auto program = [t](const Functions& f) {
-    return [loss = t.loss(f)](const Tensors& p, const Tensor& tokens, const Tensor& next) {
-      return loss(p, tokens, next);
-    };
-  };
+/// `program(functions)` on the model, with its cut; work as add_work() takes it.
+template <class Program>
+Instance of_program(const Options& o, const Training& t, const Program& program, double times,
+                    double passes) {
   Instance out = instance_of(program(t.eager()), t.parameters, t.tokens, t.next);
   add_regions(
       t, program, [t](const auto& f) { return call_of(f, t.parameters, t.tokens, t.next); }, out);
-  add_work(o, t, 1, 1, out);
+  add_work(o, t, times, passes, out);
   return under(t.precision, out);
+}
+
+Instance lm_forward(const Options& o) {
+  const Training t = Training::of(o);
+  return of_program(o, t, [t](const Functions& f) { return t.loss(f); }, 1, 1);
 }
 
 Instance lm_backward(const Options& o) {
@@ -159,11 +161,7 @@ Instance lm_backward(const Options& o) {
       return loss_and_gradients([&] { return loss(p, tokens, next); }, p);
     };
   };
-  Instance out = instance_of(program(t.eager()), t.parameters, t.tokens, t.next);
-  add_regions(
-      t, program, [t](const auto& f) { return call_of(f, t.parameters, t.tokens, t.next); }, out);
-  add_work(o, t, 3, 2, out);
-  return under(t.precision, out);
+  return of_program(o, t, program, 3, 2);
 }
 
 Instance lm_step(const Options& o) {

@@ -124,31 +124,22 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
   return made;
 }
 
-/// Products that are worth being in kernels.
-void mark_products(ops::Lowered& lowered, const ir::Target& target) {
-  const std::vector<int> records = passes::worth_loops(lowered.program, target);
-  for (ir::Item& item : lowered.program.items) {
-    auto* call = std::get_if<ir::Extern>(&item);
-    if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
-    mark_as_loops(lowered, *call);
-  }
-}
-
-void mark_attention(ops::Lowered& lowered, const ir::Target& target) {
-  const std::vector<int> records = passes::attention_as_loops(lowered.program, target);
-  for (ir::Item& item : lowered.program.items) {
-    auto* call = std::get_if<ir::Extern>(&item);
-    if (call == nullptr || std::count(records.begin(), records.end(), call->record) == 0) continue;
-    mark_as_loops(lowered, *call);
-    call->may_be_alone = true;
-  }
-}
-
-/// Calls that may be loops.
+/// Calls that may be loops: products that are worth being in kernels, and attention.
 void mark_loops(ops::Lowered& lowered, const CompileSettings& settings) {
   if (settings.matmul != Matmul::Any) return;
-  mark_products(lowered, settings.target);
-  mark_attention(lowered, settings.target);
+  const std::vector<int> products = passes::worth_loops(lowered.program, settings.target),
+                         attention = passes::attention_as_loops(lowered.program, settings.target);
+  const auto has = [](const std::vector<int>& records, int record) {
+    return std::find(records.begin(), records.end(), record) != records.end();
+  };
+  for (ir::Item& item : lowered.program.items) {
+    auto* call = std::get_if<ir::Extern>(&item);
+    if (call == nullptr) continue;
+    const bool is_attention = has(attention, call->record);
+    if (!is_attention && !has(products, call->record)) continue;
+    mark_as_loops(lowered, *call);
+    call->may_be_alone = call->may_be_alone || is_attention;
+  }
 }
 
 /// The products that tuning put into kernels, each text once.
