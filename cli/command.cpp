@@ -30,6 +30,9 @@
 #include "experiments/components/components.h"
 #include "experiments/language_model/language_model.h"
 #include "experiments/llama/llama.h"
+#include "experiments/processes/all_reduce.h"
+#include "experiments/processes/launch.h"
+#include "experiments/processes/workers.h"
 #include "quantizer/command/generate.h"
 #include "quantizer/command/quantize.h"
 #include "quantizer/experiment/gptq.h"
@@ -82,6 +85,9 @@ int run_command(int argc, char** argv) {
   cli::add_profile(app);
   cli::add_quantize(app);
   experiments::add_components(app);
+  experiments::add_all_reduce(app);
+  experiments::add_launch(app);
+  experiments::add_worker(app);
   cli::add_study(app);
   cli::add_tune(app);
   cli::add_env(app);

@@ -58,3 +58,5 @@ function(graft_find_library name header library)
 endfunction()
 graft_find_library(pcre2 pcre2.h pcre2-8)
 graft_find_library(utf8proc utf8proc.h utf8proc)
+# Headers alone: libtorch has the code.
+find_path(gloo_INCLUDE_DIR gloo/transport/device.h REQUIRED)

@@ -14,13 +14,15 @@ from pathlib import Path
 ALL = None
 COMPILER = ["src/tensor", "src/record", "src/ops", "src/ir", "src/passes", "src/codegen"]
 COMPILER += ["src/codegen/source", "include/graft"]
-RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "key", "random", "plan", "store", "proof", "region", "family")]
-SUBJECTS = ["workloads", "lab", "formats", "include/graft"]  # of the command
+RUNTIME = [f"src/runtime/{room}" for room in ("process", "memory", "communication", "key", "random", "plan", "store", "proof", "region", "family")]
+SYSTEMS = ["numbers", "sparse", "states", "checkpoint", "compression", "sequence", "processes"]
+SUBJECTS = ["workloads", "lab", "formats", "include/graft", "include/graft/systems"]  # of the command
 COMMANDS = [f"cli/{room}" for room in ("measure", "inspect", "results", "demo")]
 COMMANDS += ["quantizer/command", "quantizer/experiment"]
-COMMANDS += [f"experiments/{system}" for system in ("llama", "components", "language_model")]
+COMMANDS += [f"experiments/{system}" for system in ("llama", "components", "language_model", "processes", "systems")]
 MAY_INCLUDE = {
     "include/graft": [],
+    "include/graft/systems": ["include/graft"],
     "src": ["include/graft"],
     "src/tensor": [],
     "src/record": ["src/tensor", "include/graft"],
@@ -33,15 +35,17 @@ MAY_INCLUDE = {
     "src/runtime/memory": ["include/graft"],
     "src/runtime/process": ["src/runtime/memory", "src/ir", "src/tensor", "include/graft"],
     "src/runtime/key": ["src/record", "src/tensor", "include/graft"],
+    "src/runtime/communication": ["include/graft"],
     "src/runtime/random": [],
     "src/runtime/plan": [*COMPILER, "src/runtime/random", "src/runtime/process", "src/runtime/memory"],
     "src/runtime/store": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process", "src/runtime/proof"],
-    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process"],
+    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process", "src/runtime/communication"],
     "src/runtime/family": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
-    "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft"],
+    "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft", "src/runtime/communication"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
     "src/optim": ["include/graft"],
     "src/attention": ["include/graft"],
+    **{f"systems/{room}": ["include/graft", "include/graft/systems"] for room in SYSTEMS},
     "formats": [],
     "lab": ["formats"],
     "workloads": ["include/graft", "lab", "formats"],
@@ -57,6 +61,8 @@ MAY_INCLUDE = {
     "experiments/llama": [*SUBJECTS, "cli/frame", "experiments/frame"],
     "experiments/components": [*SUBJECTS, "cli/frame", "experiments/frame"],
     "experiments/language_model": [*SUBJECTS, "cli/frame", "experiments/frame"],
+    "experiments/processes": [*SUBJECTS, "cli/frame", "experiments/frame"],
+    "experiments/systems": [*SUBJECTS, "experiments/processes", "cli/frame", "experiments/frame"],
     "cli": [*COMMANDS, "cli/frame", "include/graft"],
     "examples": ["workloads", "include/graft"],
     "tests": ALL,
@@ -77,7 +83,7 @@ ONLY_IN = [
         "it costs 24 s per unit; include the fine ATen headers",
     ),
     (
-        r"graft/(?!(graft|workload)\.h$)",
+        r"graft/(?!((graft|workload)\.h$|systems/))",
         [folder for folder in MAY_INCLUDE if folder not in ("workloads", "examples")],
         "users include <graft/graft.h>, or <graft/workload.h> for the laboratory",
     ),

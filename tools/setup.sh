@@ -18,7 +18,7 @@ wheel_python=3.11 # names a wheel to take; the Python on this machine may be ano
 packages=(
   g++ cmake ninja-build make git ca-certificates python3 python3-pip
   llvm-19-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libgtest-dev zlib1g-dev
-  libpcre2-dev libutf8proc-dev
+  libpcre2-dev libutf8proc-dev libgloo-dev
 )
 useful_packages=(ccache mold clang-format-19 libbenchmark-dev) # the build does without them
 

@@ -71,7 +71,8 @@ class Context {
   bool is_within(const ir::View& view, int64_t low, int64_t high) const;
   /// Notes that the storage is written.
   void stored(int storage);
-  /// Notes that random numbers are drawn: the generator's state is as visible as memory.
+  /// Notes that random numbers are drawn, or that other processes heard something: as visible as
+  /// memory.
   void drawn() { visible_written_ = true; }
   /// The checks that run at the program's start.
   std::vector<ir::Item> early;

@@ -10,6 +10,7 @@
 #include "ops/context.h"
 #include "ops/replay.h"
 #include "ops/schema.h"
+#include "tensor/communication.h"
 
 namespace graft::ops {
 
@@ -235,7 +236,8 @@ class Lowering {
     }
     call.written = op.mutated;
     for (int storage : call.written) context_.stored(storage);
-    if (op.op.hasTag(at::Tag::nondeterministic_seeded)) context_.drawn();
+    if (op.op.hasTag(at::Tag::nondeterministic_seeded) || communicates(name.name))
+      context_.drawn();
     add_outputs(op, std::move(call));
     return {};
   }

@@ -5,6 +5,7 @@
 
 #include "passes/plain_calls.h"
 #include "passes/touch.h"
+#include "tensor/communication.h"
 
 namespace graft::passes {
 
@@ -16,19 +17,28 @@ class EarlyOrder {
       : schedule_(schedule),
         life_(lifetimes(schedule)),
         written_(life_.size(), -1),
-        touched_(life_.size(), -1) {}
+        touched_(life_.size(), -1),
+        sent_(life_.size()) {
+    for (const ir::Step& step : schedule.steps)
+      if (const auto* call = std::get_if<ir::Extern>(&step);
+          call != nullptr && call->op.name == kStartsCollective)
+        for (int storage : call->written) sent_[static_cast<size_t>(storage)] = true;
+  }
 
   /// The steps in their new order.
   std::vector<size_t> run() {
     std::vector<int> after;  // per step: it runs behind this one, or in its own place
     for (size_t k = 0; k < schedule_.steps.size(); ++k) {
       const ir::Step& step = schedule_.steps[k];
+      const auto* call = std::get_if<ir::Extern>(&step);
       const int own = static_cast<int>(k), needed = last_needed(step);
       const bool moves =
-          std::holds_alternative<ir::Kernel>(step) && needed >= 0 && frees(step, own) >= ir::kLarge;
+          needed >= 0 && (call != nullptr ? call->op.name == kStartsCollective
+                                          : std::holds_alternative<ir::Kernel>(step) &&
+                                                (frees(step, own) >= ir::kLarge || is_sent(step)));
       after.push_back(moves ? needed : own);
-      const auto* call = std::get_if<ir::Extern>(&step);
       if (std::holds_alternative<ir::Abort>(step)) aborted_ = own;
+      if (call != nullptr && communicates(call->op.name)) spoken_ = after.back();
       if (call != nullptr && !is_plain(*call)) failing_ = own;
       ir::each_touch(step, [&](int storage, bool writes) {
         const auto s = static_cast<size_t>(storage);
@@ -49,12 +59,23 @@ class EarlyOrder {
   /// may fail, if eager changes it after the call.
   int last_needed(const ir::Step& step) const {
     int last = aborted_;
+    if (const auto* call = std::get_if<ir::Extern>(&step); call && communicates(call->op.name))
+      last = std::max(last, spoken_);
     ir::each_touch(step, [&](int storage, bool writes) {
       const auto s = static_cast<size_t>(storage);
       last = std::max(last, writes ? touched_[s] : written_[s]);
       if (writes && ir::is_callers(schedule_.storages[s].role)) last = std::max(last, failing_);
     });
     return last;
+  }
+
+  /// Does it write what a collective starts with?
+  bool is_sent(const ir::Step& step) const {
+    bool sent = false;
+    ir::each_touch(step, [&](int storage, bool writes) {
+      sent = sent || (writes && sent_[static_cast<size_t>(storage)]);
+    });
+    return sent;
   }
 
   /// Bytes that are free after the step, less those that it makes.
@@ -75,7 +96,9 @@ class EarlyOrder {
   const ir::Schedule& schedule_;
   const std::vector<Lifetime> life_;
   std::vector<int> written_, touched_;  ///< per storage: behind which step it last was
+  std::vector<bool> sent_;              ///< per storage: a collective starts with it
   int aborted_ = -1, failing_ = -1;     ///< the last check, and call that may fail
+  int spoken_ = -1;  ///< behind which step the last start or end of a collective is
 };
 
 }  // namespace

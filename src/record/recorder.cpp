@@ -3,6 +3,7 @@
 #include "graft/options.h"
 #include "record/numbers.h"
 #include "record/symbol.h"
+#include "tensor/communication.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
@@ -130,6 +131,10 @@ Trace record(const std::vector<at::Tensor>& args, const std::function<void()>& f
   }
   session.stop();
   return session.recorder().finish(outcome());
+}
+
+bool gave_up() {
+  return t_recorder != nullptr && t_recorder->gave_up();
 }
 
 int add_new_arguments() {
@@ -298,6 +303,12 @@ void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::I
                    "condition do); keep the value in a tensor (at::where, at::clamp), or read it "
                    "outside the compiled function");
   }
+  if (facts.name.starts_with("c10d::") || facts.name.starts_with("_c10d_functional")) {
+    return give_up(facts.full_name +
+                   " does not tell when its result is there, so a plan could read it too early; "
+                   "use graft::systems::Group (or graft::start_collective), or call it outside the "
+                   "compiled function");
+  }
   if (facts.counts_classes && inputs[1].isInt() && inputs[1].toInt() < 0) {
     return give_up(
         facts.full_name +
@@ -359,6 +370,7 @@ void Recorder::check_strided_view(const OperatorFacts& facts,
 void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
   check_call(facts, inputs);
   if (facts.draws) draw(inputs);
+  visible_ = visible_ || communicates(facts.name);
   if (trace_.broken) return;
 
   OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}});

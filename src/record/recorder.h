@@ -74,6 +74,7 @@ class Recorder {
   void end(const at::RecordFunction& fn) noexcept;
 
   int add_new_arguments();
+  bool gave_up() const { return trace_.broken.has_value(); }
   /// Somebody asks a Number for its value.
   void number_is_read();
   /// After the run.
@@ -186,5 +187,7 @@ class Recorder {
 
 /// Tells the thread's recorder, if there is one.
 void number_is_read();
+/// Is the run under way being recorded, and can it not be any more?
+bool gave_up();
 
 }  // namespace graft::record

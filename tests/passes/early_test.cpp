@@ -67,6 +67,43 @@ TEST(Early, NothingOfTheCallersChangesBeforeACallThatMayFail) {
   EXPECT_EQ(order_of(program).substr(0, 8), "%3 %4 %5") << program;
 }
 
+/// Two gradients, each copied and summed over processes.
+std::string sums(const std::string& between = "") {
+  return R"(
+    argument 0 = %0 f32[64,64]:(64,1)
+    %0: argument 0, 16384 bytes
+    %1: temporary, 16384 bytes, made by extern
+    %2: temporary, 16384 bytes, made by extern
+    %3: output, 16384 bytes
+    %4: output, 16384 bytes
+    %5: temporary, 1 bytes
+    %1 f32[64,64]:(64,1) = aten::mm(%0 f32[64,64]:(64,1), %0 f32[64,64]:(64,1)) writes %1
+    )" + between +
+         R"(
+    %2 f32[64,64]:(64,1) = aten::mm(%0 f32[64,64]:(64,1), %1 f32[64,64]:(64,1)) writes %2
+    [a:64,b:64] %3[a*64+b] f32 = (%1[a*64+b] + 1)
+    graft::start_(%3 f32[64,64]:(64,1), "world") writes %3
+    [a:64,b:64] %4[a*64+b] f32 = (%2[a*64+b] + 1)
+    graft::start_(%4 f32[64,64]:(64,1), "world") writes %4
+    graft::wait_(%3 f32[64,64]:(64,1), "world") writes %3
+    graft::wait_(%4 f32[64,64]:(64,1), "world") writes %4
+    result 0 = %3 f32[64,64]:(64,1)
+    result 1 = %4 f32[64,64]:(64,1)
+  )";
+}
+
+TEST(Early, ACollectiveStartsAsSoonAsItsTensorIsThere) {
+  EXPECT_EQ(order_of(sums()), "%1 %3 %3 %2 %4 %4 %3 %4");
+}
+
+/// A run that ends at the check is run again by eager, which starts it once more.
+TEST(Early, NoCollectiveStartsBeforeACheck) {
+  const std::string check = R"([a:64] %5[0] bool = reduced  reduced = or.bool{a} (%0.f32[a] >= 512)
+    abort if %5)";
+  const std::string order = order_of(sums(check));
+  EXPECT_LT(order.find("abort"), order.find("%3")) << order;
+}
+
 /// Its index may be checked there.
 TEST(Early, NothingRunsBeforeACheck) {
   const std::string program = R"(

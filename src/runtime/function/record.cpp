@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "codegen/backend.h"
+#include "record/recorder.h"
 #include "record/trace.h"
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
@@ -13,8 +14,19 @@
 #include "runtime/proof/arguments.h"
 #include "runtime/region/differentiate.h"
 #include "runtime/store/store.h"
+#include "tensor/communication.h"
 
 namespace graft::detail {
+
+namespace {
+
+bool communicates(const record::Trace& trace) {
+  return std::any_of(trace.ops.begin(), trace.ops.end(), [](const record::OperatorRecord& op) {
+    return graft::communicates(op.op.schema().name());
+  });
+}
+
+}  // namespace
 
 using runtime::Key;
 using runtime::log;
@@ -52,7 +64,8 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   auto run = [&] {
     run_eager(call);
     ran = true;
-    differentiates = backward.begin(call.result_tensors());
+    // What broke the record may have been said to other processes: not once more.
+    differentiates = !record::gave_up() && backward.begin(call.result_tensors());
     if (!differentiates) return;
     for (const at::Tensor& gradient : backward.incoming())
       if (gradient.defined()) arguments.push_back(gradient);
@@ -67,6 +80,10 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
     trace = record::record(arguments, run, outcome, leaves);
     if (backward.refused()) trace.broken = backward.refused();
     if (differentiates && !trace.broken) backward.describe(trace, operators);
+    if (differentiates && !trace.broken && communicates(trace))
+      trace.broken =
+          "processes speak to each other in a function whose backward comes after the call; let "
+          "the function call backward() itself";
   } catch (const std::exception& error) {
     if (!ran) {
       forget(*entry);

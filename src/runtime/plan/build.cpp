@@ -9,6 +9,7 @@
 #include "ops/constant.h"
 #include "runtime/plan/folded.h"
 #include "runtime/plan/plan.h"
+#include "tensor/communication.h"
 
 namespace graft::runtime {
 
@@ -261,6 +262,7 @@ class PlanBuilder {
       note_generator(step);
       step.draw = draw_of(*op);
     }
+    if (communicates(call.op.name)) visible_ = plan_.communicates_ = true;
     plan_.externs_.push_back(std::move(step));
     return static_cast<int>(plan_.externs_.size()) - 1;
   }

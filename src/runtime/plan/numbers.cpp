@@ -198,6 +198,7 @@ std::unique_ptr<Plan> Plan::with_numbers(const std::vector<int64_t>& numbers) co
   made->blocks_ = blocks_;
   made->has_storages_ = has_storages_;
   made->sets_gradients_ = sets_gradients_;
+  made->communicates_ = communicates_;
   made->arena_shared_ = arena_shared_;
   made->steps_ = steps_;
   made->kernels_ = kernels_;

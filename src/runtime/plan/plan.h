@@ -163,6 +163,8 @@ class Plan {
 
   /// Does a run replace the gradients of leaves?
   bool sets_gradients() const { return sets_gradients_; }
+  /// Do other processes hear of a run? Tried alone, it runs under a tape (communication/tape.h).
+  bool communicates() const { return communicates_; }
   size_t result_count() const { return results_.size(); }
   size_t kernel_count() const { return kernels_.size(); }
   /// The generators that the plan draws random numbers from, each once, ATen's default one
@@ -201,6 +203,7 @@ class Plan {
   std::vector<Block> blocks_;
   bool has_storages_ = false;  ///< some blocks are c10::Storages of the run's own
   bool sets_gradients_ = false;
+  bool communicates_ = false;
   bool arena_shared_ = false;  ///< an extern call sees the arena: it needs a c10::Storage
   std::vector<Step> steps_;
   std::vector<KernelStep> kernels_;

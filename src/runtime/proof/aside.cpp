@@ -1,6 +1,9 @@
 #include "runtime/proof/aside.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <utility>
 
 #include "runtime/plan/frame.h"
 
@@ -14,6 +17,12 @@ const at::Tensor& source(const Block& block, const detail::FlatArgs& args,
                                              : captured[block.source];
 }
 
+c10::Storage copy_of(const char* memory, int64_t bytes) {
+  c10::Storage made = make_storage(bytes);
+  if (bytes > 0) std::memcpy(made.mutable_data(), memory, static_cast<size_t>(bytes));
+  return made;
+}
+
 }  // namespace
 
 Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
@@ -22,19 +31,38 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
   for (size_t b = 0; b < stand_ins.size(); ++b) {
     const Block& block = plan.blocks()[b];
     if (!block.is_callers() || !block.written) continue;
-    stand_ins[b] = make_storage(block.bytes);
-    const char* base =
-        static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back;
-    if (block.bytes > 0)
-      std::memcpy(stand_ins[b].mutable_data(), base, static_cast<size_t>(block.bytes));
+    stand_ins[b] = copy_of(
+        static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back,
+        block.bytes);
+  }
+  return stand_ins;
+}
+
+std::optional<Plan::StandIns> Originals::clone(const Plan& plan) const {
+  Plan::StandIns stand_ins(plan.blocks().size());
+  for (size_t b = 0; b < stand_ins.size(); ++b) {
+    const Block& block = plan.blocks()[b];
+    if (!block.is_callers() || !block.written) continue;
+    const auto& blocks = plan_.blocks();
+    const auto same = std::find_if(blocks.begin(), blocks.end(), [&](const Block& other) {
+      return other.written && other.kind == block.kind && other.source == block.source &&
+             other.bytes == block.bytes && other.back == block.back;
+    });
+    if (same == blocks.end()) return std::nullopt;
+    stand_ins[b] = copy_of(
+        static_cast<const char*>(copies_[static_cast<size_t>(same - blocks.begin())].data()),
+        block.bytes);
   }
   return stand_ins;
 }
 
 std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
-                                 const at::Tensor* captured, SavedGenerators& generators) {
-  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()),
-               clone_written(plan, args, captured)};
+                                 const at::Tensor* captured, SavedGenerators& generators,
+                                 const Originals* originals) {
+  auto stand_ins =
+      originals == nullptr ? clone_written(plan, args, captured) : originals->clone(plan);
+  if (!stand_ins) return std::nullopt;
+  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()), std::move(*stand_ins)};
   bool done = false;
   const auto start = std::chrono::steady_clock::now();
   try {

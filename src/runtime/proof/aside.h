@@ -25,13 +25,14 @@ class SavedGenerators {
     after_plan_ = states();
     rewind();
   }
-  void rewind() {
-    for (size_t i = 0; i < generators_.size(); ++i) {
-      at::Generator generator = generators_[i];
-      std::lock_guard lock(generator.mutex());
-      generator.set_state(before_[i]);
-    }
+  void rewind() { set(before_); }
+  /// Eager ran first: back to where it began. restore() keeps the plan's end, resume() goes on from
+  /// eager's.
+  void keep_eagers() {
+    after_eager_ = states();
+    rewind();
   }
+  void resume() { set(after_eager_); }
   /// After eager: did both sides leave the generators in one state?
   bool disturbed() const {
     std::vector<at::Tensor> now = states();
@@ -43,6 +44,13 @@ class SavedGenerators {
   }
 
  private:
+  void set(const std::vector<at::Tensor>& states) {
+    for (size_t i = 0; i < generators_.size(); ++i) {
+      at::Generator generator = generators_[i];
+      std::lock_guard lock(generator.mutex());
+      generator.set_state(states[i]);
+    }
+  }
   std::vector<at::Tensor> states() const {
     std::vector<at::Tensor> all;
     for (at::Generator generator : generators_) {
@@ -52,12 +60,25 @@ class SavedGenerators {
     return all;
   }
   const std::vector<at::Generator>& generators_;
-  std::vector<at::Tensor> before_, after_plan_;
+  std::vector<at::Tensor> before_, after_plan_, after_eager_;
 };
 
 /// Memory for what the plan writes of the caller's, as that is now.
 Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
                              const at::Tensor* captured);
+
+/// The caller's memory as it was before eager wrote it, for plans that run after eager.
+class Originals {
+ public:
+  Originals(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured)
+      : plan_(plan), copies_(clone_written(plan, args, captured)) {}
+  /// For another plan of the same record; nothing where that writes something else.
+  std::optional<Plan::StandIns> clone(const Plan& plan) const;
+
+ private:
+  const Plan& plan_;
+  const Plan::StandIns copies_;
+};
 
 /// What one run of a plan left: its results, and what it wrote in place of the caller's memory.
 struct Outputs {
@@ -68,7 +89,9 @@ struct Outputs {
 };
 
 /// A run that leaves no trace; nothing where the plan gives up or throws, and so tells nothing.
+/// `originals`: where eager ran before.
 std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
-                                 const at::Tensor* captured, SavedGenerators& generators);
+                                 const at::Tensor* captured, SavedGenerators& generators,
+                                 const Originals* originals = nullptr);
 
 }  // namespace graft::runtime

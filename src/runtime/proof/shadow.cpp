@@ -8,6 +8,7 @@
 
 #include "record/gradients.h"
 #include "record/recorder.h"
+#include "runtime/communication/tape.h"
 #include "runtime/key/words.h"
 #include "runtime/plan/frame.h"
 #include "runtime/proof/arguments.h"
@@ -106,8 +107,7 @@ class Check {
   }
 
   /// What the plan leaves alone must be left alone by eager.
-  void unwritten(const std::vector<uint32_t>& before) {
-    std::vector<uint32_t> after = versions(args_, captured_, plan_.captured_count());
+  void unwritten(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after) {
     for (size_t i = 0; i < before.size(); ++i) {
       bool argument = i < args_.tensors.size();
       size_t k = argument ? i : i - args_.tensors.size();
@@ -254,6 +254,68 @@ bool repeats_eager(const Plan& replay, const Outputs& replayed, const detail::Fl
   return found.outcome == Shadow::Outcome::Equal;
 }
 
+/// The plan and those that explain a difference, on copies of what they write.
+class Plans {
+ public:
+  Plans(const Plan& plan, const Scales& scales, const detail::FlatArgs& args,
+        const at::Tensor* captured, SavedGenerators& generators)
+      : results(plan.result_count()),
+        plan_(plan),
+        scales_(scales),
+        args_(args),
+        captured_(captured),
+        generators_(generators) {}
+
+  /// `originals`: where eager ran before, with what it told other processes on `tape`.
+  void run(Shadow& out, const Originals* originals, Tape* tape) {
+    stand_ins =
+        originals == nullptr ? clone_written(plan_, args_, captured_) : *originals->clone(plan_);
+    if (scales_.replay) replayed = run_aside(*scales_.replay, originals, tape);
+    for (const auto& other : scales_.disturbed) {
+      auto made = run_aside(*other, originals, tape);
+      if (!made) {  // each has its place, and means nothing without the first
+        aside.disturbed.clear();
+        break;
+      }
+      aside.disturbed.push_back(std::move(*made));
+    }
+    if (scales_.reference) aside.reference = run_aside(*scales_.reference, originals, tape);
+    const auto start = Clock::now();
+    try {
+      const Tape::Scope scope(tape, Tape::Mode::Play);
+      if (plan_.run(args_, captured_, results.data(), &stand_ins) == Plan::Outcome::GivenUp)
+        out.outcome = Shadow::Outcome::GivenUp;
+    } catch (const std::exception& error) {
+      out.outcome = Shadow::Outcome::GivenUp;
+      out.what = error.what();
+    }
+    out.compiled_us = since(start);
+    generators_.restore();
+  }
+
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point start) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+
+  std::vector<at::Tensor> results;
+  Plan::StandIns stand_ins;
+  std::optional<Outputs> replayed;
+  Aside aside;
+
+ private:
+  std::optional<Outputs> run_aside(const Plan& plan, const Originals* originals, Tape* tape) {
+    const Tape::Scope scope(tape, Tape::Mode::Play);
+    return runtime::run_aside(plan, args_, captured_, generators_, originals);
+  }
+
+  const Plan& plan_;
+  const Scales& scales_;
+  const detail::FlatArgs& args_;
+  const at::Tensor* const captured_;
+  SavedGenerators& generators_;
+};
+
 }  // namespace
 
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
@@ -262,58 +324,53 @@ Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase
   Shadow out;
   const HeldArguments held(call);
   const detail::FlatArgs& args = held.args();
-  Plan::StandIns stand_ins = clone_written(plan, args, captured);
-  std::vector<at::Tensor> compiled(plan.result_count());
   SavedGenerators generators(plan.generators());
-  std::optional<Outputs> replayed;
-  if (scales.replay) replayed = run_aside(*scales.replay, args, captured, generators);
-  Aside aside;
-  for (const auto& other : scales.disturbed) {
-    auto made = run_aside(*other, args, captured, generators);
-    if (!made) {  // each has its place, and means nothing without the first
-      aside.disturbed.clear();
-      break;
-    }
-    aside.disturbed.push_back(std::move(*made));
-  }
-  if (scales.reference) aside.reference = run_aside(*scales.reference, args, captured, generators);
-  using Clock = std::chrono::steady_clock;
-  auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-  };
-  auto start = Clock::now();
-  try {
-    if (plan.run(args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
-      out.outcome = Shadow::Outcome::GivenUp;
-  } catch (const std::exception& error) {
-    out.outcome = Shadow::Outcome::GivenUp;
-    out.what = error.what();
-  }
-  out.compiled_us = since(start);
-  generators.restore();
-  std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
+  Plans plans(plan, scales, args, captured, generators);
+  // Other processes must not hear the plans, which need the sums that they gave eager: it runs
+  // before, where there are any.
+  std::optional<Originals> originals;
+  Tape tape;
+  if (plan.communicates())
+    originals.emplace(plan, args, captured);
+  else
+    plans.run(out, nullptr, nullptr);
+  const std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
   const std::vector<at::Tensor> gradients_before = gradients(args, captured, plan.captured_count());
-  start = Clock::now();
-  call.run_eager();
-  out.eager_us = since(start);
+  const auto start = Plans::Clock::now();
+  {
+    const Tape::Scope scope(plan.communicates() ? &tape : nullptr, Tape::Mode::Keep);
+    call.run_eager();
+  }
+  out.eager_us = Plans::since(start);
+  const std::vector<uint32_t> after = versions(args, captured, plan.captured_count());
+  bool heard_alike = true;
+  if (plan.communicates()) {
+    generators.keep_eagers();
+    plans.run(out, &*originals, &tape);
+    generators.resume();
+    heard_alike = tape.is_at_end();
+  }
   out.random_disturbed = generators.disturbed();
   if (out.outcome == Shadow::Outcome::GivenUp) return out;
   // Only where eager did what was recorded, bit for bit, can a difference be rounding.
-  const bool repeats = replayed && repeats_eager(*scales.replay, *replayed, args, call, captured);
-  if (!repeats) aside = {};
-  Check check(plan, tolerance, args, captured, aside, out);
+  const bool repeats =
+      plans.replayed && repeats_eager(*scales.replay, *plans.replayed, args, call, captured);
+  if (!repeats) plans.aside = {};
+  Check check(plan, tolerance, args, captured, plans.aside, out);
   if (auto what = held.changed(call)) check.unlike_record(*what);
-  check.results(call.result_tensors(), compiled);
-  check.written(stand_ins);
-  check.unwritten(before);
-  check.set_gradients(gradients_before, compiled);
+  if (!heard_alike)
+    check.unlike_record("eager started other collectives than when it was recorded");
+  check.results(call.result_tensors(), plans.results);
+  check.written(plans.stand_ins);
+  check.unwritten(before, after);
+  check.set_gradients(gradients_before, plans.results);
   if (!same_words(call.result_words(), constants))
     check.unlike_record(
         "a number in the result differs from the recorded one; results that change from call to "
         "call must be tensors");
-  if (replayed && !repeats) out.cause = Shadow::Cause::Function;
+  if (plans.replayed && !repeats) out.cause = Shadow::Cause::Function;
   out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
-  out.results = std::move(compiled);
+  out.results = std::move(plans.results);
   return out;
 }
 

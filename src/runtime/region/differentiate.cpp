@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "ir/overlap.h"
+#include "runtime/communication/tape.h"
 #include "runtime/region/border.h"
 
 namespace graft::runtime {
@@ -207,6 +208,8 @@ void Differentiation::run() {
   for (size_t k = 0; k < behind_.size(); ++k)
     if (behind_[k].is_valid()) borders.push_back(edges_[k].function);
   const ClosedBorders closed(std::move(borders));
+  Tape nobody_hears;  // a backward that nobody asked for
+  const Tape::Scope scope(&nobody_hears, Tape::Mode::Mute);
   outgoing_ = torch::autograd::grad(outputs, inputs_, incoming, /*retain_graph=*/true,
                                     /*create_graph=*/false, /*allow_unused=*/true);
   if (outputs.size() < places_.size()) return;

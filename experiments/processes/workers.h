@@ -1,0 +1,29 @@
+// Several processes of this program that do one work, and answer.
+#pragma once
+
+#include <graft/systems/processes.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace graft::experiments {
+
+/// What each of them does: with its place and what it was asked for it finds its answer.
+using Work = nlohmann::json (*)(systems::Group&, const nlohmann::json& asked);
+
+/// Runs the work of that name (workers.cpp) in `count` processes of `threads` threads each. Their
+/// answers, by rank. Throws std::runtime_error where one fails; what it said is on the terminal.
+std::vector<nlohmann::json> run_workers(const std::string& work, const nlohmann::json& asked,
+                                        int count, int threads);
+
+/// The hidden subcommand that they run.
+void add_worker(CLI::App& app);
+
+nlohmann::json sum_times(systems::Group& group, const nlohmann::json& asked);  // all_reduce.cpp
+
+}  // namespace graft::experiments

@@ -1,0 +1,288 @@
+#include <ATen/ops/empty.h>
+#include <graft/collective.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "graft/systems/processes.h"
+#include "systems/processes/place.h"
+#include "systems/processes/shared_sum.h"
+
+namespace graft::systems {
+
+namespace {
+
+std::string form_of(const char* what, const at::Tensor& tensor) {
+  return c10::str(what, " of ", tensor.sizes(), ' ', tensor.scalar_type());
+}
+
+}  // namespace
+
+struct Group::Impl {
+  std::string name;
+  int rank = 0, size = 1;
+  std::string known_as;  ///< of `sum`, by which compiled functions find it
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::shared_ptr<Collective> sum;
+
+  /// What `start` returns; what it throws is told with this process's place.
+  template <class Start>
+  auto run(const std::string& what, Start start) const {
+    try {
+      return start();
+    } catch (const std::exception& error) {
+      const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
+      const std::string why = c10_error ? c10_error->what_without_backtrace() : error.what();
+      throw GroupError("process " + std::to_string(rank) + " of " + std::to_string(size) +
+                       " in group '" + name + "', " + what + ": " + why.substr(0, why.find('\n')) +
+                       ". Another process ended, failed, took longer than the time-out or called "
+                       "something else: its own output says which.");
+    }
+  }
+};
+
+struct Pending::Impl {
+  c10::intrusive_ptr<c10d::Work> work;  ///< null: a sum, which the dispatcher awaits
+  at::Tensor tensor;                    ///< c10d's work holds it only while it runs
+  std::string what;
+  std::shared_ptr<const Group::Impl> group;
+};
+
+namespace {
+
+constexpr int kTag = 7;  // of messages between two processes; their order tells them apart
+
+/// The group's sum, for compiled functions. It lives no longer than the group.
+class Sum : public Collective {
+ public:
+  /// `shared`: through memory that the processes share; null: by sockets.
+  Sum(const Group::Impl& group, std::shared_ptr<SharedSum> shared)
+      : group_(group), shared_(std::move(shared)) {}
+
+  void start(const at::Tensor& tensor) override {
+    if (shared_ != nullptr)
+      return group_.run(form_of("all_reduce", tensor), [&] { shared_->start(tensor); });
+    std::vector<at::Tensor> tensors{tensor};
+    under_way_.push_back({tensor, group_.run(form_of("all_reduce", tensor),
+                                             [&] { return group_.group->allreduce(tensors); })});
+  }
+
+  void wait(const at::Tensor& tensor) override {
+    if (shared_ != nullptr)
+      return group_.run(form_of("all_reduce", tensor), [&] { shared_->wait(tensor); });
+    const auto found = std::find_if(under_way_.begin(), under_way_.end(), [&](const Work& one) {
+      return one.tensor.const_data_ptr() == tensor.const_data_ptr();
+    });
+    TORCH_CHECK_VALUE(found != under_way_.end(), form_of("all_reduce", tensor),
+                      " is awaited, and was not started with this memory");
+    const Work work = std::move(*found);
+    under_way_.erase(found);
+    group_.run(form_of("all_reduce", tensor), [&] { return work.work->wait(); });
+  }
+
+ private:
+  struct Work {
+    at::Tensor tensor;
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+  const Group::Impl& group_;
+  const std::shared_ptr<SharedSum> shared_;
+  std::vector<Work> under_way_;
+};
+
+void check_tensor(const char* what, const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.defined() && tensor.device().is_cpu() &&
+                        tensor.layout() == at::kStrided && tensor.is_contiguous(),
+                    what, ": expected a dense, contiguous tensor of the CPU, got ",
+                    tensor.defined() ? c10::str(tensor.sizes(), " with strides ", tensor.strides(),
+                                                " on ", tensor.device())
+                                     : std::string("an undefined one"),
+                    "; call contiguous() first");
+}
+
+c10::intrusive_ptr<c10d::Store> store_of(const Place& place, std::chrono::milliseconds timeout) {
+  c10::intrusive_ptr<c10d::Store> store;
+  if (!place.file.empty()) {
+    store = c10::make_intrusive<c10d::FileStore>(place.file, place.size);
+  } else {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(place.port);
+    options.isServer = place.rank == 0;
+    options.numWorkers = place.size;
+    options.multiTenant = true;  // a process may be in several groups
+    options.timeout = timeout;
+    // torchrun keeps one store for all attempts, and its agent serves it.
+    const char* agents = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+    if (agents != nullptr && std::string(agents) == "True") options.isServer = false;
+    store = c10::make_intrusive<c10d::TCPStore>(place.host, options);
+  }
+  store->setTimeout(timeout);
+  return store;
+}
+
+/// GLOO_SOCKET_IFNAME as torch.distributed reads it; without it the address that this machine's
+/// name has, and the loopback where that has none.
+std::shared_ptr<gloo::transport::Device> device_of(const Place& place) {
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interface != nullptr) return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
+  if (place.host == "127.0.0.1" || place.host == "localhost")
+    return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  return c10d::ProcessGroupGloo::createDefaultDevice();
+}
+
+std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>& store,
+                                           const Place& place, const GroupOptions& options,
+                                           const std::string& known_as) {
+  auto impl = std::make_shared<Group::Impl>();
+  impl->name = options.name, impl->rank = place.rank, impl->size = place.size;
+  impl->known_as = known_as;
+  std::shared_ptr<SharedSum> shared;
+  impl->run("joining", [&] {
+    auto own = c10::make_intrusive<c10d::PrefixStore>("graft/" + options.name, store);
+    auto settings = c10d::ProcessGroupGloo::Options::create(options.timeout);
+    settings->devices.push_back(device_of(place));
+    const auto gloo =
+        c10::make_intrusive<c10d::ProcessGroupGloo>(own, place.rank, place.size, settings);
+    impl->group = c10::make_intrusive<c10d::ProcessGroup>(own, place.rank, place.size);
+    impl->group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+    if (options.sums == GroupOptions::Sums::ByMemory && place.size > 1)
+      shared = SharedSum::join(*own, place.rank, place.size, options.timeout);
+  });
+  impl->sum = std::make_shared<Sum>(*impl, std::move(shared));
+  register_collective(impl->known_as, impl->sum);
+  return impl;
+}
+
+}  // namespace
+
+Pending::Pending() = default;
+Pending::Pending(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Pending::Pending(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&&) noexcept = default;
+Pending::~Pending() {
+  try {
+    wait();
+  } catch (const std::exception&) {
+  }
+}
+
+void Pending::wait() {
+  if (impl_ == nullptr) return;
+  const std::unique_ptr<Impl> done = std::move(impl_);
+  if (done->work == nullptr) return await_collective(done->tensor, done->group->known_as);
+  done->group->run(done->what, [&] { return done->work->wait(); });
+}
+
+Group::Group(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Group::~Group() {
+  register_collective(impl_->known_as, nullptr);
+}
+
+std::shared_ptr<Group> Group::join(const GroupOptions& options) {
+  const Place place = place_of(options);
+  Impl speaker{options.name, place.rank, place.size, {}, {}, {}};
+  const auto store =
+      speaker.run("finding the others", [&] { return store_of(place, options.timeout); });
+  return std::make_shared<Group>(join_by(store, place, options, options.name));
+}
+
+int Group::rank() const {
+  return impl_->rank;
+}
+int Group::size() const {
+  return impl_->size;
+}
+const std::string& Group::name() const {
+  return impl_->name;
+}
+c10d::ProcessGroup& Group::process_group() const {
+  return *impl_->group;
+}
+
+Pending Group::start_all_reduce(const at::Tensor& tensor) {
+  check_tensor("all_reduce", tensor);
+  start_collective(tensor, impl_->known_as);
+  return Pending(std::make_unique<Pending::Impl>(Pending::Impl{nullptr, tensor, {}, impl_}));
+}
+
+void Group::all_reduce(const at::Tensor& tensor) {
+  start_all_reduce(tensor).wait();
+}
+
+void Group::broadcast(const at::Tensor& tensor, int root) {
+  check_tensor("broadcast", tensor);
+  TORCH_CHECK_VALUE(root >= 0 && root < size(), "broadcast: the root came as ", root,
+                    "; expected a rank from 0 to ", size() - 1);
+  std::vector<at::Tensor> tensors{tensor};
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  impl_->run(form_of("broadcast", tensor),
+             [&] { return impl_->group->broadcast(tensors, options)->wait(); });
+}
+
+at::Tensor Group::all_gather(const at::Tensor& tensor) {
+  check_tensor("all_gather", tensor);
+  std::vector<int64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
+  sizes.insert(sizes.begin(), size());
+  at::Tensor all = at::empty(sizes, tensor.options());
+  std::vector<std::vector<at::Tensor>> into{all.unbind()};
+  std::vector<at::Tensor> from{tensor};
+  impl_->run(form_of("all_gather", tensor),
+             [&] { return impl_->group->allgather(into, from)->wait(); });
+  return all;
+}
+
+Pending Group::start_send(const at::Tensor& tensor, int to) {
+  check_tensor("send", tensor);
+  const std::string what = form_of("send", tensor) + " to " + std::to_string(to);
+  std::vector<at::Tensor> tensors{tensor};
+  auto work = impl_->run(what, [&] { return impl_->group->send(tensors, to, kTag); });
+  return Pending(
+      std::make_unique<Pending::Impl>(Pending::Impl{std::move(work), tensor, what, impl_}));
+}
+
+Pending Group::start_receive(const at::Tensor& into, int from) {
+  check_tensor("receive", into);
+  const std::string what = form_of("receive", into) + " from " + std::to_string(from);
+  std::vector<at::Tensor> tensors{into};
+  auto work = impl_->run(what, [&] { return impl_->group->recv(tensors, from, kTag); });
+  return Pending(
+      std::make_unique<Pending::Impl>(Pending::Impl{std::move(work), into, what, impl_}));
+}
+
+void Group::barrier() {
+  impl_->run("barrier", [&] { return impl_->group->barrier()->wait(); });
+}
+
+void run_ranks(int count, const std::function<void(Group&)>& work, const GroupOptions& options) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  store->setTimeout(options.timeout);
+  std::exception_ptr first;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        Group group(join_by(store, {.rank = rank, .size = count, .host = "127.0.0.1"}, options,
+                            options.name + '#' + std::to_string(rank)));
+        work(group);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace graft::systems

@@ -1,0 +1,171 @@
+#include "systems/processes/shared_segment.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace graft::systems {
+
+/// At the start of the segment; the places follow, then the slots.
+struct alignas(128) SharedSegment::Head {
+  std::atomic<uint64_t> mark;  ///< that of this group, not of another segment of that name
+  std::atomic<uint32_t> news;  ///< a futex: counts what was told
+  std::atomic<uint32_t> sleepers;
+};
+
+namespace {
+
+constexpr int kSpins = 4000;  // some 50 µs: a process on another core is done by then, or sleeps
+constexpr std::chrono::milliseconds kLook(50);  // for processes that ended
+
+std::vector<uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+std::string text_of(const std::vector<uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+int64_t segment_bytes(int size) {
+  return 128 * (int64_t{1} + size) + size * kSlots * kSlotBytes;
+}
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Closes a file descriptor.
+struct File {
+  int fd = -1;
+  ~File() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+void* map(int fd, int64_t bytes) {
+  void* memory =
+      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+}  // namespace
+
+SharedSegment::Head& SharedSegment::head() const {
+  return *reinterpret_cast<Head*>(memory_);
+}
+
+SharedSegment::Place& SharedSegment::place(int rank) const {
+  return reinterpret_cast<Place*>(memory_ + sizeof(Head))[rank];
+}
+
+char* SharedSegment::slot(int rank, int64_t piece) const {
+  static_assert(sizeof(Head) == 128 && sizeof(Place) == 128);
+  return memory_ + 128 * (int64_t{1} + size_) + (rank * kSlots + piece % kSlots) * kSlotBytes;
+}
+
+std::unique_ptr<SharedSegment> SharedSegment::join(c10d::Store& store, int rank, int size) {
+  const int64_t bytes = segment_bytes(size);
+  std::string name;
+  uint64_t mark = 0;
+  std::unique_ptr<SharedSegment> made;
+  if (rank == 0) {
+    std::random_device random;
+    mark = (uint64_t{random()} << 32 | random()) | 1;
+    name = "/graft-" + std::to_string(getpid()) + '-' + std::to_string(mark);
+    const File file{shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600)};
+    // Allocated now: a full /dev/shm would be a signal later.
+    if (file.fd >= 0 && posix_fallocate(file.fd, 0, bytes) == 0)
+      if (void* memory = map(file.fd, bytes); memory != nullptr)
+        made.reset(new SharedSegment(memory, bytes, rank, size));
+    if (made) made->head().mark = mark;
+    store.set("shared", bytes_of(made ? std::to_string(mark) + ' ' + name : "none"));
+  } else {
+    const std::string told = text_of(store.get("shared"));
+    if (told != "none") {
+      mark = std::stoull(told);
+      name = told.substr(told.find(' ') + 1);
+      const File file{shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0)};
+      if (file.fd >= 0)
+        if (void* memory = map(file.fd, bytes); memory != nullptr)
+          made.reset(new SharedSegment(memory, bytes, rank, size));
+      if (made && made->head().mark != mark) made.reset();
+    }
+  }
+  if (made) made->place(rank).process = getpid();
+  store.set("shared/" + std::to_string(rank), bytes_of(made ? "yes" : "no"));
+  for (int other = 0; other < size; ++other)
+    if (text_of(store.get("shared/" + std::to_string(other))) == "no") made.reset();
+  // Nothing is left of it when the last process ends, however it ends.
+  if (rank == 0 && !name.empty()) shm_unlink(name.c_str());
+  return made;
+}
+
+SharedSegment::~SharedSegment() {
+  place(rank_).left = 1;
+  tell();
+  munmap(memory_, static_cast<size_t>(bytes_));
+}
+
+void SharedSegment::tell() const {
+  Head& all = head();
+  all.news.fetch_add(1);
+  if (all.sleepers.load() > 0)
+    syscall(SYS_futex, &all.news, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void SharedSegment::tell_put(int64_t pieces) {
+  place(rank_).put.store(pieces, std::memory_order_release);
+  tell();
+}
+
+void SharedSegment::tell_read(int64_t pieces) {
+  place(rank_).read.store(pieces, std::memory_order_release);
+  tell();
+}
+
+uint32_t SharedSegment::news() const {
+  return head().news.load();
+}
+
+void SharedSegment::throw_if_somebody_left() const {
+  for (int rank = 0; rank < size_; ++rank) {
+    const Place& other = place(rank);
+    if (other.left != 0)
+      throw std::runtime_error("process " + std::to_string(rank) + " has left the group");
+    if (kill(other.process, 0) != 0 && errno == ESRCH)
+      throw std::runtime_error("process " + std::to_string(rank) + " (process id " +
+                               std::to_string(other.process) + ") has ended");
+  }
+}
+
+void SharedSegment::wait_for_news(uint32_t seen,
+                                  std::chrono::steady_clock::time_point until) const {
+  Head& all = head();
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (all.news.load(std::memory_order_acquire) != seen) return;
+    pause();
+  }
+  while (all.news.load() == seen) {
+    throw_if_somebody_left();
+    if (std::chrono::steady_clock::now() > until)
+      throw std::runtime_error("the others did not come within the time-out");
+    const timespec look{0, std::chrono::nanoseconds(kLook).count()};
+    all.sleepers.fetch_add(1);
+    syscall(SYS_futex, &all.news, FUTEX_WAIT, seen, &look, nullptr, 0);
+    all.sleepers.fetch_sub(1);
+  }
+}
+
+}  // namespace graft::systems

@@ -1,0 +1,64 @@
+// Memory that processes of one machine share: how far each is, and its slots.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace c10d {
+class Store;
+}
+
+namespace graft::systems {
+
+constexpr int64_t kSlotBytes = int64_t{1} << 20;
+/// Per process. More would leave the third cache, where a piece is read by all right after it was
+/// written.
+constexpr int64_t kSlots = 8;
+
+class SharedSegment {
+ public:
+  /// As SharedSum::join.
+  static std::unique_ptr<SharedSegment> join(c10d::Store& store, int rank, int size);
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  char* slot(int rank, int64_t piece) const;
+
+  /// Pieces that a process has put in, and read; all numbers count up for good.
+  int64_t put(int rank) const { return place(rank).put.load(std::memory_order_acquire); }
+  int64_t read(int rank) const { return place(rank).read.load(std::memory_order_acquire); }
+  void tell_put(int64_t pieces);
+  void tell_read(int64_t pieces);
+
+  /// Returns when anybody may have told something since `seen`, the news() from before it looked.
+  /// Throws where a process ended, or after `until`.
+  uint32_t news() const;
+  void wait_for_news(uint32_t seen, std::chrono::steady_clock::time_point until) const;
+
+ private:
+  struct alignas(128) Place {
+    std::atomic<int64_t> put, read;
+    std::atomic<int32_t> process;  ///< its id
+    std::atomic<int32_t> left;
+  };
+  struct Head;
+
+  SharedSegment(void* memory, int64_t bytes, int rank, int size)
+      : memory_(static_cast<char*>(memory)), bytes_(bytes), rank_(rank), size_(size) {}
+  Head& head() const;
+  Place& place(int rank) const;
+  void tell() const;
+  void throw_if_somebody_left() const;
+
+  char* const memory_;
+  const int64_t bytes_;
+  const int rank_, size_;
+};
+
+}  // namespace graft::systems

@@ -1,0 +1,58 @@
+// Sums over processes of one machine, through memory that they share: no socket, no copy by the
+// kernel. A tensor goes in pieces through a ring of slots that each process has; every process
+// reads all slots of a piece and adds them in the order of the ranks: all get the same bits.
+#pragma once
+
+#include <graft/collective.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace c10d {
+class Store;
+}
+
+namespace graft::systems {
+
+/// What the processes share, mapped.
+class SharedSegment;
+
+/// One thread at a time may use it. Errors are std::runtime_error.
+class SharedSum : public Collective {
+ public:
+  /// Null where the processes share no memory: other machines or containers, or too little of it.
+  /// All processes get one, or none does.
+  static std::shared_ptr<SharedSum> join(c10d::Store& store, int rank, int size,
+                                         std::chrono::milliseconds timeout);
+  ~SharedSum() override;
+
+  /// Puts in as many pieces as there is room for, and never waits.
+  void start(const at::Tensor& tensor) override;
+  /// Puts in and reads pieces, in the order of the starts, until those of `tensor` are read.
+  void wait(const at::Tensor& tensor) override;
+
+ private:
+  struct Work {
+    at::Tensor tensor;  ///< flat
+    int64_t first = 0;  ///< its first piece's number, of all
+    int64_t pieces = 0;
+  };
+
+  explicit SharedSum(std::unique_ptr<SharedSegment> segment, std::chrono::milliseconds timeout);
+  const Work& work_of(int64_t piece) const;
+  at::Tensor part(int64_t piece) const;
+  at::Tensor slot(int rank, int64_t piece, const at::Tensor& like) const;
+  void put_in();
+  bool read_one();
+  void sum(int64_t piece);
+
+  const std::unique_ptr<SharedSegment> segment_;
+  const std::chrono::milliseconds timeout_;
+  std::deque<Work> under_way_;  ///< by their first pieces; done ones stay until they are awaited
+  int64_t started_ = 0, put_ = 0, read_ = 0;  ///< pieces
+};
+
+}  // namespace graft::systems
