@@ -56,11 +56,11 @@ std::optional<Plan::StandIns> Originals::clone(const Plan& plan) const {
   return stand_ins;
 }
 
-std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
-                                 const at::Tensor* captured, SavedGenerators& generators,
-                                 const Originals* originals) {
-  auto stand_ins =
-      originals == nullptr ? clone_written(plan, args, captured) : originals->clone(plan);
+namespace {
+
+std::optional<Outputs> run_over(std::optional<Plan::StandIns> stand_ins, const Plan& plan,
+                                const detail::FlatArgs& args, const at::Tensor* captured,
+                                SavedGenerators& generators) {
   if (!stand_ins) return std::nullopt;
   Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()), std::move(*stand_ins)};
   bool done = false;
@@ -73,6 +73,19 @@ std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   generators.rewind();
   return done ? std::make_optional(std::move(made)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
+                                 const at::Tensor* captured, SavedGenerators& generators) {
+  return run_over(clone_written(plan, args, captured), plan, args, captured, generators);
+}
+
+std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
+                                 const at::Tensor* captured, SavedGenerators& generators,
+                                 const Originals& originals) {
+  return run_over(originals.clone(plan), plan, args, captured, generators);
 }
 
 }  // namespace graft::runtime

@@ -89,9 +89,11 @@ struct Outputs {
 };
 
 /// A run that leaves no trace; nothing where the plan gives up or throws, and so tells nothing.
-/// `originals`: where eager ran before.
+std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
+                                 const at::Tensor* captured, SavedGenerators& generators);
+/// The same after eager ran.
 std::optional<Outputs> run_aside(const Plan& plan, const detail::FlatArgs& args,
                                  const at::Tensor* captured, SavedGenerators& generators,
-                                 const Originals* originals = nullptr);
+                                 const Originals& originals);
 
 }  // namespace graft::runtime

@@ -123,9 +123,8 @@ class Check {
   }
 
   /// Gradients that eager set, cleared or left alone.
-  void set_gradients(const std::vector<at::Tensor>& before,
+  void set_gradients(const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after,
                      const std::vector<at::Tensor>& compiled) {
-    const std::vector<at::Tensor> after = gradients(args_, captured_, plan_.captured_count());
     for (size_t i = 0; i < after.size(); ++i) {
       CallersTensor owner{i >= args_.tensors.size(), static_cast<int>(i)};
       if (owner.captured) owner.index -= static_cast<int>(args_.tensors.size());
@@ -254,123 +253,143 @@ bool repeats_eager(const Plan& replay, const Outputs& replayed, const detail::Fl
   return found.outcome == Shadow::Outcome::Equal;
 }
 
-/// The plan and those that explain a difference, on copies of what they write.
-class Plans {
+/// Runs that explain a difference, as many as are needed: each takes as long as a call.
+class Explanation {
  public:
-  Plans(const Plan& plan, const Scales& scales, const detail::FlatArgs& args,
-        const at::Tensor* captured, SavedGenerators& generators)
-      : results(plan.result_count()),
-        plan_(plan),
-        scales_(scales),
+  Explanation(const Scales& scales, const detail::FlatArgs& args, const at::Tensor* captured,
+              const Originals& originals, SavedGenerators& generators, Tape* tape)
+      : scales_(scales),
         args_(args),
         captured_(captured),
-        generators_(generators) {}
+        originals_(originals),
+        generators_(generators),
+        tape_(tape) {}
 
-  /// `originals`: where eager ran before, with what it told other processes on `tape`.
-  void run(Shadow& out, const Originals* originals, Tape* tape) {
-    stand_ins =
-        originals == nullptr ? clone_written(plan_, args_, captured_) : *originals->clone(plan_);
-    if (scales_.replay) replayed = run_aside(*scales_.replay, originals, tape);
-    for (const auto& other : scales_.disturbed) {
-      auto made = run_aside(*other, originals, tape);
+  /// Did eager do what was recorded, bit for bit? Only then can a difference be rounding. Nothing
+  /// where the recorded operators do not run again.
+  std::optional<bool> eager_repeats(detail::CallBase& call) {
+    const auto replayed = run(*scales_.replay);
+    if (!replayed) return std::nullopt;
+    return repeats_eager(*scales_.replay, *replayed, args_, call, captured_);
+  }
+
+  /// The next pair of disturbances; with the last one comes the reference. False: there is no more.
+  bool look_further() {
+    if (exhausted_) return false;
+    for (const size_t end = aside.disturbed.size() + 2; aside.disturbed.size() < end;) {
+      auto made = aside.disturbed.size() < scales_.disturbed.size()
+                      ? run(*scales_.disturbed[aside.disturbed.size()])
+                      : std::nullopt;
       if (!made) {  // each has its place, and means nothing without the first
         aside.disturbed.clear();
+        exhausted_ = true;
         break;
       }
       aside.disturbed.push_back(std::move(*made));
     }
-    if (scales_.reference) aside.reference = run_aside(*scales_.reference, originals, tape);
-    const auto start = Clock::now();
-    try {
-      const Tape::Scope scope(tape, Tape::Mode::Play);
-      if (plan_.run(args_, captured_, results.data(), &stand_ins) == Plan::Outcome::GivenUp)
-        out.outcome = Shadow::Outcome::GivenUp;
-    } catch (const std::exception& error) {
-      out.outcome = Shadow::Outcome::GivenUp;
-      out.what = error.what();
-    }
-    out.compiled_us = since(start);
-    generators_.restore();
+    exhausted_ = exhausted_ || aside.disturbed.size() == scales_.disturbed.size();
+    if (exhausted_ && scales_.reference) aside.reference = run(*scales_.reference);
+    return true;
   }
 
-  using Clock = std::chrono::steady_clock;
-  static double since(Clock::time_point start) {
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-  }
-
-  std::vector<at::Tensor> results;
-  Plan::StandIns stand_ins;
-  std::optional<Outputs> replayed;
   Aside aside;
 
  private:
-  std::optional<Outputs> run_aside(const Plan& plan, const Originals* originals, Tape* tape) {
-    const Tape::Scope scope(tape, Tape::Mode::Play);
-    return runtime::run_aside(plan, args_, captured_, generators_, originals);
+  std::optional<Outputs> run(const Plan& plan) {
+    const Tape::Scope scope(tape_, Tape::Mode::Play);
+    return run_aside(plan, args_, captured_, generators_, originals_);
   }
 
-  const Plan& plan_;
   const Scales& scales_;
   const detail::FlatArgs& args_;
   const at::Tensor* const captured_;
+  const Originals& originals_;
   SavedGenerators& generators_;
+  Tape* const tape_;
+  bool exhausted_ = false;
 };
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 }  // namespace
 
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
                   const at::Tensor* captured, std::span<const uint64_t> constants,
                   const Scales& scales) {
-  Shadow out;
   const HeldArguments held(call);
   const detail::FlatArgs& args = held.args();
+  const Originals originals(plan, args, captured);
   SavedGenerators generators(plan.generators());
-  Plans plans(plan, scales, args, captured, generators);
-  // Other processes must not hear the plans, which need the sums that they gave eager: it runs
-  // before, where there are any.
-  std::optional<Originals> originals;
-  Tape tape;
-  if (plan.communicates())
-    originals.emplace(plan, args, captured);
-  else
-    plans.run(out, nullptr, nullptr);
   const std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
   const std::vector<at::Tensor> gradients_before = gradients(args, captured, plan.captured_count());
-  const auto start = Plans::Clock::now();
+
+  // Eager first, for real: what it tells other processes, and hears, plans only hear.
+  Tape kept;
+  Tape* const tape = plan.communicates() ? &kept : nullptr;
+  Shadow times;
+  auto start = Clock::now();
   {
-    const Tape::Scope scope(plan.communicates() ? &tape : nullptr, Tape::Mode::Keep);
+    const Tape::Scope scope(tape, Tape::Mode::Keep);
     call.run_eager();
   }
-  out.eager_us = Plans::since(start);
+  times.eager_us = since(start);
   const std::vector<uint32_t> after = versions(args, captured, plan.captured_count());
-  bool heard_alike = true;
-  if (plan.communicates()) {
-    generators.keep_eagers();
-    plans.run(out, &*originals, &tape);
-    generators.resume();
-    heard_alike = tape.is_at_end();
+  const std::vector<at::Tensor> gradients_after = gradients(args, captured, plan.captured_count());
+  generators.keep_eagers();
+
+  Plan::StandIns stand_ins = *originals.clone(plan);
+  std::vector<at::Tensor> compiled(plan.result_count());
+  start = Clock::now();
+  try {
+    const Tape::Scope scope(tape, Tape::Mode::Play);
+    if (plan.run(args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
+      times.outcome = Shadow::Outcome::GivenUp;
+  } catch (const std::exception& error) {
+    times.outcome = Shadow::Outcome::GivenUp;
+    times.what = error.what();
   }
+  times.compiled_us = since(start);
+  const bool heard_alike = tape == nullptr || tape->is_at_end();
+  generators.restore();
+  if (times.outcome == Shadow::Outcome::GivenUp) {
+    generators.resume();
+    times.random_disturbed = generators.disturbed();
+    return times;
+  }
+
+  const auto compare_by = [&](const Aside& aside) {
+    Shadow out = times;
+    Check check(plan, tolerance, args, captured, aside, out);
+    if (auto what = held.changed(call)) check.unlike_record(*what);
+    if (!heard_alike)
+      check.unlike_record("eager started other collectives than when it was recorded");
+    check.results(call.result_tensors(), compiled);
+    check.written(stand_ins);
+    check.unwritten(before, after);
+    check.set_gradients(gradients_before, gradients_after, compiled);
+    if (!same_words(call.result_words(), constants))
+      check.unlike_record(
+          "a number in the result differs from the recorded one; results that change from call to "
+          "call must be tensors");
+    out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
+    return out;
+  };
+  Explanation explanation(scales, args, captured, originals, generators, tape);
+  Shadow out = compare_by({});
+  if (out.outcome == Shadow::Outcome::Different && scales.replay) {
+    const std::optional<bool> repeats = explanation.eager_repeats(call);
+    if (repeats == true)
+      while (out.outcome == Shadow::Outcome::Different && explanation.look_further())
+        out = compare_by(explanation.aside);
+    if (repeats == false) out.cause = Shadow::Cause::Function;
+  }
+  generators.resume();
   out.random_disturbed = generators.disturbed();
-  if (out.outcome == Shadow::Outcome::GivenUp) return out;
-  // Only where eager did what was recorded, bit for bit, can a difference be rounding.
-  const bool repeats =
-      plans.replayed && repeats_eager(*scales.replay, *plans.replayed, args, call, captured);
-  if (!repeats) plans.aside = {};
-  Check check(plan, tolerance, args, captured, plans.aside, out);
-  if (auto what = held.changed(call)) check.unlike_record(*what);
-  if (!heard_alike)
-    check.unlike_record("eager started other collectives than when it was recorded");
-  check.results(call.result_tensors(), plans.results);
-  check.written(plans.stand_ins);
-  check.unwritten(before, after);
-  check.set_gradients(gradients_before, plans.results);
-  if (!same_words(call.result_words(), constants))
-    check.unlike_record(
-        "a number in the result differs from the recorded one; results that change from call to "
-        "call must be tensors");
-  if (plans.replayed && !repeats) out.cause = Shadow::Cause::Function;
-  out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
-  out.results = std::move(plans.results);
+  out.results = std::move(compiled);
   return out;
 }
 
