@@ -33,6 +33,7 @@
 #include "experiments/processes/all_reduce.h"
 #include "experiments/processes/launch.h"
 #include "experiments/processes/workers.h"
+#include "experiments/systems/systems.h"
 #include "quantizer/command/generate.h"
 #include "quantizer/command/quantize.h"
 #include "quantizer/experiment/gptq.h"
@@ -85,6 +86,7 @@ int run_command(int argc, char** argv) {
   cli::add_profile(app);
   cli::add_quantize(app);
   experiments::add_components(app);
+  experiments::add_systems(app);
   experiments::add_all_reduce(app);
   experiments::add_launch(app);
   experiments::add_worker(app);

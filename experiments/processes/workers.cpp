@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 
 const std::map<std::string, Work>& works() {
-  static const std::map<std::string, Work> all{{"sum_times", sum_times}};
+  static const std::map<std::string, Work> all{
+      {"sum_times", sum_times}, {"training_times", training_times}, {"region_times", region_times}};
   return all;
 }
 
@@ -26,11 +27,13 @@ std::string answer_file(int rank) {
 
 }  // namespace
 
-std::vector<json> run_workers(const std::string& work, const json& asked, int count, int threads) {
+std::vector<json> run_workers(const std::string& work, const json& asked, int count, int threads,
+                              const std::map<std::string, std::string>& environment) {
   const Folder folder({}, "");
   systems::LaunchOptions options;
   options.count = count;
   options.threads = threads;
+  options.environment = environment;
   options.command = {"/proc/self/exe", "worker", work, asked.dump(), folder.path().string()};
   const int status = systems::launch(options);
   if (status != 0)

@@ -140,9 +140,17 @@ std::shared_ptr<gloo::transport::Device> device_of(const Place& place) {
   return c10d::ProcessGroupGloo::createDefaultDevice();
 }
 
+/// c10d's flight recorder keeps what is said, in a map that groups of several threads would write at
+/// once: it crashes. Off, unless the user asked for it.
+void no_flight_recorder() {
+  static const int once = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+  static_cast<void>(once);
+}
+
 std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>& store,
                                            const Place& place, const GroupOptions& options,
                                            const std::string& known_as) {
+  no_flight_recorder();
   auto impl = std::make_shared<Group::Impl>();
   impl->name = options.name, impl->rank = place.rank, impl->size = place.size;
   impl->known_as = known_as;

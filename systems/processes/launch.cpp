@@ -125,6 +125,7 @@ std::vector<std::string> environment_of(const LaunchOptions& options, int rank, 
       {"MASTER_PORT", std::to_string(port)},
       {"OMP_NUM_THREADS", std::to_string(threads)},
   };
+  own.insert(options.environment.begin(), options.environment.end());
   std::vector<std::string> all;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;

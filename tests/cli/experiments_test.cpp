@@ -156,5 +156,26 @@ TEST_F(Experiments, WhatDoesNotFitIsARowThatSaysSo) {
   EXPECT_EQ(find(file("lm.json"), "lm_step", "eager")->at("status"), "skipped");
 }
 
+TEST_F(Experiments, ClaimsArePutToTheTest) {
+  const Ran list = run("systems --list");
+  EXPECT_EQ(list.code, 0) << list.out;
+  const std::string claims = "sparse_24 number_formats states_interleaved checkpointing_compiled";
+  const Ran ran = run("systems " + claims + " --small --quiet --trials 3 --json " +
+                      folder_.file("s.json") + " --html " + folder_.file("s.html"));
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  const json written = file("s.json");
+  EXPECT_EQ(sections(written),
+            (std::set<std::string>{"claims", "sparse_24", "number_formats", "states_interleaved",
+                                   "checkpointing_compiled"}));
+  for (const json& section : written.at("context").at("sections")) {
+    EXPECT_FALSE(section.at("rows").empty()) << section.at("id");
+    if (section.at("id") == "claims") {
+      EXPECT_EQ(section.at("rows").size(), 4u);
+    }
+  }
+  expect_usage_error("systems sparse_42", "did you mean 'sparse_24'");
+  EXPECT_NE(list.out.find("ring_attention"), std::string::npos) << list.out;
+}
+
 }  // namespace
 }  // namespace graft::test

@@ -1,6 +1,11 @@
 // Several processes: how they are started, how they end, and what summing over them costs.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "formats/files.h"
 #include "support/command.h"
@@ -40,8 +45,33 @@ TEST(Launch, OneThatIsKilledEndsTheOthersThatListenToNothing) {
 TEST(Launch, RefusesWhatCannotBeStarted) {
   expect_usage_error("launch -n 0 true", "processes");
   expect_usage_error("launch -n 2 /no/such/program", "cannot be started");
-  const Ran ran = graft("launch -n 2 --port 1 true");  // root may listen there
-  EXPECT_TRUE(ran.code == 0 || has(ran, "port 1 cannot be listened at")) << ran.out;
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  expect_usage_error("launch -n 2 --port " + port + " true", "port " + port + " cannot be");
+  close(taken);
+}
+
+/// A training step, compiled in each of two processes, has the losses of one with the whole batch.
+TEST(Workers, TrainAsOneProcessDoes) {
+  const std::string asked =
+      R"({"layers":1,"width":24,"heads":3,"vocabulary":53,"context":9,"batch":4,"losses":6,"trials":2})";
+  std::vector<std::vector<double>> losses;
+  for (const char* count : {"1", "2"}) {
+    const Folder folder;
+    const Ran ran = graft(std::string("launch -n ") + count + " " + GRAFT_BINARY_DIR +
+                              "/graft worker training_times '" + asked + "' " + folder.file(""),
+                          "GRAFT_CACHE_DIR=off ");
+    ASSERT_EQ(ran.code, 0) << ran.out;
+    losses.push_back(formats::read_json(folder.file("0.json")).at("losses"));
+  }
+  ASSERT_EQ(losses[0].size(), 6u);
+  for (size_t k = 0; k < 6; ++k) EXPECT_NEAR(losses[0][k], losses[1][k], 1e-4) << k;
 }
 
 TEST(AllReduce, WritesItsTable) {

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -113,6 +114,7 @@ struct LaunchOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(5);
   int threads = 0;  ///< OMP_NUM_THREADS of each; 0: the machine's cores, divided
   int port = 0;     ///< MASTER_PORT; 0: a free one
+  std::map<std::string, std::string> environment = {};  ///< beside those, and this process's own
 };
 
 /// Starts `count` processes with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR,

@@ -93,7 +93,8 @@ void Core::Impl::settle(Entry& entry, Tier tier, Verdict verdict, const std::str
     entry.reason = reason;
   }
   entry.tier.store(tier, std::memory_order_release);
-  if (verdict == Verdict::Failed || verdict == Verdict::Mismatch)
+  const bool wrong = verdict == Verdict::Failed || verdict == Verdict::Mismatch;
+  if (wrong && !runtime::Worker::instance().stopping())
     runtime::warn_once(options.name + " stays eager: ",
                        std::string(to_string(verdict)) + ": " + reason);
   else

@@ -1,0 +1,120 @@
+#include <immintrin.h>
+
+#include <utility>
+
+#include "systems/numbers/kernels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi2")
+
+namespace graft::systems::numbers {
+namespace avx512 {
+namespace {
+
+constexpr int kLanes = 16;
+using U = Vector<uint32_t, kLanes>::type;
+using I = Vector<int32_t, kLanes>::type;
+using F = Vector<float, kLanes>::type;
+using Q = Vector<uint64_t, kLanes / 2>::type;
+
+// GCC 12 warns of what the forms without a mask leave undefined.
+constexpr __mmask16 kAll = 0xffff;
+
+inline __m128i load_128(const void* from) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(from));
+}
+
+inline U widen_bytes(const uint8_t* from) {
+  return (U)_mm512_maskz_cvtepu8_epi32(kAll, load_128(from));
+}
+inline Q widen_bytes_to_64(const uint8_t* from) {
+  return (Q)_mm512_maskz_cvtepu8_epi64(0xff,
+                                       _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+inline U widen_halves(const uint16_t* from) {
+  return (U)_mm512_maskz_cvtepu16_epi32(kAll,
+                                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+/// To each four lanes the next three bytes.
+inline U spread_triples(const uint8_t* from) {
+  uint32_t last;
+  __builtin_memcpy(&last, from + 8, sizeof(last));
+  const __m128i all = _mm_insert_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)),
+                                       static_cast<int>(last), 2);
+  const __m512i order = _mm512_set_epi64(0xff0b0a09ff0b0a09, 0xff0b0a09ff0b0a09, 0xff080706ff080706,
+                                         0xff080706ff080706, 0xff050403ff050403, 0xff050403ff050403,
+                                         0xff020100ff020100, 0xff020100ff020100);
+  return (U)_mm512_shuffle_epi8(_mm512_maskz_broadcast_i32x4(kAll, all), order);
+}
+inline void narrow_bytes(uint8_t* to, U x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi32_epi8(kAll, (__m512i)x));
+}
+inline void narrow_halves(uint16_t* to, U x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_maskz_cvtepi32_epi16(kAll, (__m512i)x));
+}
+/// Four codes of 6 bits into three bytes.
+inline __m128i pack_sixes(__m128i bytes) {
+  const __m128i twelves = _mm_maddubs_epi16(bytes, _mm_set1_epi16(64 << 8 | 1));
+  const __m128i triples = _mm_madd_epi16(twelves, _mm_set1_epi32(4096 << 16 | 1));
+  return _mm_shuffle_epi8(triples, _mm_set_epi32(-1, 0x0e0d0c0a, 0x09080605, 0x04020100));
+}
+inline void narrow_sixes(uint8_t* to, U x) {
+  const __m128i packed = pack_sixes(_mm512_maskz_cvtepi32_epi8(kAll, (__m512i)x));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), packed);
+  const int32_t last = _mm_extract_epi32(packed, 2);
+  __builtin_memcpy(to + 8, &last, sizeof(last));
+}
+inline void narrow_pairs(uint8_t* to, Q x) {
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi64_epi8(0xff, (__m512i)x));
+}
+inline uint32_t largest_lane(U x) {
+  __m256i half = _mm256_max_epu32(_mm512_maskz_extracti64x4_epi64(0xff, (__m512i)x, 0),
+                                  _mm512_maskz_extracti64x4_epi64(0xff, (__m512i)x, 1));
+  __m128i most = _mm_max_epu32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0x4e));
+  most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(most));
+}
+/// x[from[i]]; of the indices, bits above the lowest four do not count.
+inline F permute(F x, U from) {
+  return (F)_mm512_maskz_permutexvar_ps(kAll, (__m512i)from, (__m512)x);
+}
+inline void stream(float* to, F x) {
+  _mm512_stream_ps(to, (__m512)x);
+}
+inline void end_streams() {
+  _mm_sfence();
+}
+
+/// 16 numbers, to be looked up by the lowest four bits of indices.
+struct Table {
+  Table() = default;
+  explicit Table(const float* all) { __builtin_memcpy(&values, all, sizeof(values)); }
+  F at(U index) const { return permute(values, index); }
+  F values;
+};
+
+/// 32 numbers, likewise by the lowest five bits.
+constexpr bool kHasWideTable = true;
+template <int kElement>
+struct WideTable {
+  WideTable() = default;
+  explicit WideTable(const float* all) { __builtin_memcpy(values, all, sizeof(values)); }
+  F at(U index) const {
+    return (F)_mm512_permutex2var_ps((__m512)values[0], (__m512i)index, (__m512)values[1]);
+  }
+  F values[2];
+};
+
+#include "systems/numbers/kernels_body.h"
+
+}  // namespace
+}  // namespace avx512
+
+const Kernels kAvx512Kernels =
+    avx512::kernels_for("avx512", std::make_index_sequence<kElementCount>());
+
+}  // namespace graft::systems::numbers
+
+#pragma GCC pop_options

@@ -1,0 +1,494 @@
+// The loops over codes, on vectors of kLanes numbers. Without a guard: each instruction set
+// includes it once, within its namespace and target, below its own types U (uint32), I (int32), F
+// (float) and Q (uint64, half as many lanes) and the functions on them that compilers do not find
+// by themselves.
+
+/// Blocks whose scales are made at once: at most, and such that their values stay in the first
+/// cache.
+constexpr int kTile = 64;
+inline int64_t tile_of(int64_t block) {
+  return block < 64 ? kTile : 16;
+}
+
+inline U broadcast(uint32_t x) {
+  return U{} + x;
+}
+inline F broadcast(float x) {
+  return F{} + x;
+}
+inline U smaller(U a, U b) {
+  return a < b ? a : b;
+}
+inline U larger(U a, U b) {
+  return a > b ? a : b;
+}
+inline U bits_of(F x) {
+  return (U)x;
+}
+
+inline U magnitudes(F x) {
+  return (U)x & 0x7fffffff;
+}
+
+constexpr uint32_t kSignBit = 0x80000000, kInfinityBits = 0x7f800000, kNanBits = 0x7fc00000;
+constexpr uint32_t kSmallestNormal = 0x00800000;
+
+constexpr float power_of_two(int exponent) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+/// What follows from an element.
+template <int kElement>
+struct Coding {
+  static constexpr const Element& kIs = kElements[kElement];
+  static constexpr uint32_t kMask = (1u << kIs.bits) - 1;
+  static constexpr int kShift = 23 - kIs.mantissa_bits;  // of a mantissa within fp32's
+  static constexpr uint32_t kMaxBits = __builtin_bit_cast(uint32_t, kIs.max);
+  static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - kIs.bias) << kIs.mantissa_bits;
+  static constexpr uint32_t kMaxCode = (kMaxBits >> kShift) - kRebias;  // of a float
+  static constexpr uint32_t kNanCode = kMask >> 1;
+  static constexpr uint32_t kOverflowCode = kIs.has_infinity ? kMaxCode + 1 : kNanCode;
+  static constexpr int kUlp = 1 - kIs.bias - kIs.mantissa_bits;  // exponent, of a subnormal
+  static constexpr uint32_t kMinNormalBits =
+      __builtin_bit_cast(uint32_t, power_of_two(1 - kIs.bias));
+};
+
+// ---- Values and codes in memory
+
+inline F load(const float* from) {
+  F x;
+  __builtin_memcpy(&x, from, sizeof(x));
+  return x;
+}
+inline F load(const uint16_t* from) {
+  return (F)(widen_halves(from) << 16);
+}
+
+inline void store(float* to, F x) {
+  __builtin_memcpy(to, &x, sizeof(x));
+}
+inline void store(uint16_t* to, F x) {
+  const U bits = bits_of(x);
+  const U rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  narrow_halves(to, ((bits & ~kSignBit) > kInfinityBits ? bits | 0x400000 : rounded) >> 16);
+}
+
+template <int kBits>
+inline void store_codes(uint8_t* to, U codes) {
+  if constexpr (kBits == 8) {
+    narrow_bytes(to, codes);
+  } else if constexpr (kBits == 6) {
+    narrow_sixes(to, codes);
+  } else {
+    const Q both = (Q)codes;
+    narrow_pairs(to, both | (both >> 28));
+  }
+}
+
+/// Codes in the low bits; above those of 4 bits there may be others.
+template <int kBits>
+inline U load_codes(const uint8_t* from) {
+  if constexpr (kBits == 8) {
+    return widen_bytes(from);
+  } else if constexpr (kBits == 6) {
+    U shifts;
+    for (int i = 0; i < kLanes; ++i) shifts[i] = static_cast<uint32_t>(i % 4 * 6);
+    return (spread_triples(from) >> shifts) & 63;
+  } else {
+    const Q pairs = widen_bytes_to_64(from);
+    return (U)(pairs | (pairs << 28));
+  }
+}
+
+// ---- One vector
+
+/// Counter-based: 32 bits for each position.
+inline U random_bits(uint64_t seed, int64_t position) {
+  const uint64_t high = static_cast<uint64_t>(position) >> 32;
+  uint64_t key = (seed + high * 0x9e3779b97f4a7c15u) ^ 0x2545f4914f6cdd1du;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
+  U x = broadcast(static_cast<uint32_t>(position)) ^ static_cast<uint32_t>(key);
+  for (int i = 0; i < kLanes; ++i)
+    x[i] = static_cast<uint32_t>(position + i) ^ static_cast<uint32_t>(key);
+  x = (x ^ (x >> 16)) * 0x7feb352du + static_cast<uint32_t>(key >> 32);
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+/// The bits at which magnitudes are cut off: the max, or what rounds to a code above the max's.
+template <int kElement>
+inline U limit_of(bool saturate) {
+  using C = Coding<kElement>;
+  constexpr uint32_t kBeyond = (C::kMaxBits & kInfinityBits) + kSmallestNormal;
+  return broadcast(saturate || !C::kIs.has_nan ? C::kMaxBits : kBeyond);
+}
+
+/// kPlain: x has no NaN, and the limit is the max.
+template <int kElement, bool kStochastic, bool kPlain>
+inline U encode_lanes(F x, U limit, U random) {
+  using C = Coding<kElement>;
+  const U sign = bits_of(x) & kSignBit, magnitude = magnitudes(x);
+  const U bits = smaller(magnitude, limit);
+  U code;
+  if constexpr (!kStochastic) {
+    // A sum with 2^23 ulps rounds to one ulp. What an ulp is follows from the exponent, which is
+    // that of the smallest normal code at least; integers have one ulp for all.
+    const U exponent = C::kIs.is_integer()
+                           ? broadcast(C::kMinNormalBits)
+                           : larger(bits, broadcast(C::kMinNormalBits)) & kInfinityBits;
+    constexpr uint32_t kUp = static_cast<uint32_t>(C::kShift) << 23;
+    const U ulps = bits_of((F)bits + (F)(exponent + kUp)) - exponent;
+    code = ulps + (exponent >> C::kShift) - (kUp + (C::kMinNormalBits >> C::kShift));
+  } else {
+    // Below the smallest normal code, multiples of one ulp.
+    const F ulps = (F)smaller(bits, broadcast(C::kMinNormalBits)) * power_of_two(-C::kUlp);
+    const I whole = __builtin_convertvector(ulps, I);
+    const F rest = ulps - __builtin_convertvector(whole, F);
+    const F chance = __builtin_convertvector((I)(random >> 8), F) * power_of_two(-24);
+    code = (U)whole - (U)(chance < rest);  // a comparison gives -1
+    if constexpr (!C::kIs.is_integer()) {
+      const U normal = ((bits + (random & ((1u << C::kShift) - 1))) >> C::kShift) - C::kRebias;
+      code = bits < C::kMinNormalBits ? code : normal;
+    }
+  }
+  if constexpr (C::kIs.is_integer()) {
+    const U negative = (U)((I)sign >> 31);
+    return ((code ^ negative) - negative) & C::kMask;
+  } else {
+    if constexpr (C::kIs.has_nan && !kPlain) {
+      code = code > C::kMaxCode ? broadcast(C::kOverflowCode) : code;
+      code = magnitude > kInfinityBits ? broadcast(C::kNanCode) : code;
+    }
+    return code | (sign >> (32 - C::kIs.bits));
+  }
+}
+
+/// Of an element of more than 4 bits, from codes with nothing above them.
+template <int kElement>
+inline F decode_lanes(U code) {
+  using C = Coding<kElement>;
+  constexpr int kAbove = 32 - C::kIs.bits;
+  if constexpr (C::kIs.is_integer()) {
+    return __builtin_convertvector((I)(code << kAbove) >> kAbove, F);
+  } else {
+    const U magnitude = code & (C::kMask >> 1);
+    const U normal = (magnitude << C::kShift) + (static_cast<uint32_t>(127 - C::kIs.bias) << 23);
+    const F subnormal = (F)(normal + kSmallestNormal) - power_of_two(1 - C::kIs.bias);
+    U bits = magnitude < (1u << C::kIs.mantissa_bits) ? bits_of(subnormal) : normal;
+    if constexpr (C::kIs.has_nan) bits = magnitude > C::kMaxCode ? bits | kInfinityBits : bits;
+    return (F)(bits | ((code << kAbove) & kSignBit));
+  }
+}
+
+inline U lanes_from(int first) {
+  U out;
+  for (int lane = 0; lane < kLanes; ++lane) out[lane] = static_cast<uint32_t>(first + lane);
+  return out;
+}
+
+/// Decodes what load_codes gives.
+template <int kElement>
+struct Decoder {
+  F operator()(U code) const { return decode_lanes<kElement>(code); }
+};
+template <int kElement>
+  requires(kElements[kElement].bits == 6 && kHasWideTable)
+struct Decoder<kElement> {
+  Decoder() {
+    alignas(64) float all[32];
+    for (int i = 0; i < 32; i += kLanes) store(all + i, decode_lanes<kElement>(lanes_from(i)));
+    table = WideTable<kElement>(all);
+  }
+  F operator()(U code) const { return (F)(bits_of(table.at(code)) | ((code << 26) & kSignBit)); }
+  WideTable<kElement> table;
+};
+template <int kElement>
+  requires(kElements[kElement].bits == 4)
+struct Decoder<kElement> {
+  Decoder() {
+    alignas(64) float all[16];
+    for (int i = 0; i < 16; i += kLanes) store(all + i, decode_lanes<kElement>(lanes_from(i)));
+    table = Table(all);
+  }
+  F operator()(U code) const { return table.at(code); }
+  Table table;
+};
+
+// ---- The largest of many vectors at once
+
+/// Lane l has the larger of lanes l and l ^ kStep: of b where l has that bit, else of a.
+template <int kStep, int... lane>
+inline U fold(U a, U b, std::integer_sequence<int, lane...>) {
+  return larger(
+      __builtin_shufflevector(a, b, (lane & kStep ? kLanes + lane : lane)...),
+      __builtin_shufflevector(a, b, (lane & kStep ? kLanes + (lane ^ kStep) : lane ^ kStep)...));
+}
+
+/// Lane l has the largest lane of all[l]. Overwrites them.
+template <int kStep = 1>
+inline U largest_lanes(U* all) {
+  if constexpr (kStep == kLanes) {
+    return all[0];
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < kLanes / kStep / 2; ++i)
+      all[i] = fold<kStep>(all[2 * i], all[2 * i + 1], std::make_integer_sequence<int, kLanes>());
+    return largest_lanes<2 * kStep>(all);
+  }
+}
+
+// ---- Scales of blocks
+
+inline float scale_at_least(float scale) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, scale);
+  return bits < kSmallestNormal ? power_of_two(-126) : scale;
+}
+
+/// Scales of up to kTile blocks from vectors with the largest of each, and what values are to be
+/// multiplied by. Overwrites the vectors.
+template <int kElement>
+void make_scales(const EncodeTask& task, U* most, int64_t block, int64_t count, float* factors) {
+  constexpr const Element& kIs = kElements[kElement];
+  constexpr int kE4m3 = element_index("e4m3");
+  constexpr int kMaxExponent = static_cast<int>(Coding<kElement>::kMaxBits >> 23) - 127;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const U bits = largest_lanes(most + i);
+    U code = {};
+    const auto is_finite = bits < kInfinityBits;
+    F scale = {}, factor;
+    if (task.scale == ScaleKind::E8M0) {
+      const I exponent = (I)(bits >> 23) - kMaxExponent;
+      code = (U)(exponent > 1 ? exponent : I{} + 1);
+      factor = (F)((254 - code) << 23);
+      code = is_finite ? code : broadcast(uint32_t{255});
+    } else if (task.scale == ScaleKind::E4M3) {
+      scale = (F)bits / (kIs.max * task.tensor_scale);
+      code = encode_lanes<kE4m3, false, true>(scale, limit_of<kE4m3>(true), U{});
+      code = larger(code, broadcast(uint32_t{1}));
+      factor = 1.0f / (decode_lanes<kE4m3>(code) * task.tensor_scale);
+      code = is_finite ? code : broadcast(Coding<kE4m3>::kNanCode);
+    } else {
+      scale = (F)larger(bits_of((F)bits / kIs.max), broadcast(kSmallestNormal));
+      factor = 1.0f / scale;
+      scale = (F)(is_finite ? bits_of(scale) : broadcast(kNanBits));
+    }
+    store(factors + i, (F)(is_finite ? bits_of(factor) : broadcast(kNanBits)));
+    const auto left = static_cast<size_t>(count - i < kLanes ? count - i : kLanes);
+    if (task.scale == ScaleKind::F32) {
+      __builtin_memcpy(static_cast<float*>(task.scales) + block + i, &scale, left * sizeof(float));
+    } else if (left == kLanes) {
+      narrow_bytes(static_cast<uint8_t*>(task.scales) + block + i, code);
+    } else {
+      uint8_t bytes[kLanes];
+      narrow_bytes(bytes, code);
+      __builtin_memcpy(static_cast<uint8_t*>(task.scales) + block + i, bytes, left);
+    }
+  }
+}
+
+/// Scales, with the tensor's, of `count` blocks from `first` on. `out` has room for kLanes more.
+void read_scales(ScaleKind kind, const void* scales, float tensor_scale, int64_t first,
+                 int64_t count, float* out) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t left = count - i < kLanes ? count - i : kLanes;
+    alignas(64) uint8_t bytes[kLanes] = {};
+    if (kind == ScaleKind::F32) {
+      __builtin_memcpy(out + i, static_cast<const float*>(scales) + first + i,
+                       static_cast<size_t>(left) * sizeof(float));
+      continue;
+    }
+    const uint8_t* from = static_cast<const uint8_t*>(scales) + first + i;
+    if (left < kLanes) {
+      __builtin_memcpy(bytes, from, static_cast<size_t>(left));
+      from = bytes;
+    }
+    const U code = widen_bytes(from);
+    if (kind == ScaleKind::E8M0) {
+      const U bits = code == 0 ? broadcast(kSmallestNormal / 2) : code << 23;
+      store(out + i, (F)(code == 255 ? broadcast(kNanBits) : bits));
+    } else {
+      store(out + i, decode_lanes<element_index("e4m3")>(code) * tensor_scale);
+    }
+  }
+}
+
+// ---- Ranges
+
+template <class T>
+uint32_t largest(const void* values, int64_t count) {
+  const T* x = static_cast<const T*>(values);
+  U all[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) all[k] = larger(all[k], magnitudes(load(x + i + k * kLanes)));
+  for (; i + kLanes <= count; i += kLanes) all[0] = larger(all[0], magnitudes(load(x + i)));
+  if (i < count) {
+    T rest[kLanes] = {};
+    __builtin_memcpy(rest, x + i, static_cast<size_t>(count - i) * sizeof(T));
+    all[0] = larger(all[0], magnitudes(load(rest)));
+  }
+  return largest_lane(larger(larger(all[0], all[1]), larger(all[2], all[3])));
+}
+
+/// Values of the task, from `done` on, times a factor.
+template <int kElement, class T, bool kStochastic, bool kPlain>
+inline U encode_at(const EncodeTask& task, const T* from, int64_t done, float factor, U limit) {
+  U random = {};
+  if constexpr (kStochastic) random = random_bits(task.seed, task.first + done);
+  return encode_lanes<kElement, kStochastic, kPlain>(load(from) * factor, limit, random);
+}
+
+/// One factor for all.
+template <int kElement, class T, bool kStochastic>
+uint32_t encode_tensor(const EncodeTask& task) {
+  constexpr int kBits = kElements[kElement].bits;
+  const T* x = static_cast<const T*>(task.values);
+  const U limit = limit_of<kElement>(task.saturate);
+  const float factor = 1.0f / task.tensor_scale;
+  U most = {};
+  int64_t i = 0;
+  for (; i + kLanes <= task.count; i += kLanes) {
+    most = larger(most, magnitudes(load(x + i)));
+    store_codes<kBits>(task.codes + i * kBits / 8,
+                       encode_at<kElement, T, kStochastic, false>(task, x + i, i, factor, limit));
+  }
+  if (i < task.count) {  // codes of 8 bits only
+    T rest[kLanes] = {};
+    uint8_t codes[kLanes];
+    __builtin_memcpy(rest, x + i, static_cast<size_t>(task.count - i) * sizeof(T));
+    most = larger(most, magnitudes(load(rest)));
+    store_codes<8>(codes, encode_at<kElement, T, kStochastic, false>(task, rest, i, factor, limit));
+    __builtin_memcpy(task.codes + i, codes, static_cast<size_t>(task.count - i));
+  }
+  return largest_lane(most);
+}
+
+/// A factor for each block; kBlock: its size, 0: the task's. A block with a NaN has a NaN as
+/// scale, and no other value is much above the max: elements need not look for either.
+template <int kElement, class T, bool kStochastic, int kBlock>
+uint32_t encode_blocks(const EncodeTask& task) {
+  constexpr int kBits = kElements[kElement].bits;
+  const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
+  const U limit = limit_of<kElement>(true);
+  const int64_t most_tile = tile_of(block), ahead = most_tile * block;
+  for (int64_t b = 0; b < blocks; b += most_tile) {
+    const int64_t tile = blocks - b < most_tile ? blocks - b : most_tile;
+    U most[kTile];
+    alignas(64) float factors[kTile];
+    const T* x = static_cast<const T*>(task.values) + b * block;
+    for (int64_t i = 0; i < tile; ++i) {
+      U all = {};
+#pragma GCC unroll 4
+      for (int64_t k = 0; k < block; k += kLanes)
+        all = larger(all, magnitudes(load(x + i * block + k)));
+      most[i] = all;
+    }
+    for (int64_t i = tile; i % kLanes != 0; ++i) most[i] = U{};
+    make_scales<kElement>(task, most, b, tile, factors);
+    for (int64_t i = 0; i < tile; ++i)
+#pragma GCC unroll 4
+      for (int64_t k = 0; k < block; k += kLanes) {
+        const int64_t done = (b + i) * block + k;
+        // The next pass over magnitudes would wait for memory, while this one does not use it.
+        __builtin_prefetch(x + i * block + k + ahead);
+        store_codes<kBits>(task.codes + done * kBits / 8,
+                           encode_at<kElement, T, kStochastic, true>(task, x + i * block + k, done,
+                                                                     factors[i], limit));
+      }
+  }
+  return 0;
+}
+
+template <int kElement, class T, bool kStochastic>
+uint32_t encode(const EncodeTask& task) {
+  if (task.block == 0) return encode_tensor<kElement, T, kStochastic>(task);
+  if constexpr (!kStochastic) {
+    if (task.block == 16) return encode_blocks<kElement, T, kStochastic, 16>(task);
+    if (task.block == 32) return encode_blocks<kElement, T, kStochastic, 32>(task);
+  }
+  return encode_blocks<kElement, T, kStochastic, 0>(task);
+}
+
+template <int kElement, class T, bool kStream>
+inline void decode_at(const Decoder<kElement>& decoder, const DecodeTask& task, int64_t done,
+                      float scale) {
+  constexpr int kBits = kElements[kElement].bits;
+  const F value = decoder(load_codes<kBits>(task.codes + done * kBits / 8)) * scale;
+  T* to = static_cast<T*>(task.values) + done;
+  if constexpr (kStream)
+    stream(to, value);
+  else
+    store(to, value);
+}
+
+/// One scale for all.
+template <int kElement, class T, bool kStream>
+void decode_tensor(const DecodeTask& task) {
+  const Decoder<kElement> decoder;
+  int64_t i = 0;
+  for (; i + kLanes <= task.count; i += kLanes)
+    decode_at<kElement, T, kStream>(decoder, task, i, task.tensor_scale);
+  if (i < task.count) {  // codes of 8 bits only
+    T rest[kLanes];
+    uint8_t codes[kLanes] = {};
+    __builtin_memcpy(codes, task.codes + i, static_cast<size_t>(task.count - i));
+    store(rest, decoder(load_codes<8>(codes)) * task.tensor_scale);
+    __builtin_memcpy(static_cast<T*>(task.values) + i, rest,
+                     static_cast<size_t>(task.count - i) * sizeof(T));
+  }
+}
+
+/// A scale for each block; kBlock: its size, 0: the task's.
+template <int kElement, class T, bool kStream, int kBlock>
+void decode_blocks(const DecodeTask& task) {
+  const Decoder<kElement> decoder;
+  const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
+  for (int64_t b = 0; b < blocks; b += kTile) {
+    const int64_t tile = blocks - b < kTile ? blocks - b : kTile;
+    alignas(64) float scales[kTile + kLanes];
+    read_scales(task.scale, task.scales, task.tensor_scale, b, tile, scales);
+    for (int64_t i = 0; i < tile; ++i)
+#pragma GCC unroll 4
+      for (int64_t k = 0; k < block; k += kLanes)
+        decode_at<kElement, T, kStream>(decoder, task, (b + i) * block + k, scales[i]);
+  }
+}
+
+template <int kElement, class T, bool kStream>
+void decode_all(const DecodeTask& task) {
+  if (task.block == 0) return decode_tensor<kElement, T, kStream>(task);
+  if (task.block == 16) return decode_blocks<kElement, T, kStream, 16>(task);
+  if (task.block == 32) return decode_blocks<kElement, T, kStream, 32>(task);
+  return decode_blocks<kElement, T, kStream, 0>(task);
+}
+
+template <int kElement, class T>
+void decode(const DecodeTask& task) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (task.past_caches && reinterpret_cast<uintptr_t>(task.values) % sizeof(F) == 0) {
+      decode_all<kElement, T, true>(task);
+      return end_streams();
+    }
+  }
+  decode_all<kElement, T, false>(task);
+}
+
+#include "systems/numbers/kernels_dot.h"
+
+// ---- The table
+
+template <int kElement, class T>
+constexpr std::array<uint32_t (*)(const EncodeTask&), 2> kEncoders = {encode<kElement, T, false>,
+                                                                      encode<kElement, T, true>};
+
+template <size_t... kElement>
+constexpr Kernels kernels_for(const char* name, std::index_sequence<kElement...>) {
+  return {name,
+          {{{kEncoders<kElement, float>, kEncoders<kElement, uint16_t>}...}},
+          {{{decode<kElement, float>, decode<kElement, uint16_t>}...}},
+          {dot<kElement>...},
+          {largest<float>, largest<uint16_t>},
+          arrange};
+}
