@@ -77,10 +77,10 @@ Reduction reduce_in_turns(const Way& way, int64_t side, int trials) {
       for (Compressor* one : {plain.get(), compressed.get()}) {
         at::Tensor& into = one == plain.get() ? exact : work;
         into.copy_(source);
-        group.barrier();
+        meet(group);
         const double ms = lab::time_once_ms([&] {
           one->reduce(group, into);
-          group.barrier();
+          meet(group);
         });
         if (group.rank() != 0) continue;
         if (trial == -2 && one == compressed.get())

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+
+#include "graft/systems/processes.h"
 
 namespace graft::experiments {
 
@@ -19,6 +22,12 @@ struct ThreadCount {
   ~ThreadCount() { at::set_num_threads(before); }
   const int before = at::get_num_threads();
 };
+
+/// Returns when all ranks are here. c10d's barrier is not for threads of one process: it keeps its
+/// tensor in a variable that they share.
+inline void meet(systems::Group& group) {
+  group.all_gather(at::zeros({1}));
+}
 
 /// Counts the allocations of the thread that makes it, and the frees by that thread, until it ends.
 class ThreadMemory {

@@ -100,10 +100,10 @@ std::vector<std::vector<double>> in_turns(Group& group, const std::vector<Side>&
     for (size_t i = 0; i < sides.size(); ++i) {
       const Side& side = sides[i];
       at::set_num_threads(side.threads);
-      group.barrier();
+      meet(group);
       const double time = lab::time_once_ms([&] {
         if (!side.by_first_only || group.rank() == 0) side.run(group);
-        group.barrier();
+        meet(group);
       });
       if (trial >= 0) ms[i].push_back(time);
     }
@@ -247,11 +247,11 @@ LongRun long_run(const SequenceSize& size, int processes, bool train) {
         at::set_num_threads(1);
         const ThreadMemory memory;
         const Inputs part = Inputs::random(size, size.length / processes);
-        group.barrier();
+        meet(group);
         at::Tensor result;
         const double ms = lab::time_once_ms([&] {
           result = shared(systems::ring_attention, part, group, train);
-          group.barrier();
+          meet(group);
         });
         const double bytes = static_cast<double>(memory.peak_bytes());
         const double error = spot_check(result, part, group);
