@@ -188,7 +188,7 @@ double peak_bytes(Attention attention, const SequenceSize& size, int processes) 
 
 /// Returns what a process of two has, of one of eight: 4 where it falls as 1/N.
 double memory_by_processes(Trial& trial) {
-  const SequenceSize size{1, trial.small() ? 8192 : 32768, 32};
+  const SequenceSize size{1, trial.small() ? 8192 : trial.quick() ? 16384 : 32768, 32};
   lab::Figure figure{.caption = "Peak memory of a process, " + size.text() +
                                 ", forward and backward, by processes",
                      .series = {{"ring"}, {"all keys gathered"}, {"1/N of one process"}},

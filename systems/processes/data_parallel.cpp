@@ -12,11 +12,14 @@ namespace {
 
 /// Each process tells its sizes: a mistake here would be a hang, or sums of unlike parameters.
 void check_alike(const std::vector<at::Tensor>& parameters, Group& group) {
-  std::vector<int64_t> facts{static_cast<int64_t>(parameters.size()), 0, 0};
+  int64_t elements = 0;
+  uint64_t order = 0;
   for (const at::Tensor& p : parameters) {
-    facts[1] += p.numel();
-    facts[2] = facts[2] * 31 + p.numel() + static_cast<int64_t>(p.scalar_type());
+    elements += p.numel();
+    order = order * 31 + static_cast<uint64_t>(p.numel()) + static_cast<uint64_t>(p.scalar_type());
   }
+  const std::vector<int64_t> facts{static_cast<int64_t>(parameters.size()), elements,
+                                   static_cast<int64_t>(order)};
   const at::Tensor all = group.all_gather(at::tensor(facts));
   for (int rank = 0; rank < group.size(); ++rank)
     if (!all[rank].equal(all[0]))
@@ -80,7 +83,12 @@ void DataParallel::average_gradients() {
     int64_t first = 0;
     for (size_t k : buckets_[b]) {
       const at::Tensor& p = parameters_[k];
-      p.mutable_grad() = sent[b].narrow(0, first, p.numel()).view(p.sizes());
+      const at::Tensor average = sent[b].narrow(0, first, p.numel()).view(p.sizes());
+      // Copied: a gradient that is a part of its bucket would keep all of it.
+      if (p.grad().defined())
+        p.grad().copy_(average);
+      else
+        p.mutable_grad() = average.clone();
       first += p.numel();
     }
   }

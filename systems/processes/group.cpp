@@ -34,19 +34,29 @@ struct Group::Impl {
   std::string known_as;  ///< of `sum`, by which compiled functions find it
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::shared_ptr<Collective> sum;
+  mutable std::string broken;  ///< what went wrong; empty: nothing did
 
-  /// What `start` returns; what it throws is told with this process's place.
+  ~Impl() {
+    if (sum != nullptr) register_collective(known_as, nullptr);
+  }
+
+  /// What `start` returns; what it throws is told with this process's place. After it the group is
+  /// of no use: whatever waits for the others would wait for the time-out once more.
   template <class Start>
   auto run(const std::string& what, Start start) const {
+    if (!broken.empty()) throw GroupError(what + " came after: " + broken);
     try {
       return start();
+    } catch (const c10::ValueError&) {  // of this process alone
+      throw;
     } catch (const std::exception& error) {
       const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
       const std::string why = c10_error ? c10_error->what_without_backtrace() : error.what();
-      throw GroupError("process " + std::to_string(rank) + " of " + std::to_string(size) +
-                       " in group '" + name + "', " + what + ": " + why.substr(0, why.find('\n')) +
-                       ". Another process ended, failed, took longer than the time-out or called "
-                       "something else: its own output says which.");
+      broken = "process " + std::to_string(rank) + " of " + std::to_string(size) + " in group '" +
+               name + "', " + what + ": " + why.substr(0, why.find('\n')) +
+               ". Another process ended, failed, took longer than the time-out or called "
+               "something else: its own output says which.";
+      throw GroupError(broken);
     }
   }
 };
@@ -140,8 +150,8 @@ std::shared_ptr<gloo::transport::Device> device_of(const Place& place) {
   return c10d::ProcessGroupGloo::createDefaultDevice();
 }
 
-/// c10d's flight recorder keeps what is said, in a map that groups of several threads would write at
-/// once: it crashes. Off, unless the user asked for it.
+/// c10d's flight recorder keeps what is said, in a map that groups of several threads would write
+/// at once: it crashes. Off, unless the user asked for it.
 void no_flight_recorder() {
   static const int once = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
   static_cast<void>(once);
@@ -156,7 +166,10 @@ std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>
   impl->known_as = known_as;
   std::shared_ptr<SharedSum> shared;
   impl->run("joining", [&] {
-    auto own = c10::make_intrusive<c10d::PrefixStore>("graft/" + options.name, store);
+    // A store may outlive an attempt that torchrun starts again.
+    const char* attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
+    auto own = c10::make_intrusive<c10d::PrefixStore>(
+        "graft/" + options.name + (attempt == nullptr ? "" : std::string("/") + attempt), store);
     auto settings = c10d::ProcessGroupGloo::Options::create(options.timeout);
     settings->devices.push_back(device_of(place));
     const auto gloo =
@@ -176,7 +189,11 @@ std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>
 Pending::Pending() = default;
 Pending::Pending(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pending::Pending(Pending&&) noexcept = default;
-Pending& Pending::operator=(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&& other) noexcept {
+  Pending before(std::move(*this));  // waits
+  impl_ = std::move(other.impl_);
+  return *this;
+}
 Pending::~Pending() {
   try {
     wait();
@@ -192,13 +209,12 @@ void Pending::wait() {
 }
 
 Group::Group(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-Group::~Group() {
-  register_collective(impl_->known_as, nullptr);
-}
+Group::~Group() = default;
 
 std::shared_ptr<Group> Group::join(const GroupOptions& options) {
   const Place place = place_of(options);
-  Impl speaker{options.name, place.rank, place.size, {}, {}, {}};
+  Impl speaker;
+  speaker.name = options.name, speaker.rank = place.rank, speaker.size = place.size;
   const auto store =
       speaker.run("finding the others", [&] { return store_of(place, options.timeout); });
   return std::make_shared<Group>(join_by(store, place, options, options.name));
@@ -269,7 +285,9 @@ Pending Group::start_receive(const at::Tensor& into, int from) {
 }
 
 void Group::barrier() {
-  impl_->run("barrier", [&] { return impl_->group->barrier()->wait(); });
+  // c10d's own keeps a static tensor, which ranks that are threads would free twice.
+  const auto gloo = impl_->group->getBackend(c10::kCPU);
+  impl_->run("barrier", [&] { return gloo->barrier()->wait(); });
 }
 
 void run_ranks(int count, const std::function<void(Group&)>& work, const GroupOptions& options) {

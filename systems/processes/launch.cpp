@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <thread>
@@ -28,25 +29,29 @@ using Clock = std::chrono::steady_clock;
 
 std::atomic<int> g_signal{0};
 
-/// SIGINT and SIGTERM are noted while it lives: the children get them.
+/// SIGINT, SIGTERM and SIGHUP are noted while it lives: the children get them.
 class NotedSignals {
  public:
   NotedSignals() {
     g_signal = 0;
     struct sigaction noted{};
     noted.sa_handler = [](int signal) { g_signal = signal; };
-    sigaction(SIGINT, &noted, &interrupt_);
-    sigaction(SIGTERM, &noted, &end_);
+    for (size_t i = 0; i < std::size(kNoted); ++i) sigaction(kNoted[i], &noted, &before_[i]);
+    struct sigaction ignored{};
+    ignored.sa_handler = SIG_IGN;  // nobody may read the output: the processes go on
+    sigaction(SIGPIPE, &ignored, &pipe_);
   }
   ~NotedSignals() {
-    sigaction(SIGINT, &interrupt_, nullptr);
-    sigaction(SIGTERM, &end_, nullptr);
+    for (size_t i = 0; i < std::size(kNoted); ++i) sigaction(kNoted[i], &before_[i], nullptr);
+    sigaction(SIGPIPE, &pipe_, nullptr);
   }
   NotedSignals(const NotedSignals&) = delete;
   NotedSignals& operator=(const NotedSignals&) = delete;
 
  private:
-  struct sigaction interrupt_{}, end_{};
+  static constexpr int kNoted[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kNoted)]{};
+  struct sigaction pipe_{};
 };
 
 /// A port of the loopback that nobody listens at: `wanted`, or for 0 any.
@@ -161,7 +166,6 @@ class Launch {
   }
 
   int wait() {
-    const NotedSignals noted;
     int first_failed = 0;
     std::optional<Clock::time_point> kill_at;
     while (running() || !lines_.empty()) {
@@ -174,7 +178,9 @@ class Launch {
       for (size_t rank = 0; rank < children_.size(); ++rank) {
         Child& child = children_[rank];
         int status = 0;
-        if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+        if (child.status) continue;
+        const pid_t ended = waitpid(child.pid, &status, WNOHANG);
+        if (ended != child.pid && !(ended < 0 && errno == ECHILD)) continue;
         if (status != 0) kill(-child.pid, SIGKILL);  // what it started and left behind
         child.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         if (*child.status == 0 || first_failed != 0) continue;
@@ -188,6 +194,8 @@ class Launch {
         tell(SIGTERM);
         kill_at = Clock::now() + options_.grace;
       }
+      // What a process left running may keep its output open.
+      if (!kill_at && !running()) kill_at = Clock::now() + options_.grace;
       if (kill_at && Clock::now() > *kill_at) {
         tell(SIGKILL);
         if (!running()) break;  // a grandchild may keep a pipe open
@@ -215,7 +223,11 @@ class Launch {
     // A group of its own, with what it starts: signals go to all of it.
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
     Child child;
     const int failed =
         posix_spawnp(&child.pid, argv[0], &actions, &attributes, argv.data(), envp.data());
@@ -256,6 +268,7 @@ class Launch {
   }
 
   const LaunchOptions& options_;
+  const NotedSignals noted_;
   std::vector<Child> children_;
   std::vector<Lines> lines_;
 };

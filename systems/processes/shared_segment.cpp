@@ -37,7 +37,7 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
 }
 
 int64_t segment_bytes(int size) {
-  return 128 * (int64_t{1} + size) + size * kSlots * kSlotBytes;
+  return SharedSegment::heads_bytes(size) + size * kSlots * kSlotBytes;
 }
 
 void pause() {
@@ -62,6 +62,10 @@ void* map(int fd, int64_t bytes) {
 
 }  // namespace
 
+int64_t SharedSegment::heads_bytes(int size) {
+  return static_cast<int64_t>(sizeof(Head)) + size * static_cast<int64_t>(sizeof(Place));
+}
+
 SharedSegment::Head& SharedSegment::head() const {
   return *reinterpret_cast<Head*>(memory_);
 }
@@ -71,45 +75,63 @@ SharedSegment::Place& SharedSegment::place(int rank) const {
 }
 
 char* SharedSegment::slot(int rank, int64_t piece) const {
-  static_assert(sizeof(Head) == 128 && sizeof(Place) == 128);
-  return memory_ + 128 * (int64_t{1} + size_) + (rank * kSlots + piece % kSlots) * kSlotBytes;
+  return memory_ + heads_bytes(size_) + (rank * kSlots + piece % kSlots) * kSlotBytes;
+}
+
+std::unique_ptr<SharedSegment> SharedSegment::make(int size, std::string& name) {
+  std::random_device random;
+  const uint64_t mark = (uint64_t{random()} << 32 | random()) | 1;
+  name = "/graft-" + std::to_string(getpid()) + '-' + std::to_string(mark);
+  const int64_t bytes = segment_bytes(size);
+  const File file{shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600)};
+  // Allocated now: a full /dev/shm would be a signal later.
+  if (file.fd < 0 || posix_fallocate(file.fd, 0, bytes) != 0) return nullptr;
+  void* memory = map(file.fd, bytes);
+  if (memory == nullptr) return nullptr;
+  std::unique_ptr<SharedSegment> made(new SharedSegment(memory, bytes, 0, size));
+  made->head().mark = mark;
+  return made;
+}
+
+std::unique_ptr<SharedSegment> SharedSegment::open(const std::string& name, uint64_t mark, int rank,
+                                                   int size) {
+  const int64_t bytes = segment_bytes(size);
+  const File file{shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0)};
+  void* memory = file.fd < 0 ? nullptr : map(file.fd, bytes);
+  if (memory == nullptr) return nullptr;
+  std::unique_ptr<SharedSegment> made(new SharedSegment(memory, bytes, rank, size));
+  return made->head().mark == mark ? std::move(made) : nullptr;
 }
 
 std::unique_ptr<SharedSegment> SharedSegment::join(c10d::Store& store, int rank, int size) {
-  const int64_t bytes = segment_bytes(size);
-  std::string name;
-  uint64_t mark = 0;
+  const auto all_say_yes = [&](const std::string& what, bool own) {
+    store.set(what + std::to_string(rank), bytes_of(own ? "yes" : "no"));
+    bool all = own;
+    for (int other = 0; other < size; ++other)
+      all = text_of(store.get(what + std::to_string(other))) == "yes" && all;
+    return all;
+  };
+  // Nothing is left of it when the last process ends, however it ends.
+  struct Name {
+    std::string text;
+    ~Name() {
+      if (!text.empty()) shm_unlink(text.c_str());
+    }
+  } name;
   std::unique_ptr<SharedSegment> made;
   if (rank == 0) {
-    std::random_device random;
-    mark = (uint64_t{random()} << 32 | random()) | 1;
-    name = "/graft-" + std::to_string(getpid()) + '-' + std::to_string(mark);
-    const File file{shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600)};
-    // Allocated now: a full /dev/shm would be a signal later.
-    if (file.fd >= 0 && posix_fallocate(file.fd, 0, bytes) == 0)
-      if (void* memory = map(file.fd, bytes); memory != nullptr)
-        made.reset(new SharedSegment(memory, bytes, rank, size));
-    if (made) made->head().mark = mark;
-    store.set("shared", bytes_of(made ? std::to_string(mark) + ' ' + name : "none"));
-  } else {
-    const std::string told = text_of(store.get("shared"));
-    if (told != "none") {
-      mark = std::stoull(told);
-      name = told.substr(told.find(' ') + 1);
-      const File file{shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0)};
-      if (file.fd >= 0)
-        if (void* memory = map(file.fd, bytes); memory != nullptr)
-          made.reset(new SharedSegment(memory, bytes, rank, size));
-      if (made && made->head().mark != mark) made.reset();
-    }
+    made = make(size, name.text);
+    store.set("shared", bytes_of(made ? std::to_string(made->head().mark) + ' ' + name.text : ""));
+  } else if (const std::string told = text_of(store.get("shared")); !told.empty()) {
+    made = open(told.substr(told.find(' ') + 1), std::stoull(told), rank, size);
   }
   if (made) made->place(rank).process = getpid();
-  store.set("shared/" + std::to_string(rank), bytes_of(made ? "yes" : "no"));
+  if (!all_say_yes("mapped/", made != nullptr)) return nullptr;
+  // Process ids of another container's mean nothing here.
+  bool seen = true;
   for (int other = 0; other < size; ++other)
-    if (text_of(store.get("shared/" + std::to_string(other))) == "no") made.reset();
-  // Nothing is left of it when the last process ends, however it ends.
-  if (rank == 0 && !name.empty()) shm_unlink(name.c_str());
-  return made;
+    seen = seen && (kill(made->place(other).process, 0) == 0 || errno == EPERM);
+  return all_say_yes("seen/", seen) ? std::move(made) : nullptr;
 }
 
 SharedSegment::~SharedSegment() {
@@ -139,15 +161,15 @@ uint32_t SharedSegment::news() const {
   return head().news.load();
 }
 
-void SharedSegment::throw_if_somebody_left() const {
+std::string SharedSegment::who_left() const {
   for (int rank = 0; rank < size_; ++rank) {
     const Place& other = place(rank);
-    if (other.left != 0)
-      throw std::runtime_error("process " + std::to_string(rank) + " has left the group");
+    if (other.left != 0) return "process " + std::to_string(rank) + " has left the group";
     if (kill(other.process, 0) != 0 && errno == ESRCH)
-      throw std::runtime_error("process " + std::to_string(rank) + " (process id " +
-                               std::to_string(other.process) + ") has ended");
+      return "process " + std::to_string(rank) + " (process id " + std::to_string(other.process) +
+             ") has ended";
   }
+  return "";
 }
 
 void SharedSegment::wait_for_news(uint32_t seen,
@@ -158,9 +180,11 @@ void SharedSegment::wait_for_news(uint32_t seen,
     pause();
   }
   while (all.news.load() == seen) {
-    throw_if_somebody_left();
-    if (std::chrono::steady_clock::now() > until)
-      throw std::runtime_error("the others did not come within the time-out");
+    std::string wrong = who_left();
+    if (wrong.empty() && std::chrono::steady_clock::now() > until)
+      wrong = "the others did not come within the time-out";
+    // One that left told before what it had to tell.
+    if (!wrong.empty() && all.news.load() == seen) throw std::runtime_error(wrong);
     const timespec look{0, std::chrono::nanoseconds(kLook).count()};
     all.sleepers.fetch_add(1);
     syscall(SYS_futex, &all.news, FUTEX_WAIT, seen, &look, nullptr, 0);

@@ -26,9 +26,14 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
+  /// Of what precedes the slots.
+  static int64_t heads_bytes(int size);
+
   int rank() const { return rank_; }
   int size() const { return size_; }
   char* slot(int rank, int64_t piece) const;
+  /// What the piece in that slot is a part of: processes that sum different things must notice.
+  uint64_t& label(int rank, int64_t piece) const { return place(rank).labels[piece % kSlots]; }
 
   /// Pieces that a process has put in, and read; all numbers count up for good.
   int64_t put(int rank) const { return place(rank).put.load(std::memory_order_acquire); }
@@ -46,15 +51,20 @@ class SharedSegment {
     std::atomic<int64_t> put, read;
     std::atomic<int32_t> process;  ///< its id
     std::atomic<int32_t> left;
+    uint64_t labels[kSlots];  ///< written before `put` tells of the piece
   };
   struct Head;
+  static std::unique_ptr<SharedSegment> make(int size, std::string& name);
+  static std::unique_ptr<SharedSegment> open(const std::string& name, uint64_t mark, int rank,
+                                             int size);
 
   SharedSegment(void* memory, int64_t bytes, int rank, int size)
       : memory_(static_cast<char*>(memory)), bytes_(bytes), rank_(rank), size_(size) {}
   Head& head() const;
   Place& place(int rank) const;
   void tell() const;
-  void throw_if_somebody_left() const;
+  /// Empty: nobody.
+  std::string who_left() const;
 
   char* const memory_;
   const int64_t bytes_;

@@ -46,6 +46,15 @@ at::Tensor SharedSum::slot(int rank, int64_t piece, const at::Tensor& like) cons
   return at::from_blob(segment_->slot(rank, piece), like.sizes(), like.options());
 }
 
+/// Of the tensor and the piece's place in it.
+uint64_t SharedSum::label_of(int64_t piece) const {
+  const Work& work = work_of(piece);
+  return (static_cast<uint64_t>(work.tensor.numel()) * 64 +
+          static_cast<uint64_t>(work.tensor.scalar_type())) *
+             0x9e3779b97f4a7c15 +
+         static_cast<uint64_t>(piece - work.first);
+}
+
 /// A slot is free when every process has read what was in it before.
 void SharedSum::put_in() {
   while (put_ < started_) {
@@ -53,6 +62,7 @@ void SharedSum::put_in() {
       if (put_ - segment_->read(rank) >= kSlots) return;
     const at::Tensor from = part(put_);
     std::memcpy(segment_->slot(segment_->rank(), put_), from.const_data_ptr(), from.nbytes());
+    segment_->label(segment_->rank(), put_) = label_of(put_);
     segment_->tell_put(++put_);
   }
 }
@@ -60,6 +70,10 @@ void SharedSum::put_in() {
 bool SharedSum::read_one() {
   for (int rank = 0; rank < segment_->size(); ++rank)
     if (segment_->put(rank) <= read_) return false;
+  for (int rank = 0; rank < segment_->size(); ++rank)
+    if (segment_->label(rank, read_) != label_of(read_))
+      throw std::runtime_error("process " + std::to_string(rank) +
+                               " sums a tensor of another size or dtype, or in another order");
   sum(read_);
   segment_->tell_read(++read_);
   return true;

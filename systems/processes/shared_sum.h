@@ -45,6 +45,7 @@ class SharedSum : public Collective {
   const Work& work_of(int64_t piece) const;
   at::Tensor part(int64_t piece) const;
   at::Tensor slot(int rank, int64_t piece, const at::Tensor& like) const;
+  uint64_t label_of(int64_t piece) const;
   void put_in();
   bool read_one();
   void sum(int64_t piece);

@@ -153,6 +153,42 @@ TEST_F(Collectives, AFunctionThatSaysSomethingElseIsAMismatch) {
   EXPECT_EQ(compiled.report().verdict, Verdict::Mismatch) << compiled.report().text();
 }
 
+/// A call that throws between a start and its end: the next call finds nothing under way.
+TEST_F(Collectives, AreAwaitedWhenACallThrows) {
+  auto compiled = compile(
+      [](const Tensor& x, const Tensor& m) {
+        const Tensor sum = x + 1;
+        start_collective(sum, "test");
+        const Tensor root = at::linalg_cholesky(m);  // throws where m has none
+        await_collective(sum, "test");
+        return sum + root.sum();
+      },
+      at_once());
+  const Tensor x = at::ones({40}), m = at::eye(3);
+  for (int call = 0; call < 4; ++call) compiled(x, m);
+  ASSERT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.report().text();
+  m.zero_();
+  EXPECT_THROW(compiled(x, m), c10::Error);
+  EXPECT_TRUE(sum->under_way.empty()) << sum->said << compiled.report().text();
+  m.fill_diagonal_(1);
+  EXPECT_EQ(said_by([&] { compiled(x, m); }), "start 40; wait 40; ");
+}
+
+/// Plans of ranges are proven too, and timed.
+TEST_F(Collectives, SaysTheSameWhateverTheSizes) {
+  Options options = at_once();
+  options.sizes = graft::Sizes::Family;
+  options.race = true;
+  auto compiled = compile([](const Tensor& x) { return summed(x + 1) * 2; }, options);
+  for (int64_t rows = 3; rows < 40; ++rows) {
+    const Tensor x = at::ones({rows, 16});
+    Tensor got;
+    const std::string count = std::to_string(rows * 16);
+    EXPECT_EQ(said_by([&] { got = compiled(x); }), "start " + count + "; wait " + count + "; ");
+    EXPECT_TRUE(at::equal(got, at::full({rows, 16}, 4.5)));
+  }
+}
+
 TEST_F(Collectives, ARegionStaysEager) {
   const Tensor w = at::ones({8, 8}).requires_grad_();
   auto compiled = compile(

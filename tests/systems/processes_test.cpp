@@ -94,13 +94,13 @@ TEST(Processes, OneThatLeavesIsAnErrorOfTheOthers) {
 
 TEST(Processes, ASlowOneIsAnErrorAfterTheTimeOut) {
   GroupOptions options;
-  options.timeout = std::chrono::milliseconds(300);
+  options.timeout = std::chrono::seconds(1);
   std::mutex mutex;
   int errors = 0;
   run_ranks(
       2,
       [&](Group& group) {
-        if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
         try {
           // What came before the time-out may still be summed.
           for (int i = 0; i < 2; ++i) group.all_reduce(at::ones({1000}));
@@ -111,6 +111,34 @@ TEST(Processes, ASlowOneIsAnErrorAfterTheTimeOut) {
       },
       options);
   EXPECT_EQ(errors, 2);
+}
+
+TEST(Processes, SumsOfUnlikeTensorsAreErrors) {
+  std::mutex mutex;
+  int errors = 0;
+  run_ranks(2, [&](Group& group) {
+    try {
+      group.all_reduce(at::ones({1000 + group.rank()}));
+    } catch (const GroupError&) {
+      const std::lock_guard lock(mutex);
+      ++errors;
+    }
+  });
+  EXPECT_GE(errors, 1);
+}
+
+TEST(Processes, AfterAnErrorNothingIsWaitedFor) {
+  GroupOptions options;
+  options.timeout = std::chrono::seconds(2);
+  run_ranks(
+      2,
+      [&](Group& group) {
+        if (group.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(4));
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < 5; ++i) EXPECT_THROW(group.all_reduce(at::ones({10})), GroupError);
+        EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+      },
+      options);
 }
 
 TEST(Processes, PlacesThatMakeNoSenseAreRefused) {
@@ -213,6 +241,36 @@ TEST(DataParallel, HasTheLossesOfOneProcess) {
 }
 TEST(DataParallel, CompiledAndNot) {
   train_in_parallel(/*compiled=*/true);
+}
+
+/// As most programs do: gradients are cleared at the next step's start.
+TEST(DataParallel, GradientsMayStay) {
+  std::mutex seeds;
+  run_ranks(2, [&](Group& group) {
+    std::shared_ptr<Group> same(&group, [](Group*) {});
+    const auto model = [&] {
+      const std::lock_guard lock(seeds);
+      return std::make_unique<Model>(1);
+    }();
+    DataParallel parallel(model->w, same);
+    Options options;
+    options.async = options.race = false;
+    auto step = compile(
+        [&](const Tensor& x) {
+          for (const Tensor& p : model->w) p.mutable_grad().reset();
+          const Tensor loss = model->loss(x);
+          loss.backward();
+          parallel.average_gradients();
+          return loss.detach();
+        },
+        options);
+    for (int k = 0; k < 6; ++k) {
+      step(at::full({8, 32}, 0.1 * (group.rank() + 1)));
+      const Tensor all = group.all_gather(model->w[0].grad().contiguous());
+      EXPECT_TRUE(at::equal(all[0], all[1])) << k;
+    }
+    EXPECT_EQ(step.report().verdict, Verdict::Faster) << step.report().text();
+  });
 }
 
 TEST(DataParallel, OtherModelsAreRefused) {

@@ -40,7 +40,8 @@ class GRAFT_API DataParallel {
                const DataParallelOptions& options = {});
 
   /// Each .grad becomes the average over the processes: the gradient of the whole batch where each
-  /// process has an equal part of it and the loss is a mean. The tensors are new ones.
+  /// process has an equal part of it and the loss is a mean. Written
+  /// in place; one that is not there is made.
   void average_gradients();
   /// The average of a value that each process has, such as its loss.
   at::Tensor average(const at::Tensor& value);

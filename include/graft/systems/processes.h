@@ -3,8 +3,7 @@
 //     auto group = graft::systems::Group::join();   // by torchrun, or `graft launch -n 2 ./train`
 //     group->all_reduce(sum);                       // in place, over all processes
 //
-// Communication is c10d's with Gloo, as torch.distributed has it on the CPU: a process of Graft's
-// and one of PyTorch's may be in one group.
+// Communication is c10d's with Gloo, as torch.distributed has it on the CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
 #include "runtime/communication/tape.h"
 
-#include <ATen/ops/equal.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 
@@ -51,10 +51,16 @@ void Tape::wait(const at::Tensor& tensor, const std::string& name) {
   Kept& kept = kept_[place];
   if (mode_ == Mode::Keep) {
     kept.sum = tensor.clone();
-  } else if (at::equal(tensor, kept.given)) {
+    return;
+  }
+  const at::Tensor same =
+      tensor.eq(kept.given).logical_or_(tensor.isnan().logical_and_(kept.given.isnan()));
+  if (same.all().item<bool>()) {
     tensor.copy_(kept.sum);
+  } else if (!at::isFloatingType(tensor.scalar_type())) {
+    differs_ = true;
   } else {
-    tensor.sub_(kept.given).add_(kept.sum);
+    tensor.copy_(at::where(same, kept.sum, tensor.sub(kept.given).add_(kept.sum)));
   }
 }
 

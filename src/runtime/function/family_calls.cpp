@@ -34,11 +34,12 @@ constexpr double kClearLoss = 0.8;  ///< between that and 1 more of them tell
 /// Calls of a slower box before it is tried again; doubles with each time.
 constexpr int64_t kCallsToRetry = 64;
 
-/// Microseconds of the plan, after eager ran as eager did after the plan: what both read is in the
-/// caches to the same degree. Where it changes what the caller sees, the proof's own time.
+/// Microseconds of the plan. Where a run leaves no trace it runs once more: in the proof its memory
+/// was new. Where it changes what the caller sees, or others hear it, the proof's own time.
 double time_again(const runtime::Plan& plan, CallBase& call, const at::Tensor* captured,
                   Shadow& shadow) {
-  const bool pure = plan.generators().empty() && plan.raises().empty() && !plan.sets_gradients() &&
+  const bool pure = !plan.communicates() && plan.generators().empty() && plan.raises().empty() &&
+                    !plan.sets_gradients() &&
                     std::none_of(plan.blocks().begin(), plan.blocks().end(), [](const auto& block) {
                       return block.is_callers() && block.written;
                     });

@@ -123,10 +123,12 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
   constexpr int kAdaptations = 2;
   if (entry.region && entry.adapted < kAdaptations && entry.region->feedback.ready())
     return Served::Stale;
-  // Autograd's engine adds to a leaf's gradient under a lock of the leaf's; plans take turns.
+  // Autograd's engine adds to a leaf's gradient under a lock of the leaf's; plans take turns. Not
+  // those that wait for other processes, which may be threads here: each has leaves of its own.
   static auto* turns = new std::recursive_mutex;  // a thread may outlive static objects
   std::unique_lock<std::recursive_mutex> turn;
-  if (entry.plan->sets_gradients() || entry.captured.has_gradients())
+  if (!entry.plan->communicates() &&
+      (entry.plan->sets_gradients() || entry.captured.has_gradients()))
     turn = std::unique_lock(*turns);
   c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
   if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;

@@ -262,6 +262,8 @@ class PlanBuilder {
       note_generator(step);
       step.draw = draw_of(*op);
     }
+    step.starts = call.op.name == kStartsCollective;
+    step.awaits = call.op.name == kAwaitsCollective;
     if (communicates(call.op.name)) visible_ = plan_.communicates_ = true;
     plan_.externs_.push_back(std::move(step));
     return static_cast<int>(plan_.externs_.size()) - 1;

@@ -1,6 +1,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "graft/collective.h"
 #include "graft/pool.h"
 #include "runtime/plan/frame.h"
 
@@ -21,11 +22,28 @@ std::string name(const ExternStep& step) {
 
 }  // namespace
 
+Frame::~Frame() {
+  for (const auto& [tensor, collective] : under_way_) try {
+      await_collective(tensor, collective);
+    } catch (const std::exception&) {
+    }
+}
+
 void Frame::call(const ExternStep& step) {
   ExternGuards guards;
   torch::jit::Stack stack;
   stack.reserve(step.slots.size());
   for (const auto& slot : step.slots) stack.push_back(value(step, slot));
+  if (step.awaits)
+    std::erase_if(under_way_, [&](const auto& one) {
+      return one.first.const_data_ptr() == stack[0].toTensor().const_data_ptr();
+    });
+  if (step.starts) {
+    const auto started = std::make_pair(stack[0].toTensor(), stack[1].toStringRef());
+    step.op.callBoxed(stack);
+    under_way_.push_back(started);
+    return;
+  }
   if (step.draw != nullptr && step.draw(stack)) {
     stack.resize(1);  // what was filled is what the operator returns
   } else {

@@ -25,7 +25,8 @@ class Frame {
  public:
   Frame(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured,
         const Plan::StandIns* stand_ins);
-  ~Frame() = default;
+  /// Awaits what was started and not awaited, as when a later call throws: its memory goes.
+  ~Frame();
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
@@ -77,7 +78,8 @@ class Frame {
   const Plan::StandIns* stand_ins_;
   c10::SmallVector<char*, 24> bases_;
   c10::SmallVector<c10::Storage, 8> storages_;  ///< per block; empty while no block has one
-  c10::DataPtr arena_;                          ///< seen by whoever watches the allocator
+  std::vector<std::pair<at::Tensor, std::string>> under_way_;  ///< collectives, with their names
+  c10::DataPtr arena_;  ///< seen by whoever watches the allocator
 };
 
 }  // namespace graft::runtime

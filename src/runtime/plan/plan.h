@@ -93,6 +93,8 @@ struct ExternStep {
   std::vector<ViewSpec> inputs;
   std::vector<Output> outputs;
   Draw draw = nullptr;  ///< tried in the operator's place
+  bool starts = false;  ///< a collective of its first input
+  bool awaits = false;  ///< likewise
 };
 
 struct Step {

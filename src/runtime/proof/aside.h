@@ -21,6 +21,12 @@ class SavedGenerators {
  public:
   explicit SavedGenerators(const std::vector<at::Generator>& generators)
       : generators_(generators), before_(states()) {}
+  /// Eager's numbers are the ones that were drawn, however the rest ends.
+  ~SavedGenerators() {
+    if (!after_eager_.empty() && !resumed_) resume();
+  }
+  SavedGenerators(const SavedGenerators&) = delete;
+  SavedGenerators& operator=(const SavedGenerators&) = delete;
   void restore() {
     after_plan_ = states();
     rewind();
@@ -32,7 +38,10 @@ class SavedGenerators {
     after_eager_ = states();
     rewind();
   }
-  void resume() { set(after_eager_); }
+  void resume() {
+    resumed_ = true;
+    set(after_eager_);
+  }
   /// After eager: did both sides leave the generators in one state?
   bool disturbed() const {
     std::vector<at::Tensor> now = states();
@@ -61,6 +70,7 @@ class SavedGenerators {
   }
   const std::vector<at::Generator>& generators_;
   std::vector<at::Tensor> before_, after_plan_, after_eager_;
+  bool resumed_ = false;
 };
 
 /// Memory for what the plan writes of the caller's, as that is now.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "record/gradients.h"
 #include "record/recorder.h"
@@ -309,88 +310,164 @@ class Explanation {
   bool exhausted_ = false;
 };
 
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+/// Where the memory of what a call may touch lies.
+std::vector<std::pair<const void*, size_t>> places(const detail::FlatArgs& args,
+                                                   const at::Tensor* captured, size_t captures) {
+  std::vector<std::pair<const void*, size_t>> all;
+  const auto add = [&](const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) return all.emplace_back(nullptr, 0), void();
+    const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+    all.emplace_back(storage->data_ptr().get(), storage->nbytes());
+  };
+  for (const at::Tensor* tensor : args.tensors) add(*tensor);
+  for (size_t i = 0; i < captures; ++i) add(captured[i]);
+  return all;
 }
+
+/// The proof of one call: eager first, for real, then the plan on copies of what eager changed.
+class Proof {
+ public:
+  Proof(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
+        const at::Tensor* captured, std::span<const uint64_t> constants, const Scales& scales)
+      : plan_(plan),
+        tolerance_(tolerance),
+        call_(call),
+        captured_(captured),
+        constants_(constants),
+        scales_(scales),
+        held_(call),
+        args_(held_.args()),
+        originals_(plan, args_, captured),
+        generators_(plan.generators()),
+        tape_(plan.communicates() ? &kept_ : nullptr) {}
+
+  /// What eager throws passes through.
+  void run_eager() {
+    const auto places_before = places(args_, captured_, plan_.captured_count());
+    versions_before_ = versions(args_, captured_, plan_.captured_count());
+    gradients_before_ = gradients(args_, captured_, plan_.captured_count());
+    const auto start = Clock::now();
+    {
+      // What it tells other processes, and hears, the plans only hear.
+      const Tape::Scope scope(tape_, Tape::Mode::Keep);
+      call_.run_eager();
+    }
+    eager_us_ = since(start);
+    moved_ = places(args_, captured_, plan_.captured_count()) != places_before;
+    versions_after_ = versions(args_, captured_, plan_.captured_count());
+    gradients_after_ = gradients(args_, captured_, plan_.captured_count());
+    generators_.keep_eagers();
+  }
+
+  Shadow compare() {
+    Shadow out;
+    out.eager_us = eager_us_;
+    if (moved_) {  // a plan would read where nothing is any more
+      out.bitwise = out.maybe_rounding = false;
+      out.outcome = Shadow::Outcome::Different;
+      out.cause = Shadow::Cause::Function;
+      out.what = "eager gave an argument or captured tensor other memory, the record does not";
+      return out;
+    }
+    run_plan(out);
+    if (out.outcome != Shadow::Outcome::GivenUp) explain(out);
+    generators_.resume();
+    out.random_disturbed = generators_.disturbed();
+    out.results = std::move(compiled_);
+    return out;
+  }
+
+ private:
+  void run_plan(Shadow& out) {
+    stand_ins_ = *originals_.clone(plan_);
+    compiled_.resize(plan_.result_count());
+    const auto start = Clock::now();
+    try {
+      const Tape::Scope scope(tape_, Tape::Mode::Play);
+      if (plan_.run(args_, captured_, compiled_.data(), &stand_ins_) == Plan::Outcome::GivenUp)
+        out.outcome = Shadow::Outcome::GivenUp;
+    } catch (const std::exception& error) {
+      out.outcome = Shadow::Outcome::GivenUp;
+      out.what = error.what();
+    }
+    out.compiled_us = since(start);
+    heard_alike_ = tape_ == nullptr || tape_->is_at_end();
+    generators_.restore();
+  }
+
+  /// Compares; looks for what explains a difference until something does.
+  void explain(Shadow& out) {
+    const Shadow times = out;
+    out = compared(times, {});
+    if (out.outcome != Shadow::Outcome::Different || !scales_.replay) return;
+    Explanation explanation(scales_, args_, captured_, originals_, generators_, tape_);
+    const std::optional<bool> repeats = explanation.eager_repeats(call_);
+    if (repeats == true)
+      while (out.outcome == Shadow::Outcome::Different && explanation.look_further())
+        out = compared(times, explanation.aside);
+    if (repeats == false) out.cause = Shadow::Cause::Function;
+  }
+
+  Shadow compared(Shadow out, const Aside& aside) const {
+    Check check(plan_, tolerance_, args_, captured_, aside, out);
+    if (auto what = held_.changed(call_)) check.unlike_record(*what);
+    if (!heard_alike_)
+      check.unlike_record("eager started other collectives than when it was recorded");
+    check.results(call_.result_tensors(), compiled_);
+    check.written(stand_ins_);
+    check.unwritten(versions_before_, versions_after_);
+    check.set_gradients(gradients_before_, gradients_after_, compiled_);
+    if (!same_words(call_.result_words(), constants_))
+      check.unlike_record(
+          "a number in the result differs from the recorded one; results that change from call to "
+          "call must be tensors");
+    out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
+    return out;
+  }
+
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point start) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+
+  const Plan& plan_;
+  const Tolerance& tolerance_;
+  detail::CallBase& call_;
+  const at::Tensor* const captured_;
+  const std::span<const uint64_t> constants_;
+  const Scales& scales_;
+  const HeldArguments held_;
+  const detail::FlatArgs& args_;
+  const Originals originals_;
+  SavedGenerators generators_;
+  Tape kept_;
+  Tape* const tape_;
+  // Of eager's run.
+  double eager_us_ = 0;
+  bool moved_ = false;
+  std::vector<uint32_t> versions_before_, versions_after_;
+  std::vector<at::Tensor> gradients_before_, gradients_after_;
+  // Of the plan's.
+  Plan::StandIns stand_ins_;
+  std::vector<at::Tensor> compiled_;
+  bool heard_alike_ = true;
+};
 
 }  // namespace
 
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
                   const at::Tensor* captured, std::span<const uint64_t> constants,
                   const Scales& scales) {
-  const HeldArguments held(call);
-  const detail::FlatArgs& args = held.args();
-  const Originals originals(plan, args, captured);
-  SavedGenerators generators(plan.generators());
-  const std::vector<uint32_t> before = versions(args, captured, plan.captured_count());
-  const std::vector<at::Tensor> gradients_before = gradients(args, captured, plan.captured_count());
-
-  // Eager first, for real: what it tells other processes, and hears, plans only hear.
-  Tape kept;
-  Tape* const tape = plan.communicates() ? &kept : nullptr;
-  Shadow times;
-  auto start = Clock::now();
-  {
-    const Tape::Scope scope(tape, Tape::Mode::Keep);
-    call.run_eager();
-  }
-  times.eager_us = since(start);
-  const std::vector<uint32_t> after = versions(args, captured, plan.captured_count());
-  const std::vector<at::Tensor> gradients_after = gradients(args, captured, plan.captured_count());
-  generators.keep_eagers();
-
-  Plan::StandIns stand_ins = *originals.clone(plan);
-  std::vector<at::Tensor> compiled(plan.result_count());
-  start = Clock::now();
+  Proof proof(plan, tolerance, call, captured, constants, scales);
+  proof.run_eager();
   try {
-    const Tape::Scope scope(tape, Tape::Mode::Play);
-    if (plan.run(args, captured, compiled.data(), &stand_ins) == Plan::Outcome::GivenUp)
-      times.outcome = Shadow::Outcome::GivenUp;
-  } catch (const std::exception& error) {
-    times.outcome = Shadow::Outcome::GivenUp;
-    times.what = error.what();
-  }
-  times.compiled_us = since(start);
-  const bool heard_alike = tape == nullptr || tape->is_at_end();
-  generators.restore();
-  if (times.outcome == Shadow::Outcome::GivenUp) {
-    generators.resume();
-    times.random_disturbed = generators.disturbed();
-    return times;
-  }
-
-  const auto compare_by = [&](const Aside& aside) {
-    Shadow out = times;
-    Check check(plan, tolerance, args, captured, aside, out);
-    if (auto what = held.changed(call)) check.unlike_record(*what);
-    if (!heard_alike)
-      check.unlike_record("eager started other collectives than when it was recorded");
-    check.results(call.result_tensors(), compiled);
-    check.written(stand_ins);
-    check.unwritten(before, after);
-    check.set_gradients(gradients_before, gradients_after, compiled);
-    if (!same_words(call.result_words(), constants))
-      check.unlike_record(
-          "a number in the result differs from the recorded one; results that change from call to "
-          "call must be tensors");
-    out.by_reference = out.by_reference && out.outcome == Shadow::Outcome::Equal;
+    return proof.compare();
+  } catch (const std::exception& error) {  // the call itself is done
+    Shadow out;
+    out.outcome = Shadow::Outcome::GivenUp;
+    out.what = error.what();
     return out;
-  };
-  Explanation explanation(scales, args, captured, originals, generators, tape);
-  Shadow out = compare_by({});
-  if (out.outcome == Shadow::Outcome::Different && scales.replay) {
-    const std::optional<bool> repeats = explanation.eager_repeats(call);
-    if (repeats == true)
-      while (out.outcome == Shadow::Outcome::Different && explanation.look_further())
-        out = compare_by(explanation.aside);
-    if (repeats == false) out.cause = Shadow::Cause::Function;
   }
-  generators.resume();
-  out.random_disturbed = generators.disturbed();
-  out.results = std::move(compiled);
-  return out;
 }
 
 }  // namespace graft::runtime

@@ -1,5 +1,5 @@
-// The proof of a plan: it runs on copies of what it changes, eager runs on the real arguments, and
-// the results are compared.
+// The proof of a plan: eager runs on the real arguments, then the plan on copies of what eager
+// changed, and the results are compared.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,7 @@ struct Shadow {
   /// Different: only by what may be the rounding of sums.
   bool maybe_rounding = true;
   double max_abs = 0;
-  double eager_us = 0, compiled_us = 0;  ///< of this one run, the plan's before eager's
+  double eager_us = 0, compiled_us = 0;  ///< of this one run, eager's before the plan's
   std::string what;
   enum class Cause : uint8_t {
     Unknown,
