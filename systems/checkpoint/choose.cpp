@@ -14,16 +14,21 @@ constexpr std::array kChoices = {Recompute::Nothing, Recompute::CheapOperators,
                                  Recompute::Everything};
 constexpr int64_t kUnits = 4096;  // that the budget is cut into
 
+/// At least all that it leaves: costs that were not measured may have no more.
+int64_t running_bytes(const LayerCost& cost) {
+  return std::max(cost.bytes, cost.running_bytes);
+}
+
 }  // namespace
 
-// While a layer runs, forward or again, there are all of its activations, and what is kept of the
-// layers before it. Those behind it are not yet run, or done with.
+// While a layer runs, forward or again, there are all of its activations and temporaries, and what
+// is kept of the layers before it. Those behind it are not yet run, or done with.
 int64_t activation_peak(const std::vector<LayerCost>& costs, const std::vector<Recompute>& choice) {
   TORCH_CHECK_VALUE(costs.size() == choice.size(), costs.size(), " layers and ", choice.size(),
                     " choices: there must be one for each");
   int64_t kept = 0, peak = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
-    peak = std::max(peak, kept + costs[i].bytes);
+    peak = std::max(peak, kept + running_bytes(costs[i]));
     kept += costs[i].kept_bytes(choice[i]);
   }
   return std::max(peak, kept);
@@ -53,7 +58,7 @@ std::vector<Recompute> choose_recompute(const std::vector<LayerCost>& costs, int
   for (size_t i = n; i-- > 0;)
     for (int64_t kept = 0; kept <= kUnits; ++kept) {
       double& here = best[i][static_cast<size_t>(kept)] = kNever;
-      if (kept + units(costs[i].bytes) > kUnits) continue;
+      if (kept + units(running_bytes(costs[i])) > kUnits) continue;
       for (const Recompute what : kChoices) {
         const int64_t next = kept + units(costs[i].kept_bytes(what));
         if (next > kUnits) continue;

@@ -26,15 +26,19 @@ class AllocatedBytes final : public c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void* block, int64_t bytes, size_t allocated, size_t reserved,
                          c10::Device device) override {
     live_ += bytes;
+    peak_ = std::max(peak_, live_);
     if (outer_ != nullptr && outer_->memoryProfilingEnabled())
       outer_->reportMemoryUsage(block, bytes, allocated, reserved, device);
   }
   bool memoryProfilingEnabled() const override { return true; }
   int64_t live() const { return live_; }
+  /// From here on the peak is counted.
+  void begin() { begin_ = peak_ = live_; }
+  int64_t peak() const { return peak_ - begin_; }
 
  private:
   c10::MemoryReportingInfoBase* outer_;
-  int64_t live_ = 0;
+  int64_t live_ = 0, begin_ = 0, peak_ = 0;
 };
 
 double ms_of(const std::function<void()>& run) {
@@ -61,7 +65,12 @@ LayerCost measure_layer(const CheckpointedLayers::Layer& layer, const Tensor& in
   {
     const auto counter = std::make_shared<AllocatedBytes>();
     const c10::DebugInfoGuard guard(AllocatedBytes::kKind, counter);
-    output = run();
+    {
+      const SurroundingsGuard again(before);
+      counter->begin();  // without the guard's own copy of the generator
+      output = layer(input);
+      cost.running_bytes = counter->peak();
+    }
     cost.bytes = counter->live();
   }
   const bool is_new = !output.storage().is_alias_of(input.storage());

@@ -7,7 +7,7 @@
 
 namespace graft::systems::checkpointing {
 
-/// Runs each layer five times, with the generator set back each time: the layers see it as it was.
+/// Runs each layer six times, with the generator set back each time: the layers see it as it was.
 std::vector<LayerCost> measure_layers(const std::vector<CheckpointedLayers::Layer>& layers,
                                       const at::Tensor& input);
 

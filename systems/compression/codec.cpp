@@ -12,6 +12,7 @@
 
 #include "systems/compression/wide.h"
 
+#pragma GCC push_options
 #pragma GCC optimize("O3")  // vectorises the loops below
 
 namespace graft::systems {
@@ -219,3 +220,5 @@ std::vector<int32_t> largest(const float* values, int64_t count, int64_t k) {
 }
 
 }  // namespace graft::systems
+
+#pragma GCC pop_options

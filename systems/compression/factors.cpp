@@ -7,6 +7,7 @@
 
 #include "systems/compression/wide.h"
 
+#pragma GCC push_options
 #pragma GCC optimize("O3")  // vectorises the loops below
 
 namespace graft::systems {
@@ -55,3 +56,5 @@ void multiply(const float* left, const float* right, int64_t rank, int64_t rows,
 }
 
 }  // namespace graft::systems
+
+#pragma GCC pop_options

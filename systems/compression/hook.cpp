@@ -1,5 +1,8 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <unordered_map>
+#include <vector>
+
 #include "graft/systems/gradient_compression.h"
 
 namespace graft::systems {
@@ -15,7 +18,10 @@ class Hook final : public c10d::CommHookInterface {
     for (const at::Tensor& gradient : bucket.getGradients())
       shapes.push_back(gradient.sizes().vec());
     const at::Tensor buffer = bucket.getBuffer();
-    compressor_->reduce(group_, buffer, bucket.getIndex(), shapes);
+    std::vector<int64_t> parameters;
+    for (const at::Tensor& parameter : bucket.getParameters())
+      parameters.push_back(number_of(parameter));
+    compressor_->reduce(group_, buffer, bucket.getIndex(), shapes, parameters);
     auto done =
         c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
     done->markCompleted(c10::IValue(std::vector<at::Tensor>{buffer}));
@@ -27,7 +33,16 @@ class Hook final : public c10d::CommHookInterface {
   }
 
  private:
+  /// By the order in which they come first: addresses would differ between processes.
+  int64_t number_of(const at::Tensor& parameter) {
+    const auto [found, is_new] = numbers_.emplace(parameter.unsafeGetTensorImpl(), met_.size());
+    if (is_new) met_.push_back(parameter);  // alive, so that no other one gets its address
+    return static_cast<int64_t>(found->second);
+  }
+
   std::shared_ptr<Compressor> compressor_;
+  std::unordered_map<const c10::TensorImpl*, size_t> numbers_;
+  std::vector<at::Tensor> met_;
   Group& group_;
 };
 

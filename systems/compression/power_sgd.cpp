@@ -78,7 +78,7 @@ class PowerSgd final : public Compressor {
     const auto send = [&](auto sizes_of, auto fill) {
       int64_t count = 0;
       for (const Part& part : parts) count += sizes_of(part);
-      const at::Tensor message = at::empty({count});
+      const at::Tensor message = at::empty({count}, at::kFloat);
       std::vector<at::Tensor> views;
       int64_t offset = 0;
       for (const Part& part : parts) {
@@ -146,7 +146,8 @@ class PowerSgd final : public Compressor {
       for (const uint64_t x : {static_cast<uint64_t>(state.calls), uint64_t{bucket}, uint64_t{i}})
         seed = (seed + x + 1) * 0x9e3779b97f4a7c15u;
       const at::Tensor fresh =
-          at::randn({options_.rank, parts[i].columns}, at::detail::createCPUGenerator(seed));
+          at::randn({options_.rank, parts[i].columns}, at::detail::createCPUGenerator(seed),
+                    at::TensorOptions(at::kFloat));
       right = keeps ? at::where(not_zero, right, fresh) : fresh;
     }
   }

@@ -20,8 +20,11 @@ class EightBit final : public Compressor {
   std::string name() const override { return "eight_bit"; }
 
  protected:
-  void average(Group& group, const at::Tensor& gradient, size_t, const Shapes&) override {
-    ++calls_;
+  void average(Group& group, const at::Tensor& gradient, size_t bucket, const Shapes&) override {
+    const int64_t call = ++calls_[bucket];
+    const auto rounding = [&](int rank, int phase, int part) {
+      return rounding_of(bucket, call, rank, phase, part);
+    };
     const int size = group.size(), own = group.rank();
     const int64_t count = gradient.numel(), blocks = (count + options_.block - 1) / options_.block;
     // Whole blocks to each process; the last may have fewer, or none.
@@ -46,7 +49,7 @@ class EightBit final : public Compressor {
     }
     for (Pending& one : pending) one.wait();
     const Layout layout = layout_of(own);
-    const at::Tensor sums = at::zeros({share});
+    const at::Tensor sums = at::zeros({share}, at::kFloat);
     for (int rank = 0; rank < size; ++rank)
       add_bytes((rank == own ? out : in)[rank].const_data_ptr<uint8_t>(), layout,
                 sums.mutable_data_ptr<float>());
@@ -59,22 +62,23 @@ class EightBit final : public Compressor {
     for (int rank = 0; rank < size; ++rank)
       add_bytes(all[rank].const_data_ptr<uint8_t>(), layout_of(rank), values + rank * share);
   }
-  void forget(size_t) override { calls_ = 0; }
+  void forget(size_t bucket) override { calls_.erase(bucket); }
   std::vector<double> options() const override {
     return {double(options_.block), double(options_.stochastic), double(options_.seed)};
   }
 
  private:
-  /// Other chance in each call, process, phase and part.
-  CodeRounding rounding(int rank, int phase, int part) const {
+  /// Other chance in each bucket, call, process, phase and part.
+  CodeRounding rounding_of(size_t bucket, int64_t call, int rank, int phase, int part) const {
     uint64_t seed = options_.seed;
-    for (const int64_t x : {calls_, int64_t{rank}, int64_t{phase}, int64_t{part}})
+    for (const int64_t x :
+         {static_cast<int64_t>(bucket), call, int64_t{rank}, int64_t{phase}, int64_t{part}})
       seed = (seed + static_cast<uint64_t>(x) + 1) * 0x9e3779b97f4a7c15u;
     return {options_.stochastic, static_cast<uint32_t>(seed >> 32)};
   }
 
   EightBitOptions options_;
-  int64_t calls_ = 0;
+  std::unordered_map<size_t, int64_t> calls_;  ///< per bucket
 };
 
 class OneBit final : public Compressor {

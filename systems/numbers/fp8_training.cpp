@@ -2,7 +2,9 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
@@ -50,10 +52,16 @@ Tensor widened(const Tensor& codes, double scale) {
                      .tensor_scale = static_cast<float>(scale)});
 }
 
+/// As rows of its last dimension; counted, since reshape() cannot tell -1 where that is 0.
+Tensor in_rows(const Tensor& x) {
+  const int64_t count = c10::multiply_integers(x.sizes().slice(0, x.sizes().size() - 1));
+  return x.reshape({count, x.size(-1)});
+}
+
 struct Fp8Product : torch::autograd::Function<Fp8Product> {
   static Tensor forward(AutogradContext* node, const Tensor& x, const Tensor& weight,
                         const std::shared_ptr<State>& state) {
-    const Quantized input = state->input.quantize(x.reshape({-1, x.size(-1)}));
+    const Quantized input = state->input.quantize(in_rows(x));
     const Quantized matrix = state->weight.quantize(weight);
     node->save_for_backward({input.codes, matrix.codes});
     node->saved_data["input_scale"] = static_cast<double>(input.tensor_scale);
@@ -68,13 +76,15 @@ struct Fp8Product : torch::autograd::Function<Fp8Product> {
   }
 
   static variable_list backward(AutogradContext* node, const variable_list& gradients) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!c10::GradMode::is_enabled(),
+                                "Fp8Linear: came a backward with create_graph; it can be "
+                                "differentiated once only");
     if (!gradients[0].defined()) return {Tensor(), Tensor(), Tensor()};
     const variable_list saved = node->get_saved_variables();
     const auto kept =
         c10::static_intrusive_pointer_cast<KeptState>(node->saved_data["state"].toCapsule());
     const std::vector<int64_t> types = node->saved_data["types"].toIntVector();
-    const Tensor dy = dequantize(
-        kept->state->quantize_gradient(gradients[0].reshape({-1, gradients[0].size(-1)})));
+    const Tensor dy = dequantize(kept->state->quantize_gradient(in_rows(gradients[0])));
     variable_list out(3);
     if (node->needs_input_grad(0))
       out[0] = at::mm(dy, widened(saved[1], node->saved_data["weight_scale"].toDouble()))

@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -48,8 +50,40 @@ void check_format(const NumberFormat& format) {
   TORCH_CHECK_VALUE(format.block >= 0 && format.block % 16 == 0, "number format '", format.name,
                     "': came blocks of ", format.block,
                     ", expected a multiple of 16, or 0 for one scale of the whole tensor.");
+  TORCH_CHECK_VALUE(format.scale <= ScaleKind::E4M3, "number format '", format.name,
+                    "': there is no kind of scale ", static_cast<int>(format.scale), ".");
   TORCH_CHECK_VALUE(format.block > 0 || format.scale == ScaleKind::F32, "number format '",
                     format.name, "': one scale of the whole tensor must be an fp32 one.");
+}
+
+/// Values of the last dimension come in multiples of it.
+int64_t unit_of_last(const NumberFormat& format) {
+  return std::max<int64_t>(format.block, format.coding().bits < 8 ? 16 : 1);
+}
+
+/// Kernels read codes and scales by address: throws unless they are what quantize() makes.
+void check_quantized(const char* who, const Quantized& q) {
+  check_format(q.format);
+  const at::IntArrayRef sizes = q.sizes;
+  const bool has_sizes = std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n >= 0; });
+  const int64_t last = sizes.empty() ? 1 : sizes.back();
+  TORCH_CHECK_VALUE(has_sizes && last % unit_of_last(q.format) == 0, who, ": came codes of ",
+                    q.format.name, " for sizes ", sizes,
+                    ", expected a last one that is a multiple of ", unit_of_last(q.format), ".");
+  const int64_t values = c10::multiply_integers(sizes);
+  const auto check = [&](const char* what, const Tensor& t, at::ScalarType type, int64_t count) {
+    TORCH_CHECK_VALUE(t.defined(), who, ": there are no ", what, ".");
+    TORCH_CHECK_VALUE(t.device().is_cpu() && t.layout() == at::kStrided && t.is_contiguous() &&
+                          t.scalar_type() == type && t.numel() == count,
+                      who, ": came ", what, " of sizes ", t.sizes(), " and ", t.scalar_type(),
+                      " on ", t.device(), ", expected ", count, " of ", type,
+                      ", contiguous on the CPU, as quantize() makes for sizes ", sizes, " in ",
+                      q.format.name, ".");
+  };
+  check("codes", q.codes, at::kByte, values * q.format.coding().bits / 8);
+  if (q.format.block > 0)
+    check("scales", q.scales, q.format.scale == ScaleKind::F32 ? at::kFloat : at::kByte,
+          values / q.format.block);
 }
 
 bool has_tensor_scale(const NumberFormat& format) {
@@ -108,7 +142,7 @@ Quantized room_for(const Tensor& values, const NumberFormat& format) {
   check_format(format);
   const int bits = format.coding().bits;
   const int64_t last = values.dim() == 0 ? 1 : values.size(-1);
-  const int64_t unit = std::max<int64_t>(format.block, bits < 8 ? 16 : 1);
+  const int64_t unit = unit_of_last(format);
   TORCH_CHECK_VALUE(last % unit == 0, "quantize to ", format.name, ": came sizes ", values.sizes(),
                     ", expected a last one that is a multiple of ", unit, "; pad it.");
   Quantized out{.format = format, .sizes = values.sizes().vec()};
@@ -256,7 +290,7 @@ Quantized quantize(const Tensor& values, const NumberFormat& format,
 
 Tensor dequantize(const Quantized& quantized, at::ScalarType type) {
   const size_t index = numbers::type_index("dequantize", type);
-  TORCH_CHECK_VALUE(quantized.codes.defined(), "dequantize: there are no codes.");
+  numbers::check_quantized("dequantize", quantized);
   Tensor out = at::empty(quantized.sizes, type);
   auto* to = static_cast<uint8_t*>(out.mutable_data_ptr());
   const auto size = static_cast<int64_t>(out.element_size());
@@ -269,13 +303,19 @@ Tensor dequantize(const Quantized& quantized, at::ScalarType type) {
 }
 
 Tensor matmul(const Tensor& x, const Quantized& weight) {
+  numbers::check_quantized("matmul", weight);
   TORCH_CHECK_VALUE(weight.sizes.size() == 2, "matmul: came a weight of sizes ",
                     at::IntArrayRef(weight.sizes), ", expected [out, in].");
   const int64_t columns = weight.sizes[1], rows = weight.sizes[0];
   TORCH_CHECK_VALUE(x.defined() && x.dim() > 0 && x.size(-1) == columns, "matmul: came x of sizes ",
                     x.defined() ? x.sizes() : at::IntArrayRef(), ", expected a last one of ",
                     columns, ", as the weight's [", rows, ", ", columns, "] has it.");
-  const Tensor flat = numbers::dense_values("matmul", x).to(at::kFloat).reshape({-1, columns});
+  TORCH_CHECK_VALUE(!c10::GradMode::is_enabled() || !x.requires_grad(),
+                    "matmul: came x that requires grad; it is not differentiable: call it under "
+                    "at::NoGradGuard, or train with Fp8Linear.");
+  // Counted, since reshape() cannot tell -1 where the columns are none.
+  const int64_t count = c10::multiply_integers(x.sizes().slice(0, x.sizes().size() - 1));
+  const Tensor flat = numbers::dense_values("matmul", x).to(at::kFloat).reshape({count, columns});
   Tensor out = at::empty({flat.size(0), rows}, at::kFloat);
   if (columns == 0) out.zero_();
   if (out.numel() == 0 || columns == 0)

@@ -59,7 +59,8 @@ at::Tensor split_sequence(const at::Tensor& whole, int64_t dim, int rank, int si
                     " equal chunks; pad the sequence to ", (length + count - 1) / count * count);
   const int64_t chunk = length / count;
   const at::Tensor first = whole.narrow(dim, rank * chunk, chunk);
-  if (split == Split::Contiguous) return first.contiguous();
+  // Not contiguous(): a part in one piece would stay a view, that writes to `whole` and keeps it.
+  if (split == Split::Contiguous) return first.clone(at::MemoryFormat::Contiguous);
   return at::cat({first, whole.narrow(dim, (count - 1 - rank) * chunk, chunk)}, dim);
 }
 

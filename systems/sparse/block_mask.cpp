@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -131,6 +132,31 @@ Tensor best_share(const Tensor& keep, const Tensor& always, const Tensor& scores
   return out;
 }
 
+namespace {
+
+/// Whether indices are those of flex_attention over everything. By their sizes alone: a compiled
+/// function has no values to look at while it is recorded.
+bool is_whole(const BlockMask& mask, const Tensor& b, const Tensor& h, const Tensor& q,
+              const Tensor& kv) {
+  const auto fits = [](int64_t size, const Tensor& index) {
+    return size == 1 || index.numel() == size;
+  };
+  return q.numel() == mask.queries && q.dim() > 1 && q.size(-2) == mask.queries &&
+         kv.numel() == mask.keys && kv.dim() > 0 && kv.size(-1) == mask.keys &&
+         fits(mask.keep.size(0), b) && fits(mask.keep.size(1), h);
+}
+
+/// `keep` at some places, as when a part of the scores is asked for.
+Tensor looked_up(const BlockMask& mask, const Tensor& b, const Tensor& h, const Tensor& q,
+                 const Tensor& kv) {
+  const Tensor& keep = mask.keep;
+  return at::index(
+      keep, {keep.size(0) == 1 ? at::zeros_like(b) : b, keep.size(1) == 1 ? at::zeros_like(h) : h,
+             q.floor_divide(mask.block), kv.floor_divide(mask.block)});
+}
+
+}  // namespace
+
 double BlockMask::computed_share() const {
   check_mask("computed_share", *this);
   const Tensor scores = extents(queries, block).unsqueeze(1) * extents(keys, block);
@@ -141,7 +167,11 @@ double BlockMask::computed_share() const {
 MaskMod BlockMask::mask_mod() const {
   check_mask("mask_mod", *this);
   return [mask = *this](const Tensor& b, const Tensor& h, const Tensor& q, const Tensor& kv) {
-    const Tensor kept = spread_blocks(mask.keep, mask);
+    TORCH_CHECK_VALUE(q.numel() <= mask.queries && kv.numel() <= mask.keys, "mask_mod: came ",
+                      q.numel(), " queries and ", kv.numel(), " keys for a mask of ", mask.queries,
+                      " and ", mask.keys, "; make the mask for these lengths");
+    const Tensor kept =
+        is_whole(mask, b, h, q, kv) ? spread_blocks(mask.keep, mask) : looked_up(mask, b, h, q, kv);
     return mask.within ? kept.logical_and(mask.within(b, h, q, kv)) : kept;
   };
 }

@@ -88,8 +88,9 @@ Tensor prune_24(const Tensor& weight, const Tensor& hessian, const HessianPrunin
   h.diagonal().add_(h.diagonal().mean() * how.damping);
   const Tensor factor = inverse_factor(h).to(at::kFloat).contiguous();
 
-  // Columns are what the loop walks over, so they lie together.
-  const Tensor w = weight.to(at::kFloat).t().contiguous();
+  // Columns are what the loop walks over, so they lie together. Always a copy: a transposed fp32
+  // weight is what it has to be already, and must stay as it is.
+  const Tensor w = weight.to(at::kFloat).t().clone(at::MemoryFormat::Contiguous);
   w.masked_fill_(unused.unsqueeze(1), 0);
   for (int64_t begin = 0; begin < columns; begin += how.block) {
     const int64_t end = std::min(columns, begin + how.block);

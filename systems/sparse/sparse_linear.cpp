@@ -23,14 +23,19 @@ using at::Tensor;
 constexpr int64_t kMostFewRows = 8;  // from more on, other ways are faster (experiments: sparse_24)
 
 void check_packed(const char* who, const Sparse24& w) {
-  const bool fits = w.values.defined() && w.places.defined() && w.values.dim() == 2 &&
-                    w.places.dim() == 2 && w.places.scalar_type() == at::kInt &&
-                    w.places.size(0) == w.values.size(0) &&
-                    w.places.size(1) * 16 == w.values.size(1) && w.values.is_contiguous() &&
-                    w.places.is_contiguous();
+  const auto is_a_type = [](at::ScalarType type) {
+    return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+  };
+  const bool fits =
+      w.values.defined() && w.places.defined() && w.values.dim() == 2 && w.places.dim() == 2 &&
+      w.values.is_cpu() && w.places.is_cpu() && is_a_type(w.values.scalar_type()) &&
+      w.places.scalar_type() == at::kInt && w.values.size(0) > 0 && w.values.size(1) > 0 &&
+      w.places.size(0) == w.values.size(0) && w.places.size(1) * 16 == w.values.size(1) &&
+      w.values.is_contiguous() && w.places.is_contiguous();
   TORCH_CHECK_VALUE(fits, who, ": came a packed weight of values ", describe_24(w.values),
                     " and places ", describe_24(w.places),
-                    "; expected what pack_24 gives: (out, in / 2) and Int (out, in / 32)");
+                    "; expected what pack_24 gives: (out, in / 2) of Float, BFloat16 or Half and "
+                    "Int (out, in / 32), not empty");
 }
 
 template <class T>

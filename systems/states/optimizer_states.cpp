@@ -81,6 +81,7 @@ struct OffloadedAdamW::Impl {
       : options(std::move(o)), parameters(std::move(given)) {
     check_options(options);
     check_parameters(parameters);
+    check_hooks();
     all_float = std::ranges::all_of(parameters,
                                     [](const Tensor& p) { return p.scalar_type() == at::kFloat; });
     sections = options.keep_parameters || !all_float ? kMaxSections : kMaxSections - 1;
@@ -91,9 +92,7 @@ struct OffloadedAdamW::Impl {
     add_hooks();
   }
 
-  ~Impl() {
-    for (const Tensor& p : hooked) torch::autograd::impl::set_post_acc_grad_hooks(p, nullptr);
-  }
+  ~Impl() { remove_hooks(); }
 
   void open_file() {
     std::vector<int64_t> sizes;
@@ -181,18 +180,35 @@ struct OffloadedAdamW::Impl {
     }
   }
 
-  void add_hooks() {
+  // Before a file is made, parameters are loaded or any hook is set.
+  void check_hooks() const {
     if (!options.interleave) return;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const Tensor& p = parameters[i];
-      if (!p.requires_grad()) continue;
-      TORCH_CHECK_VALUE(torch::autograd::impl::post_acc_grad_hooks(p) == nullptr, "parameter ", i,
+    for (size_t i = 0; i < parameters.size(); ++i)
+      TORCH_CHECK_VALUE(!parameters[i].requires_grad() ||
+                            torch::autograd::impl::post_acc_grad_hooks(parameters[i]) == nullptr,
+                        "parameter ", i,
                         " has a post-accumulate-gradient hook already, as of another optimizer; "
                         "remove it, or set interleave = false");
-      hooked.push_back(p);
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          p, std::make_unique<GradientHook>([this, i] { arrived(i); }));
+  }
+
+  void add_hooks() {
+    if (!options.interleave) return;
+    try {
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const Tensor& p = parameters[i];
+        if (!p.requires_grad()) continue;
+        hooked.push_back(p);
+        torch::autograd::impl::set_post_acc_grad_hooks(
+            p, std::make_unique<GradientHook>([this, i] { arrived(i); }));
+      }
+    } catch (...) {
+      remove_hooks();  // they hold `this`, and no destructor runs
+      throw;
     }
+  }
+
+  void remove_hooks() {
+    for (const Tensor& p : hooked) torch::autograd::impl::set_post_acc_grad_hooks(p, nullptr);
   }
 
   void arrived(size_t parameter) {

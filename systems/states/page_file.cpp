@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -18,9 +19,20 @@ std::string text_of(int error) {
   return std::strerror(error);
 }
 
-std::string free_space(const std::string& path) {
+std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+/// Whether `path` still is the file that was opened: until it is locked, others may remove it.
+bool is_named(int file, const std::string& path) {
+  struct stat opened{}, named{};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+std::string free_space(const std::string& path) {
+  const std::string folder = folder_of(path);
   struct statvfs info{};
   if (statvfs(folder.c_str(), &info) != 0) return "";
   return ", " + std::to_string(info.f_bavail * info.f_frsize) + " bytes are free there";
@@ -55,8 +67,9 @@ PageFile::PageFile(std::string path, FileAccess access, bool make) : path_(std::
   TORCH_CHECK(file_ >= 0, "optimizer state file ", path_, ": ", text_of(errno),
               errno == EEXIST ? "; another process is making it" : "",
               "; name a file in a folder that can be written");
-  if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
-  const std::string why = text_of(errno);
+  const bool is_locked = flock(file_, LOCK_EX | LOCK_NB) == 0;
+  if (is_locked && is_named(file_, path_)) return;
+  const std::string why = is_locked ? "which removed or replaced it meanwhile" : text_of(errno);
   ::close(file_);
   TORCH_CHECK(false, "optimizer state file ", path_, " is in use by another optimizer (", why,
               "); end it, or name another file for this one");
@@ -105,10 +118,22 @@ void PageFile::sync() {
               "; the step before stays in the file");
 }
 
+void sync_folder_of(const std::string& path) {
+  const std::string folder = folder_of(path);
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Some file systems cannot do it (EINVAL); then there is nothing to wait for.
+  const bool done = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  TORCH_CHECK(done, "optimizer state file ", path,
+              ": the disk did not take its name: ", text_of(error), "; make it again");
+}
+
 void remove_abandoned(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return;
-  if (flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  // While it is locked here and has this name, nobody else removes the name.
+  if (flock(file, LOCK_EX | LOCK_NB) == 0 && is_named(file, path)) ::unlink(path.c_str());
   ::close(file);
 }
 

@@ -52,6 +52,9 @@ class PageFile {
   bool direct_ = false;
 };
 
+/// Returns when the disk has the names in the file's folder.
+void sync_folder_of(const std::string& path);
+
 /// Removes a file that no process has open, as one that was killed while it made the file left it.
 void remove_abandoned(const std::string& path);
 

@@ -204,6 +204,8 @@ void Pipeline::check() const {
 void Pipeline::reset(const std::function<int64_t(std::byte*)>& meanwhile) {
   {
     std::unique_lock lock(mutex_);
+    // A step that is finished is not thrown away, unless it cannot be committed any more.
+    changed_.wait(lock, [&] { return commits_left_ == 0 || failure_ != nullptr; });
     resetting_ = true;
     changed_.wait(lock, [&] { return active_ == 0; });
     for (Buffer& buffer : buffers_) buffer.at = At::Free;

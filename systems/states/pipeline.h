@@ -51,9 +51,9 @@ class Pipeline {
   void wait();
   /// Throws what any of the work threw.
   void check() const;
-  /// Stops what is under way and forgets it: the error, what was read ahead, and the groups that
-  /// are ready. `meanwhile` runs while no thread works, may use one buffer, and returns the step
-  /// that is the last one made.
+  /// Waits for the commits of finished steps if nothing failed. Then stops what is under way and
+  /// forgets it: the error, what was read ahead, and the groups that are ready. `meanwhile` runs
+  /// while no thread works, may use one buffer, and returns the step that is the last one made.
   void reset(const std::function<int64_t(std::byte* buffer)>& meanwhile);
   int64_t step() const;
   PipelineTimes times() const;

@@ -87,6 +87,7 @@ void StateFile::create(const std::string& path, const std::vector<ParameterKind>
     file.commit(0, true);
     TORCH_CHECK(::link(unfinished.c_str(), path.c_str()) == 0, "optimizer state file ", path, ": ",
                 std::strerror(errno), "; name another file");
+    sync_folder_of(path);
   } catch (...) {
     ::unlink(unfinished.c_str());
     throw;
@@ -163,8 +164,8 @@ void StateFile::choose_step(int64_t at_step) {
               ", or remove it and start anew");
   newest_ = found.slots;
   steps_ = found.steps;
-  // A later step is given up before any of it is erased: killed in between, the file holds this.
-  if (chosen->step < committed_) commit(chosen->step, true);
+  // Another step is given up before any of it is erased: killed in between, the file holds this.
+  if (chosen->step != committed_) commit(chosen->step, true);
   roll_back();
 }
 

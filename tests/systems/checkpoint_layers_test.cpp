@@ -94,6 +94,26 @@ TEST(CheckpointedLayers, MeasureBytesThatAreKept) {
   EXPECT_TRUE(state.equal(at::detail::getDefaultCPUGenerator().get_state()));
 }
 
+TEST(CheckpointedLayers, CountTemporariesOfTheLayerThatRuns) {
+  constexpr int64_t kBytes = 1000 * 4;
+  int runs = 0;
+  const auto layer = [&](const Tensor& in) {
+    ++runs;
+    const Tensor wide = in.detach().repeat({8});  // gone when the layer ends
+    return (in * 2).tanh() + wide.sum().item<float>() * 0;
+  };
+  CheckpointedLayers layers({layer, layer}, Policy::budget(1 << 30));
+  layers(parameter({1000}, 1));
+  EXPECT_EQ(runs, 2 * 7);  // six more times each
+  const LayerCost& cost = layers.costs()[0];
+  EXPECT_LE(cost.bytes, 3 * kBytes);
+  EXPECT_GE(cost.running_bytes, 9 * kBytes);
+  EXPECT_GE(activation_peak(layers.costs(), {Recompute::Everything, Recompute::Everything}),
+            10 * kBytes);
+  CheckpointedLayers little({layer, layer}, Policy::budget(8 * kBytes));
+  EXPECT_THAT(message_of([&] { little(parameter({1000}, 1)); }), HasSubstr("is too little"));
+}
+
 TEST(CheckpointedLayers, SayWhatIsWrong) {
   const auto layer = [](const Tensor& in) { return in.tanh(); };
   EXPECT_THAT(message_of([&] { CheckpointedLayers({}, Policy::none()); }), HasSubstr("no layers"));

@@ -227,6 +227,72 @@ TEST(Compression, Refuses) {
     EXPECT_THROW(make(), c10::ValueError);
 }
 
+TEST(Compression, BucketsOfOtherShapesOrParametersStartAnew) {
+  run_ranks(2, [](Group& group) {
+    const at::Tensor gradient = gradient_of(group.rank(), 0, {96});
+    const auto reduce = [&](Compressor& compressor, std::vector<std::vector<int64_t>> shapes,
+                            std::vector<int64_t> parameters) {
+      const at::Tensor value = gradient.clone();
+      compressor.reduce(group, value, 0, shapes, parameters);
+      return value;
+    };
+    const auto make = [] { return power_sgd({.rank = 1}); };
+    const auto fresh = make();
+    const at::Tensor wide = reduce(*make(), {{8, 12}}, {0}), high = reduce(*fresh, {{12, 8}}, {0});
+    // As many values each time: what is remembered of others must not come in.
+    const auto used = make();
+    EXPECT_TRUE(reduce(*used, {{8, 12}}, {0}).equal(wide));
+    EXPECT_FALSE(reduce(*used, {{8, 12}}, {0}).equal(wide));
+    EXPECT_TRUE(reduce(*used, {{12, 8}}, {0}).equal(high));
+    EXPECT_TRUE(reduce(*used, {{8, 12}}, {0}).equal(wide));
+    EXPECT_TRUE(reduce(*used, {{8, 12}}, {1}).equal(wide));
+  });
+  expect_error(2, "other shapes or parameters in bucket 0",
+               [](Group& group) { top_k()->reduce(group, at::ones({4}), 0, {}, {group.rank()}); });
+}
+
+TEST(Compression, DefaultDtypeMakesNoDifference) {
+  const auto before = c10::get_default_dtype();
+  const auto gradient = [](int rank, int step) {
+    return at::randn({37, 53}, at::make_generator<at::CPUGeneratorImpl>(100 * step + rank),
+                     at::TensorOptions(at::kFloat));
+  };
+  for (const auto& [name, make] : kAll) {
+    SCOPED_TRACE(name);
+    const auto expected = averages(2, 2, make, gradient);
+    c10::set_default_dtype(caffe2::TypeMeta::Make<double>());
+    std::vector<std::vector<at::Tensor>> got;
+    EXPECT_NO_THROW(got = averages(2, 2, make, gradient));
+    c10::set_default_dtype(before);
+    ASSERT_EQ(got.size(), 2u);
+    ASSERT_EQ(got[0].size(), 2u);
+    for (size_t step : {0, 1}) EXPECT_TRUE(got[0][step].equal(expected[0][step]));
+  }
+}
+
+TEST(Compression, ChanceIsOfEachBucket) {
+  run_ranks(2, [](Group& group) {
+    const at::Tensor gradient = gradient_of(group.rank(), 0, {512});
+    const auto reduce = [&](Compressor& compressor, size_t bucket) {
+      const at::Tensor value = gradient.clone();
+      compressor.reduce(group, value, bucket);
+      return value;
+    };
+    const auto make = [] { return eight_bit({.block = 64, .stochastic = true}); };
+    const auto alone = make(), beside = make();
+    std::vector<at::Tensor> of_alone, of_beside;
+    for (int call = 0; call < 3; ++call) of_alone.push_back(reduce(*alone, 0));
+    for (int call = 0; call < 3; ++call) {
+      of_beside.push_back(reduce(*beside, 0));
+      const at::Tensor other = at::ones({8 + call});
+      beside->reduce(group, other, 1);  // forgets bucket 1 each time
+    }
+    for (size_t call = 0; call < 3; ++call) EXPECT_TRUE(of_alone[call].equal(of_beside[call]));
+    EXPECT_FALSE(of_alone[0].equal(of_alone[1]));
+    EXPECT_FALSE(reduce(*make(), 1).equal(of_alone[0]));
+  });
+}
+
 TEST(Compression, ResetForgets) {
   run_ranks(2, [](Group& group) {
     const auto compressor = top_k({.share = 0.1});

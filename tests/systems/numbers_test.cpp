@@ -2,6 +2,7 @@
 #include "graft/systems/numbers.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -211,6 +212,50 @@ TEST(NumbersDelayed, ScaleFollowsTheLastTensors) {
   EXPECT_EQ(step(1), 4);
   EXPECT_FLOAT_EQ(step(1), 0.2f);  // of 44.8 and 1
   EXPECT_EQ(dequantize(scaling.quantize(at::full({16}, 1e6f))).max().item<float>(), 2.f);
+}
+
+TEST(NumbersProducts, OfNoColumnsAreZeros) {
+  for (const char* name : {"fp8_e4m3", "mxfp4", "int8"}) {
+    const Quantized weight = quantize(at::zeros({5, 0}), number_format(name));
+    EXPECT_TRUE(matmul(at::zeros({2, 3, 0}), weight).equal(at::zeros({2, 3, 5})));
+    EXPECT_TRUE(matmul(at::zeros({0}), weight).equal(at::zeros({5})));
+    EXPECT_EQ(matmul(at::zeros({0, 0}), weight).sizes(), (std::vector<int64_t>{0, 5}));
+  }
+}
+
+TEST(NumbersErrors, TensorsThatQuantizeDidNotMake) {
+  const Quantized good = quantize(at::randn({4, 64}), number_format("mxfp4"));
+  const auto is_refused = [](const Quantized& q) {
+    EXPECT_THROW(dequantize(q), c10::ValueError);
+    EXPECT_THROW(matmul(at::zeros({1, 64}), q), c10::ValueError);
+    EXPECT_THROW(matmul(q, q), c10::ValueError);
+  };
+  const auto changed = [&](const auto& change) {
+    Quantized q = good;
+    change(q);
+    is_refused(q);
+  };
+  changed([](Quantized& q) { q.codes = at::Tensor(); });
+  changed([](Quantized& q) { q.scales = at::Tensor(); });
+  changed([](Quantized& q) { q.codes = q.codes.narrow(0, 0, 3); });
+  changed([](Quantized& q) { q.codes = q.codes.to(at::kInt); });
+  changed([](Quantized& q) { q.codes = q.codes.t().contiguous().t(); });
+  changed([](Quantized& q) { q.scales = q.scales.to(at::kFloat); });
+  changed([](Quantized& q) { q.scales = q.scales.narrow(1, 0, 1).contiguous(); });
+  changed([](Quantized& q) { q.sizes = {8, 64}; });
+  changed([](Quantized& q) { q.sizes = {-4, -64}; });
+  changed([](Quantized& q) { q.format.element = 7; });
+  changed([](Quantized& q) { q.format.block = 24; });
+  changed([](Quantized& q) { q.format.block = 128; });
+  EXPECT_NO_THROW(matmul(good, good));
+}
+
+TEST(NumbersErrors, ProductsHaveNoGradient) {
+  const Quantized weight = quantize(at::randn({4, 64}), number_format("mxfp4"));
+  const at::Tensor x = at::randn({2, 64}).requires_grad_();
+  EXPECT_THROW(matmul(x, weight), c10::ValueError);
+  const at::NoGradGuard no_grad;
+  EXPECT_NO_THROW(matmul(x, weight));
 }
 
 TEST(NumbersErrors, SayWhatCameAndWhatToDo) {

@@ -6,9 +6,11 @@
 #include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Float8_e5m2.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "graft/systems/fp8_training.h"
 
@@ -104,6 +106,25 @@ TEST(Fp8Linear, Learns) {
   EXPECT_LT(learned(x, target, exact), 1e-6);
   EXPECT_LT(in_fp8, 5e-3);  // E4M3 leaves 1/16 of a value, at most
   EXPECT_GT(in_fp8, 1e-6);
+}
+
+TEST(Fp8Linear, HasNoSecondDerivative) {
+  const Tensor x = at::randn({2, 16}), weight = at::randn({4, 16}).requires_grad_();
+  const Tensor loss = Fp8Linear()(x, weight).square().sum();
+  EXPECT_THROW(torch::autograd::grad({loss}, {weight}, {}, std::nullopt, /*create_graph=*/true),
+               c10::NotImplementedError);
+}
+
+TEST(Fp8Linear, TakesEmptySides) {
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{0, 3}, {5, 0}}) {
+    const Tensor x = at::randn({2, 4, in}).requires_grad_(),
+                 weight = at::randn({out, in}).requires_grad_();
+    const Tensor y = Fp8Linear()(x, weight);
+    EXPECT_TRUE(y.equal(at::zeros({2, 4, out})));
+    y.sum().backward();
+    EXPECT_TRUE(x.grad().equal(at::zeros({2, 4, in})));
+    EXPECT_TRUE(weight.grad().equal(at::zeros({out, in})));
+  }
 }
 
 TEST(Fp8Linear, SaysWhatDoesNotFit) {

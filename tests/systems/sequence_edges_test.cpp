@@ -28,6 +28,18 @@ TEST(SplitSequence, JoinsToTheWholeAndIsDifferentiable) {
   }
 }
 
+TEST(SplitSequence, GivesACopy) {
+  for (const Split split : {Split::ZigZag, Split::Contiguous})
+    for (const int size : {1, 3}) {
+      const at::Tensor whole = at::randn({1, 12, 3}), before = whole.clone();
+      const at::Tensor part = split_sequence(whole, 1, 0, size, split);
+      EXPECT_FALSE(part.is_alias_of(whole));
+      EXPECT_TRUE(part.is_contiguous());
+      part.zero_();
+      EXPECT_TRUE(whole.equal(before));
+    }
+}
+
 TEST(SplitSequence, ZigZagTakesOneChunkFromEachEnd) {
   EXPECT_TRUE(sequence_positions(4, 0, 2).equal(at::tensor({0, 1, 6, 7}, at::kLong)));
   EXPECT_TRUE(sequence_positions(4, 1, 2).equal(at::tensor({2, 3, 4, 5}, at::kLong)));

@@ -139,6 +139,15 @@ TEST(BlockSparseAttention, CompiledAsFlexAttention) {
   }
 }
 
+TEST(BlockSparseAttention, HasNoSecondDerivative) {
+  const Inputs x = inputs(1, 2, 2, 32, 32);
+  const Tensor q = x.q.detach().requires_grad_();
+  const Tensor y = block_sparse_attention(q, x.k, x.v, causal_mask(32, 16)).sum();
+  // The gradient of a sum is a constant, which requires no gradient itself.
+  EXPECT_THROW(torch::autograd::grad({y}, {q}, {}, std::nullopt, /*create_graph=*/true),
+               c10::NotImplementedError);
+}
+
 TEST(BlockSparseAttention, SaysWhatDoesNotFit) {
   const Inputs x = inputs(1, 2, 2, 32, 32);
   const auto text = [&](const auto& call) -> std::string {

@@ -39,6 +39,24 @@ TEST(BlockMask, KeepsABlockWithOneScore) {
   EXPECT_EQ(mask.dense().sum().item<int64_t>(), 1);
 }
 
+TEST(BlockMask, FunctionLooksUpAPartOfTheScores) {
+  BlockMask mask = causal_mask(70, 16);
+  mask.keep = at::rand({2, 3, 5, 5}).lt(0.5).logical_and(mask.keep);
+  const Tensor all = mask.dense(), b = at::arange(2).view({-1, 1, 1, 1}),
+               h = at::arange(3).view({-1, 1, 1});
+  const auto part = [&](const Tensor& at_b, const Tensor& at_h) {
+    return mask.mask_mod()(at_b, at_h, at::arange(20, 41).view({-1, 1}), at::arange(3, 60));
+  };
+  const Tensor want = all.slice(2, 20, 41).slice(3, 3, 60);
+  EXPECT_TRUE(part(b, h).equal(want));
+  EXPECT_TRUE(part(b[1], h[2])[0].equal(want[1][2]));
+  const Tensor one = mask.mask_mod()(at::full({}, 1, at::kLong), at::full({}, 2, at::kLong),
+                                     at::arange(70).view({-1, 1}), at::arange(70));
+  EXPECT_TRUE(one.equal(all[1][2]));
+  EXPECT_THROW(mask.mask_mod()(b, h, at::arange(90).view({-1, 1}), at::arange(90)),
+               c10::ValueError);
+}
+
 TEST(BlockMask, Pattern) {
   const Tensor keep = pattern_mask(full_mask(80, 80, 10), {2, 1, 4, 0}).keep[0][0];
   for (int64_t i = 0; i < 8; ++i)

@@ -90,6 +90,17 @@ TEST(Prune24, UnusedInputsBecomeZero) {
   EXPECT_FALSE(pruned.isnan().any().item<bool>());
 }
 
+TEST(Prune24, LeavesTheWeightAlone) {
+  at::manual_seed(7);
+  const Tensor hessian = input_hessian(correlated(256, 64));
+  // Transposed in memory, these are contiguous already.
+  for (const Tensor& weight : {at::randn({64, 16}).t(), at::randn({1, 64})}) {
+    const Tensor before = weight.clone();
+    prune_24(weight, hessian);
+    EXPECT_TRUE(weight.equal(before));
+  }
+}
+
 TEST(Pack24, GivesBackWhatItGot) {
   at::manual_seed(5);
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
@@ -151,6 +162,8 @@ TEST(SparseLinear, SaysWhatDoesNotFit) {
   has(error_of([&] { sparse_linear(at::ones({1, 64}).requires_grad_(), packed); }), "NoGradGuard");
   has(error_of([&] { sparse_linear(at::ones({1, 64}), packed, at::ones({9})); }), "expected [8]");
   has(error_of([&] { unpack_24({packed.values, packed.values}); }), "what pack_24 gives");
+  has(error_of([&] { unpack_24({packed.values.to(at::kDouble), packed.places}); }), "Half and Int");
+  has(error_of([&] { unpack_24({at::empty({8, 0}), at::empty({8, 0}, at::kInt)}); }), "not empty");
 }
 
 }  // namespace

@@ -7,13 +7,17 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <thread>
 
+#include "systems/states/page_file.h"
 #include "tests/systems/states_support.h"
 
 extern char** environ;
@@ -213,6 +217,72 @@ TEST(StatesOfADamagedFile, MayBeOpenedAtTheStepBefore) {
   for (int64_t i = 0; i < 4; ++i) memory.train_step(i);
   for (int64_t i = 2; i < 4; ++i) train_step(parameters, adamw);
   EXPECT_EQ(difference(memory, parameters, adamw), "");
+}
+
+std::string bytes_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(StatesOfAKilledReturn, MayBeOpenedAtEachOfBothSteps) {
+  const StateFileName name;
+  train(name(), 3);
+  std::string bytes = bytes_of(name());
+  OffloadOptions options = options_of(name());
+  options.at_step = 2;
+  {
+    auto parameters = small_model();
+    const OffloadedAdamW adamw(parameters, options);
+  }
+  // Killed when step 2 was committed again, and nothing of step 3 was erased yet.
+  constexpr size_t kRecords = 4096, kRecordBytes = 2 * 4096;
+  bytes.replace(kRecords, kRecordBytes, bytes_of(name()).substr(kRecords, kRecordBytes));
+  for (const int64_t step : {2, 3}) {
+    std::ofstream(name(), std::ios::binary) << bytes;
+    options.at_step = step;
+    auto parameters = small_model();
+    OffloadedAdamW adamw(parameters, options);
+    EXPECT_EQ(adamw.committed(), step);
+    InMemory memory{.options = options};
+    for (int64_t i = 0; i < 5; ++i) memory.train_step(i);
+    for (int64_t i = step; i < 5; ++i) train_step(parameters, adamw);
+    EXPECT_EQ(difference(memory, parameters, adamw), "");
+  }
+}
+
+TEST(StatesPageFile, KeepsItsNameWhileOthersTidyUp) {
+  const StateFileName name;
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    while (!done) states::remove_abandoned(name());
+  });
+  int made = 0;
+  for (int i = 0; i < 20000; ++i) {
+    try {
+      const states::PageFile file(name(), FileAccess::Cached, true);
+      ++made;
+      EXPECT_TRUE(std::filesystem::exists(name()));
+      std::filesystem::remove(name());
+    } catch (const c10::Error&) {  // the other thread had it
+      states::remove_abandoned(name());
+    }
+    if (HasFailure()) break;
+  }
+  done = true;
+  other.join();
+  EXPECT_GT(made, 0);
+}
+
+TEST(StatesOfAnotherRun, LeaveNoHookWhereOneIsForeign) {
+  const StateFileName name, elsewhere;
+  auto parameters = small_model(), others = small_model();
+  const OffloadedAdamW first({others[3]}, options_of(name()));
+  parameters[3] = others[3];
+  EXPECT_THAT(message_of([&] { OffloadedAdamW second(parameters, options_of(elsewhere())); }),
+              HasSubstr("parameter 3 has a post-accumulate-gradient hook already"));
+  EXPECT_FALSE(std::filesystem::exists(elsewhere()));
+  for (size_t i = 0; i < parameters.size(); ++i)
+    EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(parameters[i]) != nullptr, i == 3);
 }
 
 TEST(StatesOfAnotherRun, AreNotOverwritten) {

@@ -1,9 +1,13 @@
 // Training with states in a file: the bits of training in memory, within the budget.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <string>
+#include <thread>
 
 #include "systems/states/checksum.h"
+#include "systems/states/pipeline.h"
 #include "systems/states/plan.h"
 #include "tests/systems/states_support.h"
 
@@ -194,6 +198,26 @@ TEST(StatesOfAFile, SayWhatIsWrongWithArguments) {
   EXPECT_NE(message(small_model(), {.file = "/no/such/folder/x"}).find("No such file"),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(name()));
+}
+
+TEST(StatesPipeline, CommitsAFinishedStepBeforeItIsReset) {
+  std::vector<std::string> done;  // of the writing thread until the reset, which waits for it
+  std::vector<states::PageBuffer> buffers;
+  for (int i = 0; i < 3; ++i) buffers.emplace_back(4096);
+  states::Pipeline pipeline(
+      {[](int64_t, std::byte*) {}, [](int64_t, std::byte*) {},
+       [&](int64_t group, std::byte*, int64_t) {
+         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+         done.push_back("write " + std::to_string(group));
+       },
+       [&](int64_t step) { done.push_back("commit " + std::to_string(step)); }},
+      std::move(buffers), 3, 0, {0, 1, 2});
+  pipeline.finish_step({0, 1, 2});
+  pipeline.reset([&](std::byte*) {
+    done.emplace_back("reset");
+    return int64_t{1};
+  });
+  EXPECT_EQ(done, (std::vector<std::string>{"write 0", "write 1", "write 2", "commit 1", "reset"}));
 }
 
 TEST(StatesPlan, CutsAtMultiplesOfAPieceAndFitsTheBudget) {

@@ -101,9 +101,10 @@ struct Policy {
   /// Each layer by Recompute::CheapOperators.
   static Policy selective() { return {Kind::CheapOperators, 1, 0}; }
   /// For each layer what costs the least time in all, while activations take at most `bytes` at
-  /// any time of forward and backward: those kept, and those of the layer that runs. Gradients and
-  /// parameters are not counted. Layers are timed and their activations counted at the first call
-  /// with gradients, and again when sizes change: each runs five more times there.
+  /// any time of forward and backward: those kept, and those of the layer that runs, with what its
+  /// forward frees again. Gradients, what a backward frees again, and parameters are not counted.
+  /// Layers are timed and their activations counted at the first call with gradients, and again
+  /// when sizes change: each runs six more times there.
   static Policy budget(int64_t bytes) { return {Kind::Budget, 1, bytes}; }
 };
 
@@ -112,7 +113,8 @@ struct LayerCost {
   double everything_ms = 0, cheap_ms = 0;  ///< to compute again
   int64_t bytes = 0;                       ///< its activations, the output included
   int64_t output_bytes = 0,
-          cheap_bytes = 0;  ///< kept if Everything or CheapOperators is recomputed
+          cheap_bytes = 0;    ///< kept if Everything or CheapOperators is recomputed
+  int64_t running_bytes = 0;  ///< most at any time of its forward, temporaries included
   int64_t kept_bytes(Recompute what) const {
     return what == Recompute::Nothing      ? bytes
            : what == Recompute::Everything ? output_bytes

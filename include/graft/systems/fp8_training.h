@@ -27,11 +27,13 @@ struct Fp8Options {
   int history = 16;  ///< tensors whose amax makes the next scale
   int margin = 0;    ///< scales are 2^margin times as large
   Rounding gradient_rounding = Rounding::NearestEven;
-  uint64_t seed = 0;  ///< of stochastic rounding
+  /// Of stochastic rounding. Layers with one seed round by the same stream of chance: give each its
+  /// own, as its number.
+  uint64_t seed = 0;
 };
 
-/// Copies share the histories. Not thread-safe; nor may a backward pass run beside a forward pass
-/// of the same layer.
+/// Differentiable once: a backward with create_graph throws. Copies share the histories. Not
+/// thread-safe; nor may a backward pass run beside a forward pass of the same layer.
 class GRAFT_API Fp8Linear {
  public:
   explicit Fp8Linear(const Fp8Options& options = {});

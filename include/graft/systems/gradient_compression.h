@@ -45,14 +45,17 @@ class GRAFT_API Compressor {
 
   /// Replaces `gradient` by its average over the group; a group of one leaves it as it is. It is a
   /// contiguous CPU tensor of fp32, or bf16 or fp16, which are computed in fp32. `bucket` tells
-  /// gradients apart whose state is kept; one that comes with another size than before, as when
-  /// c10d's reducer deals parameters anew, starts anew. `shapes`: of the parameters whose gradients
-  /// lie in it one after the other, for compressors that look at matrices; empty: `gradient`'s.
+  /// gradients apart whose state is kept; one that comes with other shapes or parameters than
+  /// before, as when c10d's reducer deals parameters anew, starts anew. `shapes`: of the parameters
+  /// whose gradients lie in it one after the other, for compressors that look at matrices; empty:
+  /// `gradient`'s. `parameters`: which these are, by any numbers that all processes give them
+  /// alike.
   ///
   /// Throws c10::ValueError for other tensors and, in a bucket's first call, on every process where
-  /// sizes or compressors differ; GroupError where communication fails.
+  /// sizes, shapes, parameters or compressors differ; GroupError where communication fails.
   void reduce(Group& group, const at::Tensor& gradient, size_t bucket = 0,
-              const std::vector<std::vector<int64_t>>& shapes = {});
+              const std::vector<std::vector<int64_t>>& shapes = {},
+              const std::vector<int64_t>& parameters = {});
 
   /// Bytes that this process sent so far, by the sizes of what it passed to collectives: an
   /// all_gather sends it to n - 1 others, a ring's all_reduce 2 (n - 1) / n of it.
@@ -76,10 +79,12 @@ class GRAFT_API Compressor {
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }
 
  private:
-  void agree(Group& group, const at::Tensor& gradient, size_t bucket);
+  /// What a bucket's state is of: values, shapes and parameters.
+  using Content = std::vector<int64_t>;
+  void agree(Group& group, const Content& content, size_t bucket);
 
   int64_t bytes_sent_ = 0;
-  std::unordered_map<size_t, int64_t> sizes_;  ///< of buckets that all processes agreed on
+  std::unordered_map<size_t, Content> contents_;  ///< of buckets that all processes agreed on
 };
 
 /// All of it, by all_reduce: what the others are compared with.
@@ -129,7 +134,8 @@ GRAFT_API std::shared_ptr<Compressor> one_bit(const OneBitOptions& options = {})
 
 /// A communication hook for c10d::Reducer::register_comm_hook. It reduces each bucket when the
 /// reducer has it ready, in the thread of the backward, and returns when that is done. Errors are
-/// those of reduce(). The group must outlive it.
+/// those of reduce(). The group must outlive it. It holds the parameters that it met, so that it
+/// knows them again when the reducer deals them into other buckets.
 GRAFT_API std::unique_ptr<c10d::CommHookInterface> comm_hook(std::shared_ptr<Compressor> compressor,
                                                              Group& group);
 

@@ -127,7 +127,8 @@ struct QuantizeOptions {
   float tensor_scale = 0;
 };
 
-/// A tensor in codes. Plain data: copies share the tensors.
+/// A tensor in codes. Plain data: copies share the tensors. Functions check that sizes, dtypes and
+/// layout of the tensors are those that quantize() gives.
 struct Quantized {
   NumberFormat format;
   std::vector<int64_t> sizes = {};  ///< of the values
@@ -152,8 +153,9 @@ GRAFT_API Quantized quantize(const at::Tensor& values, const NumberFormat& forma
 GRAFT_API at::Tensor dequantize(const Quantized& quantized, at::ScalarType type = at::kFloat);
 
 /// x W^T in fp32 for x of [..., in], fp32 or bf16, and W of [out, in]. Codes are widened to fp32,
-/// and so are products and sums. Up to four rows of x: W is widened in registers, and its codes
-/// are all that is read. More: it is widened in tiles that stay in the cache, for ATen's product.
+/// and so are products and sums. Not differentiable: throws where x would get a gradient (Fp8Linear
+/// is for training). Up to four rows of x: W is widened in registers, and its codes are all that is
+/// read. More: it is widened in tiles that stay in the cache, for ATen's product.
 GRAFT_API at::Tensor matmul(const at::Tensor& x, const Quantized& weight);
 GRAFT_API at::Tensor matmul(const Quantized& x, const Quantized& weight);
 

@@ -103,8 +103,9 @@ class GRAFT_API OffloadedAdamW {
   void step();
   /// Blocks until the last step is committed.
   void wait();
-  /// Parameters (where the file has them) and states of step committed(), as at opening. What
-  /// backward passes since then began is dropped.
+  /// Parameters (where the file has them) and states of step committed(), as at opening: of the
+  /// last step() that returned, whose commit it waits for, unless there was an error. What backward
+  /// passes since then began is dropped.
   void restore();
   /// Undefines all gradients.
   void zero_grad();

@@ -68,8 +68,9 @@ GRAFT_API at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k
                                         const at::Tensor& v, Group& group,
                                         const SequenceOptions& options = {});
 
-/// A process's part of `whole`, whose dimension `dim` is the sequence; differentiable. Throws
-/// c10::ValueError for a length that 2 `size` (contiguous: `size`) does not divide: pad it first.
+/// A copy of a process's part of `whole`, whose dimension `dim` is the sequence; differentiable.
+/// Throws c10::ValueError for a length that 2 `size` (contiguous: `size`) does not divide: pad it
+/// first.
 GRAFT_API at::Tensor split_sequence(const at::Tensor& whole, int64_t dim, int rank, int size,
                                     Split split = Split::ZigZag);
 /// The whole of the parts of all ranks, in their order; differentiable.

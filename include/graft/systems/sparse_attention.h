@@ -38,7 +38,8 @@ struct GRAFT_API BlockMask {
   /// where `within` is null.
   at::Tensor partial;
   /// Which scores of the partial blocks count; null: all. Gets int64 indices, as in
-  /// graft::flex_attention, and must not depend on what requires grad.
+  /// graft::flex_attention, and must not depend on what requires grad. block_sparse_attention
+  /// calls it on ATen's threads, several at once.
   MaskMod within;
   int64_t queries = 0, keys = 0;
   int64_t block = 64;  ///< queries, and keys, of a block; the last ones may be shorter
@@ -48,7 +49,8 @@ struct GRAFT_API BlockMask {
   double computed_share() const;
   /// Score by score: Bool (1 or batch, 1 or heads, queries, keys).
   at::Tensor dense() const;
-  /// The same as a function for graft::flex_attention over these queries and keys.
+  /// The same as a function for graft::flex_attention over these queries and keys. Indices as many
+  /// as there are queries and keys are taken for 0, 1, and so on; fewer are looked up.
   MaskMod mask_mod() const;
 };
 
@@ -88,9 +90,10 @@ GRAFT_API BlockMask top_blocks_mask(const at::Tensor& query, const at::Tensor& k
                                     const BlockMask& base, double keep);
 
 /// softmax(query key^T * scale where the mask, else -inf) value, of the kept blocks only. A query
-/// whose every key is left out gets zeros. Differentiable once in query, key and value. Products
-/// and sums are fp32 (fp64 for double), the result has the query's dtype.
-/// `scale`: 1 / sqrt(width) when absent. Result: (batch, heads, queries, width of values).
+/// whose every key is left out gets zeros. Differentiable once in query, key and value:
+/// throws in a backward with create_graph. Products and sums are fp32 (fp64 for double), the result
+/// has the query's dtype. `scale`: 1 / sqrt(width) when absent. Result: (batch, heads, queries,
+/// width of values).
 GRAFT_API at::Tensor block_sparse_attention(const at::Tensor& query, const at::Tensor& key,
                                             const at::Tensor& value, const BlockMask& mask,
                                             std::optional<double> scale = std::nullopt);
