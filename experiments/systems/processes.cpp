@@ -22,7 +22,7 @@ json step_of(const Trial& trial) {
     return {{"layers", 2},    {"width", 512}, {"heads", 8},  {"vocabulary", 5000},
             {"context", 128}, {"batch", 4},   {"losses", 3}, {"trials", 6}};
   return {{"layers", 4},    {"width", 768}, {"heads", 12},  {"vocabulary", 10000},
-          {"context", 256}, {"batch", 8},   {"losses", 10}, {"trials", 8}};
+          {"context", 256}, {"batch", 4},   {"losses", 3}, {"trials", 8}};
 }
 
 std::vector<double> slowest(const std::vector<json>& answers) {
@@ -53,7 +53,7 @@ std::string timeline_text(const json& timeline) {
 
 void data_parallel(Trial& trial) {
   json asked = step_of(trial);
-  const int rounds = trial.quick() ? 1 : 3;
+  const int rounds = trial.quick() ? 1 : 2;
   std::vector<double> one, two, eager_two;
   std::vector<json> alone, both;
   for (int round = 0; round < rounds; ++round) {
