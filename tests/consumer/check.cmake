@@ -18,8 +18,8 @@ file(RENAME "${work}/installed-here" "${work}/moved-there")
 # What the libraries export is the interface, the two halves' own business, and nothing of the rest.
 file(GLOB libraries "${work}/moved-there/lib*/libgraft*.so.0.1" "${work}/moved-there/lib*/*/libgraft*.so.0.1")
 list(LENGTH libraries count)
-if(NOT count EQUAL 2)
-  message(FATAL_ERROR "libgraft.so.0.1 and libgraft_command.so.0.1 were expected, came: '${libraries}'")
+if(NOT count EQUAL 3)
+  message(FATAL_ERROR "libgraft.so.0.1, libgraft_command.so.0.1 and libgraft_systems.so.0.1 were expected, came: '${libraries}'")
 endif()
 find_program(nm nm REQUIRED)
 foreach(library IN LISTS libraries)
@@ -46,6 +46,11 @@ endfunction()
 # A program that calls graft::compile.
 build("${SOURCE}/compile_a_function" "${work}/compile_a_function")
 run("${work}/compile_a_function/compile_a_function")
+
+# One that trains in several processes.
+build("${SOURCE}/several_processes" "${work}/several_processes")
+run("${work}/several_processes/several_processes")
+run("${work}/moved-there/bin/graft" launch -n 2 "${work}/several_processes/several_processes")
 
 # A program with a workload of its own: it is the whole graft command.
 build("${SOURCE}/my_workload" "${work}/my_workload")
