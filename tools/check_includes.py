@@ -64,7 +64,7 @@ MAY_INCLUDE = {
     "experiments/processes": [*SUBJECTS, "cli/frame", "experiments/frame"],
     "experiments/systems": [*SUBJECTS, "experiments/processes", "cli/frame", "experiments/frame"],
     "cli": [*COMMANDS, "cli/frame", "include/graft"],
-    "examples": ["workloads", "include/graft"],
+    "examples": ["workloads", "include/graft", "include/graft/systems"],
     "tests": ALL,
     "bench": ALL,
 }

@@ -1,5 +1,5 @@
-// A training step in several processes. `graft launch -n 2 ./several_processes` starts two; alone it
-// is two threads.
+// A training step in several processes. `graft launch -n 2 ./several_processes` starts two; without
+// it two threads are the processes.
 #include <graft/graft.h>
 #include <graft/systems/data_parallel.h>
 

@@ -21,7 +21,7 @@ json step_of(const Trial& trial) {
   if (trial.quick())
     return {{"layers", 2},    {"width", 512}, {"heads", 8},  {"vocabulary", 5000},
             {"context", 128}, {"batch", 4},   {"losses", 3}, {"trials", 6}};
-  return {{"layers", 4},    {"width", 768}, {"heads", 12},  {"vocabulary", 10000},
+  return {{"layers", 4},    {"width", 768}, {"heads", 12}, {"vocabulary", 10000},
           {"context", 256}, {"batch", 4},   {"losses", 3}, {"trials", 8}};
 }
 

@@ -236,8 +236,7 @@ class Lowering {
     }
     call.written = op.mutated;
     for (int storage : call.written) context_.stored(storage);
-    if (op.op.hasTag(at::Tag::nondeterministic_seeded) || communicates(name.name))
-      context_.drawn();
+    if (op.op.hasTag(at::Tag::nondeterministic_seeded) || communicates(name.name)) context_.drawn();
     add_outputs(op, std::move(call));
     return {};
   }
