@@ -16,6 +16,13 @@
 
 namespace graft::runtime {
 
+/// Its version counter; 0 where it has none.
+inline uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.defined() && !tensor.is_inference()
+             ? tensor.unsafeGetTensorImpl()->version_counter().current_version()
+             : 0;
+}
+
 class HeldArguments {
  public:
   /// Before the run.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graft/detail/core.h"
@@ -15,8 +16,7 @@
 
 namespace graft::runtime {
 
-/// Random generators, put back to where they were so that eager draws the numbers that the plan
-/// drew.
+/// Random generators, put back to where they were so that each run draws the same numbers.
 class SavedGenerators {
  public:
   explicit SavedGenerators(const std::vector<at::Generator>& generators)
@@ -84,10 +84,12 @@ class Originals {
       : plan_(plan), copies_(clone_written(plan, args, captured)) {}
   /// For another plan of the same record; nothing where that writes something else.
   std::optional<Plan::StandIns> clone(const Plan& plan) const;
+  /// For the plan that they were made of; nothing is left.
+  Plan::StandIns take() { return std::move(copies_); }
 
  private:
   const Plan& plan_;
-  const Plan::StandIns copies_;
+  Plan::StandIns copies_;
 };
 
 /// What one run of a plan left: its results, and what it wrote in place of the caller's memory.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "record/gradients.h"
@@ -20,109 +21,11 @@ namespace graft::runtime {
 
 namespace {
 
-/// Version counters of the tensors a call can change, to see what eager changed.
-std::vector<uint32_t> versions(const detail::FlatArgs& args, const at::Tensor* captured,
-                               size_t captures) {
-  std::vector<uint32_t> all;
-  auto add = [&](const at::Tensor& tensor) {
-    all.push_back(tensor.defined() && !tensor.is_inference()
-                      ? tensor.unsafeGetTensorImpl()->version_counter().current_version()
-                      : 0);
-  };
-  for (const at::Tensor* tensor : args.tensors) add(*tensor);
-  for (size_t i = 0; i < captures; ++i) add(captured[i]);
-  return all;
-}
-
-/// The gradients of the tensors that a call can change them of, arguments first.
-std::vector<at::Tensor> gradients(const detail::FlatArgs& args, const at::Tensor* captured,
-                                  size_t captures) {
-  std::vector<at::Tensor> all;
-  for (const at::Tensor* tensor : args.tensors) all.push_back(record::gradient_of(*tensor));
-  for (size_t i = 0; i < captures; ++i) all.push_back(record::gradient_of(captured[i]));
-  return all;
-}
-
-/// Did the operators, called as recorded, give what eager gave?
-bool repeats_eager(const Plan& replay, const Outputs& replayed, const detail::FlatArgs& args,
-                   detail::CallBase& call, const at::Tensor* captured) {
-  Shadow found;
-  const Tolerance bits;
-  const Aside none;
-  Check check(replay, bits, args, captured, none, found);
-  check.results(call.result_tensors(), replayed.results);
-  check.written(replayed.stand_ins);
-  return found.outcome == Shadow::Outcome::Equal;
-}
-
-/// Runs that explain a difference, as many as are needed: each takes as long as a call.
-class Explanation {
- public:
-  Explanation(const Scales& scales, const detail::FlatArgs& args, const at::Tensor* captured,
-              const Originals& originals, SavedGenerators& generators, Tape* tape)
-      : scales_(scales),
-        args_(args),
-        captured_(captured),
-        originals_(originals),
-        generators_(generators),
-        tape_(tape) {}
-
-  /// Did eager do what was recorded, bit for bit? Only then can a difference be rounding. Nothing
-  /// where the recorded operators do not run again.
-  std::optional<bool> eager_repeats(detail::CallBase& call) {
-    const auto replayed = run(*scales_.replay);
-    if (!replayed) return std::nullopt;
-    return repeats_eager(*scales_.replay, *replayed, args_, call, captured_);
-  }
-
-  /// The next pair of disturbances; with the last one comes the reference. False: there is no more.
-  bool look_further() {
-    if (exhausted_) return false;
-    for (const size_t end = aside.disturbed.size() + 2; aside.disturbed.size() < end;) {
-      auto made = aside.disturbed.size() < scales_.disturbed.size()
-                      ? run(*scales_.disturbed[aside.disturbed.size()])
-                      : std::nullopt;
-      if (!made) {  // each has its place, and means nothing without the first
-        aside.disturbed.clear();
-        exhausted_ = true;
-        break;
-      }
-      aside.disturbed.push_back(std::move(*made));
-    }
-    exhausted_ = exhausted_ || aside.disturbed.size() == scales_.disturbed.size();
-    if (exhausted_ && scales_.reference) aside.reference = run(*scales_.reference);
-    return true;
-  }
-
-  Aside aside;
-
- private:
-  std::optional<Outputs> run(const Plan& plan) {
-    const Tape::Scope scope(tape_, Tape::Mode::Play);
-    return run_aside(plan, args_, captured_, generators_, originals_);
-  }
-
-  const Scales& scales_;
-  const detail::FlatArgs& args_;
-  const at::Tensor* const captured_;
-  const Originals& originals_;
-  SavedGenerators& generators_;
-  Tape* const tape_;
-  bool exhausted_ = false;
-};
-
-/// Where the memory of what a call may touch lies.
-std::vector<std::pair<const void*, size_t>> places(const detail::FlatArgs& args,
-                                                   const at::Tensor* captured, size_t captures) {
-  std::vector<std::pair<const void*, size_t>> all;
-  const auto add = [&](const at::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.has_storage()) return all.emplace_back(nullptr, 0), void();
-    const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-    all.emplace_back(storage->data_ptr().get(), storage->nbytes());
-  };
-  for (const at::Tensor* tensor : args.tensors) add(*tensor);
-  for (size_t i = 0; i < captures; ++i) add(captured[i]);
-  return all;
+/// Where its memory lies, and how much there is.
+std::pair<const void*, size_t> memory_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return {};
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  return {storage->data_ptr().get(), storage->nbytes()};
 }
 
 /// The proof of one call: eager first, for real, then the plan on copies of what eager changed.
@@ -144,9 +47,9 @@ class Proof {
 
   /// What eager throws passes through.
   void run_eager() {
-    const auto places_before = places(args_, captured_, plan_.captured_count());
-    versions_before_ = versions(args_, captured_, plan_.captured_count());
-    gradients_before_ = gradients(args_, captured_, plan_.captured_count());
+    const auto memory_before = of_each(memory_of);
+    versions_before_ = of_each(version_of);
+    gradients_before_ = of_each(record::gradient_of);
     const auto start = Clock::now();
     {
       // What it tells other processes, and hears, the plans only hear.
@@ -154,9 +57,9 @@ class Proof {
       call_.run_eager();
     }
     eager_us_ = since(start);
-    moved_ = places(args_, captured_, plan_.captured_count()) != places_before;
-    versions_after_ = versions(args_, captured_, plan_.captured_count());
-    gradients_after_ = gradients(args_, captured_, plan_.captured_count());
+    moved_ = of_each(memory_of) != memory_before;
+    versions_after_ = of_each(version_of);
+    gradients_after_ = of_each(record::gradient_of);
     generators_.keep_eagers();
   }
 
@@ -179,8 +82,18 @@ class Proof {
   }
 
  private:
+  /// `of(tensor)` of each tensor that a call can change, arguments first.
+  template <class T>
+  std::vector<std::decay_t<T>> of_each(T (*of)(const at::Tensor&)) const {
+    std::vector<std::decay_t<T>> all;
+    for (const at::Tensor* tensor : args_.tensors) all.push_back(of(*tensor));
+    for (size_t i = 0; i < plan_.captured_count(); ++i) all.push_back(of(captured_[i]));
+    return all;
+  }
+
   void run_plan(Shadow& out) {
-    stand_ins_ = *originals_.clone(plan_);
+    // Others will need the originals only where they may explain a difference.
+    stand_ins_ = scales_.replay ? *originals_.clone(plan_) : originals_.take();
     compiled_.resize(plan_.result_count());
     const auto start = Clock::now();
     try {
@@ -196,17 +109,56 @@ class Proof {
     generators_.restore();
   }
 
-  /// Compares; looks for what explains a difference until something does.
+  /// Compares; looks for what explains a difference until something does: each run takes as long as
+  /// a call.
   void explain(Shadow& out) {
     const Shadow times = out;
-    out = compared(times, {});
+    Aside aside;
+    out = compared(times, aside);
     if (out.outcome != Shadow::Outcome::Different || !scales_.replay) return;
-    Explanation explanation(scales_, args_, captured_, originals_, generators_, tape_);
-    const std::optional<bool> repeats = explanation.eager_repeats(call_);
-    if (repeats == true)
-      while (out.outcome == Shadow::Outcome::Different && explanation.look_further())
-        out = compared(times, explanation.aside);
-    if (repeats == false) out.cause = Shadow::Cause::Function;
+    // Only where eager did what was recorded, bit for bit, can a difference be rounding.
+    const std::optional<Outputs> replayed = run_aside(*scales_.replay);
+    if (!replayed) return;
+    if (!repeats_eager(*replayed)) {
+      out.cause = Shadow::Cause::Function;
+      return;
+    }
+    for (bool more = true; more && out.outcome == Shadow::Outcome::Different;) {
+      more = look_further(aside);
+      out = compared(times, aside);
+    }
+  }
+
+  bool repeats_eager(const Outputs& replayed) const {
+    Shadow found;
+    const Tolerance bits;
+    const Aside none;
+    Check check(*scales_.replay, bits, args_, captured_, none, found);
+    check.results(call_.result_tensors(), replayed.results);
+    check.written(replayed.stand_ins);
+    return found.outcome == Shadow::Outcome::Equal;
+  }
+
+  /// The next pair of disturbances; with the last one comes the reference. False: that was all.
+  bool look_further(Aside& aside) {
+    const size_t all = scales_.disturbed.size(), end = std::min(all, aside.disturbed.size() + 2);
+    bool more = end < all;
+    while (aside.disturbed.size() < end) {
+      auto made = run_aside(*scales_.disturbed[aside.disturbed.size()]);
+      if (!made) {  // each has its place, and means nothing without the first
+        aside.disturbed.clear();
+        more = false;
+        break;
+      }
+      aside.disturbed.push_back(std::move(*made));
+    }
+    if (!more && scales_.reference) aside.reference = run_aside(*scales_.reference);
+    return more;
+  }
+
+  std::optional<Outputs> run_aside(const Plan& plan) {
+    const Tape::Scope scope(tape_, Tape::Mode::Play);
+    return runtime::run_aside(plan, args_, captured_, generators_, originals_);
   }
 
   Shadow compared(Shadow out, const Aside& aside) const {
@@ -239,7 +191,7 @@ class Proof {
   const Scales& scales_;
   const HeldArguments held_;
   const detail::FlatArgs& args_;
-  const Originals originals_;
+  Originals originals_;
   SavedGenerators generators_;
   Tape kept_;
   Tape* const tape_;

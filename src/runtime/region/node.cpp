@@ -12,6 +12,7 @@
 
 #include "ir/builder.h"
 #include "record/recorder.h"
+#include "runtime/proof/arguments.h"
 #include "runtime/region/border.h"
 #include "runtime/region/region.h"
 
@@ -21,12 +22,6 @@ using torch::autograd::Edge;
 using torch::autograd::variable_list;
 
 namespace {
-
-uint32_t version_of(const at::Tensor& tensor) {
-  return tensor.defined() && !tensor.is_inference()
-             ? tensor.unsafeGetTensorImpl()->version_counter().current_version()
-             : 0;
-}
 
 /// A tensor as it was at the call: its memory and its version counter, without its place in
 /// autograd's graph, so that no graph holds itself.
