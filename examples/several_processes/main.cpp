@@ -35,7 +35,6 @@ int main() {
     train(graft::systems::Group::join());
     return 0;
   }
-  graft::systems::run_ranks(2, [](graft::systems::Group& group) {
-    train(std::shared_ptr<graft::systems::Group>(&group, [](graft::systems::Group*) {}));
-  });
+  graft::systems::run_ranks(2,
+                            [](graft::systems::Group& group) { train(group.shared_from_this()); });
 }

@@ -1,12 +1,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
 #include "graft/systems/gradient_compression.h"
 #include "systems/compression/codec.h"
+#include "systems/compression/remainders.h"
 
 namespace graft::systems {
 namespace {
@@ -91,12 +91,8 @@ class OneBit final : public Compressor {
 
  protected:
   void average(Group& group, const at::Tensor& gradient, size_t bucket, const Shapes&) override {
-    at::Tensor source = gradient;
-    if (options_.error_feedback) {
-      at::Tensor& remembered = remembered_[bucket];
-      if (!remembered.defined()) remembered = at::zeros_like(gradient);
-      source = remembered.add_(gradient);
-    }
+    const at::Tensor source =
+        options_.error_feedback ? remainders_.added_to(gradient, bucket) : gradient;
     const Layout layout{gradient.numel(), options_.block, true};
     const at::Tensor message = at::empty({layout.bytes()}, at::kByte);
     encode_bits(source.mutable_data_ptr<float>(), layout, options_.error_feedback,
@@ -108,14 +104,14 @@ class OneBit final : public Compressor {
       add_bits(messages[rank].const_data_ptr<uint8_t>(), layout, values);
     gradient.div_(group.size());
   }
-  void forget(size_t bucket) override { remembered_.erase(bucket); }
+  void forget(size_t bucket) override { remainders_.forget(bucket); }
   std::vector<double> options() const override {
     return {double(options_.block), double(options_.error_feedback)};
   }
 
  private:
   OneBitOptions options_;
-  std::unordered_map<size_t, at::Tensor> remembered_;
+  Remainders remainders_;
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/nan_to_num.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "graft/systems/gradient_compression.h"
 #include "systems/compression/codec.h"
+#include "systems/compression/remainders.h"
 
 namespace graft::systems {
 namespace {
@@ -21,12 +21,8 @@ class TopK final : public Compressor {
 
  protected:
   void average(Group& group, const at::Tensor& gradient, size_t bucket, const Shapes&) override {
-    at::Tensor all = gradient;
-    if (options_.error_feedback) {
-      at::Tensor& remembered = remembered_[bucket];
-      if (!remembered.defined()) remembered = at::zeros_like(gradient);
-      all = remembered.add_(gradient);
-    }
+    const at::Tensor all =
+        options_.error_feedback ? remainders_.added_to(gradient, bucket) : gradient;
     const int64_t count = gradient.numel();
     const int64_t k =
         std::max<int64_t>(1, std::llround(options_.share * static_cast<double>(count)));
@@ -55,14 +51,14 @@ class TopK final : public Compressor {
       for (int64_t i = 0; i < k; ++i) sums[at[i]] += weight * received.const_data_ptr<float>()[i];
     }
   }
-  void forget(size_t bucket) override { remembered_.erase(bucket); }
+  void forget(size_t bucket) override { remainders_.forget(bucket); }
   std::vector<double> options() const override {
     return {options_.share, double(options_.error_feedback)};
   }
 
  private:
   TopKOptions options_;
-  std::unordered_map<size_t, at::Tensor> remembered_;
+  Remainders remainders_;
 };
 
 }  // namespace

@@ -72,32 +72,20 @@ namespace {
 
 constexpr int kTag = 7;  // of messages between two processes; their order tells them apart
 
-/// The group's sum, for compiled functions. It lives no longer than the group.
-class Sum : public Collective {
+/// By Gloo.
+class SocketSum : public Collective {
  public:
-  /// `shared`: through memory that the processes share; null: by sockets.
-  Sum(const Group::Impl& group, std::shared_ptr<SharedSum> shared)
-      : group_(group), shared_(std::move(shared)) {}
+  explicit SocketSum(c10d::ProcessGroup& group) : group_(group) {}
 
   void start(const at::Tensor& tensor) override {
-    if (shared_ != nullptr)
-      return group_.run(form_of("all_reduce", tensor), [&] { shared_->start(tensor); });
     std::vector<at::Tensor> tensors{tensor};
-    under_way_.push_back({tensor, group_.run(form_of("all_reduce", tensor),
-                                             [&] { return group_.group->allreduce(tensors); })});
+    under_way_.push_back({tensor, group_.allreduce(tensors)});
   }
-
   void wait(const at::Tensor& tensor) override {
-    if (shared_ != nullptr)
-      return group_.run(form_of("all_reduce", tensor), [&] { shared_->wait(tensor); });
-    const auto found = std::find_if(under_way_.begin(), under_way_.end(), [&](const Work& one) {
-      return one.tensor.const_data_ptr() == tensor.const_data_ptr();
-    });
-    TORCH_CHECK_VALUE(found != under_way_.end(), form_of("all_reduce", tensor),
-                      " is awaited, and was not started with this memory");
-    const Work work = std::move(*found);
+    const auto found = find_started(under_way_, tensor);
+    const auto work = found->work;
     under_way_.erase(found);
-    group_.run(form_of("all_reduce", tensor), [&] { return work.work->wait(); });
+    work->wait();
   }
 
  private:
@@ -105,9 +93,25 @@ class Sum : public Collective {
     at::Tensor tensor;
     c10::intrusive_ptr<c10d::Work> work;
   };
-  const Group::Impl& group_;
-  const std::shared_ptr<SharedSum> shared_;
+  c10d::ProcessGroup& group_;
   std::vector<Work> under_way_;
+};
+
+/// The group's sum, as compiled functions find it. It lives no longer than the group.
+class Sum : public Collective {
+ public:
+  Sum(const Group::Impl& group, std::shared_ptr<Collective> way)
+      : group_(group), way_(std::move(way)) {}
+  void start(const at::Tensor& tensor) override {
+    group_.run(form_of("all_reduce", tensor), [&] { way_->start(tensor); });
+  }
+  void wait(const at::Tensor& tensor) override {
+    group_.run(form_of("all_reduce", tensor), [&] { way_->wait(tensor); });
+  }
+
+ private:
+  const Group::Impl& group_;
+  const std::shared_ptr<Collective> way_;
 };
 
 void check_tensor(const char* what, const at::Tensor& tensor) {
@@ -164,7 +168,7 @@ std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>
   auto impl = std::make_shared<Group::Impl>();
   impl->name = options.name, impl->rank = place.rank, impl->size = place.size;
   impl->known_as = known_as;
-  std::shared_ptr<SharedSum> shared;
+  std::shared_ptr<Collective> way;
   impl->run("joining", [&] {
     // A store may outlive an attempt that torchrun starts again.
     const char* attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
@@ -177,9 +181,10 @@ std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>
     impl->group = c10::make_intrusive<c10d::ProcessGroup>(own, place.rank, place.size);
     impl->group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
     if (options.sums == GroupOptions::Sums::ByMemory && place.size > 1)
-      shared = SharedSum::join(*own, place.rank, place.size, options.timeout);
+      way = SharedSum::join(*own, place.rank, place.size, options.timeout);
+    if (way == nullptr) way = std::make_shared<SocketSum>(*impl->group);
   });
-  impl->sum = std::make_shared<Sum>(*impl, std::move(shared));
+  impl->sum = std::make_shared<Sum>(*impl, std::move(way));
   register_collective(impl->known_as, impl->sum);
   return impl;
 }
@@ -299,9 +304,9 @@ void run_ranks(int count, const std::function<void(Group&)>& work, const GroupOp
   for (int rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        Group group(join_by(store, {.rank = rank, .size = count, .host = "127.0.0.1"}, options,
-                            options.name + '#' + std::to_string(rank)));
-        work(group);
+        work(*std::make_shared<Group>(join_by(store,
+                                              {.rank = rank, .size = count, .host = "127.0.0.1"},
+                                              options, options.name + '#' + std::to_string(rank))));
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();

@@ -95,11 +95,7 @@ void SharedSum::sum(int64_t piece) {
 }
 
 void SharedSum::wait(const at::Tensor& tensor) {
-  const auto found = std::find_if(under_way_.begin(), under_way_.end(), [&](const Work& work) {
-    return work.tensor.const_data_ptr() == tensor.const_data_ptr();
-  });
-  TORCH_CHECK_VALUE(found != under_way_.end(), "a sum of ", tensor.sizes(),
-                    " is awaited, and was not started with this memory");
+  const auto found = find_started(under_way_, tensor);
   const int64_t end = found->first + found->pieces;
   const auto until = std::chrono::steady_clock::now() + timeout_;
   while (read_ < end) {

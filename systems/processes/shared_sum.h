@@ -5,6 +5,7 @@
 
 #include <graft/collective.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -16,6 +17,17 @@ class Store;
 }
 
 namespace graft::systems {
+
+/// The one of `list` whose tensor has the memory of this one. Throws c10::ValueError.
+template <class List>
+auto find_started(List& list, const at::Tensor& tensor) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& one) {
+    return one.tensor.const_data_ptr() == tensor.const_data_ptr();
+  });
+  TORCH_CHECK_VALUE(found != list.end(), "a sum of ", tensor.sizes(),
+                    " is awaited, and was not started with this memory");
+  return found;
+}
 
 /// What the processes share, mapped.
 class SharedSegment;

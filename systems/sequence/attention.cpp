@@ -26,10 +26,14 @@ struct Call : torch::CustomClassHolder {
 struct Function : torch::autograd::Function<Function> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const c10::intrusive_ptr<Call>& call) {
-    const Attended result = call->exchange.forward(q, k, v, call->group, call->options);
-    context->save_for_backward({q, k, v, result.out, result.logsumexp});
+    PartialAttention sums(q, call->options);
+    call->exchange.for_each_block(k, v, call->group, [&](int owner, const at::Tensor& block) {
+      sums.add(block, piece_of(call->group.rank(), owner, q.size(2), call->options));
+    });
+    const at::Tensor out = sums.out();
+    context->save_for_backward({q, k, v, out, sums.logsumexp()});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return result.out;
+    return out;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {

@@ -3,13 +3,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 #include "systems/sequence/partial.h"
 
 namespace graft::systems {
-
-struct Attended {
-  at::Tensor out, logsumexp;  ///< over the whole sequence, of the local queries
-};
 
 struct Gradients {
   at::Tensor q, k, v;
@@ -18,8 +16,9 @@ struct Gradients {
 /// Both functions communicate in the same order on every process.
 struct Exchange {
   const char* name;  ///< of the public function, for messages
-  Attended (*forward)(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Group& group,
-                      const SequenceOptions& options);
+  /// Calls `work(owner, block)` with the keys and values of every process, this one's first.
+  void (*for_each_block)(const at::Tensor& k, const at::Tensor& v, Group& group,
+                         const std::function<void(int, const at::Tensor&)>& work);
   Gradients (*backward)(const QuerySide& query, const at::Tensor& k, const at::Tensor& v,
                         Group& group, const SequenceOptions& options);
 };

@@ -6,24 +6,14 @@
 namespace graft::systems {
 namespace {
 
-/// Calls `work(owner, block)` with the keys and values of every process, this one's first.
-template <class Work>
-void for_each_block(const at::Tensor& k, const at::Tensor& v, Group& group, Work work) {
+void for_each_block(const at::Tensor& k, const at::Tensor& v, Group& group,
+                    const std::function<void(int, const at::Tensor&)>& work) {
   const at::Tensor all = group.all_gather(at::stack({k, v}));
   const int size = group.size();
   for (int step = 0; step < size; ++step) {
     const int owner = (group.rank() - step + size) % size;
     work(owner, all[owner]);
   }
-}
-
-Attended forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Group& group,
-                 const SequenceOptions& options) {
-  PartialAttention sums(q, options);
-  for_each_block(k, v, group, [&](int owner, const at::Tensor& block) {
-    sums.add(block, piece_of(group.rank(), owner, q.size(2), options));
-  });
-  return {sums.out(), sums.logsumexp()};
 }
 
 Gradients backward(const QuerySide& query, const at::Tensor& k, const at::Tensor& v, Group& group,
@@ -44,6 +34,6 @@ Gradients backward(const QuerySide& query, const at::Tensor& k, const at::Tensor
 
 }  // namespace
 
-const Exchange kGathered{"gathered_attention", forward, backward};
+const Exchange kGathered{"gathered_attention", for_each_block, backward};
 
 }  // namespace graft::systems

@@ -16,10 +16,9 @@ int previous_of(const Group& group) {
   return (group.rank() + group.size() - 1) % group.size();
 }
 
-/// Calls `work(owner, block)` with the keys and values of every process, this one's first, while
-/// the block after is received and the present one is sent on.
-template <class Work>
-void for_each_block(const at::Tensor& k, const at::Tensor& v, Group& group, Work work) {
+/// While `work` has a block, the one after is received and it is sent on.
+void for_each_block(const at::Tensor& k, const at::Tensor& v, Group& group,
+                    const std::function<void(int, const at::Tensor&)>& work) {
   const int size = group.size();
   at::Tensor block = at::stack({k, v}), after;
   if (size > 1) after = at::empty_like(block);
@@ -34,15 +33,6 @@ void for_each_block(const at::Tensor& k, const at::Tensor& v, Group& group, Work
     sending.wait();
     std::swap(block, after);
   }
-}
-
-Attended forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Group& group,
-                 const SequenceOptions& options) {
-  PartialAttention sums(q, options);
-  for_each_block(k, v, group, [&](int owner, const at::Tensor& block) {
-    sums.add(block, piece_of(group.rank(), owner, q.size(2), options));
-  });
-  return {sums.out(), sums.logsumexp()};
 }
 
 /// The gradients of a block travel with it: each process adds its part, and after as many steps as
@@ -76,6 +66,6 @@ Gradients backward(const QuerySide& query, const at::Tensor& k, const at::Tensor
 
 }  // namespace
 
-const Exchange kRing{"ring_attention", forward, backward};
+const Exchange kRing{"ring_attention", for_each_block, backward};
 
 }  // namespace graft::systems

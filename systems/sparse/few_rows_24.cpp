@@ -38,12 +38,21 @@ struct Portable {
   }
 };
 
-/// In order, so that results have the same bits however outputs are grouped.
-template <int W>
-float sum_of(const float (&parts)[W]) {
-  float sum = 0;
-  for (const float part : parts) sum += part;
-  return sum;
+/// The lanes of each sum, added in order, so that results have the same bits however outputs are
+/// grouped.
+template <class V, int Outputs, int Rows>
+__attribute__((always_inline)) inline void store_sums(const V (&sums)[Outputs][Rows], float* y,
+                                                      int64_t stride, int64_t o) {
+#pragma GCC unroll 4
+  for (int k = 0; k < Outputs; ++k)
+#pragma GCC unroll 4
+    for (int r = 0; r < Rows; ++r) {
+      float parts[sizeof(V) / sizeof(float)];
+      std::memcpy(parts, &sums[k][r], sizeof parts);
+      float sum = 0;
+      for (const float part : parts) sum += part;
+      y[r * stride + o + k] = sum;
+    }
 }
 
 #if defined(__x86_64__)
@@ -95,14 +104,7 @@ struct Avx512 {
               _mm512_fmadd_ps(values, _mm512_permutex2var_ps(low[r], index, high[r]), sums[k][r]);
       }
     }
-#pragma GCC unroll 4
-    for (int k = 0; k < Outputs; ++k)
-#pragma GCC unroll 4
-      for (int r = 0; r < Rows; ++r) {
-        float parts[16];
-        _mm512_storeu_ps(parts, sums[k][r]);
-        y[r * stride + o + k] = sum_of(parts);
-      }
+    store_sums(sums, y, stride, o);
   }
 };
 
@@ -144,14 +146,7 @@ struct Avx2 {
           sums[k][r] = _mm256_fmadd_ps(values, _mm256_blend_ps(first, second, 0xf0), sums[k][r]);
         }
       }
-#pragma GCC unroll 4
-    for (int k = 0; k < Outputs; ++k)
-#pragma GCC unroll 4
-      for (int r = 0; r < Rows; ++r) {
-        float parts[8];
-        _mm256_storeu_ps(parts, sums[k][r]);
-        y[r * stride + o + k] = sum_of(parts);
-      }
+    store_sums(sums, y, stride, o);
   }
 };
 

@@ -9,15 +9,14 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <graft/systems/checkpointing.h>
 
-#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "lab/memory/memory.h"
 
 namespace graft::systems::test {
 
@@ -98,17 +97,9 @@ inline std::string difference(const Outcome& a, const Outcome& b) {
 
 /// The most bytes of this thread's tensors at once while `f` runs.
 inline int64_t peak_bytes(const std::function<void()>& f) {
-  struct Counter : c10::MemoryReportingInfoBase {
-    void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
-      peak = std::max(peak, live += bytes);
-    }
-    bool memoryProfilingEnabled() const override { return true; }
-    int64_t live = 0, peak = 0;
-  };
-  const auto counter = std::make_shared<Counter>();
-  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+  const lab::MemoryTracker tracker;
   f();
-  return counter->peak;
+  return tracker.report().peak_bytes;
 }
 
 inline std::string message_of(const std::function<void()>& f) {

@@ -206,12 +206,12 @@ void train_in_parallel(bool compiled) {
   const std::vector<float> wanted = alone(batch, kSteps);
   std::mutex seeds;  // ATen's generator is the process's
   run_ranks(2, [&](Group& group) {
-    std::shared_ptr<Group> same(&group, [](Group*) {});
     const auto model = [&] {
       const std::lock_guard lock(seeds);
       return std::make_unique<Model>(1 + group.rank());  // process 0's values come to all
     }();
-    DataParallel parallel(model->w, same, {.bucket_bytes = 8192, .first_bucket_bytes = 4096});
+    DataParallel parallel(model->w, group.shared_from_this(),
+                          {.bucket_bytes = 8192, .first_bucket_bytes = 4096});
     EXPECT_EQ(parallel.buckets().size(), 2u);
     const auto step = [&](const Tensor& x) {
       const Tensor loss = model->loss(x);
@@ -247,12 +247,11 @@ TEST(DataParallel, CompiledAndNot) {
 TEST(DataParallel, GradientsMayStay) {
   std::mutex seeds;
   run_ranks(2, [&](Group& group) {
-    std::shared_ptr<Group> same(&group, [](Group*) {});
     const auto model = [&] {
       const std::lock_guard lock(seeds);
       return std::make_unique<Model>(1);
     }();
-    DataParallel parallel(model->w, same);
+    DataParallel parallel(model->w, group.shared_from_this());
     Options options;
     options.async = options.race = false;
     auto step = compile(
@@ -275,9 +274,8 @@ TEST(DataParallel, GradientsMayStay) {
 
 TEST(DataParallel, OtherModelsAreRefused) {
   run_ranks(2, [](Group& group) {
-    std::shared_ptr<Group> same(&group, [](Group*) {});
     const std::vector<Tensor> parameters{at::zeros({4 + group.rank()})};
-    EXPECT_THROW(DataParallel(parameters, same), GroupError);
+    EXPECT_THROW(DataParallel(parameters, group.shared_from_this()), GroupError);
   });
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/systems/rank_threads.h"
 #include "graft/systems/ring_attention.h"
+#include "lab/memory/memory.h"
 
 namespace graft::systems {
 namespace {
@@ -179,11 +179,11 @@ int64_t peak_of(int processes, decltype(&ring_attention) attention) {
   const int64_t length = 16384;
   std::vector<int64_t> peaks(static_cast<size_t>(processes));
   run_ranks(processes, [&](Group& group) {
-    const experiments::ThreadMemory memory;
+    const lab::MemoryTracker memory;
     const at::Tensor q = at::randn({1, 1, length / processes, 16}).requires_grad_();
     const at::Tensor k = at::randn_like(q).requires_grad_(), v = at::randn_like(q);
     attention(q, k, v, group, {.causal = true}).sum().backward();
-    peaks[static_cast<size_t>(group.rank())] = memory.peak_bytes();
+    peaks[static_cast<size_t>(group.rank())] = memory.report().peak_bytes;
   });
   return *std::max_element(peaks.begin(), peaks.end());
 }

@@ -66,7 +66,7 @@ class GRAFT_API Pending {
 /// A process's place among those of one group. All of them must call the same collectives in the
 /// same order, with tensors of one dtype and size; tensors are dense, contiguous ones of the CPU.
 /// Every operation throws GroupError. One thread at a time may use it.
-class GRAFT_API Group {
+class GRAFT_API Group : public std::enable_shared_from_this<Group> {
  public:
   /// Throws std::invalid_argument for a place or store that makes no sense, before it waits.
   static std::shared_ptr<Group> join(const GroupOptions& options = {});
@@ -102,7 +102,8 @@ class GRAFT_API Group {
 };
 
 /// Runs `work` in `count` threads, each with a place in one group: for tests, and to try things
-/// without processes. Throws what the first of them threw, when all have ended.
+/// without processes. What wants a shared_ptr gets group.shared_from_this(). Throws what the first
+/// of them threw, when all have ended.
 GRAFT_API void run_ranks(int count, const std::function<void(Group&)>& work,
                          const GroupOptions& options = {});
 
