@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "lab/stats.h"
+
 namespace graft::lab {
 
 std::string number(double value, int digits) {
@@ -57,6 +59,10 @@ std::string percent_text(double share, int decimals) {
   if (share < 1 && share > 1 - least) return written(">", 1 - least);
   if (share > 0 && share < least) return written("<", least);
   return written("", share);
+}
+
+std::string ratio_text(const Ratio& ratio) {
+  return number(ratio.ratio) + "x [" + number(ratio.lo) + ", " + number(ratio.hi) + "]";
 }
 
 std::string count_text(int64_t count, const std::string& noun) {

@@ -8,6 +8,8 @@
 
 namespace graft::lab {
 
+struct Ratio;
+
 /// Three significant digits, never in exponent form: "0.00812", "5.72", "1234"; "-" for NaN.
 std::string number(double value, int digits = 3);
 /// "1.5 GiB", "64 KiB".
@@ -19,6 +21,8 @@ std::string duration_text(double seconds);
 std::string percent_text(double share, int decimals = 1);
 /// The words with `between` between them.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
+/// "1.61x [1.59, 1.66]".
+std::string ratio_text(const Ratio& ratio);
 /// "11 cases", "1 case".
 std::string count_text(int64_t count, const std::string& noun);
 

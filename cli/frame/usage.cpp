@@ -36,11 +36,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-bool settled(Verdict verdict) {
-  return verdict == Verdict::Faster || verdict == Verdict::NotFaster || verdict == Verdict::Break ||
-         verdict == Verdict::Mismatch || verdict == Verdict::Failed;
-}
-
 }  // namespace
 
 std::vector<std::string> near_names(std::string_view given, const std::vector<std::string>& names) {
@@ -222,15 +217,24 @@ void add_compile_flags(CLI::App& command, Options& options) {
       "kernels may round factors of fp32 products to bf16");
 }
 
-double settle(const workloads::CompiledCall& compiled) {
-  const double first_call_ms = lab::time_once_ms(compiled.run);
+bool is_final(Verdict verdict) {
+  return verdict == Verdict::Faster || verdict == Verdict::NotFaster || verdict == Verdict::Break ||
+         verdict == Verdict::Mismatch || verdict == Verdict::Failed;
+}
+
+double settle(const std::function<void()>& run, const std::function<void()>& wait,
+              const std::function<Verdict()>& verdict) {
+  const double first_call_ms = lab::time_once_ms(run);
   const auto limit = std::chrono::steady_clock::now() + kSettleLimit;
   for (;;) {
-    compiled.wait();
-    if (settled(compiled.report().verdict) || std::chrono::steady_clock::now() > limit)
-      return first_call_ms;
-    compiled.run();
+    wait();
+    if (is_final(verdict()) || std::chrono::steady_clock::now() > limit) return first_call_ms;
+    run();
   }
+}
+
+double settle(const workloads::CompiledCall& compiled) {
+  return settle(compiled.run, compiled.wait, [&] { return compiled.report().verdict; });
 }
 
 }  // namespace graft::cli

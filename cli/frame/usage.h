@@ -1,6 +1,7 @@
 // Shared by the subcommands: errors that a user can correct, and look-ups that suggest near names.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <regex>
 #include <stdexcept>
@@ -72,5 +73,9 @@ void add_compile_flags(CLI::App& command, Options& options);
 /// failed) and nothing is being compiled, or a minute of calls has passed. Returns the milliseconds
 /// of the first call.
 double settle(const workloads::CompiledCall& compiled);
+/// The same of what `run` calls; `verdict` is final when all of it is.
+double settle(const std::function<void()>& run, const std::function<void()>& wait,
+              const std::function<Verdict()>& verdict);
+bool is_final(Verdict verdict);
 
 }  // namespace graft::cli

@@ -47,9 +47,7 @@ Cell time_cell(const Row* row) {
 Cell speedup_cell(const std::optional<lab::Judgement>& j) {
   if (!j) return "-";
   const lab::Ratio& r = j->ratio;
-  const std::string text =
-      lab::number(r.ratio) + "x [" + lab::number(r.lo) + ", " + lab::number(r.hi) + "]";
-  return {text, r.lo > 1 ? Style::Good : r.hi < 1 ? Style::Bad : Style::Plain};
+  return {lab::ratio_text(r), r.lo > 1 ? Style::Good : r.hi < 1 ? Style::Bad : Style::Plain};
 }
 
 Cell verdict_cell(const std::optional<lab::Judgement>& j) {

@@ -64,8 +64,7 @@ std::vector<GateRow> rows_of(const CompareOptions& options) {
 }
 
 std::string ratio_text(const GateRow& row) {
-  return lab::number(row.change.ratio) + "x [" + lab::number(row.change.lo) + ", " +
-         lab::number(row.change.hi) + "]" + (row.relative ? " *" : "");
+  return lab::ratio_text(row.change) + (row.relative ? " *" : "");
 }
 
 void print_gate(const std::vector<GateRow>& rows, bool colour) {

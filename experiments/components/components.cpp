@@ -108,11 +108,11 @@ lab::Section layer_section(const lab::Run& run) {
   lab::Section out{"components", "Component layers alone, forward and backward",
                    "What a layer does beside its four and more matmuls is a product by a mask: "
                    "compiling is to be no slower, and the last column says what was decided."};
-  lab::Table table(columns({"form", "dtype"}, {"d_in", "d_out", "C", "eager ms", "graft ms",
-                                               "against eager [95 %]", "torch.compile ms"}));
-  std::vector<lab::Column> all = table.columns();
+  std::vector<lab::Column> all = columns(
+      {"form", "dtype"},
+      {"d_in", "d_out", "C", "eager ms", "graft ms", "against eager [95 %]", "torch.compile ms"});
   all.push_back({"compiled, or left alone"});
-  table = lab::Table(all);
+  lab::Table table(std::move(all));
   lab::Figure figure{"Speed-up by size", {}, {}, "", "x"};
   figure.series = {{"graft"}, {"torch.compile"}};
   for (const std::string& name : run.cases()) {

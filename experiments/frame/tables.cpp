@@ -37,13 +37,15 @@ Cell ms_cell(const Row* row) {
   return ms ? Cell(lab::number(*ms)) : Cell("-");
 }
 
+Cell ratio_cell(const lab::Ratio& ratio) {
+  return {lab::ratio_text(ratio), ratio.lo > 1   ? Style::Good
+                                  : ratio.hi < 1 ? Style::Bad
+                                                 : Style::Plain};
+}
+
 Cell ratio_cell(const Row* reference, const Row* row) {
   if (!median_ms(reference) || !median_ms(row) || reference == row) return "";
-  const lab::Ratio r = lab::judge(*reference, *row).ratio;
-  return {lab::number(r.ratio) + "x [" + lab::number(r.lo) + ", " + lab::number(r.hi) + "]",
-          r.lo > 1   ? Style::Good
-          : r.hi < 1 ? Style::Bad
-                     : Style::Plain};
+  return ratio_cell(lab::judge(*reference, *row).ratio);
 }
 
 Cell times_cell(double ratio) {

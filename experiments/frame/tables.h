@@ -20,7 +20,9 @@ std::vector<lab::Column> columns(const std::vector<std::string>& first,
 bool is_for_peer(const lab::Row& row);
 
 lab::Cell ms_cell(const lab::Row* row);
-/// The ratio of medians with its interval, coloured where the interval says faster or slower.
+/// A ratio with its interval, coloured where the interval says faster or slower.
+lab::Cell ratio_cell(const lab::Ratio& ratio);
+/// That of the rows' medians.
 lab::Cell ratio_cell(const lab::Row* reference, const lab::Row* row);
 /// The ratio alone.
 lab::Cell times_cell(double ratio);

@@ -6,8 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -18,6 +16,7 @@
 #include "experiments/processes/workers.h"
 #include "lab/memory/available.h"
 #include "lab/stats.h"
+#include "lab/timer.h"
 #include "lab/verdict.h"
 #include "lab/words.h"
 
@@ -50,16 +49,6 @@ std::string lacks_memory(double megabytes, int processes) {
          lab::bytes_text(needed) + ", and " + lab::bytes_text(there) + " are free";
 }
 
-/// Per trial the time of the slowest process.
-std::vector<double> slowest(const std::vector<json>& answers, const char* way) {
-  std::vector<double> out = answers.front().at(way).get<std::vector<double>>();
-  for (const json& answer : answers) {
-    const auto own = answer.at(way).get<std::vector<double>>();
-    for (size_t i = 0; i < out.size(); ++i) out[i] = std::max(out[i], own[i]);
-  }
-  return out;
-}
-
 lab::Section of_processes(int processes, const std::vector<double>& sizes, const Settings& settings,
                           const Say& say) {
   lab::Section out{
@@ -84,14 +73,13 @@ lab::Section of_processes(int processes, const std::vector<double>& sizes, const
     const auto memory = slowest(answers, "memory"), gloo = slowest(answers, "sockets"),
                copy = slowest(answers, "copy"), loopback = slowest(answers, "loopback");
     const double ms = lab::median(memory), moved = ring_bytes(size * kMega, processes);
-    const auto text = [](const std::vector<double>& reference, const std::vector<double>& own) {
-      const lab::Ratio r = lab::judge(reference, own).ratio;
-      return lab::number(r.ratio) + "x [" + lab::number(r.lo) + ", " + lab::number(r.hi) + "]";
+    const auto against = [&](const std::vector<double>& reference) {
+      return ratio_cell(lab::judge(reference, memory).ratio);
     };
     const bool copy_is_better = lab::median(copy) < lab::median(gloo);
     table.row({lab::number(size), lab::number(ms), lab::number(moved / ms / kMega),
-               lab::number(lab::median(gloo)), text(gloo, memory), lab::number(lab::median(copy)),
-               lab::number(lab::median(loopback)), text(copy_is_better ? copy : gloo, memory)});
+               lab::number(lab::median(gloo)), against(gloo), lab::number(lab::median(copy)),
+               lab::number(lab::median(loopback)), against(copy_is_better ? copy : gloo)});
     figure.series[0].points.emplace_back(size, moved / ms / kMega);
     figure.series[1].points.emplace_back(size, moved / lab::median(gloo) / kMega);
   }
@@ -154,11 +142,8 @@ json sum_times(systems::Group& group, const json& asked) {
     tensor.fill_(1);
     for (const auto& [name, run] : ways) {
       group.barrier();
-      const auto start = std::chrono::steady_clock::now();
-      run();
-      const std::chrono::duration<double, std::milli> took =
-          std::chrono::steady_clock::now() - start;
-      if (trial >= 0) out[name].push_back(took.count());
+      const double ms = lab::time_once_ms(run);
+      if (trial >= 0) out[name].push_back(ms);
     }
   }
   return out;

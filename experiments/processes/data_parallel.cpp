@@ -7,7 +7,9 @@
 #include <chrono>
 #include <functional>
 
+#include "cli/frame/usage.h"
 #include "experiments/processes/workers.h"
+#include "lab/timer.h"
 #include "workloads/draw.h"
 #include "workloads/training/parameters.h"
 
@@ -66,9 +68,7 @@ void settle(const Step& step, const std::function<Verdict()>& verdict, systems::
   constexpr int kMost = 60;
   for (int call = 0; call < kMost; ++call) {
     step();
-    const Verdict now = verdict();
-    const Tensor open =
-        at::full({}, now == Verdict::Compiling || now == Verdict::Proving ? 1.f : 0.f);
+    const Tensor open = at::full({}, cli::is_final(verdict()) ? 0.f : 1.f);
     group.all_reduce(open);
     if (open.item<float>() == 0 && call > 1) return;
   }
@@ -84,31 +84,21 @@ json training_times(systems::Group& group, const json& asked) {
     options.config[axis] = std::to_string(number(axis));
   workloads::Draw draw(options);
   const Tensors parameters = workloads::gpt_parameters(options, draw, workloads::kInitial);
-  Tensors first, second;
-  for (const Tensor& p : parameters) {
-    first.push_back(draw.normal(p.sizes()).mul_(1e-4));
-    second.push_back(draw.uniform(p.sizes(), 1e-8, 1e-6));
-    p.requires_grad_();
-  }
-  const Tensor steps = at::full({}, 100.f);
+  const auto [first, second, steps] = workloads::adamw_state(parameters, &draw);
+  for (const Tensor& p : parameters) p.requires_grad_();
   const int64_t own = number("batch") / group.size();
   const auto part = [&](const Tensor& all) { return all.narrow(0, group.rank() * own, own); };
   const Tensor tokens = draw.integers({number("batch"), number("context")}, number("vocabulary"));
   const Tensor x = part(tokens), y = part(tokens.roll(-1, 1)).contiguous();
   const workloads::Gpt model{.heads = number("heads")};
-  const std::shared_ptr<systems::Group> same(&group, [](systems::Group*) {});
-  systems::DataParallel parallel(parameters, same);
+  systems::DataParallel parallel(parameters, group.shared_from_this());
   const bool alone = group.size() == 1;
   const auto step = [&](const Tensor& x, const Tensor& y) {
-    return workloads::training_step(
-        [&] { return model.loss(parameters, x, y); },
-        [&] {
-          if (!alone) parallel.average_gradients();
-          workloads::AdamW::step(
-              parameters, first, second, steps,
-              [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
-                 const Tensor& steps) { workloads::AdamW().update(p, g, m, v, steps); });
-        });
+    return workloads::training_step([&] { return model.loss(parameters, x, y); },
+                                    [&] {
+                                      if (!alone) parallel.average_gradients();
+                                      workloads::AdamW::step(parameters, first, second, steps);
+                                    });
   };
   auto compiled = compile(step);
   const bool eager = asked.value("eager", false);
@@ -119,16 +109,12 @@ json training_times(systems::Group& group, const json& asked) {
   if (!eager) settle(call, [&] { return compiled.report().verdict; }, group);
   for (int64_t k = 0; k < number("trials"); ++k) {
     group.barrier();
-    const auto start = Clock::now();
-    call();
-    out["ms"].push_back(ms_since(start));
+    out["ms"].push_back(lab::time_once_ms(call));
   }
   group.barrier();
   out["timeline"] = Timeline::of(call);
   out["verdict"] = eager ? "" : to_string(compiled.report().verdict);
-  double bytes = 0;
-  for (const Tensor& p : parameters) bytes += static_cast<double>(p.nbytes());
-  out["bytes"] = bytes;
+  out["bytes"] = sizeof(float) * workloads::elements_of(parameters);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -43,6 +44,15 @@ std::vector<json> run_workers(const std::string& work, const json& asked, int co
   for (int rank = 0; rank < count; ++rank)
     answers.push_back(formats::read_json(folder.file(answer_file(rank))));
   return answers;
+}
+
+std::vector<double> slowest(const std::vector<json>& answers, const char* name) {
+  std::vector<double> out = answers.front().at(name).get<std::vector<double>>();
+  for (const json& answer : answers) {
+    const auto own = answer.at(name).get<std::vector<double>>();
+    for (size_t i = 0; i < out.size(); ++i) out[i] = std::max(out[i], own[i]);
+  }
+  return out;
 }
 
 void add_worker(CLI::App& app) {

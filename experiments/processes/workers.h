@@ -23,6 +23,9 @@ std::vector<nlohmann::json> run_workers(const std::string& work, const nlohmann:
                                         int count, int threads,
                                         const std::map<std::string, std::string>& environment = {});
 
+/// Of times that each answer has under a name, per trial that of the slowest process.
+std::vector<double> slowest(const std::vector<nlohmann::json>& answers, const char* name);
+
 /// The hidden subcommand that they run.
 void add_worker(CLI::App& app);
 

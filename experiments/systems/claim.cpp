@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "experiments/frame/tables.h"
 #include "lab/stats.h"
@@ -13,10 +14,6 @@ namespace graft::experiments {
 namespace {
 
 using nlohmann::json;
-
-std::string interval_text(const lab::Ratio& r) {
-  return lab::number(r.ratio) + "x [" + lab::number(r.lo) + ", " + lab::number(r.hi) + "]";
-}
 
 std::string memory_text(const Facts& facts) {
   if (facts.bytes <= 0) return "";
@@ -39,12 +36,15 @@ std::string verdict_of(double claimed, const lab::Ratio& best) {
 
 }  // namespace
 
+std::vector<lab::Samples> Trial::measure(const std::vector<lab::TimedVariant>& variants) const {
+  return lab::measure(variants, {.min_time = quick() ? 0.2 : 1.0,
+                                 .min_samples = settings.trial_count(),
+                                 .warmup = small() ? 1 : -1});
+}
+
 lab::Ratio Trial::compare(const std::string& configuration, const lab::TimedVariant& baseline,
                           const lab::TimedVariant& ours, const Facts& facts) {
-  lab::MeasureOptions options{.min_time = quick() ? 0.2 : 1.0,
-                              .min_samples = settings.trial_count(),
-                              .warmup = small() ? 1 : -1};
-  const auto samples = lab::measure({baseline, ours}, options);
+  const auto samples = measure({baseline, ours});
   return compare(configuration, baseline.name, samples[0].ms, ours.name, samples[1].ms, facts);
 }
 
@@ -63,10 +63,7 @@ void Trial::row(const std::string& configuration, const std::string& baseline,
 }
 
 double Trial::time(const std::string& name, const std::function<void()>& run) {
-  const lab::MeasureOptions options{.min_time = quick() ? 0.2 : 1.0,
-                                    .min_samples = settings.trial_count(),
-                                    .warmup = small() ? 1 : -1};
-  return lab::median(lab::measure({{name, run}}, options).front().ms);
+  return lab::median(measure({{name, run}}).front().ms);
 }
 
 lab::Section Claim::run(const Settings& settings, const Say& say, json& facts) const {
@@ -74,24 +71,18 @@ lab::Section Claim::run(const Settings& settings, const Say& say, json& facts) c
   const at::AutoGradMode grad(true);  // as programs begin
   test(trial);
   lab::Section out{id, system + ": " + id, "Claimed: " + says};
-  lab::Table table(
+  std::vector<lab::Column> all =
       columns({"configuration", "baseline", "ours"},
-              {"baseline ms", "ours ms", "speed-up [95 %]", "memory", "of the bound"}));
-  std::vector<lab::Column> all = table.columns();
+              {"baseline ms", "ours ms", "speed-up [95 %]", "memory", "of the bound"});
   all.push_back({"accuracy"});
-  table = lab::Table(all);
+  lab::Table table(std::move(all));
   const Trial::Row* best = nullptr;
   for (const Trial::Row& row : trial.rows_) {
-    lab::Cell speedup("");
-    if (row.speedup) {
-      speedup = {interval_text(*row.speedup), row.speedup->lo > 1   ? lab::Style::Good
-                                              : row.speedup->hi < 1 ? lab::Style::Bad
-                                                                    : lab::Style::Plain};
-      if (best == nullptr || row.speedup->ratio > best->speedup->ratio) best = &row;
-    }
+    if (row.speedup && (best == nullptr || row.speedup->ratio > best->speedup->ratio)) best = &row;
     const auto ms = [](double value) { return value > 0 ? lab::number(value) : std::string(); };
-    table.row({row.configuration, row.baseline, row.ours, ms(row.baseline_ms), ms(row.ms), speedup,
-               memory_text(row.facts), share_text(row.facts), row.facts.accuracy});
+    table.row({row.configuration, row.baseline, row.ours, ms(row.baseline_ms), ms(row.ms),
+               row.speedup ? ratio_cell(*row.speedup) : lab::Cell(""), memory_text(row.facts),
+               share_text(row.facts), row.facts.accuracy});
   }
   out.table = std::move(table);
   out.figures = std::move(trial.figures_);
@@ -102,7 +93,7 @@ lab::Section Claim::run(const Settings& settings, const Say& say, json& facts) c
   out.notes.insert(out.notes.end(), trial.notes_.begin(), trial.notes_.end());
   facts = {{"verdict", verdict}};
   if (best != nullptr) {
-    facts["measured"] = interval_text(*best->speedup);
+    facts["measured"] = lab::ratio_text(*best->speedup);
     facts["class"] = lab::gain_class(best->speedup->ratio);
   }
   return out;

@@ -59,6 +59,8 @@ class Trial {
     std::optional<lab::Ratio> speedup;
     Facts facts;
   };
+  std::vector<lab::Samples> measure(const std::vector<lab::TimedVariant>& variants) const;
+
   const Say& say_;
   std::vector<Row> rows_;
   std::vector<std::string> notes_;

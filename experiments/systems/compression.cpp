@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "experiments/systems/claim.h"
-#include "experiments/systems/rank_threads.h"
 #include "graft/systems/gradient_compression.h"
 #include "lab/stats.h"
+#include "lab/thread_count.h"
 #include "lab/timer.h"
 #include "lab/words.h"
 
@@ -65,7 +65,7 @@ struct Reduction {
 
 /// Averages of one gradient, uncompressed and by `way`.
 Reduction reduce_in_turns(const Way& way, int64_t side, int trials) {
-  const ThreadCount restored;
+  const lab::ThreadCount restored(at::get_num_threads());  // ranks set it for threads to come
   Reduction out;
   systems::run_ranks(kProcesses, [&](Group& group) {
     at::set_num_threads(1);
@@ -77,10 +77,10 @@ Reduction reduce_in_turns(const Way& way, int64_t side, int trials) {
       for (Compressor* one : {plain.get(), compressed.get()}) {
         at::Tensor& into = one == plain.get() ? exact : work;
         into.copy_(source);
-        meet(group);
+        group.barrier();
         const double ms = lab::time_once_ms([&] {
           one->reduce(group, into);
-          meet(group);
+          group.barrier();
         });
         if (group.rank() != 0) continue;
         if (trial == -2 && one == compressed.get())
@@ -139,7 +139,7 @@ struct Learned {
 
 /// `steps` of SGD with momentum, each process with batches of its own.
 Learned train(const Way& way, int steps) {
-  const ThreadCount restored;
+  const lab::ThreadCount restored(at::get_num_threads());  // ranks set it for threads to come
   Learned out;
   systems::run_ranks(kProcesses, [&](Group& group) {
     at::set_num_threads(1);

@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <graft/graft.h>
 
-#include <algorithm>
-
+#include "cli/frame/usage.h"
 #include "experiments/systems/claim.h"
+#include "lab/accuracy/compare.h"
 #include "lab/words.h"
 #include "workloads/systems/llama.h"
 
@@ -13,17 +13,6 @@ namespace {
 
 namespace llama = workloads::llama;
 using at::Tensor;
-
-/// Calls until a plan has its final verdict.
-template <class Call>
-void settle_plan(const Call& call, const std::function<Verdict()>& verdict) {
-  constexpr int kMost = 200;
-  for (int i = 0; i < kMost; ++i) {
-    call();
-    const Verdict now = verdict();
-    if (i > 1 && now != Verdict::Compiling && now != Verdict::Proving) return;
-  }
-}
 
 void whole_layer(Trial& trial) {
   struct Size {
@@ -64,25 +53,20 @@ void whole_layer(Trial& trial) {
     regions.swiglu = swiglu;
     auto whole =
         compile([&](const Tensor& x) { return model.forward(x, system.cos, system.sin, eager); });
-    settle_plan([&] { forward(regions); },
+    cli::settle([&] { forward(regions); },
+                [&] { norm.wait(), add_norm.wait(), split_rope.wait(), swiglu.wait(); },
                 [&] {
-                  const Verdict all[] = {norm.report().verdict, add_norm.report().verdict,
-                                         split_rope.report().verdict, swiglu.report().verdict};
-                  return *std::max_element(
-                      std::begin(all), std::end(all), [](Verdict a, Verdict b) {
-                        const auto open = [](Verdict v) {
-                          return v == Verdict::Compiling || v == Verdict::Proving;
-                        };
-                        return open(a) < open(b);
-                      });
+                  for (const Verdict verdict : {norm.report().verdict, add_norm.report().verdict,
+                                                split_rope.report().verdict})
+                    if (!cli::is_final(verdict)) return verdict;
+                  return swiglu.report().verdict;
                 });
-    settle_plan([&] { whole(system.x); }, [&] { return whole.report().verdict; });
-    const Tensor wanted = forward(eager).to(at::kDouble), got = whole(system.x).to(at::kDouble);
+    cli::settle([&] { whole(system.x); }, [&] { whole.wait(); },
+                [&] { return whole.report().verdict; });
     Facts facts;
-    facts.accuracy =
-        "largest difference " +
-        lab::number((got - wanted).abs().max().item<double>() / wanted.abs().max().item<double>()) +
-        " of the largest value";
+    facts.accuracy = "largest difference " +
+                     lab::number(lab::relative_error({whole(system.x)}, {forward(eager)})) +
+                     " of the largest value";
     const std::string configuration =
         std::string("hidden ") + size.hidden + ", " + size.sequence + " tokens, " + size.dtype;
     trial.compare(configuration, {"eager", [&] { forward(eager); }},

@@ -25,14 +25,6 @@ json step_of(const Trial& trial) {
           {"context", 256}, {"batch", 4},   {"losses", 3}, {"trials", 8}};
 }
 
-std::vector<double> slowest(const std::vector<json>& answers) {
-  auto out = answers.front().at("ms").get<std::vector<double>>();
-  for (const json& answer : answers)
-    for (size_t i = 0; i < out.size(); ++i)
-      out[i] = std::max(out[i], answer["ms"][i].get<double>());
-  return out;
-}
-
 /// When sums and products run in one step: a point per begin and end.
 std::string timeline_text(const json& timeline) {
   const double whole = timeline.at("ms");
@@ -66,7 +58,8 @@ void data_parallel(Trial& trial) {
     const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
       to.insert(to.end(), from.begin(), from.end());
     };
-    add(one, slowest(alone)), add(two, slowest(both)), add(eager_two, slowest(eager));
+    add(one, slowest(alone, "ms")), add(two, slowest(both, "ms")),
+        add(eager_two, slowest(eager, "ms"));
   }
   double apart = 0;
   for (size_t k = 0; k < alone[0]["losses"].size(); ++k)

@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "experiments/systems/claim.h"
-#include "experiments/systems/rank_threads.h"
 #include "graft/systems/ring_attention.h"
+#include "lab/memory/memory.h"
+#include "lab/thread_count.h"
 #include "lab/timer.h"
 #include "lab/words.h"
 
@@ -100,10 +101,10 @@ std::vector<std::vector<double>> in_turns(Group& group, const std::vector<Side>&
     for (size_t i = 0; i < sides.size(); ++i) {
       const Side& side = sides[i];
       at::set_num_threads(side.threads);
-      meet(group);
+      group.barrier();
       const double time = lab::time_once_ms([&] {
         if (!side.by_first_only || group.rank() == 0) side.run(group);
-        meet(group);
+        group.barrier();
       });
       if (trial >= 0) ms[i].push_back(time);
     }
@@ -117,7 +118,7 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
 /// One process with `processes` threads, or with one, against a ring of processes.
 lab::Ratio against_one(Trial& trial, const SequenceSize& size, bool train, int processes,
                        int threads) {
-  const ThreadCount restored;
+  const lab::ThreadCount restored(at::get_num_threads());  // ranks set it for threads to come
   const Inputs whole = Inputs::random(size, size.length);
   std::vector<std::vector<double>> ms;
   std::vector<int64_t> peaks(static_cast<size_t>(processes));
@@ -126,16 +127,16 @@ lab::Ratio against_one(Trial& trial, const SequenceSize& size, bool train, int p
   systems::run_ranks(processes, [&](Group& group) {
     const Inputs part = whole.part(group);
     {
-      const ThreadMemory memory;
+      const lab::MemoryTracker memory;
       const Inputs own = whole.part(group);  // counted: a process must hold its arguments
       const at::Tensor out = shared(systems::ring_attention, own, group, train);
-      peaks[static_cast<size_t>(group.rank())] = memory.peak_bytes();
+      peaks[static_cast<size_t>(group.rank())] = memory.report().peak_bytes;
       const at::Tensor joined = systems::join_sequence(out, 2, group);
       if (group.rank() == 0) {
-        const ThreadMemory memory_of_one;
+        const lab::MemoryTracker memory_of_one;
         const Inputs copy{whole.q.clone(), whole.k.clone(), whole.v.clone()};
         error = difference(joined, alone(copy, train));
-        one_peak = memory_of_one.peak_bytes();
+        one_peak = memory_of_one.report().peak_bytes;
       }
     }
     const auto samples = in_turns(
@@ -158,7 +159,7 @@ lab::Ratio against_one(Trial& trial, const SequenceSize& size, bool train, int p
 void two_ways(Trial& trial, const SequenceSize& size, const std::string& first,
               Attention first_attention, Split first_split, const std::string& second,
               Split second_split) {
-  const ThreadCount restored;
+  const lab::ThreadCount restored(at::get_num_threads());  // ranks set it for threads to come
   const Inputs whole = Inputs::random(size, size.length);
   std::vector<std::vector<double>> ms;
   systems::run_ranks(2, [&](Group& group) {
@@ -175,13 +176,13 @@ void two_ways(Trial& trial, const SequenceSize& size, const std::string& first,
 
 /// The most bytes of a process's tensors in a training step, arguments included.
 double peak_bytes(Attention attention, const SequenceSize& size, int processes) {
-  const ThreadCount restored;
+  const lab::ThreadCount restored(at::get_num_threads());  // ranks set it for threads to come
   std::vector<int64_t> peaks(static_cast<size_t>(processes));
   systems::run_ranks(processes, [&](Group& group) {
     at::set_num_threads(1);
-    const ThreadMemory memory;
+    const lab::MemoryTracker memory;
     shared(attention, Inputs::random(size, size.length / processes), group, true);
-    peaks[static_cast<size_t>(group.rank())] = memory.peak_bytes();
+    peaks[static_cast<size_t>(group.rank())] = memory.report().peak_bytes;
   });
   return static_cast<double>(*std::max_element(peaks.begin(), peaks.end()));
 }
@@ -239,21 +240,21 @@ struct LongRun {
 };
 
 LongRun long_run(const SequenceSize& size, int processes, bool train) {
-  const ThreadCount restored;
+  const lab::ThreadCount restored(at::get_num_threads());  // ranks set it for threads to come
   LongRun out;
   systems::run_ranks(
       processes,
       [&](Group& group) {
         at::set_num_threads(1);
-        const ThreadMemory memory;
+        const lab::MemoryTracker memory;
         const Inputs part = Inputs::random(size, size.length / processes);
-        meet(group);
+        group.barrier();
         at::Tensor result;
         const double ms = lab::time_once_ms([&] {
           result = shared(systems::ring_attention, part, group, train);
-          meet(group);
+          group.barrier();
         });
-        const double bytes = static_cast<double>(memory.peak_bytes());
+        const double bytes = static_cast<double>(memory.report().peak_bytes);
         const double error = spot_check(result, part, group);
         const at::Tensor all = group.all_gather(at::scalar_tensor(error, at::kDouble));
         if (group.rank() == 0) out = {ms / 1e3, all.max().item<double>(), bytes};

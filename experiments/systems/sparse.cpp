@@ -15,7 +15,9 @@
 #include <memory>
 #include <utility>
 
+#include "cli/frame/usage.h"
 #include "experiments/systems/claim.h"
+#include "lab/accuracy/compare.h"
 #include "lab/words.h"
 #include "workloads/decoder/tiny.h"
 
@@ -30,9 +32,8 @@ constexpr std::array kRemoved = {0.5, 0.75, 0.9};  ///< the claim's shares of FL
 constexpr std::array kAllowed = {0.1, 0.5, 1.0};   ///< and its loss of accuracy, in points
 
 std::string largest_difference(const Tensor& got, const Tensor& want) {
-  const Tensor d =
-      (got.to(at::kDouble) - want.to(at::kDouble)).abs().max() / want.to(at::kDouble).abs().max();
-  return "largest difference " + lab::number(d.item<double>(), 2) + " of the largest value";
+  return "largest difference " + lab::number(lab::relative_error({got}, {want}), 2) +
+         " of the largest value";
 }
 
 // --- A small language model, whose attention and linear layers can be replaced ---
@@ -204,6 +205,12 @@ struct AttentionSizes {
     return std::to_string(heads) + " heads x " + std::to_string(length) + " x " +
            std::to_string(width);
   }
+  /// Queries, keys and values.
+  std::array<Tensor, 3> draw(uint64_t seed) const {
+    const at::Generator generator = at::detail::createCPUGenerator(seed);
+    const auto one = [&] { return at::randn({1, heads, length, width}, generator); };
+    return {one(), one(), one()};
+  }
 };
 
 double removed(const BlockMask& mask, const BlockMask& base) {
@@ -211,16 +218,6 @@ double removed(const BlockMask& mask, const BlockMask& base) {
 }
 std::string removed_text(double share) {
   return lab::percent_text(share, 1) + " of causal's FLOPs removed";
-}
-
-/// Calls it until Graft has decided about it.
-template <class F>
-void settle(const std::function<void()>& call, const Compiled<F>& compiled) {
-  for (int i = 0; i < 40; ++i) {
-    call(), compiled.wait();
-    const Verdict verdict = compiled.report().verdict;
-    if (verdict != Verdict::Compiling && verdict != Verdict::Proving) return;
-  }
 }
 
 /// The pattern with as many local blocks as the share leaves, beside one global and a stride.
@@ -326,11 +323,7 @@ std::array<Loss, kRemoved.size()> accuracy_rows(Trial& trial) {
 void speed_rows(Trial& trial) {
   const AttentionSizes sizes = AttentionSizes::of(trial);
   const c10::AutoGradMode no_grad(false);
-  const at::Generator generator = at::detail::createCPUGenerator(trial.settings.seed);
-  const auto draw = [&] {
-    return at::randn({1, sizes.heads, sizes.length, sizes.width}, generator);
-  };
-  const Tensor q = draw(), k = draw(), v = draw();
+  const auto [q, k, v] = sizes.draw(trial.settings.seed);
   const BlockMask base = causal_mask(sizes.length, sizes.block);
   const lab::TimedVariant dense{"ATen's fused, causal", [&] { dense_attention(0, q, k, v); }};
   for (const double share : kRemoved) {
@@ -339,7 +332,7 @@ void speed_rows(Trial& trial) {
       return flex_attention(a, b, c, nullptr, mask.mask_mod());
     });
     const auto by_flex = [&] { flex(q, k, v); };
-    settle(by_flex, flex);
+    cli::settle(by_flex, [&] { flex.wait(); }, [&] { return flex.report().verdict; });
     const Tensor got = block_sparse_attention(q, k, v, mask);
     const Facts facts{.accuracy = "of the same mask by flex_attention: " +
                                   largest_difference(got, flex(q, k, v))};
@@ -394,11 +387,7 @@ void test_attention(Trial& trial) {
 void test_flex(Trial& trial) {
   const AttentionSizes sizes = AttentionSizes::of(trial);
   const c10::AutoGradMode no_grad(false);
-  const at::Generator generator = at::detail::createCPUGenerator(trial.settings.seed);
-  const auto draw = [&] {
-    return at::randn({1, sizes.heads, sizes.length, sizes.width}, generator);
-  };
-  const Tensor q = draw(), k = draw(), v = draw();
+  const auto [q, k, v] = sizes.draw(trial.settings.seed);
   const int64_t window = sizes.length / 8;
   const std::vector<std::pair<std::string, BlockMask>> masks = {
       {"causal", causal_mask(sizes.length, sizes.block)},
@@ -413,7 +402,7 @@ void test_flex(Trial& trial) {
       return flex_attention(a, b, c, nullptr, mask.mask_mod());
     });
     const auto by_flex = [&] { flex(q, k, v); };
-    settle(by_flex, flex);
+    cli::settle(by_flex, [&] { flex.wait(); }, [&] { return flex.report().verdict; });
     const auto fused = [&] { return at::scaled_dot_product_attention(q, k, v, bias); };
     const auto ratio =
         trial.compare(sizes.text() + ", " + name + ", " +

@@ -10,6 +10,17 @@ double elements_of(const Tensors& all) {
   return sum;
 }
 
+AdamWState adamw_state(const Tensors& parameters, Draw* under_way) {
+  AdamWState made;
+  for (const at::Tensor& p : parameters) {
+    made.first.push_back(under_way ? under_way->normal(p.sizes()).mul_(1e-4) : at::zeros_like(p));
+    made.second.push_back(under_way ? under_way->uniform(p.sizes(), 1e-8, 1e-6)
+                                    : at::zeros_like(p));
+  }
+  made.steps = at::full({}, under_way ? 100.f : 0.f);
+  return made;
+}
+
 Tensors gpt_parameters(const Options& o, Draw& draw, double scale) {
   const int64_t width = o.integer("width");
   const auto matrix = [&](int64_t rows, int64_t columns) {

@@ -1,9 +1,6 @@
 // What training workloads train: random parameters, and the step that trains them.
 #pragma once
 
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
-
 #include "graft/workload.h"
 #include "workloads/draw.h"
 #include "workloads/training/steps.h"
@@ -26,26 +23,29 @@ struct ComponentParameters {
 /// ComponentLlama's, from the axes layers, batch, sequence, width, hidden and parts.
 ComponentParameters component_parameters(const Options& o, Draw& draw);
 
+/// What AdamW keeps: its means and the number of steps. `under_way`: as after a hundred steps,
+/// where an update follows the gradient; the first one is its sign, of noise too. Null: zeros.
+struct AdamWState {
+  Tensors first, second;
+  at::Tensor steps;
+};
+AdamWState adamw_state(const Tensors& parameters, Draw* under_way);
+
 /// The step that trains `parameters` by AdamW to lower loss(parameters, data...). Its bound: they
 /// and AdamW's two means are read and written.
-/// `update`: AdamW::update, or a function in its place. `under_way`: from means as after a hundred
-/// steps, where an update follows the gradient; the first one is its sign, of noise too.
+/// `update`: AdamW::update, or a function in its place. `under_way`: of adamw_state().
 template <class Loss, class Update>
 Instance adamw_training(const Loss& loss, const Tensors& parameters, const at::Tensor& inputs,
                         const at::Tensor& targets, const Update& update, Draw* under_way) {
-  Tensors first, second;
-  for (const at::Tensor& p : parameters) {
-    first.push_back(under_way ? under_way->normal(p.sizes()).mul_(1e-4) : at::zeros_like(p));
-    second.push_back(under_way ? under_way->uniform(p.sizes(), 1e-8, 1e-6) : at::zeros_like(p));
-    p.requires_grad_();
-  }
+  const auto [first, second, steps] = adamw_state(parameters, under_way);
+  for (const at::Tensor& p : parameters) p.requires_grad_();
   Instance made = updating_instance_of(
       [loss, update](const Tensors& p, const Tensors& m, const Tensors& v, const at::Tensor& steps,
                      const at::Tensor& x, const at::Tensor& y) {
         return training_step([&] { return loss(p, x, y); },
                              [&] { AdamW::step(p, m, v, steps, update); });
       },
-      parameters, first, second, at::full({}, under_way ? 100.f : 0.f), inputs, targets);
+      parameters, first, second, steps, inputs, targets);
   made.bytes = 6 * 4 * elements_of(parameters);
   return made;
 }
@@ -54,9 +54,7 @@ template <class Loss>
 Instance adamw_training(const Loss& loss, const Tensors& parameters, const at::Tensor& inputs,
                         const at::Tensor& targets) {
   return adamw_training(
-      loss, parameters, inputs, targets,
-      [](const Tensors& p, const Tensors& g, const Tensors& m, const Tensors& v,
-         const at::Tensor& steps) { AdamW().update(p, g, m, v, steps); },
+      loss, parameters, inputs, targets, [](const auto&... all) { AdamW().update(all...); },
       nullptr);
 }
 

@@ -107,6 +107,10 @@ struct AdamW {
   void update_at(const at::Tensor& changing_rate, const std::vector<at::Tensor>& parameters,
                  const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& first,
                  const std::vector<at::Tensor>& second, const at::Tensor& steps) const;
+  static void step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& first,
+                   const std::vector<at::Tensor>& second, const at::Tensor& steps) {
+    step(parameters, first, second, steps, [](const auto&... all) { AdamW().update(all...); });
+  }
   /// Takes the gradients from the parameters for `update`, which is update() or a function in its
   /// place, and clears them.
   template <class Update>
