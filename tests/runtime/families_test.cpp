@@ -275,6 +275,45 @@ TEST(Families, ABranchOnASizeIsFoundByTheProof) {
   EXPECT_NE(f.report().text().find("given up"), std::string::npos) << f.report().text();
 }
 
+/// ATen clamps slices to their tensors, and searches in steps: what it compares sizes with bounds
+/// a family.
+TEST(Families, EndWhereATenWorksOtherwise) {
+  const std::vector<std::function<Tensor(const Tensor&)>> functions{
+      [](const Tensor& x) { return x.slice(0, 0, 100) * 2; },
+      [](const Tensor& x) { return x.slice(0, -100) * 2; },
+      [](const Tensor& x) { return x.slice(0, 80).sum(0); },
+      [](const Tensor& x) { return x.clone().slice(0, 0, 100).mul_(2); },
+      [](const Tensor& x) { return x.split(100).back() + 1; },
+      [](const Tensor& x) { return x.var({0}, c10::Scalar(90)); },
+      [](const Tensor& x) { return x.roll(100, 0) * 2; },
+      [](const Tensor& x) { return x.t().diagonal(3) * 2 + x.narrow(0, 0, 1).sum(); },
+      [](const Tensor& x) {
+        return at::bucketize(at::arange(0, 3, 0.1), std::get<0>(x.reshape({-1}).sort()));
+      },
+  };
+  for (size_t k = 0; k < functions.size(); ++k) {
+    const auto& run = functions[k];
+    auto f = compile(run, family("bounded"));
+    for (int64_t s = 66; s < 128; ++s) {
+      const Tensor x = random({s, 110});
+      EXPECT_TRUE(at::allclose(f(x), run(x), 1e-4, 1e-4, true)) << k << " at " << s;
+    }
+  }
+}
+
+/// Numbers that follow the sizes are formulas only where their values are exact.
+TEST(Families, RoundedNumbersStayPerLayout) {
+  for (at::ScalarType type : {at::kBFloat16, at::kHalf, at::kByte}) {
+    auto run = [](const Tensor& x) { return x + x.size(0); };
+    auto f = compile(run, family("rounded"));
+    for (int64_t s = 519; s < 560; s += s < 530 ? 1 : 7) {
+      const Tensor x = (random({s, 2}) * 100).to(type);
+      EXPECT_TRUE(at::equal(f(x), run(x))) << type << " at " << s;
+    }
+    EXPECT_EQ(f.report().family_calls, 0);
+  }
+}
+
 TEST(Families, ReplacedParametersAreSeen) {
   struct Model {
     Tensor weight = random({8});

@@ -53,7 +53,8 @@ class Compiler final : public Maker {
 Families::Found Families::find(KeyWords words) const {
   for (const auto& family : families_)
     if (!family->retired.load(std::memory_order_relaxed))
-      if (auto point = family->pattern.match(words)) return {family, std::move(*point)};
+      if (auto point = family->pattern.match(words); point && family->regimes->hold(*point))
+        return {family, std::move(*point)};
   return {};
 }
 
@@ -147,6 +148,7 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
   std::vector<Point> points;
   std::vector<ops::Lowered> lowered;
   std::vector<const ir::Program*> programs;
+  std::vector<const record::Trace*> traces;
   CompileSettings settings = newest.settings;
   settings.most_folded_bytes = 0;
   settings.any_size = true;
@@ -161,6 +163,7 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
     if (one.entry->constants != newest.entry->constants)
       throw std::runtime_error("a number in its result depends on the sizes");
     points.push_back(std::move(*point));
+    traces.push_back(one.trace.get());
     lowered.push_back(lower_as_tuned(*one.trace, settings));
     if (lowered.back().broken) throw std::runtime_error(*lowered.back().broken);
   }
@@ -169,6 +172,7 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
   made->pattern = std::move(*pattern);
   made->newest = newest;
   made->program = std::make_unique<const FreeProgram>(made->pattern.names(), points, programs);
+  made->regimes = std::make_unique<const Regimes>(points, traces);
   settings.constants = std::make_shared<const std::set<int64_t>>(made->program->constants());
   made->newest.settings = std::move(settings);
   made->newest.trace.reset();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/family/family.h"
+#include "runtime/family/regimes.h"
 #include "runtime/function/entry.h"
 
 namespace graft::runtime {
@@ -42,6 +43,7 @@ struct FamilyBox {
 
 struct Family {
   Pattern pattern;
+  std::unique_ptr<const Regimes> regimes;
   std::unique_ptr<const FreeProgram> program;
   FamilyExample newest;
   ops::Lowered lowered;  ///< of `newest`, without its program
