@@ -429,10 +429,21 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
     op.mutated.push_back(storage);
   }
   const Known* known = known_.find(tensor.unsafeGetTensorImpl());
-  if (known == nullptr || known->kind == Known::Kind::View) return;
+  const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (known == nullptr || known->kind == Known::Kind::View) {
+    // A plan takes the caller's tensor for a view of the same layout.
+    if (trace_.storages[storage].origin == StorageInfo::Origin::Made) return;
+    const int info = describe(impl, storage);
+    for (const auto* infos : {&trace_.arguments, &trace_.captured_tensors})
+      if (std::find(infos->begin(), infos->end(), info) != infos->end()) {
+        written_objects_.emplace_back(&impl, info);
+        return;
+      }
+    return;
+  }
   const auto& infos =
       known->kind == Known::Kind::Argument ? trace_.arguments : trace_.captured_tensors;
-  written_objects_.emplace_back(tensor.unsafeGetTensorImpl(), infos[known->index]);
+  written_objects_.emplace_back(&impl, infos[known->index]);
 }
 
 void Recorder::end_operator(c10::ArrayRef<c10::IValue> outputs) {
@@ -450,8 +461,8 @@ void Recorder::end_operator(c10::ArrayRef<c10::IValue> outputs) {
   for (const auto& [tensor, info] : written_objects_) {
     if (!same_layout(*tensor, trace_.tensors[info], /*address=*/true)) {
       return give_up(facts_->full_name +
-                     " resized an argument or captured tensor that it writes to; give it one of "
-                     "the result's size, or none");
+                     " resized an argument or captured tensor, or a view of one, that it writes "
+                     "to; give it one of the result's size, or none");
     }
   }
 }

@@ -40,6 +40,27 @@ TEST(Breaks, ReadingDataWithinAComposite) {
   expect_break(f.report(), "tensor_split");
 }
 
+/// A view of an argument that an operator gives another size: the argument keeps its own.
+TEST(Breaks, ViewsOfArgumentsResized) {
+  const at::Tensor held = at::randn({6, 6});
+  for (const bool captured : {false, true}) {
+    auto body = [&](const at::Tensor& x, const at::Tensor& w) {
+      at::Tensor y = (captured ? held : x).detach();
+      at::linalg_inv_out(y, w);
+      return y * 2;
+    };
+    auto f = compile(body, at_once());
+    at::Tensor x = at::randn({6, 6});
+    for (int call = 0; call < 5; ++call) {
+      const at::Tensor w = at::randn({3, 3}), expected = body(x, w);
+      EXPECT_TRUE(same(f(x, w), expected));
+      EXPECT_EQ(x.sizes(), at::IntArrayRef({6, 6}));
+      EXPECT_EQ(held.sizes(), at::IntArrayRef({6, 6}));
+    }
+    expect_break(f.report(), "resized an argument or captured tensor, or a view of one");
+  }
+}
+
 TEST(Breaks, SeedsSetInside) {
   auto body = [](const at::Tensor& x) {
     at::manual_seed(7);

@@ -213,6 +213,23 @@ TEST(Regressions, DenseLstm) {
   }
 }
 
+/// Where gradients are off inside alone, the plan's call makes a workspace that the record lacks.
+TEST(Regressions, LstmWithoutGradients) {
+  const std::vector<at::Tensor> parameters{at::randn({16, 3}), at::randn({16, 4}), at::randn({16}),
+                                           at::randn({16})};
+  auto body = [&](const at::Tensor& x) {
+    at::NoGradGuard off;
+    const at::Tensor none = at::zeros({1, 2, 4});
+    return std::get<0>(at::lstm(x, {none, none}, parameters, true, 1, 0, true, false, false)) * 2;
+  };
+  auto f = compile(body, at_once());
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor x = at::randn({5, 2, 3});
+    EXPECT_TRUE(same(f(x), body(x)));
+  }
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+}
+
 TEST(Regressions, Rrelu) {
   for (bool train : {false, true}) {
     auto body = [=](const at::Tensor& x) { return at::rrelu(x * 2, 0.1, 0.4, train) + 1; };

@@ -100,8 +100,8 @@ void Frame::take(const ExternStep& step, const c10::IValue& returned, size_t& ne
 }
 
 void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t& next) {
-  if (next >= step.outputs.size())
-    throw PlanError(name(step) + " returned more tensors than when it was recorded", false);
+  // A workspace, which the record lacks: mkldnn_rnn_layer's, where gradients were off inside.
+  if (next == step.outputs.size()) return;
   const ExternStep::Output& output = step.outputs[next++];
   if (tensor.scalar_type() != output.view.view.dtype ||
       tensor.sizes() != c10::IntArrayRef(output.view.view.sizes))
