@@ -96,8 +96,16 @@ Combine combine_of(std::string_view reduce) {
   if (reduce == "sum" || reduce == "add") return add;
   if (reduce == "prod" || reduce == "multiply")
     return [](Value held, Value source) { return held * source; };
-  if (reduce == "amax") return [](Value held, Value source) { return max(held, source); };
-  if (reduce == "amin") return [](Value held, Value source) { return min(held, source); };
+  // As std::max and std::min of what is there and a number: of zeros that differ in sign, the first
+  // stays. A NaN comes through.
+  if (reduce == "amax")
+    return [](Value held, Value source) {
+      return select(lt(held, source) | ne(source, source), source, held);
+    };
+  if (reduce == "amin")
+    return [](Value held, Value source) {
+      return select(lt(source, held) | ne(source, source), source, held);
+    };
   return {};
 }
 
