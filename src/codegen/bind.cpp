@@ -15,7 +15,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 7;
+constexpr uint8_t kStructureVersion = 8;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
@@ -161,6 +161,7 @@ class Walk {
     layout.store = use(placed, s.store);
     layout.streamed = placed.streamed;
     layout.transposed = placed.transposed;
+    if (placed.transposed) put(layout.columns = columns_of(placed));
     put(placed.product * 4 + placed.streamed * 2 + placed.transposed);
     if (placed.product) {
       layout.product = product(placed);
@@ -210,6 +211,15 @@ class Walk {
     put(s.reduction->input);
     put(s.reduction->scan);
     for (bool reduced : s.reduction->axes) put(reduced);
+  }
+
+  /// StatementLayout::columns of a transposed copy.
+  int columns_of(const Placed& placed) const {
+    if (!placed.padded) return 0;
+    for (int v : placed.axis_var)
+      if (kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Serial)
+        return static_cast<int>(ir::last_columns(extent(v), kernel_.any_size));
+    return 0;
   }
 
   Stride stride(int64_t value) {

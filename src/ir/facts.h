@@ -2,6 +2,9 @@
 // that only some units need.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "ir/program.h"
 
 namespace graft::ir {
@@ -33,6 +36,21 @@ int cost(Routine routine);
 
 /// Lanes up to so many elements apart are loaded and stored as whole vectors, and shuffled.
 constexpr int64_t kInterleaved = 4;
+
+/// Transposed copies between memory and scratch go by squares of kSquare elements; what is left of
+/// a row behind the last one is padded. Rows shorter than a square go by narrower ones, of a power
+/// of two.
+constexpr int64_t kSquare = 16, kNarrowest = 4;
+inline int64_t last_columns(int64_t count, bool any_size) {
+  if (any_size || count > kSquare) return kSquare;
+  const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
+  return std::max(power, kNarrowest);
+}
+/// Elements of a row in scratch, with what is padded. (A sum in any case: it is one in all sizes.)
+inline int64_t square_room(int64_t count, bool any_size) {
+  const int64_t last = last_columns(count, any_size);
+  return any_size ? count + last - 1 : (count + last - 1) / last * last;
+}
 
 /// Is the statement's reduction a sum that needs levels, since plain additions would lose digits?
 /// Those of Float values in a Double accumulator stay far more exact than eager's without.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/facts.h"
 #include "ir/overlap.h"
 #include "ir/touch.h"
 #include "ir/verify.h"
@@ -133,6 +134,25 @@ class Check {
       if (by_place[i - 1]->offset + by_place[i - 1]->bytes > by_place[i]->offset)
         return "scratch of " + name(by_place[i - 1]->storage) + " and of " +
                name(by_place[i]->storage) + " share bytes";
+    return squares(*kernel);
+  }
+
+  /// What padded copies take of scratch beside their own elements is there.
+  std::string squares(const Kernel& kernel) const {
+    for (const Placed& p : kernel.placed) {
+      if (!p.padded) continue;
+      for (const Access* x : {&p.statement.store, &p.statement.loads.front()})
+        for (const Scratch& s : kernel.scratch) {
+          if (s.storage != x->storage) continue;
+          for (size_t a = 0; a < p.axis_var.size(); ++a) {
+            if (kernel.vars[static_cast<size_t>(p.axis_var[a])].kind != LoopKind::Serial) continue;
+            const int64_t end =
+                x->offset + x->strides[a] * square_room(p.statement.axes[a], kernel.any_size);
+            if (end * static_cast<int64_t>(c10::elementSize(x->dtype)) > s.bytes)
+              return "scratch of " + name(s.storage) + " has no room for whole squares";
+          }
+        }
+    }
     return "";
   }
 

@@ -68,7 +68,7 @@ class GroupCost {
       tiles *= static_cast<double>(group_.outer[o]) /
                (static_cast<int>(o) == order.outer ? target_.lanes : 1);
     tiles = std::max(tiles, 1.0);
-    double compute = instructions() * target_.times.instruction, memory = moved(order);
+    double compute = instructions(order) * target_.times.instruction, memory = moved(order);
     auto time = [&](double threads) {
       return compute * std::max(1.0, kEnough / threads) +
              memory * std::max(1.0, kStreams / threads);
@@ -100,8 +100,10 @@ class GroupCost {
   /// Does the lanes pass transpose what the steps of a loop work on?
   bool turns() const { return group_.repeats > 0 && !jumps(group_); }
 
-  double instructions() const {
+  double instructions(Order order) const {
     double sum = 0;
+    std::vector<int> staged;
+    if (order.outer >= 0 && !turns()) staged = stage(sum);
     for (size_t m = 0; m < group_.members.size(); ++m) {
       const Statement& s = group_.members[m];
       int axis = vector_axis_[m];
@@ -109,13 +111,72 @@ class GroupCost {
         sum += product_nanoseconds(s, target_) / target_.times.instruction;
         continue;
       }
-      double each = vector_cost(s, axis, target_);
+      double each = vector_cost(s, axis, target_, staged);
       if (axis >= 0 && turns())
         each = std::min(each,
                         static_cast<double>(work(s)) + 4 * static_cast<double>(s.loads.size() + 1));
       sum += each * static_cast<double>(points(s)) / target_.lanes;
     }
     return sum;
+  }
+
+  /// The storages whose rows, one for each lane, are short enough to be transposed into scratch
+  /// (staging.h); adds what that takes.
+  std::vector<int> stage(double& sum) const {
+    struct Row {
+      int64_t first = INT64_MAX, last = INT64_MIN, apart = 0;
+      double points = 0;
+      bool fits = true, loaded = false, stored = false;
+    };
+    std::map<int, Row> rows;
+    for (size_t m = 0; m < group_.members.size(); ++m) {
+      const Statement& s = group_.members[m];
+      auto count = [&](const Access& x, bool store) {
+        Row& row = rows[x.storage];
+        const int axis = vector_axis_[m];
+        const int64_t apart = axis < 0 ? 0 : std::abs(x.strides[static_cast<size_t>(axis)]);
+        row.fits =
+            row.fits && x.indirect.empty() && apart > 0 && (row.apart == 0 || row.apart == apart);
+        row.apart = apart;
+        int64_t first = x.offset, last = x.offset;
+        double points = 1;
+        for (size_t a = 0; a < s.axes.size(); ++a) {
+          if (is_outer(group_, m, a)) continue;
+          (x.strides[a] < 0 ? first : last) += x.strides[a] * (s.axes[a] - 1);
+          points *= static_cast<double>(s.axes[a]);
+        }
+        row.first = std::min(row.first, first), row.last = std::max(row.last, last);
+        row.points += points;
+        (store ? row.stored : row.loaded) = true;
+      };
+      count(s.store, true);
+      for (const Access& load : s.loads) count(load, false);
+    }
+    std::vector<int> staged;
+    double tiles = 1;
+    for (int64_t extent : group_.outer) tiles *= static_cast<double>(extent);
+    for (const auto& [storage, row] : rows) {
+      const int64_t count = row.last - row.first + 1;
+      if (!row.fits || row.apart <= ir::kInterleaved || count > row.apart ||
+          count > kLongestStaged || count < 2 || row.points < static_cast<double>(count) / 2)
+        continue;
+      staged.push_back(storage);
+      const bool mine = storages_[static_cast<size_t>(storage)].role == ir::Role::Temporary &&
+                        touching_[static_cast<size_t>(storage)] == members_of(storage);
+      if (!mine)
+        sum += (row.loaded + row.stored) * transposing_cost(count, target_) * tiles / target_.lanes;
+    }
+    return staged;
+  }
+
+  /// How many members touch the storage.
+  int members_of(int storage) const {
+    int members = 0;
+    for (const Statement& s : group_.members)
+      members += s.store.storage == storage ||
+                 std::any_of(s.loads.begin(), s.loads.end(),
+                             [&](const Access& x) { return x.storage == storage; });
+    return members;
   }
 
   /// Finds for each member after how many loops over its inner axes it can run: a reduction's value
@@ -231,19 +292,13 @@ double access_cost(const Statement& s, const Access& access, size_t axis, const 
   const bool scattered = is_scattered(s, access, axis);
   if (!scattered && stride <= 1) return stride == 0 ? 0.25 : 1;
   double lane = scattered                   ? 1
-                : bytes < target.line_bytes ? 0.75
+                : bytes < target.line_bytes ? kGathered
                 : bytes < target.page_bytes ? 1.5
                                             : 2;
   if (&access == &s.store) lane *= kScatter;
   double each = lane * target.lanes;
   bool interleaved = !scattered && access.strides[axis] > 1 && stride <= ir::kInterleaved;
   return interleaved ? std::min(each, kShuffles * static_cast<double>(stride)) : each;
-}
-
-double mean_extent(const Statement& s, size_t axis) {
-  auto extent = static_cast<double>(s.axes[axis]);
-  if (s.repeated()) extent += 0.5 * static_cast<double>(s.growth[axis] * (s.axes[0] - 1));
-  return std::max(extent, 1.0);
 }
 
 /// How much longer a vector loop of this extent takes per point than an endless one.
@@ -254,20 +309,43 @@ double short_loop(double extent, const Target& target) {
 
 }  // namespace
 
-double vector_cost(const Statement& s, int axis, const Target& target) {
+double mean_extent(const Statement& s, size_t axis) {
+  auto extent = static_cast<double>(s.axes[axis]);
+  if (s.repeated()) extent += 0.5 * static_cast<double>(s.growth[axis] * (s.axes[0] - 1));
+  return std::max(extent, 1.0);
+}
+
+double vector_cost(const Statement& s, int axis, const Target& target,
+                   const std::vector<int>& staged) {
   if (axis < 0) return (static_cast<double>(s.loads.size()) + 1 + work(s)) * target.lanes;
   auto a = static_cast<size_t>(axis);
+  auto of = [&](const Access& x) {
+    return std::find(staged.begin(), staged.end(), x.storage) != staged.end()
+               ? 1
+               : access_cost(s, x, a, target);
+  };
   double sum = work(s);
-  for (const Access& load : s.loads) sum += access_cost(s, load, a, target);
+  for (const Access& load : s.loads) sum += of(load);
   // A reduction stores once for all that it reduces.
   double stores = static_cast<double>(points(s)), results = stores;
   for (size_t b = 0; s.reduction && b < s.axes.size(); ++b)
     if (s.reduction->axes[b] && !s.reduction->scan) results /= static_cast<double>(s.axes[b]);
   bool reduced = s.reduction && s.reduction->axes[a];
-  double store = access_cost(s, s.store, a, target);
+  double store = of(s.store);
   if (reduced) store = target.lanes * kFinish;  // a vector of them
   return (sum + store * results / stores + (s.reduction ? 1 : 0)) *
          short_loop(mean_extent(s, a), target);
+}
+
+double transposing_cost(int64_t count, const Target& target) {
+  const auto lanes = static_cast<double>(target.lanes);
+  // Rows are loaded, joined to vectors, change places in rounds, and are stored.
+  auto part = [&](double columns) {
+    return lanes + lanes - columns + kShuffles * columns * std::log2(columns) + columns;
+  };
+  const int64_t last = std::min<int64_t>(ir::last_columns(count, false), target.lanes);
+  return static_cast<double>(count / target.lanes) * part(lanes) +
+         (count % target.lanes > 0 ? part(static_cast<double>(last)) : 0);
 }
 
 double product_nanoseconds(const Statement& s, const ir::Target& target) {

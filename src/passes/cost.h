@@ -17,9 +17,24 @@ namespace graft::passes {
 /// Lines so many bytes apart are not prefetched one with the other.
 constexpr int64_t kApartBytes = 1024;
 
+/// Instructions for a lane that is gathered from its neighbours' lines.
+constexpr double kGathered = 1.25;
+
+/// Rows that are longer leave the first cache where each lane has its own in scratch.
+constexpr int64_t kLongestStaged = 256;
+
 /// Instructions for a vector of the statement's points along `axis`, a share of the loop's start
-/// and of its last, unfilled vector among them; -1: for as many points, one by one.
-double vector_cost(const ir::Statement& s, int axis, const ir::Target& target);
+/// and of its last, unfilled vector among them; -1: for as many points, one by one. Of `staged`
+/// storages lanes lie side by side, in scratch.
+double vector_cost(const ir::Statement& s, int axis, const ir::Target& target,
+                   const std::vector<int>& staged = {});
+
+/// Of the axis over a loop's steps.
+double mean_extent(const ir::Statement& s, size_t axis);
+
+/// Instructions that copy rows of so many elements between memory and scratch where they lie lane
+/// by lane, a row for each lane.
+double transposing_cost(int64_t count, const ir::Target& target);
 
 /// Of a matrix product as the routine computes it.
 double product_nanoseconds(const ir::Statement& s, const ir::Target& target);

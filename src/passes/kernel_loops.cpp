@@ -84,6 +84,13 @@ int split_variable(Kernel& kernel, int var, int64_t inner) {
   return outer_var;
 }
 
+void make_serial(Kernel& kernel, const std::vector<int>& vars) {
+  for (int v : vars) {
+    std::erase(kernel.range, v);
+    kernel.vars[static_cast<size_t>(v)].kind = LoopKind::Serial;
+  }
+}
+
 void wrap(Kernel& kernel, int var, const Settings& settings) {
   kernel.range.erase(std::find(kernel.range.begin(), kernel.range.end(), var));
   kernel.vars[static_cast<size_t>(var)].kind = LoopKind::Vector;

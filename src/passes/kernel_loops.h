@@ -41,6 +41,9 @@ std::vector<int64_t> tile_strides(const ir::Kernel& kernel, const ir::Placed& p,
 /// iterations. Gives the new one.
 int split_variable(ir::Kernel& kernel, int var, int64_t inner);
 
+/// Range variables are some no longer: their loops are to run inside of a tile.
+void make_serial(ir::Kernel& kernel, const std::vector<int>& vars);
+
 /// Wraps the body in a vector loop over what was a Range variable: lanes are neighbouring tiles.
 void wrap(ir::Kernel& kernel, int var, const Settings& settings);
 

@@ -1,6 +1,7 @@
-// Lanes: makes neighbouring tiles the lanes of a vector, where the program is sequential along the
-// axis that a tile walks (GPTQ's columns, scans, recurrences) and this costs less: memory that a
-// tile walks contiguously is transposed into scratch, lanes side by side, and back.
+// Lanes: makes neighbouring tiles the lanes of a vector, where a tile is sequential along the axis
+// that it walks (GPTQ's columns, scans, recurrences), or walks few elements (sums over rows of
+// ten), and this costs less: memory that a tile walks contiguously is transposed into scratch,
+// lanes side by side, and back (staging.h).
 //
 //     v0:2048                                        vector v0:2048
 //       step v1:128                                    %9[v0+v2*16] = %4[v0*128+v2]  transposed

@@ -97,7 +97,8 @@ constexpr ProgramPass kProgramPasses[] = {
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
 constexpr SchedulePass kSchedulePasses[] = {
     {{"merge-loops", true, "loops that walk memory as one become one"}, plain<merge_loops>},
-    {{"lanes", true, "neighbouring tiles become lanes where a tile is sequential"}, to_lanes},
+    {{"lanes", true, "neighbouring tiles become lanes where a tile is sequential or short"},
+     to_lanes},
     {{"vectors", false, "chooses the vector loops of what has none; code needs them"},
      choose_vectors},
     {{"tiles", true, "orders the tile loops, and pairs tiles that share what they read"},

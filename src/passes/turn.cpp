@@ -19,13 +19,6 @@ namespace {
 
 constexpr int64_t kPlainSum = 1024;  ///< terms that may be added one by one
 
-bool calls_arrays(const Statement& s) {
-  return std::any_of(s.expr.nodes.begin(), s.expr.nodes.end(), [](const ir::Node& node) {
-    return node.op == ir::Op::Call &&
-           info(static_cast<ir::Routine>(node.payload)).form == ir::RoutineForm::Array;
-  });
-}
-
 int64_t bytes_of(const ir::Access& access) {
   return static_cast<int64_t>(c10::elementSize(access.dtype));
 }
@@ -146,6 +139,13 @@ class Turn {
 };
 
 }  // namespace
+
+bool calls_arrays(const Statement& s) {
+  return std::any_of(s.expr.nodes.begin(), s.expr.nodes.end(), [](const ir::Node& node) {
+    return node.op == ir::Op::Call &&
+           info(static_cast<ir::Routine>(node.payload)).form == ir::RoutineForm::Array;
+  });
+}
 
 Turning turning(const Kernel& kernel) {
   const Loop& outer = *kernel.body.front().loop;

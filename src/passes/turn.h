@@ -13,6 +13,9 @@
 
 namespace graft::passes {
 
+/// Does it call a routine that wants whole arrays?
+bool calls_arrays(const ir::Statement& s);
+
 /// What turning a kernel's vector loop takes and brings.
 struct Turning {
   bool possible = true;

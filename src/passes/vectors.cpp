@@ -104,6 +104,16 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
   }
 }
 
+/// What starting the vector loop over `var` of a nest costs, each time that it is entered.
+double starts(const Kernel& kernel, const std::vector<size_t>& placed, int var,
+              const ir::Target& target) {
+  const Placed& p = kernel.placed[placed.front()];
+  const int axis = axis_of(p, var);
+  const double entered = static_cast<double>(points(p.statement)) /
+                         mean_extent(p.statement, static_cast<size_t>(axis));
+  return entered * target.times.inner_loop / target.times.instruction;
+}
+
 /// What the statements inside cost with the best vector loop of each nest.
 double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
                   const ir::Target& target) {
@@ -115,8 +125,10 @@ double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
       sum += inner_cost(kernel, node.loop->body, target);
     } else {
       std::vector<size_t> placed = placed_in(node.loop->body);
-      Choice best = best_of(kernel, placed, candidates_of(kernel, *node.loop), target);
-      sum += best.at >= 0 ? best.cost : cost_with(kernel, placed, -1, target);
+      const std::vector<int> candidates = candidates_of(kernel, *node.loop);
+      Choice best = best_of(kernel, placed, candidates, target);
+      sum += best.at >= 0 ? best.cost + starts(kernel, placed, candidates[best.at], target)
+                          : cost_with(kernel, placed, -1, target);
     }
   }
   return sum;
@@ -219,6 +231,12 @@ void choose_vector(Kernel& kernel, const Settings& settings, Decider& decider) {
 }
 
 }  // namespace
+
+double best_cost(const Kernel& kernel, const ir::Target& target) {
+  const Choice outer = best_of(kernel, placed_in(kernel.body), kernel.range, target);
+  const double inner = inner_cost(kernel, kernel.body, target);
+  return outer.at >= 0 ? std::min(outer.cost, inner) : inner;
+}
 
 void choose_vectors(Schedule& schedule, const Settings& settings, Decider& decider) {
   each_kernel(schedule, [&](Kernel& kernel) {

@@ -13,6 +13,9 @@
 
 namespace graft::passes {
 
+/// What the kernel costs with the vector loops that are best for it, in instructions.
+double best_cost(const ir::Kernel& kernel, const ir::Target& target);
+
 void choose_vectors(ir::Schedule& schedule, const Settings& settings, Decider& decider);
 
 }  // namespace graft::passes

@@ -40,5 +40,40 @@ TEST(Lanes, EveryWidthKeepsTheResults) {
   }
 }
 
+/// A vector of rows at a time: each is loaded and stored whole, and none of their elements alone.
+TEST(Lanes, ShortRowsAreLanes) {
+  std::string text = schedule_of(short_rows());
+  EXPECT_EQ(text.find("kernel max_sum_map\n"), 0u) << text;
+  EXPECT_EQ(count_of("  vector v0:1000\n", text), 1u) << text;
+  EXPECT_EQ(count_of("transposed", text), 2u) << text;
+}
+
+/// Matrices are lanes, and what goes on within one are loops inside.
+TEST(Lanes, SmallMatricesAreLanes) {
+  std::string text = schedule_of(small_matrices());
+  EXPECT_EQ(count_of("kernel ", text), 1u) << text;
+  EXPECT_EQ(count_of("  vector v0:1000\n", text), 1u) << text;
+  EXPECT_EQ(count_of("transposed", text), 4u) << text;
+}
+
+/// Nor are elements beside each other as lanes worth it where rows are long.
+TEST(Lanes, LongRowsAreWalkedAlong) {
+  EXPECT_EQ(count_of("transposed", schedule_of(short_rows(100, 3000))), 0u);
+}
+
+TEST(Lanes, ShortRowsAndSmallMatricesKeepTheirResults) {
+  for (int64_t columns : {2, 3, 5, 7, 8, 12, 16, 17, 21, 30, 33})
+    for (int lanes : {16, 8, 4})
+      for (const bool matrices : {false, true}) {
+        if (matrices && columns > 8) continue;
+        ProgramBuilder b = matrices ? small_matrices(70, columns) : short_rows(70, columns);
+        std::vector<at::Tensor> arguments = whole_numbers(b);
+        Settings settings;
+        settings.target.lanes = lanes;
+        EXPECT_TRUE(after(b.program, arguments) == after(run(b.program, settings), arguments))
+            << columns << " columns, " << lanes << " lanes";
+      }
+}
+
 }  // namespace
 }  // namespace graft::passes

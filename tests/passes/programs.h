@@ -82,6 +82,39 @@ inline ProgramBuilder columns_in_place(int64_t rows = 48, int64_t columns = 20) 
   return b;
 }
 
+/// Rows less their largest element and over their sum.
+inline ProgramBuilder short_rows(int64_t rows = 1000, int64_t columns = 10) {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({rows, columns}), out = b.output({rows, columns});
+  auto most = b.temporary({rows, 1}), sum = b.temporary({rows, 1});
+  auto less = b.temporary({rows, columns});
+  b.reduce_last(most, ir::ReduceOp::Max, x, kFloat);
+  b.map(less, [](Value v, Value m) { return v - m; }, x, most);
+  b.reduce_last(sum, ir::ReduceOp::Sum, less, kDouble);
+  b.map(out, [](Value v, Value s) { return v * s; }, less, sum);
+  return b;
+}
+
+/// Products of small matrices, and their sums over the first axis.
+inline ProgramBuilder small_matrices(int64_t count = 1000, int64_t n = 3) {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({count, n, n}), y = b.argument({count, n, n});
+  auto out = b.output({count, n, n}), sums = b.output({count, n, 1});
+  ir::StatementBuilder s({count, n, n, n});
+  ir::View left = x, right = y, to = out;
+  left.sizes = right.sizes = {count, n, n, n};
+  left.strides = {n * n, n, 0, 1}, right.strides = {n * n, 0, 1, n};
+  to.sizes = {count, n, n, 1}, to.strides = {n * n, n, 1, 1};
+  b.program.items.emplace_back(s.store(to, s.reduce(ir::ReduceOp::Sum, s.load(left) * s.load(right),
+                                                    {false, false, false, true}, kFloat)));
+  ir::View columns = out;
+  columns.strides = {n * n, 1, n};
+  b.reduce_last(sums, ir::ReduceOp::Sum, columns, kFloat);
+  return b;
+}
+
 inline ProgramBuilder long_sum() {
   ProgramBuilder b;
   auto x = b.argument({(1 << 16) + 3});

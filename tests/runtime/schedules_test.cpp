@@ -291,5 +291,73 @@ TEST(Schedules, LossesOfLogits) {
       false);
 }
 
+/// Rows of few elements: lanes of a vector, whose rows go through registers in whole and in parts
+/// of squares, beside the last rows, which fill no vector.
+TEST(Schedules, ShortRows) {
+  const std::vector<std::pair<Function, bool>> functions{
+      {[](const Tensors& t) { return Tensors{(t[0] * t[0] + 1).sum(-1), t[0].amax(-1)}; }, false},
+      {[](const Tensors& t) { return Tensors{t[0].softmax(-1), t[0].argmax(-1)}; }, false},
+      {[](const Tensors& t) {
+         at::Tensor d = t[0] - t[0].mean(-1, true);
+         return Tensors{d * (d.square().mean(-1, true) + 0.1).rsqrt()};
+       },
+       false},
+      {[](const Tensors& t) { return Tensors{(t[0] * 2).cumsum(-1) + t[0]}; }, false},
+      {[](const Tensors& t) {
+         t[0].sub_(t[0].amax(-1, true)).clamp_(-3, 3);
+         return Tensors{t[0].amin(-1)};
+       },
+       true},
+  };
+  const std::vector<std::pair<at::ScalarType, std::vector<int64_t>>> widths{
+      {at::kFloat, {5, 8, 10, 16, 19, 50}}, {at::kDouble, {13}}, {at::kBFloat16, {6, 21}}};
+  for (const auto& [type, of] : widths)
+    for (int64_t width : of)
+      for (const auto& [f, bitwise] : functions) {
+        const double off = c10::elementSize(type) == 2 ? 0.02 : 1e-4;
+        auto compiled = compile(f, test::at_once());
+        for (int call = 0; call < 4; ++call) {
+          // Of a wider matrix: what lies beside the rows stays as it is.
+          at::Tensor all = drawn({4099, width + 3}, call).to(type), other = all.clone();
+          const Tensors expected = f({all.narrow(1, 1, width)}),
+                        came = compiled(Tensors{other.narrow(1, 1, width)});
+          EXPECT_EQ(test::difference(all, other), "") << type << ' ' << width;
+          for (size_t k = 0; k < expected.size(); ++k)
+            if (bitwise || !at::isFloatingType(expected[k].scalar_type()))
+              EXPECT_EQ(test::difference(expected[k], came[k]), "") << type << ' ' << width;
+            else
+              EXPECT_TRUE(at::allclose(expected[k], came[k], off, off)) << type << ' ' << width;
+        }
+        EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+      }
+}
+
+/// Matrices of few elements: each is a lane, with loops over its rows and columns inside.
+TEST(Schedules, SmallMatrices) {
+  const std::vector<Function> functions{
+      [](const Tensors& t) { return Tensors{at::bmm(t[0], t[1]) + t[0]}; },
+      [](const Tensors& t) { return Tensors{at::bmm(t[0].transpose(1, 2), t[1]).sum(1)}; },
+      [](const Tensors& t) {
+        at::Tensor x = t[0].select(2, 0);
+        return Tensors{x.unsqueeze(2) * x.unsqueeze(1) - t[1]};
+      },
+      [](const Tensors& t) {
+        t[0].sub_(t[0].mean({1, 2}, true)).mul_(t[1].transpose(1, 2));
+        return Tensors{t[0].amax(1)};
+      },
+  };
+  for (at::ScalarType type : {at::kFloat, at::kDouble})
+    for (int64_t n : {2, 3, 4, 6})
+      for (const Function& f : functions)
+        expect_eager(
+            f,
+            [&](int call) {
+              return Tensors{
+                  drawn({5001, n, n}, call).to(type),
+                  drawn({n, n, 5001}, call + 9).to(type).permute({2, 0, 1}).contiguous()};
+            },
+            false);
+}
+
 }  // namespace
 }  // namespace graft

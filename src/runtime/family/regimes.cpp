@@ -154,8 +154,9 @@ std::optional<c10::ScalarType> result_type(const Call& call, const record::Trace
 }
 
 /// Can the number be rounded, or wrap around, on its way into a result of that type?
-bool is_rounded(double number, c10::ScalarType type) {
+bool is_rounded(double number, c10::ScalarType type, std::string_view by) {
   if (number != std::floor(number)) return false;  // its formula says how it is rounded
+  if (by == "aten::div" && c10::isReducedFloatingType(type)) type = c10::ScalarType::Float;
   if (c10::elementSize(type) < 4) return true;
   return type == c10::ScalarType::Float && std::abs(number) > kExactInSingle;
 }
@@ -183,7 +184,7 @@ Regimes::Regimes(std::span<const Point> points, std::span<const record::Trace* c
                                       [&](const auto& of) { return of[i] != numbers[0][i]; });
       const auto type = result_type(Call(first, first.ops[k]), first);
       if (varies && type && std::any_of(numbers.begin(), numbers.end(), [&](const auto& of) {
-            return is_rounded(of[i], *type);
+            return is_rounded(of[i], *type, name);
           }))
         throw std::runtime_error("a number that " + name +
                                  " takes follows the sizes, and is rounded to its result's type");
