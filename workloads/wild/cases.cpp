@@ -25,12 +25,15 @@ at::Tensor wide(const at::Tensor& x) {
 
 std::vector<Workload> wild_cases() {
   std::vector<Workload> all;
-  for (const auto cases :
-       {wild::vision_cases, wild::norm_cases, wild::image_cases, wild::colour_cases,
-        wild::audio_cases, wild::graph_cases, wild::recommender_cases, wild::physics_cases,
-        wild::finance_cases, wild::optimizer_cases, wild::sampler_cases, wild::quantizer_cases,
-        wild::loss_cases, wild::gradient_cases, wild::mixing_cases, wild::sequence_cases,
-        wild::perception_cases, wild::science_cases, wild::model_cases}) {
+  for (const auto cases : {wild::vision_cases,      wild::norm_cases,       wild::image_cases,
+                           wild::colour_cases,      wild::audio_cases,      wild::graph_cases,
+                           wild::recommender_cases, wild::physics_cases,    wild::finance_cases,
+                           wild::optimizer_cases,   wild::sampler_cases,    wild::quantizer_cases,
+                           wild::loss_cases,        wild::gradient_cases,   wild::mixing_cases,
+                           wild::sequence_cases,    wild::perception_cases, wild::science_cases,
+                           wild::model_cases,       wild::robotics_cases,   wild::speech_cases,
+                           wild::diffusion_cases,   wild::molecule_cases,   wild::decoding_cases,
+                           wild::backward_cases,    wild::geospatial_cases, wild::control_cases}) {
     for (Workload& workload : cases()) {
       workload.set = "wild";
       all.push_back(std::move(workload));

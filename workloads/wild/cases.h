@@ -17,29 +17,41 @@
 namespace graft::workloads::wild {
 
 std::vector<Workload> audio_cases();
+std::vector<Workload> backward_cases();
 std::vector<Workload> colour_cases();
+std::vector<Workload> control_cases();
+std::vector<Workload> decoding_cases();
+std::vector<Workload> diffusion_cases();
 std::vector<Workload> finance_cases();
+std::vector<Workload> geospatial_cases();
 std::vector<Workload> gradient_cases();
 std::vector<Workload> graph_cases();
 std::vector<Workload> image_cases();
 std::vector<Workload> loss_cases();
 std::vector<Workload> mixing_cases();
 std::vector<Workload> model_cases();
+std::vector<Workload> molecule_cases();
 std::vector<Workload> norm_cases();
 std::vector<Workload> optimizer_cases();
 std::vector<Workload> perception_cases();
 std::vector<Workload> physics_cases();
 std::vector<Workload> quantizer_cases();
 std::vector<Workload> recommender_cases();
+std::vector<Workload> robotics_cases();
 std::vector<Workload> sampler_cases();
 std::vector<Workload> science_cases();
 std::vector<Workload> sequence_cases();
+std::vector<Workload> speech_cases();
 std::vector<Workload> vision_cases();
 
 /// How far sums of fp32 may be from eager's, which adds in another order; relative to the largest.
 constexpr double kSums = 1e-5;
 /// Of functions that eager's vector body and its tail compute with other bits (docs/numerics.md).
 constexpr double kTails = 1e-6;
+
+/// How far a result in bf16 may be from eager's where a sum came before its rounding: one unit in
+/// the last place of the largest.
+constexpr double kRounded = 0x1p-7;
 
 /// Bytes that memory moves at least, for gathers of less.
 constexpr int64_t kLine = 64;

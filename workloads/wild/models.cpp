@@ -11,10 +11,6 @@
 namespace graft::workloads::wild {
 namespace {
 
-/// How far a result in bf16 may be from eager's where a sum came before its rounding: one unit in
-/// the last place of the largest.
-constexpr double kRounded = 0x1p-7;
-
 /// RWKV-7's mixing (the generalised delta rule) of r, k, v, key to remove, its rate, and w, the
 /// decays' logarithms (B, T, H, D): each head has a matrix as its state.
 at::Tensor delta_rule(const at::Tensor& r, const at::Tensor& w, const at::Tensor& k,

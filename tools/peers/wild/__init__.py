@@ -3,8 +3,10 @@
 A program that returns nothing changes its arguments.
 """
 
-from . import audio, colour, finance, gradients, graph, image, losses, mixing, models, norms, optimizers
-from . import perception, physics, quantizers, recommender, samplers, science, sequence, vision
+from . import audio, colour, diffusion, finance, gradients, graph, image, losses, mixing, models, molecules, norms
+from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
+from . import vision
+from . import backward, control, decoding, geospatial
 
 CASES = {}
 for field in (
@@ -27,5 +29,13 @@ for field in (
     perception,
     science,
     models,
+    robotics,
+    speech,
+    diffusion,
+    molecules,
+    decoding,
+    backward,
+    geospatial,
+    control,
 ):
     CASES |= field.CASES
