@@ -56,6 +56,20 @@ TEST(Lanes, SmallMatricesAreLanes) {
   EXPECT_EQ(count_of("transposed", text), 4u) << text;
 }
 
+/// In blocks: of the two sides of the matrix one goes through squares, the other is walked along.
+TEST(Lanes, TransposedOperandsGoByBlocks) {
+  ProgramBuilder b = symmetric();
+  std::string text = schedule_of(b);
+  EXPECT_EQ(count_of("transposed", text), 1u) << text;
+  EXPECT_EQ(count_of("by lane", text), 1u) << text;
+  for (int lanes : {16, 8, 4}) {
+    std::vector<at::Tensor> arguments = whole_numbers(b);
+    Settings settings;
+    settings.target.lanes = lanes;
+    EXPECT_TRUE(after(b.program, arguments) == after(run(b.program, settings), arguments)) << lanes;
+  }
+}
+
 /// Nor are elements beside each other as lanes worth it where rows are long.
 TEST(Lanes, LongRowsAreWalkedAlong) {
   EXPECT_EQ(count_of("transposed", schedule_of(short_rows(100, 3000))), 0u);

@@ -115,6 +115,17 @@ inline ProgramBuilder small_matrices(int64_t count = 1000, int64_t n = 3) {
   return b;
 }
 
+/// A matrix and another one transposed.
+inline ProgramBuilder symmetric(int64_t n = 144) {
+  using ir::Value;
+  ProgramBuilder b;
+  auto x = b.argument({n, n}), y = b.argument({n, n}), out = b.output({n, n});
+  ir::View turned = x;
+  turned.strides = {1, n};
+  b.map(out, [](Value v, Value t, Value w) { return (v + t) * w; }, x, turned, y);
+  return b;
+}
+
 inline ProgramBuilder long_sum() {
   ProgramBuilder b;
   auto x = b.argument({(1 << 16) + 3});

@@ -359,5 +359,34 @@ TEST(Schedules, SmallMatrices) {
             false);
 }
 
+/// Operands that lie along different dimensions: one of them goes through squares.
+TEST(Schedules, TransposedOperands) {
+  const std::vector<Function> functions{
+      [](const Tensors& t) { return Tensors{t[0].t() + t[1]}; },
+      [](const Tensors& t) { return Tensors{(t[0] + t[0].t()) * 2 - t[1]}; },
+      [](const Tensors& t) { return Tensors{t[0].t().contiguous().relu() * 3}; },
+      [](const Tensors& t) {
+        t[0].t().add_(t[1]).mul_(2);
+        return Tensors{t[0] - 1};
+      },
+      [](const Tensors& t) {
+        at::Tensor x = t[0].t();
+        return Tensors{(x.narrow(0, 1, x.size(0) - 16) - x.narrow(0, 0, x.size(0) - 16)) *
+                       t[1].narrow(0, 3, x.size(0) - 16)};
+      },
+      [](const Tensors& t) { return Tensors{t[0].t().to(at::kFloat) * 0.5 + t[1].to(at::kFloat)}; },
+  };
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kLong, at::kByte})
+    for (int64_t n : {64, 144, 208})
+      for (const Function& f : functions)
+        expect_eager(
+            f,
+            [&](int call) {
+              return Tensors{(drawn({n, n}, call) * 20).to(type),
+                             (drawn({n, n}, call + 9) * 20).to(type)};
+            },
+            true);
+}
+
 }  // namespace
 }  // namespace graft
