@@ -1,5 +1,5 @@
 // Distances between the rows of two matrices, one by one. Where eager multiplies matrices for them,
-// so does the plan.
+// so does the plan. And what stands upright on two vectors.
 #include <cmath>
 
 #include "ops/reduce.h"
@@ -122,6 +122,32 @@ Fate distances_backward(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+/// Each element of the result is of the others of both vectors. From ATen's CrossKernel.cpp.
+Fate cross(Context& ctx, const OperatorRecord& op) {
+  const View a = ctx.tensor(op, 0), b = ctx.tensor(op, 1), out = ctx.output(op);
+  if (a.storage < 0 || b.storage < 0 || !ctx.settings.target.loops(out.dtype) ||
+      out.dtype == ScalarType::Bool || a.dtype != out.dtype || b.dtype != out.dtype ||
+      overlaps(a, {out}) || overlaps(b, {out}))
+    return Fate::external("an unusual input, or a result that overlaps it");
+  const size_t rank = out.sizes.size(), axis = wrapped(integer(op, "dim", -1), rank);
+  if (a.sizes.size() != rank || b.sizes.size() != rank)
+    return Fate::external("operands of different ranks");
+  const ScalarType type = out.dtype, compute = opmath(type);
+  const bool fused = is_float(type) && ctx.settings.target.fma;
+  for (int64_t i = 0; i < 3; ++i) {
+    const View to = narrow(out, axis, i, 1);
+    StatementBuilder s(to.sizes);
+    auto at = [&](const View& x, int64_t k) {
+      return s.load(narrow(x, axis, k % 3, 1)).to(compute);
+    };
+    const Value less = (at(a, i + 2) * at(b, i + 1)).to(type).to(compute);
+    const Value value = is_reduced(type) ? (at(a, i + 1) * at(b, i + 2)).to(type).to(compute) - less
+                                         : multiply_add(at(a, i + 1), at(b, i + 2), -less, fused);
+    ctx.emit(s.store(to, value));
+  }
+  return Fate::fused();
+}
+
 }  // namespace
 
 std::vector<Row> distance_rows() {
@@ -129,6 +155,7 @@ std::vector<Row> distance_rows() {
       {"aten::_cdist_forward", distances,
        "distances of rows by the norms 1, 2 and infinity, where eager multiplies no matrices"},
       {"aten::_cdist_backward", distances_backward, "their gradient"},
+      {"aten::linalg_cross", cross, "three products less three others"},
   };
 }
 

@@ -69,6 +69,16 @@ void add_dim(std::vector<Recipe>& to, std::string row, F f, Types types) {
 void add_distances(std::vector<Recipe>& to) {
   using T = at::Tensor;
   const std::vector<std::string_view> may = {"a product of matrices", "of another dtype"};
+  for (int64_t dim : {0, 1, -1}) {
+    std::vector<int64_t> a = {5, 7, 33}, b = a;
+    a[static_cast<size_t>(dim < 0 ? 2 : dim)] = b[static_cast<size_t>(dim < 0 ? 2 : dim)] = 3;
+    b[dim == 0 ? 1 : 0] = 1;
+    to.push_back({"aten::linalg_cross dim=" + std::to_string(dim),
+                  {values(a), values(b)},
+                  [=](const Tensors& t) -> Tensors { return {at::linalg_cross(t[0], t[1], dim)}; },
+                  Types::Numbers,
+                  {"an unusual input"}});
+  }
   for (double p : {1.0, 2.0, std::numeric_limits<double>::infinity()})
     for (int64_t batch : {0, 2}) {
       std::vector<int64_t> a = {7, 33}, b = {30, 33}, g = {7, 30};
