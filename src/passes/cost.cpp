@@ -25,6 +25,7 @@ constexpr double kStreams = 4;
 
 constexpr double kScatter = 1.5;     ///< against a gather
 constexpr double kShuffles = 1.5;    ///< for each of the vectors that an interleaved access is in
+constexpr double kExchange = 2;      ///< for a vector whose elements change places with another's
 constexpr double kFinish = 16;       ///< instructions that make one number of a vector
 constexpr double kSmallMachine = 2;  ///< threads
 
@@ -341,7 +342,7 @@ double transposing_cost(int64_t count, const Target& target) {
   const auto lanes = static_cast<double>(target.lanes);
   // Rows are loaded, joined to vectors, change places in rounds, and are stored.
   auto part = [&](double columns) {
-    return lanes + lanes - columns + kShuffles * columns * std::log2(columns) + columns;
+    return lanes + lanes - columns + kExchange * columns * std::log2(columns) + columns;
   };
   const int64_t last = std::min<int64_t>(ir::last_columns(count, false), target.lanes);
   return static_cast<double>(count / target.lanes) * part(lanes) +
