@@ -82,8 +82,10 @@ std::vector<Case> cases() {
          return Tensors{d * (d.square().mean(-1, true) + 1e-5).rsqrt()};
        },
        rows_of, widths},
-      {"running sum", [](const Tensors& t) { return Tensors{(t[0] * 2).cumsum(-1)}; }, rows_of,
-       widths},
+      {"running sum",
+       [](const Tensors& t) { return Tensors{(t[0] * 2).cumsum(-1)}; },
+       rows_of,
+       {5, 10, 16, 64, 256, 1000, 4000}},
       {"products of matrices", [](const Tensors& t) { return Tensors{at::bmm(t[0], t[1])}; },
        matrices_of, small},
       {"matrix times vector",

@@ -90,8 +90,7 @@ class GroupCost {
     int best = -1;
     double least = 0;
     for (size_t a = s.repeated() ? 1 : 0; a < s.axes.size(); ++a) {
-      if (is_outer(group_, m, a) || (s.reduction && s.reduction->scan && s.reduction->axes[a]))
-        continue;
+      if (is_outer(group_, m, a) || (scans(s) && s.reduction->axes[a])) continue;
       double each = vector_cost(s, static_cast<int>(a), target_);
       if (best < 0 || each < least) best = static_cast<int>(a), least = each;
     }
@@ -154,12 +153,15 @@ class GroupCost {
       for (const Access& load : s.loads) count(load, false);
     }
     std::vector<int> staged;
+    const int64_t longest = std::any_of(group_.members.begin(), group_.members.end(), scans)
+                                ? kLongestScanned
+                                : kLongestStaged;
     double tiles = 1;
     for (int64_t extent : group_.outer) tiles *= static_cast<double>(extent);
     for (const auto& [storage, row] : rows) {
       const int64_t count = row.last - row.first + 1;
-      if (!row.fits || row.apart <= ir::kInterleaved || count > row.apart ||
-          count > kLongestStaged || count < 2 || row.points < static_cast<double>(count) / 2)
+      if (!row.fits || row.apart <= ir::kInterleaved || count > row.apart || count > longest ||
+          count < 2 || row.points < static_cast<double>(count) / 2)
         continue;
       staged.push_back(storage);
       const bool mine = storages_[static_cast<size_t>(storage)].role == ir::Role::Temporary &&

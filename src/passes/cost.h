@@ -22,6 +22,8 @@ constexpr double kGathered = 1.25;
 
 /// Rows that are longer leave the first cache where each lane has its own in scratch.
 constexpr int64_t kLongestStaged = 256;
+/// Those of a scan, which can go no other way but one by one, may fill the second.
+constexpr int64_t kLongestScanned = 4096;
 
 /// Instructions for a vector of the statement's points along `axis`, a share of the loop's start
 /// and of its last, unfilled vector among them; -1: for as many points, one by one. Of `staged`

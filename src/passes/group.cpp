@@ -242,7 +242,7 @@ void shrink(Group& group, const std::vector<size_t>& kept) {
 
 bool split_outer(Group& group, size_t o, int64_t inner) {
   for (const Statement& s : group.members)
-    if (s.reduction && s.reduction->scan) return false;
+    if (scans(s)) return false;
   for (const auto& axes : group.outer_axis)
     if (axes[o] == kNoAxis) return false;
   for (size_t m = 0; m < group.members.size(); ++m) {

@@ -171,7 +171,7 @@ class Inliner {
           Overlap split;
           if (try_inline(s, l, done, passed_on, split)) {
             changed = true;
-          } else if (split.relation == Relation::NeedSplit && !(s.reduction && s.reduction->scan)) {
+          } else if (split.relation == Relation::NeedSplit && !scans(s)) {
             split_axis(s, static_cast<size_t>(split.axis), split.at);
             changed = true;
           } else if (split.relation == Relation::Partial && can_take_range(s, split) &&

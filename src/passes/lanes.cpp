@@ -80,9 +80,7 @@ class Lanes {
 
   void consider(int var, const std::vector<int>& inside, std::vector<Way>& ways) {
     // Loops around a scan do not turn, and arrays of a few lanes cost a call each.
-    if (!steps_ && any(calls_arrays) &&
-        any([](const Statement& s) { return s.reduction && s.reduction->scan; }))
-      return;
+    if (!steps_ && any(calls_arrays) && any(scans)) return;
     const std::vector<int> range = kernel_.range;
     make_serial(kernel_, inside);
     const std::vector<Part> parts = staging_.parts_of(var);
@@ -206,9 +204,10 @@ class Lanes {
   int64_t extent(int var) const { return kernel_.vars[static_cast<size_t>(var)].extent; }
 
   /// Is there a row for each lane, whose elements do not lie beside those of other lanes?
-  static bool rows_apart(const std::vector<Part>& parts) {
-    return std::any_of(parts.begin(), parts.end(), [](const Part& part) {
-      return part.lane_stride > ir::kInterleaved && part.count > 1 && part.count <= kLongestStaged;
+  bool rows_apart(const std::vector<Part>& parts) const {
+    const int64_t longest = any(scans) ? kLongestScanned : kLongestStaged;
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+      return part.lane_stride > ir::kInterleaved && part.count > 1 && part.count <= longest;
     });
   }
 

@@ -55,6 +55,10 @@ void substitute(ir::Statement& reader, size_t load, const ir::Statement& produce
                 const ir::PointMap& map);
 /// Does it store one load as it is, everywhere?
 bool is_copy(const ir::Statement& s);
+/// Does it store what its reduction has come to at each step?
+inline bool scans(const ir::Statement& s) {
+  return s.reduction && s.reduction->scan;
+}
 /// By node: does its value differ along the axis?
 std::vector<bool> varying_along(const ir::Statement& s, size_t axis);
 /// Do indices from data move the access along the axis?
