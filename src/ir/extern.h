@@ -59,6 +59,8 @@ struct Extern {
   bool may_be_loops = false;
   bool may_be_alone = false;   ///< … or with nothing beside it
   bool short_factors = false;  ///< … of fp32 factors that are rounded to bf16 first
+  /// Bit k: its return k was an undefined tensor. (Another mode may make a workspace of it.)
+  uint64_t undefined = 0;
 };
 
 }  // namespace graft::ir

@@ -139,6 +139,7 @@ void visit(Extern& call, NumberVisitor& v) {
   v.structures(call.written);
   v.structure(call.record);
   for (bool* may : {&call.may_be_loops, &call.may_be_alone, &call.short_factors}) v.structure(*may);
+  v.structure(call.undefined);
 }
 
 void visit(Abort& check, NumberVisitor& v) {

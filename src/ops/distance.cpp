@@ -4,6 +4,7 @@
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
+#include "ops/thresholds.h"
 
 namespace graft::ops {
 
@@ -48,9 +49,6 @@ std::string why_not(const std::vector<View>& ins, const View& out) {
   }
   return {};
 }
-
-/// Rows from which on eager multiplies matrices, unless it is told not to.
-constexpr int64_t kMostRows = 25;
 
 bool multiplies(const OperatorRecord& op, Norm norm, const View& a, const View& b) {
   const int64_t mode = integer(op, "compute_mode", 0);

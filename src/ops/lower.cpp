@@ -264,6 +264,9 @@ class Lowering {
       if (std::find(call.written.begin(), call.written.end(), t.storage) == call.written.end())
         call.written.push_back(t.storage);
     });
+    for (size_t k = 0; k < op.outputs.size() && k < 64; ++k)
+      if (op.outputs[k].kind == OperandKind::Tensor && op.outputs[k].tensors.at(0) < 0)
+        call.undefined |= uint64_t{1} << k;
     lowered_.program.items.emplace_back(std::move(call));
   }
 

@@ -4,6 +4,7 @@
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
+#include "ops/thresholds.h"
 
 namespace graft::ops {
 
@@ -18,9 +19,6 @@ using record::OperatorRecord;
 
 /// Each element is compared with each: the work grows with the square of the row.
 constexpr int64_t kMostSorted = 32;
-/// Up to here the C++ library, which ATen's kernels call, sorts by insertion: equal elements keep
-/// their order.
-constexpr int64_t kInsertionSorted = 16;
 /// Each of the largest elements is another walk over the row.
 constexpr int64_t kMostPicked = 8;
 constexpr const char* kTies =

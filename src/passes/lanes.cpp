@@ -178,10 +178,9 @@ class Lanes {
     for (const Placed& p : kernel_.placed) statements.push_back(&p.statement);
     decision.about = stored_by(statements);
     for (const Way& way : ways) {
-      std::string name = way.var < 0 ? "inside" : "v" + std::to_string(way.var);
-      for (int v : way.inside)
-        name += (v == way.inside[0] ? " around v" : " v") + std::to_string(v);
-      if (way.block > 0) name += " by " + std::to_string(way.block);
+      std::string name = way.var < 0 ? "as it is" : "v" + std::to_string(way.var);
+      const char* around = way.block > 0 ? " around blocks of v" : " around v";
+      for (int v : way.inside) name += (v == way.inside[0] ? around : " v") + std::to_string(v);
       decision.ways.push_back({name, way.cost * settings_.target.times.instruction});
     }
     return decision;

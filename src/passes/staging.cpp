@@ -156,11 +156,15 @@ std::optional<Part> Staging::part_of(int storage, int var, int64_t lane_stride) 
     stored = stored || use.store;
     loaded = loaded || !use.store;
     only_copied = only_copied && !use.store && is_copy(use.placed->statement);
-    if (!use.store) read += points(use.placed->statement);
+    if (use.store) continue;
+    int64_t inside = points(use.placed->statement);
+    for (int v : use.placed->axis_var)
+      if (outside_tile(kernel_, v, var)) inside /= extent(v);
+    read += inside;
   }
   if (part.gap == 0) part.gap = 1;
   part.count = (last - part.first) / part.gap + 1;
-  if (!stored && (only_copied || read < part.count * extent(var) / 2)) return std::nullopt;
+  if (!stored && (only_copied || read < part.count / 2)) return std::nullopt;
   if (!temporary && stored && !lies_apart(part, last, tiles, var)) return std::nullopt;
   part.copied_out = stored && !temporary;
   part.copied_in = !temporary && (loaded || part.copied_out) && (!stored || holds_data(storage)) &&

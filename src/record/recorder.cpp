@@ -432,13 +432,13 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (known == nullptr || known->kind == Known::Kind::View) {
     // A plan takes the caller's tensor for a view of the same layout.
-    if (trace_.storages[storage].origin == StorageInfo::Origin::Made) return;
-    const int info = describe(impl, storage);
     for (const auto* infos : {&trace_.arguments, &trace_.captured_tensors})
-      if (std::find(infos->begin(), infos->end(), info) != infos->end()) {
-        written_objects_.emplace_back(&impl, info);
-        return;
-      }
+      for (int info : *infos)
+        if (trace_.tensors[info].storage == storage &&
+            same_layout(impl, trace_.tensors[info], /*address=*/true)) {
+          written_objects_.emplace_back(&impl, info);
+          return;
+        }
     return;
   }
   const auto& infos =

@@ -36,7 +36,7 @@ TEST(Decisions, ResidualNormsAreListedInOrder) {
 }
 
 TEST(Decisions, RowsOfAColumnLoopAreLanesOrTiles) {
-  EXPECT_EQ(text_of(decisions_of(columns_in_place().program)), "lanes: %2 %0: v0, not inside\n");
+  EXPECT_EQ(text_of(decisions_of(columns_in_place().program)), "lanes: %2 %0: v0, not as it is\n");
 }
 
 TEST(Decisions, AreNotKeptWhereNobodyAsks) {

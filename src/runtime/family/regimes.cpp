@@ -8,12 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "ops/thresholds.h"
+
 namespace graft::runtime {
 
 namespace {
 
-/// Integers up to here are exact in fp32, and those a box further, too.
-constexpr double kExactInSingle = 1 << 22;
+/// Integers up to here are exact in fp32.
+constexpr int64_t kExactInSingle = 1 << 24;
 /// Where a slice may end that ends nowhere.
 constexpr int64_t kEndless = int64_t{1} << 60;
 
@@ -61,65 +63,135 @@ int64_t size_along(const record::TensorInfo& tensor, int64_t dim) {
   return tensor.sizes[static_cast<size_t>(dim < 0 ? dim + rank : dim)];
 }
 
-/// The numbers that ATen compares with zero in a call, in order.
-std::vector<int64_t> compared(const Call& call) {
-  const record::TensorInfo* self = call.tensor(0);
-  if (self == nullptr) return {};
-  const std::string_view name = call.name();
-  std::vector<int64_t> found;
-  if (name == "aten::slice") {
-    const int64_t size = size_along(*self, call.integer("dim").value_or(0));
-    auto clamped = [&](int64_t place) {
-      if (place >= kEndless) return size;
-      if (place < 0) place += size;
-      found.push_back(place), found.push_back(size - place);
-      return std::clamp<int64_t>(place, 0, size);
-    };
-    const int64_t start = clamped(call.integer("start").value_or(0)),
-                  end = clamped(call.integer("end").value_or(kEndless));
-    found.push_back(end - start);
-  } else if (name == "aten::split" || name == "aten::unsafe_split") {
-    const int64_t size = size_along(*self, call.integer("dim").value_or(0)),
-                  each = std::max<int64_t>(call.integer("split_size").value_or(1), 1),
-                  pieces = (size + each - 1) / each;
-    found = {pieces * each - size, size - (pieces - 1) * each - 1};
-  } else if (name == "aten::roll") {
-    const std::vector<int64_t> shifts = call.integers("shifts"), dims = call.integers("dims");
-    for (size_t k = 0; k < shifts.size(); ++k) {
-      int64_t size = 1;
-      if (k < dims.size())
-        size = size_along(*self, dims[k]);
-      else
-        for (int64_t of : self->sizes) size *= of;
-      if (size == 0) continue;
-      const int64_t rounds = shifts[k] / size - (shifts[k] % size < 0 ? 1 : 0);
-      found.push_back(shifts[k] - rounds * size);
-      found.push_back((rounds + 1) * size - 1 - shifts[k]);
-    }
-  } else if (name == "aten::topk" || name == "aten::kthvalue") {
-    found = {size_along(*self, call.integer("dim").value_or(-1)) - call.integer("k").value_or(1)};
-  } else if (name == "aten::diagonal" || name == "aten::trace") {
-    const int64_t offset = call.integer("offset").value_or(0);
-    found = {size_along(*self, call.integer("dim1").value_or(0)) - std::max<int64_t>(-offset, 0) -
-             size_along(*self, call.integer("dim2").value_or(1)) + std::max<int64_t>(offset, 0)};
-  } else if (name == "aten::bucketize" || name == "aten::searchsorted") {
-    const record::TensorInfo* sorted = name == "aten::searchsorted" ? self : call.tensor(1);
-    if (sorted == nullptr || sorted->sizes.empty()) return {};
-    const int64_t count = sorted->sizes.back();
-    const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(count)));
-    found = {count - power, 2 * power - 1 - count};
-  } else if (name == "aten::var" || name == "aten::std" || name == "aten::var_mean" ||
-             name == "aten::std_mean") {
-    const c10::IValue* correction = call.argument("correction");
-    if (correction == nullptr || !correction->isScalar()) return {};
-    int64_t count = 1;
-    const std::vector<int64_t> dims = call.integers("dim");
-    for (int64_t d : dims) count *= size_along(*self, d);
-    if (dims.empty())
-      for (int64_t of : self->sizes) count *= of;
-    found = {count - static_cast<int64_t>(correction->toScalar().toDouble())};
+/// A number that ATen compares with zero. Where it is zero both sides come to the same, unless
+/// `strict`: then zero is on the side below.
+struct Border {
+  int64_t value;
+  bool strict = false;
+};
+using Borders = std::vector<Border>;
+
+/// Lowerings follow ATen below a threshold alone: above it is ATen's own call that runs.
+void add_below(Borders& to, int64_t threshold, int64_t value) {
+  if (value < threshold) to.push_back({threshold - value, true});
+}
+
+Borders of_slice(const Call& call, const record::TensorInfo& self) {
+  Borders found;
+  const int64_t size = size_along(self, call.integer("dim").value_or(0));
+  auto clamped = [&](int64_t place) {
+    if (place >= kEndless) place = size;
+    if (place < 0) place += size;
+    found.push_back({place}), found.push_back({size - place});
+    return std::clamp<int64_t>(place, 0, size);
+  };
+  const int64_t start = clamped(call.integer("start").value_or(0)),
+                end = clamped(call.integer("end").value_or(kEndless));
+  found.push_back({end - start});
+  return found;
+}
+
+Borders of_split(const Call& call, const record::TensorInfo& self) {
+  const int64_t size = size_along(self, call.integer("dim").value_or(0)),
+                each = std::max<int64_t>(call.integer("split_size").value_or(1), 1),
+                pieces = (size + each - 1) / each;
+  return {{pieces * each - size}, {size - (pieces - 1) * each, true}};
+}
+
+Borders of_roll(const Call& call, const record::TensorInfo& self) {
+  Borders found;
+  const std::vector<int64_t> shifts = call.integers("shifts"), dims = call.integers("dims");
+  for (size_t k = 0; k < shifts.size(); ++k) {
+    int64_t size = 1;
+    if (k < dims.size())
+      size = size_along(self, dims[k]);
+    else
+      for (int64_t of : self.sizes) size *= of;
+    size = std::max<int64_t>(size, 1);
+    const int64_t rounds = shifts[k] / size - (shifts[k] % size < 0 ? 1 : 0);
+    found.push_back({shifts[k] - rounds * size});
+    found.push_back({(rounds + 1) * size - shifts[k], true});
   }
   return found;
+}
+
+Borders of_top(const Call& call, const record::TensorInfo& self) {
+  return {{size_along(self, call.integer("dim").value_or(-1)) - call.integer("k").value_or(1)}};
+}
+
+Borders of_sort(const Call& call, const record::TensorInfo& self) {
+  Borders found;
+  add_below(found, ops::kInsertionSorted + 1, size_along(self, call.integer("dim").value_or(-1)));
+  return found;
+}
+
+Borders of_diagonal(const Call& call, const record::TensorInfo& self) {
+  const int64_t offset = call.integer("offset").value_or(0);
+  return {{size_along(self, call.integer("dim1").value_or(0)) - std::max<int64_t>(-offset, 0) -
+           size_along(self, call.integer("dim2").value_or(1)) + std::max<int64_t>(offset, 0)}};
+}
+
+/// A search takes a step more from each power of two on.
+Borders of_search(const record::TensorInfo* sorted) {
+  if (sorted == nullptr || sorted->sizes.empty()) return {};
+  const int64_t count = sorted->sizes.back();
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(count)));
+  return {{count - power}, {2 * power - count, true}};
+}
+
+Borders of_variance(const Call& call, const record::TensorInfo& self) {
+  const c10::IValue* correction = call.argument("correction");
+  if (correction == nullptr || !correction->isScalar()) return {};
+  int64_t count = 1;
+  const std::vector<int64_t> dims = call.integers("dim");
+  for (int64_t d : dims) count *= size_along(self, d);
+  if (dims.empty())
+    for (int64_t of : self.sizes) count *= of;
+  return {{count - static_cast<int64_t>(correction->toScalar().toDouble())}};
+}
+
+Borders of_distance(const Call& call, const record::TensorInfo& a, const record::TensorInfo* b) {
+  Borders found;
+  if (call.integer("compute_mode").value_or(0) != 0 || b == nullptr) return {};
+  for (const record::TensorInfo* of : {&a, b})
+    add_below(found, ops::kMostRows + 1, size_along(*of, -2));
+  return found;
+}
+
+Borders of_product(const record::TensorInfo& left, const record::TensorInfo* right) {
+  Borders found;
+  if (right != nullptr)
+    add_below(found, ops::kPlainProducts,
+              size_along(left, -2) * size_along(left, -1) * size_along(*right, -1));
+  return found;
+}
+
+Borders compared(const Call& call) {
+  const record::TensorInfo *self = call.tensor(0), *other = call.tensor(1);
+  const std::string_view name = call.name();
+  if (self == nullptr) return {};
+  if (name == "aten::slice") return of_slice(call, *self);
+  if (name == "aten::split" || name == "aten::unsafe_split") return of_split(call, *self);
+  if (name == "aten::roll") return of_roll(call, *self);
+  if (name == "aten::topk" || name == "aten::kthvalue") return of_top(call, *self);
+  if (name == "aten::sort") return of_sort(call, *self);
+  if (name == "aten::diagonal" || name == "aten::trace") return of_diagonal(call, *self);
+  if (name == "aten::searchsorted") return of_search(self);
+  if (name == "aten::bucketize") return of_search(other);
+  if (name == "aten::var" || name == "aten::std" || name == "aten::var_mean" ||
+      name == "aten::std_mean")
+    return of_variance(call, *self);
+  if (name == "aten::_cdist_forward") return of_distance(call, *self, other);
+  if (name == "aten::bmm") return of_product(*self, other);
+  if (name == "aten::baddbmm" && other != nullptr) return of_product(*other, call.tensor(2));
+  return {};
+}
+
+/// Does the argument's value take part in arithmetic?
+bool is_number(const c10::Argument& argument) {
+  c10::TypePtr type = argument.type();
+  if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  return *type == *c10::NumberType::get() || *type == *c10::FloatType::get();
 }
 
 /// The numbers that the call computes with, and that are no sizes.
@@ -132,10 +204,8 @@ std::vector<double> numbers_of(const Call& call, const record::Trace& trace) {
   for (size_t k = 0; k < call.op().inputs.size(); ++k) {
     const record::Operand& operand = call.op().inputs[k];
     if (operand.kind == record::Operand::Kind::Constant) {
-      const bool computes =
-          k < arguments.size() && (*arguments[k].type() == *c10::NumberType::get() ||
-                                   *arguments[k].type() == *c10::FloatType::get());
-      if (computes && operand.constant.isScalar()) add(operand.constant.toScalar());
+      if (k < arguments.size() && is_number(arguments[k]) && operand.constant.isScalar())
+        add(operand.constant.toScalar());
       continue;
     }
     for (int t : operand.tensors)
@@ -145,72 +215,102 @@ std::vector<double> numbers_of(const Call& call, const record::Trace& trace) {
   return found;
 }
 
-/// Of the call's first result; none where it has none.
-std::optional<c10::ScalarType> result_type(const Call& call, const record::Trace& trace) {
-  for (const record::Operand& output : call.op().outputs)
-    for (int t : output.tensors)
-      if (t >= 0) return trace.tensors[static_cast<size_t>(t)].dtype;
-  return std::nullopt;
+/// What the call's numbers are rounded to: its first result's dtype, or of a comparison its first
+/// operand's. None where there is no such tensor.
+std::optional<c10::ScalarType> type_of(const Call& call, const record::Trace& trace) {
+  std::optional<c10::ScalarType> found;
+  auto first = [&](const std::vector<record::Operand>& operands) {
+    for (const record::Operand& operand : operands)
+      for (int t : operand.tensors)
+        if (t >= 0 && !trace.tensors[static_cast<size_t>(t)].wrapped_number)
+          return std::optional(trace.tensors[static_cast<size_t>(t)].dtype);
+    return std::optional<c10::ScalarType>();
+  };
+  found = first(call.op().outputs);
+  return found == c10::ScalarType::Bool ? first(call.op().inputs) : found;
 }
 
-/// Can the number be rounded, or wrap around, on its way into a result of that type?
-bool is_rounded(double number, c10::ScalarType type, std::string_view by) {
-  if (number != std::floor(number)) return false;  // its formula says how it is rounded
+double as_single(double number) {
+  return static_cast<double>(static_cast<float>(number));
+}
+
+/// What the records' numbers say of others: an empty string, or why they cannot be told. Adds how
+/// far they are from where they would be rounded.
+std::string follow(std::span<const double> numbers, c10::ScalarType type, std::string_view by,
+                   std::vector<Borders>& borders) {
+  auto all_are = [&](double (*of)(double)) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](double n) { return of(n) == of(numbers[0]); });
+  };
+  if (all_are([](double n) { return n; })) return {};
+  // ATen divides by the number in fp32.
   if (by == "aten::div" && c10::isReducedFloatingType(type)) type = c10::ScalarType::Float;
-  if (c10::elementSize(type) < 4) return true;
-  return type == c10::ScalarType::Float && std::abs(number) > kExactInSingle;
+  const bool rounded =
+      c10::elementSize(type) < 4 || (type == c10::ScalarType::Float && all_are(as_single));
+  if (rounded)
+    return "a number that " + std::string(by) + " takes follows the sizes, and is rounded";
+  if (type != c10::ScalarType::Float) return {};
+  if (std::any_of(numbers.begin(), numbers.end(), [](double n) { return n != std::floor(n); }))
+    return {};  // its formula says how it is rounded
+  for (size_t k = 0; k < numbers.size(); ++k)
+    borders[k].push_back({kExactInSingle - static_cast<int64_t>(std::abs(numbers[k]))});
+  return {};
 }
 
 }  // namespace
 
 Regimes::Regimes(std::span<const Point> points, std::span<const record::Trace* const> traces) {
   const record::Trace& first = *traces.front();
+  const char* const kOthers = "the function called other operators at other sizes";
   for (const record::Trace* trace : traces)
-    if (trace->ops.size() != first.ops.size())
-      throw std::runtime_error("the function called other operators at other sizes");
+    if (trace->ops.size() != first.ops.size()) throw std::runtime_error(kOthers);
   for (size_t k = 0; k < first.ops.size(); ++k) {
-    std::vector<std::vector<int64_t>> borders;
+    const std::string name = first.ops[k].op.operator_name().name;
+    std::vector<Borders> borders;
     std::vector<std::vector<double>> numbers;
     for (const record::Trace* trace : traces) {
       const Call call(*trace, trace->ops[k]);
+      if (call.name() != name) throw std::runtime_error(kOthers);
       borders.push_back(compared(call));
       numbers.push_back(numbers_of(call, *trace));
       if (borders.back().size() != borders[0].size() || numbers.back().size() != numbers[0].size())
-        throw std::runtime_error("the function called other operators at other sizes");
+        throw std::runtime_error(name + " works otherwise at some of the sizes");
     }
-    const std::string name = first.ops[k].op.operator_name().name;
-    for (size_t i = 0; i < numbers[0].size(); ++i) {
-      const bool varies = std::any_of(numbers.begin(), numbers.end(),
-                                      [&](const auto& of) { return of[i] != numbers[0][i]; });
-      const auto type = result_type(Call(first, first.ops[k]), first);
-      if (varies && type && std::any_of(numbers.begin(), numbers.end(), [&](const auto& of) {
-            return is_rounded(of[i], *type, name);
-          }))
-        throw std::runtime_error("a number that " + name +
-                                 " takes follows the sizes, and is rounded to its result's type");
+    const auto type = type_of(Call(first, first.ops[k]), first);
+    for (size_t i = 0; type && i < numbers[0].size(); ++i) {
+      std::vector<double> each;
+      for (const auto& of : numbers) each.push_back(of[i]);
+      if (std::string why = follow(each, *type, name, borders); !why.empty())
+        throw std::runtime_error(why);
     }
     for (size_t i = 0; i < borders[0].size(); ++i) {
       std::vector<int64_t> values;
-      for (const auto& of : borders) values.push_back(of[i]);
-      const bool below = std::any_of(values.begin(), values.end(), [](int64_t v) { return v < 0; });
-      if (below) {
-        if (std::any_of(values.begin(), values.end(), [](int64_t v) { return v > 0; }))
-          throw std::runtime_error(name + " works otherwise at some of the sizes");
-        for (int64_t& value : values) value = -value;
-      }
-      auto formula = explain(points, values, ir::NumberKind::Exact);
-      if (!formula)
-        throw std::runtime_error(name + " compares " + list(values) +
-                                 ", which does not follow the sizes");
-      if (!formula->is_constant()) not_negative_.push_back(std::move(*formula));
+      for (const Borders& of : borders) values.push_back(of[i].value);
+      add(points, std::move(values), borders[0][i].strict, name);
     }
   }
 }
 
+void Regimes::add(std::span<const Point> points, std::vector<int64_t> values, bool strict,
+                  const std::string& name) {
+  const bool above = std::any_of(values.begin(), values.end(), [](int64_t v) { return v > 0; }),
+             below = std::any_of(values.begin(), values.end(),
+                                 [&](int64_t v) { return strict ? v <= 0 : v < 0; });
+  if (above && below) throw std::runtime_error(name + " works otherwise at some of the sizes");
+  if (below)
+    for (int64_t& value : values) value = -value;
+  auto formula = explain(points, values, ir::NumberKind::Exact);
+  if (!formula)
+    throw std::runtime_error(name + " compares " + list(values) +
+                             ", which does not follow the sizes");
+  if (!formula->is_constant())
+    bounds_.push_back({std::move(*formula), strict && !below ? int64_t{1} : int64_t{0}});
+}
+
 bool Regimes::hold(std::span<const int64_t> point) const {
-  return std::all_of(not_negative_.begin(), not_negative_.end(), [&](const Formula& formula) {
-    const auto value = formula.at(point);
-    return value && *value >= 0;
+  return std::all_of(bounds_.begin(), bounds_.end(), [&](const Bound& bound) {
+    const auto value = bound.formula.at(point);
+    return value && *value >= bound.least;
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "record/trace.h"
@@ -21,7 +22,14 @@ class Regimes {
   bool hold(std::span<const int64_t> point) const;
 
  private:
-  std::vector<Formula> not_negative_;
+  void add(std::span<const Point> points, std::vector<int64_t> values, bool strict,
+           const std::string& name);
+
+  struct Bound {
+    Formula formula;
+    int64_t least;
+  };
+  std::vector<Bound> bounds_;
 };
 
 }  // namespace graft::runtime

@@ -257,6 +257,7 @@ class PlanBuilder {
       output.binds = output.made && bound_.insert_new(block);
       step.outputs.push_back(std::move(output));
     }
+    step.undefined = call.undefined;
     for (int id : call.written) write(id);
     if (op->hasTag(at::Tag::nondeterministic_seeded)) {
       note_generator(step);

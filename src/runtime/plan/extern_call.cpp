@@ -50,7 +50,8 @@ void Frame::call(const ExternStep& step) {
     step.op.callBoxed(stack);
   }
   size_t next = 0;
-  for (const c10::IValue& returned : stack) take(step, returned, next);
+  for (size_t k = 0; k < stack.size(); ++k)
+    if (k >= 64 || (step.undefined >> k & 1) == 0) take(step, stack[k], next);
   if (next != step.outputs.size())
     throw PlanError(name(step) + " returned fewer tensors than when it was recorded", false);
 }
@@ -100,8 +101,8 @@ void Frame::take(const ExternStep& step, const c10::IValue& returned, size_t& ne
 }
 
 void Frame::take_tensor(const ExternStep& step, const at::Tensor& tensor, size_t& next) {
-  // A workspace, which the record lacks: mkldnn_rnn_layer's, where gradients were off inside.
-  if (next == step.outputs.size()) return;
+  if (next >= step.outputs.size())
+    throw PlanError(name(step) + " returned more tensors than when it was recorded", false);
   const ExternStep::Output& output = step.outputs[next++];
   if (tensor.scalar_type() != output.view.view.dtype ||
       tensor.sizes() != c10::IntArrayRef(output.view.view.sizes))

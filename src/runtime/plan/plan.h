@@ -92,9 +92,10 @@ struct ExternStep {
   std::vector<Slot> slots;
   std::vector<ViewSpec> inputs;
   std::vector<Output> outputs;
-  Draw draw = nullptr;  ///< tried in the operator's place
-  bool starts = false;  ///< a collective of its first input
-  bool awaits = false;  ///< likewise
+  uint64_t undefined = 0;  ///< ir::Extern::undefined
+  Draw draw = nullptr;     ///< tried in the operator's place
+  bool starts = false;     ///< a collective of its first input
+  bool awaits = false;     ///< likewise
 };
 
 struct Step {
