@@ -161,7 +161,8 @@ class Walk {
     layout.store = use(placed, s.store);
     layout.streamed = placed.streamed;
     layout.transposed = placed.transposed;
-    if (placed.transposed) put(layout.columns = columns_of(placed));
+    layout.columns = placed.columns;
+    put(layout.columns);
     put(placed.product * 4 + placed.streamed * 2 + placed.transposed);
     if (placed.product) {
       layout.product = product(placed);
@@ -211,15 +212,6 @@ class Walk {
     put(s.reduction->input);
     put(s.reduction->scan);
     for (bool reduced : s.reduction->axes) put(reduced);
-  }
-
-  /// StatementLayout::columns of a transposed copy.
-  int columns_of(const Placed& placed) const {
-    if (!placed.padded) return 0;
-    for (int v : placed.axis_var)
-      if (kernel_.vars[static_cast<size_t>(v)].kind == LoopKind::Serial)
-        return static_cast<int>(ir::last_columns(extent(v), kernel_.any_size));
-    return 0;
   }
 
   Stride stride(int64_t value) {

@@ -128,8 +128,7 @@ struct StatementLayout {
   std::vector<AccessUse> loads;
   bool streamed = false;    ///< Placed::streamed
   bool transposed = false;  ///< Placed::transposed
-  /// Of a transposed copy: ir::last_columns of its rows. 0: the last ones go one by one.
-  int columns = 0;
+  int columns = 0;          ///< Placed::columns
   std::optional<ProductLayout> product;
   std::optional<ir::Placed::Quiet> quiet;  ///< Placed::quiet
   /// Its sum adds up in levels (ir/facts.h): there are more terms than plain additions are good

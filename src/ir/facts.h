@@ -41,15 +41,15 @@ constexpr int64_t kInterleaved = 4;
 /// a row behind the last one is padded. Rows shorter than a square go by narrower ones, of a power
 /// of two.
 constexpr int64_t kSquare = 16, kNarrowest = 4;
-inline int64_t last_columns(int64_t count, bool any_size) {
-  if (any_size || count > kSquare) return kSquare;
+/// Columns of a row's last square. `varies`: the row's length may be another one.
+inline int last_columns(int64_t count, bool varies) {
+  if (varies || count > kSquare) return kSquare;
   const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
-  return std::max(power, kNarrowest);
+  return static_cast<int>(std::max(power, kNarrowest));
 }
-/// Elements of a row in scratch, with what is padded. (A sum in any case: it is one in all sizes.)
-inline int64_t square_room(int64_t count, bool any_size) {
-  const int64_t last = last_columns(count, any_size);
-  return any_size ? count + last - 1 : (count + last - 1) / last * last;
+/// Elements of a row whose last square has so many columns.
+inline int64_t in_squares(int64_t count, int64_t columns) {
+  return (count + columns - 1) / columns * columns;
 }
 
 /// Is the statement's reduction a sum that needs levels, since plain additions would lose digits?

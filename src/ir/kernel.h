@@ -32,8 +32,9 @@ struct Placed {
   /// A copy between memory that is contiguous along the one inner variable and memory (or scratch)
   /// that is contiguous along lanes: squares of it are transposed in registers.
   bool transposed = false;
-  /// … and behind its elements in scratch is nothing but room to fill the last square (ir/facts.h).
-  bool padded = false;
+  /// … and the last ones by a square of so many columns, for which scratch has room (ir/facts.h).
+  /// 0: one by one.
+  int columns = 0;
   /// A matrix product (ir/product.h) that one routine computes: the loops of the nest around it are
   /// rows, columns (in one loop or two) and terms.
   bool product = false;

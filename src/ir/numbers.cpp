@@ -170,9 +170,9 @@ void visit(std::vector<TreeNode>& body, NumberVisitor& v) {
 void visit(Placed& placed, NumberVisitor& v) {
   visit(placed.statement, v);
   v.structures(placed.axis_var);
-  for (bool* is :
-       {&placed.streamed, &placed.transposed, &placed.padded, &placed.product, &placed.adds})
+  for (bool* is : {&placed.streamed, &placed.transposed, &placed.product, &placed.adds})
     v.structure(*is);
+  v.structure(placed.columns);
   v.structure(placed.needed);
   if (v.there(placed.quiet)) {
     v.structure(placed.quiet->first);

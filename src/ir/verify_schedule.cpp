@@ -137,21 +137,19 @@ class Check {
     return squares(*kernel);
   }
 
-  /// What padded copies take of scratch beside their own elements is there.
+  /// The last squares of transposed copies lie within scratch.
   std::string squares(const Kernel& kernel) const {
     for (const Placed& p : kernel.placed) {
-      if (!p.padded) continue;
+      if (p.columns == 0) continue;
       for (const Access* x : {&p.statement.store, &p.statement.loads.front()})
-        for (const Scratch& s : kernel.scratch) {
-          if (s.storage != x->storage) continue;
-          for (size_t a = 0; a < p.axis_var.size(); ++a) {
+        for (const Scratch& s : kernel.scratch)
+          for (size_t a = 0; a < p.axis_var.size() && s.storage == x->storage; ++a) {
             if (kernel.vars[static_cast<size_t>(p.axis_var[a])].kind != LoopKind::Serial) continue;
             const int64_t end =
-                x->offset + x->strides[a] * square_room(p.statement.axes[a], kernel.any_size);
+                x->offset + x->strides[a] * in_squares(p.statement.axes[a], p.columns);
             if (end * static_cast<int64_t>(c10::elementSize(x->dtype)) > s.bytes)
               return "scratch of " + name(s.storage) + " has no room for whole squares";
           }
-        }
     }
     return "";
   }

@@ -13,6 +13,7 @@
 
 namespace graft::passes {
 
+using c10::ScalarType;
 using ir::Access;
 using ir::Statement;
 using ir::Target;
@@ -127,6 +128,7 @@ class GroupCost {
       int64_t first = INT64_MAX, last = INT64_MIN, apart = 0;
       double points = 0;
       bool fits = true, loaded = false, stored = false;
+      ScalarType dtype = ScalarType::Float;
     };
     std::map<int, Row> rows;
     for (size_t m = 0; m < group_.members.size(); ++m) {
@@ -137,7 +139,7 @@ class GroupCost {
         const int64_t apart = axis < 0 ? 0 : std::abs(x.strides[static_cast<size_t>(axis)]);
         row.fits =
             row.fits && x.indirect.empty() && apart > 0 && (row.apart == 0 || row.apart == apart);
-        row.apart = apart;
+        row.apart = apart, row.dtype = x.dtype;
         int64_t first = x.offset, last = x.offset;
         double points = 1;
         for (size_t a = 0; a < s.axes.size(); ++a) {
@@ -167,7 +169,8 @@ class GroupCost {
       const bool mine = storages_[static_cast<size_t>(storage)].role == ir::Role::Temporary &&
                         touching_[static_cast<size_t>(storage)] == members_of(storage);
       if (!mine)
-        sum += (row.loaded + row.stored) * transposing_cost(count, target_) * tiles / target_.lanes;
+        sum += (row.loaded + row.stored) * transposing_cost(count, row.dtype, target_) * tiles /
+               target_.lanes;
     }
     return staged;
   }
@@ -340,15 +343,19 @@ double vector_cost(const Statement& s, int axis, const Target& target,
          short_loop(mean_extent(s, a), target);
 }
 
-double transposing_cost(int64_t count, const Target& target) {
+double transposing_cost(int64_t count, ScalarType dtype, const Target& target) {
   const auto lanes = static_cast<double>(target.lanes);
   // Rows are loaded, joined to vectors, change places in rounds, and are stored.
   auto part = [&](double columns) {
     return lanes + lanes - columns + kExchange * columns * std::log2(columns) + columns;
   };
-  const int64_t last = std::min<int64_t>(ir::last_columns(count, false), target.lanes);
-  return static_cast<double>(count / target.lanes) * part(lanes) +
-         (count % target.lanes > 0 ? part(static_cast<double>(last)) : 0);
+  const int64_t whole = count / target.lanes, left = count % target.lanes;
+  const bool masks = target.avx512() || (target.avx2() && c10::elementSize(dtype) >= 4);
+  const int last = std::min(ir::last_columns(count, false), target.lanes);
+  return static_cast<double>(whole) * part(lanes) +
+         (left == 0 ? 0
+          : masks   ? part(last)
+                    : kGathered * lanes * static_cast<double>(left));
 }
 
 double product_nanoseconds(const Statement& s, const ir::Target& target) {

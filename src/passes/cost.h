@@ -34,9 +34,9 @@ double vector_cost(const ir::Statement& s, int axis, const ir::Target& target,
 /// Of the axis over a loop's steps.
 double mean_extent(const ir::Statement& s, size_t axis);
 
-/// Instructions that copy rows of so many elements between memory and scratch where they lie lane
-/// by lane, a row for each lane.
-double transposing_cost(int64_t count, const ir::Target& target);
+/// Instructions that copy rows of so many elements of the dtype between memory and scratch where
+/// they lie lane by lane, a row for each lane.
+double transposing_cost(int64_t count, c10::ScalarType dtype, const ir::Target& target);
 
 /// Of a matrix product as the routine computes it.
 double product_nanoseconds(const ir::Statement& s, const ir::Target& target);

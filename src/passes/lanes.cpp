@@ -124,6 +124,7 @@ class Lanes {
     struct Row {
       int64_t first = INT64_MAX, last = INT64_MIN;
       double rows = 0;
+      c10::ScalarType dtype = c10::ScalarType::Float;
       bool fits = true;
     };
     std::map<std::pair<int, int64_t>, Row> rows_of;  // by storage and stride along `var`
@@ -140,7 +141,7 @@ class Lanes {
         const bool fits =
             stride_along(p, x, other) == 1 && x.indirect.empty() && apart > ir::kInterleaved;
         Row& row = rows_of[{x.storage, apart}];
-        row.fits = row.fits && fits;
+        row.fits = row.fits && fits, row.dtype = x.dtype;
         if (store) stored.insert(x.storage);
         double rows = 1 / static_cast<double>(block);
         for (size_t a = 0; a < x.strides.size(); ++a)
@@ -162,7 +163,8 @@ class Lanes {
           }))
         continue;
       staged.push_back(storage);
-      sum += transposing_cost(block + row.last - row.first, target) * row.rows / target.lanes;
+      sum += transposing_cost(block + row.last - row.first, row.dtype, target) * row.rows /
+             target.lanes;
     }
     if (staged.empty()) return;
     for (const Placed& p : kernel_.placed)
@@ -222,7 +224,7 @@ class Lanes {
              static_cast<double>(points(p.statement));
     for (const Part& part : parts) {
       const bool squares = part.gap == 1 && extent(var) >= target.lanes;
-      const double copy = squares ? transposing_cost(part.count, target)
+      const double copy = squares ? transposing_cost(part.count, part.dtype, target)
                                   : kGathered * target.lanes * static_cast<double>(part.count);
       sum += (part.copied_in + part.copied_out) * copy * tiles() / target.lanes;
       bytes += part.bytes(target.lanes);

@@ -172,8 +172,12 @@ std::optional<Part> Staging::part_of(int storage, int var, int64_t lane_stride) 
   if (part.copied_in && stored && is_callers(storage) && !stored_dense(part, uses, var))
     return std::nullopt;
   part.room = part.count;
-  if (part.copied_in || part.copied_out)
-    part.room = ir::square_room(part.count, settings_.any_size);
+  if (part.copied_in || part.copied_out) {
+    const bool varies = settings_.may_vary(part.count);
+    part.columns = ir::last_columns(part.count, varies);
+    // A sum is one in all sizes.
+    part.room = varies ? part.count + part.columns - 1 : ir::in_squares(part.count, part.columns);
+  }
   return part;
 }
 
@@ -230,7 +234,7 @@ void Staging::move(const Part& part, int var) {
     for (Access& x : p.statement.loads) redirect(x);
   }
   add_scratch(kernel_, to, bytes, turns() ? 0 : vectors_);
-  copy.padded = true;
+  copy.columns = part.columns;
   if (part.copied_in) add(copy, false);
   if (part.copied_out) {
     std::swap(copy.statement.store, copy.statement.loads.front());
@@ -290,6 +294,7 @@ void Staging::mark_transposed(Placed& p, int var) const {
   const Access& load = s.loads.front();
   p.transposed = s.store.dtype == load.dtype &&
                  ((by_lane(s.store) && along(load)) || (along(s.store) && by_lane(load)));
+  if (!p.transposed) p.columns = 0;
 }
 
 void Staging::add(Placed copy, bool last) {

@@ -22,6 +22,7 @@ struct Part {
   int64_t lane_stride;
   int64_t first = INT64_MAX, gap = 0, count = 0;  ///< its elements in a tile: first + gap * k
   bool copied_in = false, copied_out = false;
+  int columns = 0;   ///< of the last square that is copied: ir::Placed::columns
   int64_t room = 0;  ///< elements that scratch has room for: a copy fills the last square
   int64_t bytes(int64_t lanes) const {
     return room * lanes * static_cast<int64_t>(c10::elementSize(dtype));

@@ -88,7 +88,9 @@ class RandomLoops {
     int64_t width = mode_ == Rows::Lanes ? codegen::host_target(1).lanes * vectors_ : 1;
     for (int k = below(4); k > 0; --k) {
       size_t from = static_cast<size_t>(below(3));
-      int storage = made.scratch({ir::square_room(columns_, false) * width}, type_).storage;
+      int storage =
+          made.scratch({ir::in_squares(columns_, ir::last_columns(columns_, false)) * width}, type_)
+              .storage;
       if (mode_ == Rows::Lanes) made.kernel.scratch.back().vectors = vectors_;
       Matrix m{storage, type_, columns_, 0, mode_ == Rows::Lanes, width, true};
       m.side_by_side = mode_ == Rows::Lanes;
@@ -107,7 +109,8 @@ class RandomLoops {
     const Matrix& outside = matrices_[matrices_[to].side_by_side ? from : to];
     made.kernel.placed.back().transposed =
         mode_ == Rows::Lanes && outside.column_stride == 1 && outside.row_stride > 1;
-    made.kernel.placed.back().padded = made.kernel.placed.back().transposed;
+    if (made.kernel.placed.back().transposed)
+      made.kernel.placed.back().columns = ir::last_columns(columns_, false);
     std::vector<TreeNode> inside;
     inside.push_back(std::move(node));
     body.push_back(loop(n.column, std::move(inside)));
