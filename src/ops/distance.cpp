@@ -1,5 +1,5 @@
 // Distances between the rows of two matrices, one by one. Where eager multiplies matrices for them,
-// so does the plan. And what stands upright on two vectors.
+// so does the plan. And cross products.
 #include <cmath>
 
 #include "ops/reduce.h"

@@ -91,21 +91,21 @@ Value add(Value held, Value source) {
   return held + source;
 }
 
+/// As std::max and std::min of what is there and a number: of zeros that differ in sign, what is
+/// there stays. A NaN comes through.
+Value replaced_where(Value better, Value held, Value source) {
+  return select(better | ne(source, source), source, held);
+}
+
 /// Of scatter's `reduce`; empty for what has none here.
 Combine combine_of(std::string_view reduce) {
   if (reduce == "sum" || reduce == "add") return add;
   if (reduce == "prod" || reduce == "multiply")
     return [](Value held, Value source) { return held * source; };
-  // As std::max and std::min of what is there and a number: of zeros that differ in sign, the first
-  // stays. A NaN comes through.
   if (reduce == "amax")
-    return [](Value held, Value source) {
-      return select(lt(held, source) | ne(source, source), source, held);
-    };
+    return [](Value held, Value source) { return replaced_where(lt(held, source), held, source); };
   if (reduce == "amin")
-    return [](Value held, Value source) {
-      return select(lt(source, held) | ne(source, source), source, held);
-    };
+    return [](Value held, Value source) { return replaced_where(lt(source, held), held, source); };
   return {};
 }
 
