@@ -103,7 +103,7 @@ class GroupCost {
 
   double instructions(Order order) const {
     double sum = 0;
-    std::vector<int> staged;
+    std::vector<StagedRow> staged;
     if (order.outer >= 0 && !turns()) staged = stage(sum);
     for (size_t m = 0; m < group_.members.size(); ++m) {
       const Statement& s = group_.members[m];
@@ -121,9 +121,9 @@ class GroupCost {
     return sum;
   }
 
-  /// The storages whose rows, one for each lane, are short enough to be transposed into scratch
+  /// The rows, one for each lane, that are short enough to be transposed into scratch
   /// (staging.h); adds what that takes.
-  std::vector<int> stage(double& sum) const {
+  std::vector<StagedRow> stage(double& sum) const {
     struct Row {
       int64_t first = INT64_MAX, last = INT64_MIN, apart = 0;
       double points = 0;
@@ -154,7 +154,7 @@ class GroupCost {
       count(s.store, true);
       for (const Access& load : s.loads) count(load, false);
     }
-    std::vector<int> staged;
+    std::vector<StagedRow> staged;
     const int64_t longest = std::any_of(group_.members.begin(), group_.members.end(), scans)
                                 ? kLongestScanned
                                 : kLongestStaged;
@@ -165,7 +165,7 @@ class GroupCost {
       if (!row.fits || row.apart <= ir::kInterleaved || count > row.apart || count > longest ||
           count < 2 || row.points < static_cast<double>(count) / 2)
         continue;
-      staged.push_back(storage);
+      staged.emplace_back(storage, row.apart);
       const bool mine = storages_[static_cast<size_t>(storage)].role == ir::Role::Temporary &&
                         touching_[static_cast<size_t>(storage)] == members_of(storage);
       if (!mine)
@@ -322,11 +322,12 @@ double mean_extent(const Statement& s, size_t axis) {
 }
 
 double vector_cost(const Statement& s, int axis, const Target& target,
-                   const std::vector<int>& staged) {
+                   const std::vector<StagedRow>& staged) {
   if (axis < 0) return (static_cast<double>(s.loads.size()) + 1 + work(s)) * target.lanes;
   auto a = static_cast<size_t>(axis);
   auto of = [&](const Access& x) {
-    return std::find(staged.begin(), staged.end(), x.storage) != staged.end()
+    const StagedRow row(x.storage, std::abs(x.strides[a]));
+    return std::find(staged.begin(), staged.end(), row) != staged.end()
                ? 1
                : access_cost(s, x, a, target);
   };

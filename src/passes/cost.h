@@ -6,6 +6,7 @@
 // not ask how many threads there are: schedules, and so results, are the same for any number.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "ir/kernel.h"
@@ -25,11 +26,14 @@ constexpr int64_t kLongestStaged = 256;
 /// Those of a scan, which can go no other way but one by one, may fill the second.
 constexpr int64_t kLongestScanned = 4096;
 
+/// Accesses to a storage, by their stride along the lanes: rows that are staged.
+using StagedRow = std::pair<int, int64_t>;
+
 /// Instructions for a vector of the statement's points along `axis`, a share of the loop's start
-/// and of its last, unfilled vector among them; -1: for as many points, one by one. Of `staged`
-/// storages lanes lie side by side, in scratch.
+/// and of its last, unfilled vector among them; -1: for as many points, one by one. What is
+/// `staged` lies in scratch, lanes side by side.
 double vector_cost(const ir::Statement& s, int axis, const ir::Target& target,
-                   const std::vector<int>& staged = {});
+                   const std::vector<StagedRow>& staged = {});
 
 /// Of the axis over a loop's steps.
 double mean_extent(const ir::Statement& s, size_t axis);

@@ -152,7 +152,7 @@ class Lanes {
       count(p.statement.store, true);
       for (const ir::Access& x : p.statement.loads) count(x, false);
     }
-    std::vector<int> staged;
+    std::vector<StagedRow> staged;
     for (const auto& [of, row] : rows_of) {
       const auto& [storage, apart] = of;
       const bool writes = stored.contains(storage);
@@ -162,7 +162,7 @@ class Lanes {
             return another.first.first == storage && another.first.second != apart;
           }))
         continue;
-      staged.push_back(storage);
+      staged.push_back(of);
       sum += transposing_cost(block + row.last - row.first, row.dtype, target) * row.rows /
              target.lanes;
     }
@@ -217,8 +217,8 @@ class Lanes {
     const ir::Target& target = settings_.target;
     double sum = 0;
     int64_t bytes = 0;
-    std::vector<int> staged;
-    for (const Part& part : parts) staged.push_back(part.storage);
+    std::vector<StagedRow> staged;
+    for (const Part& part : parts) staged.emplace_back(part.storage, part.lane_stride);
     for (const Placed& p : kernel_.placed)
       sum += vector_cost(p.statement, axis_of(p, var), target, staged) / target.lanes *
              static_cast<double>(points(p.statement));
