@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/kernel_loops.h"
 #include "passes/plain_calls.h"
 #include "passes/touch.h"
 
@@ -53,9 +54,7 @@ bool is_everywhere_once(const Kernel& kernel, const Placed& placed, const Access
 
 /// The kernel's last statement, where its loops are plain ones: nothing reads anything behind it.
 const Placed* last_of(const Kernel& kernel) {
-  if (std::any_of(kernel.vars.begin(), kernel.vars.end(),
-                  [](const ir::Variable& v) { return v.kind == ir::LoopKind::Step; }))
-    return nullptr;
+  if (has_steps(kernel)) return nullptr;
   const Placed* last = nullptr;
   ir::each_placed(kernel.body, [&](size_t p) { last = &kernel.placed[p]; });
   return last == nullptr || last->statement.reduction ? nullptr : last;

@@ -47,6 +47,11 @@ bool is_step(const Kernel& kernel, const Loop& loop) {
   return kernel.vars[static_cast<size_t>(loop.var)].kind == LoopKind::Step;
 }
 
+bool has_steps(const Kernel& kernel) {
+  return std::any_of(kernel.vars.begin(), kernel.vars.end(),
+                     [](const ir::Variable& v) { return v.kind == LoopKind::Step; });
+}
+
 bool has_vector(const Kernel& kernel) {
   return std::any_of(kernel.vars.begin(), kernel.vars.end(),
                      [](const ir::Variable& v) { return v.kind == LoopKind::Vector; });

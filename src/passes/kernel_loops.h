@@ -28,6 +28,7 @@ int axis_of(const ir::Placed& p, int var);
 
 bool is_range(const ir::Kernel& kernel, int var);
 bool is_step(const ir::Kernel& kernel, const ir::Loop& loop);
+bool has_steps(const ir::Kernel& kernel);
 bool has_vector(const ir::Kernel& kernel);
 /// Is it the nest of a matrix product, which a routine computes?
 bool is_product_nest(const ir::Kernel& kernel, const ir::Loop& loop);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "ir/facts.h"
@@ -38,8 +39,7 @@ class Lanes {
 
   /// Leaves the kernel as it is where that is cheaper.
   void run() {
-    steps_ = std::any_of(kernel_.vars.begin(), kernel_.vars.end(),
-                         [](const auto& v) { return v.kind == LoopKind::Step; });
+    steps_ = has_steps(kernel_);
     if (has_vector(kernel_) || has_product(kernel_)) return;
     if (steps_ && to_chunks(kernel_, settings_)) return;
     std::vector<Way> ways{{}};  // first what `vectors` would choose
@@ -120,20 +120,20 @@ class Lanes {
     const ir::Target& target = settings_.target;
     if (steps_ || extent(var) < target.lanes || extent(other) < target.lanes) return;
     const int64_t block = even_part(extent(other), kBlock, settings_, target.lanes);
-    if (block == 0) return;
+    if (block == 0 || any(calls_arrays) || !any([](const Statement& s) { return !is_copy(s); }) ||
+        std::any_of(kernel_.body.begin(), kernel_.body.end(),
+                    [](const ir::TreeNode& node) { return node.loop != nullptr; }))
+      return;
     struct Row {
       int64_t first = INT64_MAX, last = INT64_MIN;
       double rows = 0;
       c10::ScalarType dtype = c10::ScalarType::Float;
       bool fits = true;
     };
-    std::map<std::pair<int, int64_t>, Row> rows_of;  // by storage and stride along `var`
+    std::map<StagedRow, Row> rows_of;
     std::set<int> stored;
+    std::map<int, int> strides;  // of each storage, how many
     double sum = 0;
-    if (std::any_of(kernel_.body.begin(), kernel_.body.end(),
-                    [](const ir::TreeNode& node) { return node.loop != nullptr; }) ||
-        !any([](const Statement& s) { return !is_copy(s); }) || any(calls_arrays))
-      return;
     for (const Placed& p : kernel_.placed) {
       if (axis_of(p, var) < 0 || axis_of(p, other) < 0) return;
       auto count = [&](const ir::Access& x, bool store) {
@@ -152,24 +152,20 @@ class Lanes {
       count(p.statement.store, true);
       for (const ir::Access& x : p.statement.loads) count(x, false);
     }
+    for (const auto& [of, row] : rows_of) ++strides[of.first];
     std::vector<StagedRow> staged;
     for (const auto& [of, row] : rows_of) {
-      const auto& [storage, apart] = of;
-      const bool writes = stored.contains(storage);
-      if (!row.fits || row.last - row.first >= (writes ? 1 : block)) continue;
       // What is stored to must be alike in all accesses.
-      if (writes && std::any_of(rows_of.begin(), rows_of.end(), [&](const auto& another) {
-            return another.first.first == storage && another.first.second != apart;
-          }))
+      const bool writes = stored.contains(of.first);
+      if (!row.fits || row.last - row.first >= (writes ? 1 : block) ||
+          (writes && strides[of.first] > 1))
         continue;
       staged.push_back(of);
       sum += transposing_cost(block + row.last - row.first, row.dtype, target) * row.rows /
              target.lanes;
     }
     if (staged.empty()) return;
-    for (const Placed& p : kernel_.placed)
-      sum += vector_cost(p.statement, axis_of(p, var), target, staged) / target.lanes *
-             static_cast<double>(points(p.statement));
+    sum += cost_with(kernel_, all(), var, target, staged);
     const double blocks = static_cast<double>(block) * target.lanes;
     ways.push_back({var, {other}, block, sum * idling(tiles() / blocks)});
   }
@@ -186,6 +182,13 @@ class Lanes {
       decision.ways.push_back({name, way.cost * settings_.target.times.instruction});
     }
     return decision;
+  }
+
+  /// All statements of the kernel.
+  std::vector<size_t> all() const {
+    std::vector<size_t> placed(kernel_.placed.size());
+    std::iota(placed.begin(), placed.end(), 0);
+    return placed;
   }
 
   double tiles() const {
@@ -215,13 +218,10 @@ class Lanes {
   /// With tiles as lanes, in instructions.
   double lane_cost(const std::vector<Part>& parts, int var) const {
     const ir::Target& target = settings_.target;
-    double sum = 0;
     int64_t bytes = 0;
     std::vector<StagedRow> staged;
     for (const Part& part : parts) staged.emplace_back(part.storage, part.lane_stride);
-    for (const Placed& p : kernel_.placed)
-      sum += vector_cost(p.statement, axis_of(p, var), target, staged) / target.lanes *
-             static_cast<double>(points(p.statement));
+    double sum = cost_with(kernel_, all(), var, target, staged);
     for (const Part& part : parts) {
       const bool squares = part.gap == 1 && extent(var) >= target.lanes;
       const double copy = squares ? transposing_cost(part.count, part.dtype, target)

@@ -35,14 +35,9 @@ bool outside_tile(const Kernel& kernel, int var, int lanes_var) {
 void Staging::run(int var, const std::vector<int>& inside) {
   make_serial(kernel_, inside);
   if (!inside.empty()) {
-    std::vector<TreeNode> body = std::move(kernel_.body);
+    auto innermost = std::make_unique<Loop>(Loop{inside.back(), std::move(kernel_.body)});
     kernel_.body.clear();
-    std::vector<TreeNode>* at = &kernel_.body;
-    for (int v : inside) {
-      at->push_back({std::make_unique<Loop>(Loop{v, {}}), -1});
-      at = &at->back().loop->body;
-    }
-    *at = std::move(body);
+    kernel_.body.push_back(nested({inside.begin(), inside.end() - 1}, {std::move(innermost), -1}));
   }
   wrap(kernel_, var, settings_);
   std::vector<Part> parts = parts_of(var);

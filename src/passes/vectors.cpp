@@ -21,18 +21,6 @@ using ir::TreeNode;
 
 namespace {
 
-/// What the statements cost with the variable as their vector loop.
-double cost_with(const Kernel& kernel, const std::vector<size_t>& placed, int var,
-                 const ir::Target& target) {
-  double sum = 0;
-  for (size_t k : placed) {
-    const Placed& p = kernel.placed[k];
-    sum += vector_cost(p.statement, axis_of(p, var), target) / target.lanes *
-           static_cast<double>(points(p.statement));
-  }
-  return sum;
-}
-
 struct Choice {
   int at = -1;  ///< into the variables
   double cost = 0;
@@ -231,6 +219,17 @@ void choose_vector(Kernel& kernel, const Settings& settings, Decider& decider) {
 }
 
 }  // namespace
+
+double cost_with(const Kernel& kernel, const std::vector<size_t>& placed, int var,
+                 const ir::Target& target, const std::vector<StagedRow>& staged) {
+  double sum = 0;
+  for (size_t k : placed) {
+    const Placed& p = kernel.placed[k];
+    sum += vector_cost(p.statement, axis_of(p, var), target, staged) / target.lanes *
+           static_cast<double>(points(p.statement));
+  }
+  return sum;
+}
 
 double best_cost(const Kernel& kernel, const ir::Target& target) {
   const Choice outer = best_of(kernel, placed_in(kernel.body), kernel.range, target);

@@ -8,10 +8,15 @@
 #pragma once
 
 #include "ir/kernel.h"
+#include "passes/cost.h"
 #include "passes/decider.h"
 #include "passes/settings.h"
 
 namespace graft::passes {
+
+/// What the statements cost with the variable as their vector loop, in instructions.
+double cost_with(const ir::Kernel& kernel, const std::vector<size_t>& placed, int var,
+                 const ir::Target& target, const std::vector<StagedRow>& staged = {});
 
 /// What the kernel costs with the vector loops that are best for it, in instructions.
 double best_cost(const ir::Kernel& kernel, const ir::Target& target);

@@ -123,11 +123,7 @@ class Emitter {
   bool transposes(int l) const;
   void transposed_loop(int l);
   void transpose(llvm::SmallVectorImpl<llvm::Value*>& rows);
-  llvm::Function* transposer(const std::string& name, bool counts,
-                             const std::function<void(llvm::Function*)>& body);
-  llvm::Value* row_of(llvm::Function* f, unsigned base, int64_t k, llvm::Type* element);
-  llvm::Function* square(llvm::Type* element);
-  llvm::Function* rows_of_square(llvm::Type* element, int columns, bool inwards);
+  llvm::Function* transposer(llvm::Type* element, int columns, bool padded, bool inwards);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
   bool is_quiet(int l) const;
   std::pair<llvm::Value*, llvm::Value*> needed_part(int l);

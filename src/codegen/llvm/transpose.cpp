@@ -5,6 +5,7 @@
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/llvm/emitter.h"
 
@@ -38,78 +39,50 @@ void Emitter::transpose(llvm::SmallVectorImpl<llvm::Value*>& rows) {
   }
 }
 
-/// void (from, elements between its rows, to, elements between its rows)
-llvm::Function* Emitter::transposer(const std::string& name, bool counts,
-                                    const std::function<void(llvm::Function*)>& body) {
+/// void (from, elements between its rows, to, elements between its rows, elements of a row in
+/// memory): a square, transposed. `padded`: rows in memory, which come `inwards` from there to
+/// scratch or go back, may be shorter than its columns; scratch has room for all of them.
+llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padded, bool inwards) {
+  const std::string name = "transpose" + std::to_string(element->getScalarSizeInBits()) +
+                           (padded ? "x" + std::to_string(columns) + (inwards ? "in" : "out") : "");
   if (llvm::Function* made = module_.getFunction(name)) return made;
   llvm::IRBuilderBase::InsertPointGuard back(b_);
   llvm::Type *pointer = b_.getPtrTy(), *word = b_.getInt64Ty();
-  std::vector<llvm::Type*> arguments{pointer, word, pointer, word};
-  if (counts) arguments.push_back(word);
-  llvm::Function* f =
-      llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), arguments, false),
-                             llvm::Function::InternalLinkage, name, module_);
+  llvm::Function* f = llvm::Function::Create(
+      llvm::FunctionType::get(b_.getVoidTy(), {pointer, word, pointer, word, word}, false),
+      llvm::Function::InternalLinkage, name, module_);
   f->addFnAttrs(llvm::AttrBuilder(b_.getContext(), fn_->getAttributes().getFnAttrs()));
   b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "square", f));
-  body(f);
+  auto row = [&](unsigned base, int64_t k) {
+    return b_.CreateGEP(element, f->getArg(base), b_.CreateMul(f->getArg(base + 1), i64(k)));
+  };
+  VectorMemory parts(b_, machine_, columns);
+  llvm::Value* there =
+      padded ? b_.CreateICmpULT(parts.iota(word),
+                                b_.CreateVectorSplat(static_cast<unsigned>(columns), f->getArg(4)))
+             : nullptr;
+  // Block b of vector i is row b * columns + i.
+  const int blocks = machine_.lanes / columns;
+  llvm::SmallVector<llvm::Value*, 16> vectors;
+  for (int i = 0; i < columns; ++i) {
+    std::vector<llvm::Value*> rows;
+    for (int b = 0; inwards && b < blocks; ++b)
+      rows.push_back(parts.load(row(0, b * columns + i), element, there));
+    vectors.push_back(inwards ? llvm::concatenateVectors(b_, rows)
+                              : memory_.load(row(0, i), element, nullptr));
+  }
+  transpose(vectors);
+  for (int i = 0; i < columns; ++i) {
+    llvm::Value* vector = vectors[static_cast<size_t>(i)];
+    if (inwards) memory_.store(vector, row(2, i), nullptr);
+    for (int b = 0; !inwards && b < blocks; ++b) {
+      std::vector<int> block(static_cast<size_t>(columns));
+      std::iota(block.begin(), block.end(), b * columns);
+      parts.store(b_.CreateShuffleVector(vector, block), row(2, b * columns + i), there);
+    }
+  }
   b_.CreateRetVoid();
   return f;
-}
-
-/// Row k of what a transposer's argument points to.
-llvm::Value* Emitter::row_of(llvm::Function* f, unsigned base, int64_t k, llvm::Type* element) {
-  return b_.CreateGEP(element, f->getArg(base), b_.CreateMul(f->getArg(base + 1), i64(k)));
-}
-
-/// A square, transposed.
-llvm::Function* Emitter::square(llvm::Type* element) {
-  return transposer(
-      "transpose" + std::to_string(element->getScalarSizeInBits()), false, [&](llvm::Function* f) {
-        llvm::SmallVector<llvm::Value*, 16> rows;
-        for (int64_t k = 0; k < machine_.lanes; ++k)
-          rows.push_back(memory_.load(row_of(f, 0, k, element), element, nullptr));
-        transpose(rows);
-        for (int64_t k = 0; k < machine_.lanes; ++k)
-          memory_.store(rows[static_cast<size_t>(k)], row_of(f, 2, k, element), nullptr);
-      });
-}
-
-/// Rows shorter than a square's, of at most `columns` elements: the last argument says how many.
-/// `inwards`: they come from memory and go to scratch, which has room for whole squares.
-llvm::Function* Emitter::rows_of_square(llvm::Type* element, int columns, bool inwards) {
-  const std::string name = "rows" + std::to_string(element->getScalarSizeInBits()) + "x" +
-                           std::to_string(columns) + (inwards ? "in" : "out");
-  return transposer(name, true, [&](llvm::Function* f) {
-    VectorMemory memory(b_, machine_, columns);
-    llvm::Value* there =
-        b_.CreateICmpULT(memory.iota(b_.getInt64Ty()),
-                         b_.CreateVectorSplat(static_cast<unsigned>(columns), f->getArg(4)));
-    llvm::SmallVector<llvm::Value*, 16> vectors;
-    const int blocks = machine_.lanes / columns;
-    if (inwards) {
-      // Block b of vector i is row b * columns + i.
-      for (int i = 0; i < columns; ++i) {
-        std::vector<llvm::Value*> rows;
-        for (int b = 0; b < blocks; ++b)
-          rows.push_back(memory.load(row_of(f, 0, b * columns + i, element), element, there));
-        vectors.push_back(llvm::concatenateVectors(b_, rows));
-      }
-      transpose(vectors);
-      for (int i = 0; i < columns; ++i)
-        memory_.store(vectors[static_cast<size_t>(i)], row_of(f, 2, i, element), nullptr);
-      return;
-    }
-    for (int i = 0; i < columns; ++i)
-      vectors.push_back(memory_.load(row_of(f, 0, i, element), element, nullptr));
-    transpose(vectors);
-    for (int i = 0; i < columns; ++i)
-      for (int b = 0; b < blocks; ++b) {
-        std::vector<int> block;
-        for (int k = 0; k < columns; ++k) block.push_back(b * columns + k);
-        memory.store(b_.CreateShuffleVector(vectors[static_cast<size_t>(i)], block),
-                     row_of(f, 2, b * columns + i, element), there);
-      }
-  });
 }
 
 void Emitter::transposed_loop(int l) {
@@ -123,7 +96,6 @@ void Emitter::transposed_loop(int l) {
   const bool inwards = along(from).kind == StrideKind::One;
   const int rows = inwards ? from : to, lanes = inwards ? to : from;
   llvm::Type* element = mem(access(rows).dtype);
-  llvm::Function* whole_square = square(element);
   const int vectors = access(lanes).vectors;
   llvm::Value *apart = stride(lane_stride(rows)),
               *width = vectors != 0 ? i64(machine_.lanes * vectors) : stride(along(lanes));
@@ -135,18 +107,19 @@ void Emitter::transposed_loop(int l) {
       llvm::Value* outside =
           b_.CreateGEP(element, pointer(rows, at_depth_), b_.CreateMul(lanes_[copy_].index, apart));
       llvm::Value* inside = lane_pointer(lanes, pointer(lanes, at_depth_));
-      llvm::SmallVector<llvm::Value*, 5> arguments{outside, apart, inside, width};
-      if (!inwards) arguments = {inside, width, outside, apart};
-      if (columns) arguments.push_back(columns);
-      b_.CreateCall(f, arguments);
+      if (inwards)
+        b_.CreateCall(f, {outside, apart, inside, width, columns});
+      else
+        b_.CreateCall(f, {inside, width, outside, apart, columns});
     }
     copy_ = 0;
   };
+  llvm::Function* square = transposer(element, machine_.lanes, false, true);
   counted(l, i64(0), whole, i64(machine_.lanes), false,
-          [&](llvm::Value*) { part(whole_square, nullptr); });
+          [&](llvm::Value*) { part(square, i64(machine_.lanes)); });
   const int columns = std::min(laid_out(p).columns, machine_.lanes);
   if (columns > 0 && memory_.masks(element)) {
-    llvm::Function* rest = rows_of_square(element, columns, inwards);
+    llvm::Function* rest = transposer(element, columns, true, inwards);
     counted(l, whole, end, i64(machine_.lanes), false,
             [&](llvm::Value* index) { part(rest, b_.CreateSub(end, index)); });
   } else {

@@ -4,10 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "ops/schema.h"
 #include "ops/thresholds.h"
 
 namespace graft::runtime {
@@ -20,41 +22,20 @@ constexpr int64_t kExactInSingle = 1 << 24;
 constexpr int64_t kEndless = int64_t{1} << 60;
 
 /// An operator of one record.
-class Call {
- public:
-  Call(const record::Trace& trace, const record::OperatorRecord& op) : trace_(trace), op_(op) {}
+struct Call {
+  const record::Trace& trace;
+  const record::OperatorRecord& op;
 
-  std::string_view name() const { return op_.op.operator_name().name; }
-
-  /// By the argument's name in the schema; null where it has none, or is no constant.
-  const c10::IValue* argument(std::string_view name) const {
-    const auto& arguments = op_.op.schema().arguments();
-    for (size_t k = 0; k < arguments.size() && k < op_.inputs.size(); ++k)
-      if (arguments[k].name() == name && op_.inputs[k].kind == record::Operand::Kind::Constant)
-        return &op_.inputs[k].constant;
-    return nullptr;
-  }
-  std::optional<int64_t> integer(std::string_view name) const {
-    const c10::IValue* value = argument(name);
-    return value != nullptr && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
-  }
-  std::vector<int64_t> integers(std::string_view name) const {
-    const c10::IValue* value = argument(name);
-    if (value == nullptr) return {};
-    if (value->isInt()) return {value->toInt()};
-    return value->isIntList() ? value->toIntVector() : std::vector<int64_t>();
+  const std::string& name() const { return op.op.operator_name().name; }
+  int64_t integer(std::string_view name, int64_t otherwise) const {
+    return ops::integer(op, name, otherwise);
   }
   /// Of the k-th input; null where that is no tensor.
   const record::TensorInfo* tensor(size_t k) const {
-    if (k >= op_.inputs.size() || op_.inputs[k].tensors.size() != 1 || op_.inputs[k].tensors[0] < 0)
+    if (k >= op.inputs.size() || op.inputs[k].tensors.size() != 1 || op.inputs[k].tensors[0] < 0)
       return nullptr;
-    return &trace_.tensors[static_cast<size_t>(op_.inputs[k].tensors[0])];
+    return &trace.tensors[static_cast<size_t>(op.inputs[k].tensors[0])];
   }
-  const record::OperatorRecord& op() const { return op_; }
-
- private:
-  const record::Trace& trace_;
-  const record::OperatorRecord& op_;
 };
 
 int64_t size_along(const record::TensorInfo& tensor, int64_t dim) {
@@ -78,29 +59,30 @@ void add_below(Borders& to, int64_t threshold, int64_t value) {
 
 Borders of_slice(const Call& call, const record::TensorInfo& self) {
   Borders found;
-  const int64_t size = size_along(self, call.integer("dim").value_or(0));
+  const int64_t size = size_along(self, call.integer("dim", 0));
   auto clamped = [&](int64_t place) {
     if (place >= kEndless) place = size;
     if (place < 0) place += size;
     found.push_back({place}), found.push_back({size - place});
     return std::clamp<int64_t>(place, 0, size);
   };
-  const int64_t start = clamped(call.integer("start").value_or(0)),
-                end = clamped(call.integer("end").value_or(kEndless));
+  const int64_t start = clamped(call.integer("start", 0)),
+                end = clamped(call.integer("end", kEndless));
   found.push_back({end - start});
   return found;
 }
 
 Borders of_split(const Call& call, const record::TensorInfo& self) {
-  const int64_t size = size_along(self, call.integer("dim").value_or(0)),
-                each = std::max<int64_t>(call.integer("split_size").value_or(1), 1),
+  const int64_t size = size_along(self, call.integer("dim", 0)),
+                each = std::max<int64_t>(call.integer("split_size", 1), 1),
                 pieces = (size + each - 1) / each;
   return {{pieces * each - size}, {size - (pieces - 1) * each, true}};
 }
 
 Borders of_roll(const Call& call, const record::TensorInfo& self) {
   Borders found;
-  const std::vector<int64_t> shifts = call.integers("shifts"), dims = call.integers("dims");
+  const std::vector<int64_t> shifts = ops::integers(call.op, "shifts"),
+                             dims = ops::integers(call.op, "dims");
   for (size_t k = 0; k < shifts.size(); ++k) {
     int64_t size = 1;
     if (k < dims.size())
@@ -116,19 +98,19 @@ Borders of_roll(const Call& call, const record::TensorInfo& self) {
 }
 
 Borders of_top(const Call& call, const record::TensorInfo& self) {
-  return {{size_along(self, call.integer("dim").value_or(-1)) - call.integer("k").value_or(1)}};
+  return {{size_along(self, call.integer("dim", -1)) - call.integer("k", 1)}};
 }
 
 Borders of_sort(const Call& call, const record::TensorInfo& self) {
   Borders found;
-  add_below(found, ops::kInsertionSorted + 1, size_along(self, call.integer("dim").value_or(-1)));
+  add_below(found, ops::kInsertionSorted + 1, size_along(self, call.integer("dim", -1)));
   return found;
 }
 
 Borders of_diagonal(const Call& call, const record::TensorInfo& self) {
-  const int64_t offset = call.integer("offset").value_or(0);
-  return {{size_along(self, call.integer("dim1").value_or(0)) - std::max<int64_t>(-offset, 0) -
-           size_along(self, call.integer("dim2").value_or(1)) + std::max<int64_t>(offset, 0)}};
+  const int64_t offset = call.integer("offset", 0);
+  return {{size_along(self, call.integer("dim1", 0)) - std::max<int64_t>(-offset, 0) -
+           size_along(self, call.integer("dim2", 1)) + std::max<int64_t>(offset, 0)}};
 }
 
 /// A search takes a step more from each power of two on.
@@ -140,19 +122,19 @@ Borders of_search(const record::TensorInfo* sorted) {
 }
 
 Borders of_variance(const Call& call, const record::TensorInfo& self) {
-  const c10::IValue* correction = call.argument("correction");
-  if (correction == nullptr || !correction->isScalar()) return {};
+  const std::optional<c10::Scalar> correction = ops::number(call.op, "correction");
+  if (!correction) return {};
   int64_t count = 1;
-  const std::vector<int64_t> dims = call.integers("dim");
+  const std::vector<int64_t> dims = ops::integers(call.op, "dim");
   for (int64_t d : dims) count *= size_along(self, d);
   if (dims.empty())
     for (int64_t of : self.sizes) count *= of;
-  return {{count - static_cast<int64_t>(correction->toScalar().toDouble())}};
+  return {{count - static_cast<int64_t>(correction->toDouble())}};
 }
 
 Borders of_distance(const Call& call, const record::TensorInfo& a, const record::TensorInfo* b) {
   Borders found;
-  if (call.integer("compute_mode").value_or(0) != 0 || b == nullptr) return {};
+  if (call.integer("compute_mode", 0) != 0 || b == nullptr) return {};
   for (const record::TensorInfo* of : {&a, b})
     add_below(found, ops::kMostRows + 1, size_along(*of, -2));
   return found;
@@ -195,39 +177,38 @@ bool is_number(const c10::Argument& argument) {
 }
 
 /// The numbers that the call computes with, and that are no sizes.
-std::vector<double> numbers_of(const Call& call, const record::Trace& trace) {
+std::vector<double> numbers_of(const Call& call) {
   std::vector<double> found;
   auto add = [&](const c10::Scalar& number) {
     found.push_back(number.isComplex() ? number.toComplexDouble().real() : number.toDouble());
   };
-  const auto& arguments = call.op().op.schema().arguments();
-  for (size_t k = 0; k < call.op().inputs.size(); ++k) {
-    const record::Operand& operand = call.op().inputs[k];
+  const auto& arguments = call.op.op.schema().arguments();
+  for (size_t k = 0; k < call.op.inputs.size(); ++k) {
+    const record::Operand& operand = call.op.inputs[k];
     if (operand.kind == record::Operand::Kind::Constant) {
       if (k < arguments.size() && is_number(arguments[k]) && operand.constant.isScalar())
         add(operand.constant.toScalar());
       continue;
     }
     for (int t : operand.tensors)
-      if (t >= 0 && trace.tensors[static_cast<size_t>(t)].constant)
-        add(*trace.tensors[static_cast<size_t>(t)].constant);
+      if (t >= 0 && call.trace.tensors[static_cast<size_t>(t)].constant)
+        add(*call.trace.tensors[static_cast<size_t>(t)].constant);
   }
   return found;
 }
 
 /// What the call's numbers are rounded to: its first result's dtype, or of a comparison its first
 /// operand's. None where there is no such tensor.
-std::optional<c10::ScalarType> type_of(const Call& call, const record::Trace& trace) {
-  std::optional<c10::ScalarType> found;
+std::optional<c10::ScalarType> type_of(const Call& call) {
   auto first = [&](const std::vector<record::Operand>& operands) {
     for (const record::Operand& operand : operands)
       for (int t : operand.tensors)
-        if (t >= 0 && !trace.tensors[static_cast<size_t>(t)].wrapped_number)
-          return std::optional(trace.tensors[static_cast<size_t>(t)].dtype);
+        if (t >= 0 && !call.trace.tensors[static_cast<size_t>(t)].wrapped_number)
+          return std::optional(call.trace.tensors[static_cast<size_t>(t)].dtype);
     return std::optional<c10::ScalarType>();
   };
-  found = first(call.op().outputs);
-  return found == c10::ScalarType::Bool ? first(call.op().inputs) : found;
+  const auto made = first(call.op.outputs);
+  return made == c10::ScalarType::Bool ? first(call.op.inputs) : made;
 }
 
 double as_single(double number) {
@@ -264,19 +245,20 @@ Regimes::Regimes(std::span<const Point> points, std::span<const record::Trace* c
   const char* const kOthers = "the function called other operators at other sizes";
   for (const record::Trace* trace : traces)
     if (trace->ops.size() != first.ops.size()) throw std::runtime_error(kOthers);
+  std::set<std::pair<std::vector<int64_t>, bool>> known;
   for (size_t k = 0; k < first.ops.size(); ++k) {
-    const std::string name = first.ops[k].op.operator_name().name;
+    const std::string& name = first.ops[k].op.operator_name().name;
     std::vector<Borders> borders;
     std::vector<std::vector<double>> numbers;
     for (const record::Trace* trace : traces) {
-      const Call call(*trace, trace->ops[k]);
+      const Call call{*trace, trace->ops[k]};
       if (call.name() != name) throw std::runtime_error(kOthers);
       borders.push_back(compared(call));
-      numbers.push_back(numbers_of(call, *trace));
+      numbers.push_back(numbers_of(call));
       if (borders.back().size() != borders[0].size() || numbers.back().size() != numbers[0].size())
         throw std::runtime_error(name + " works otherwise at some of the sizes");
     }
-    const auto type = type_of(Call(first, first.ops[k]), first);
+    const auto type = type_of({first, first.ops[k]});
     for (size_t i = 0; type && i < numbers[0].size(); ++i) {
       std::vector<double> each;
       for (const auto& of : numbers) each.push_back(of[i]);
@@ -286,7 +268,8 @@ Regimes::Regimes(std::span<const Point> points, std::span<const record::Trace* c
     for (size_t i = 0; i < borders[0].size(); ++i) {
       std::vector<int64_t> values;
       for (const Borders& of : borders) values.push_back(of[i].value);
-      add(points, std::move(values), borders[0][i].strict, name);
+      if (known.emplace(values, borders[0][i].strict).second)
+        add(points, std::move(values), borders[0][i].strict, name);
     }
   }
 }
