@@ -4,14 +4,22 @@
 #include <cpuid.h>
 #include <dlfcn.h>
 #include <unistd.h>
+#include <xmmintrin.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "codegen/backend.h"
+#include "codegen/routine.h"
+#include "ir/array_root.h"
+#include "tensor/denormals.h"
 
 namespace graft::codegen {
 
@@ -78,6 +86,44 @@ int64_t cache_bytes(int name, int64_t otherwise) {
   return bytes > 0 ? bytes : otherwise;
 }
 
+/// What ir::array_root asks for, here.
+struct Floats {
+  static float constant(float c) { return c; }
+  static bool at_most(float a, float b) { return a <= b; }
+  static float select(bool chosen, float a, float b) { return chosen ? a : b; }
+  static float root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+};
+
+/// Is MKL's root of whole arrays ir::array_root? Which kernel MKL takes follows from the processor,
+/// so some numbers tell: of each size of mantissa, next to powers of four, where a step more or
+/// less shows soonest, of each exponent, and where the formula changes.
+/// (tests/runtime/array_root_test.cpp asks for all of them.)
+bool vml_estimates_roots() {
+  using Root = void(const int32_t*, const float*, float*, const int64_t*);
+  auto* root = reinterpret_cast<Root*>(find_symbol("VMSSQRT_"));
+  if (root == nullptr) return false;
+  std::vector<uint32_t> asked;
+  for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(0x3f800000 + k * 2039);
+  for (uint32_t k = 0; k < 4 << 10; ++k) asked.push_back(0x40800000 - k);
+  for (uint32_t k = 0; k < 1 << 9; ++k) asked.push_back(k * 0x800000 + k * k);  // of both signs
+  for (float edge : {0.0f, ir::kLeastEstimatedRoot, ir::kLargestEstimatedRoot,
+                     std::numeric_limits<float>::infinity()})
+    for (uint32_t sign : {0u, 0x80000000u})
+      for (uint32_t k = 0; k < 64; ++k)
+        asked.push_back((std::bit_cast<uint32_t>(edge) | sign) + k - 32);
+  constexpr int32_t kFew = 96;  // of more, MKL considers threads
+  asked.resize((asked.size() + kFew - 1) / kFew * kFew);
+  std::vector<float> x(asked.size()), y(asked.size());
+  std::memcpy(x.data(), asked.data(), asked.size() * sizeof(float));
+  for (size_t first = 0; first < x.size(); first += kFew)
+    root(&kFew, &x[first], &y[first], &kVmlMode);
+  return std::equal(x.begin(), x.end(), y.begin(), [](float number, float expected) {
+    const float estimate = _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(number)));
+    const float root = ir::array_root(Floats{}, number, estimate);
+    return std::bit_cast<uint32_t>(root) == std::bit_cast<uint32_t>(expected);
+  });
+}
+
 ir::Target read_host() {
   ir::Target target;
   const std::string capability = at::get_cpu_capability();
@@ -87,6 +133,7 @@ ir::Target read_host() {
   target.short_products = has("avx512_bf16");
   target.vml = find_symbol("VMSEXP_") != nullptr;
   target.vml_threads = find_symbol("MKL_Set_Num_Threads_Local") != nullptr;
+  target.vml_estimates_roots = vml_estimates_roots();
   target.first_cache_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.first_cache_bytes);
   target.second_cache_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.second_cache_bytes);
   // Of many cores that share several caches, sysconf gives the sum: 384 MiB where each has 32.
@@ -108,6 +155,7 @@ ir::Target host_target(int threads) {
   static const auto* host = new ir::Target(read_host());  // a background thread may outlive statics
   ir::Target target = *host;
   target.threads = threads;
+  target.vml_estimates_roots = target.vml_estimates_roots && !flushes_denormals();
   return target;
 }
 

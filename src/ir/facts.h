@@ -19,6 +19,7 @@ enum class TypeClass : uint8_t {
   Reduced,
   Number,   ///< operands and result of one type: Float, Double or an integer
   Real,     ///< of one type: Float or Double
+  Single,   ///< of Float
   Integer,  ///< of one type: an integer
   Logic,    ///< of one type: Bool or an integer
   Compare,  ///< operands of one type, the result is Bool

@@ -147,6 +147,7 @@ class Printer {
         return is_typed(n.in[1]) || is_typed(n.in[2]);
       case TypeClass::Number:
       case TypeClass::Real:
+      case TypeClass::Single:
       case TypeClass::Integer:
       case TypeClass::Logic:
       case TypeClass::Call:
@@ -240,6 +241,7 @@ class Printer {
       }
       case TypeClass::Number:
       case TypeClass::Real:
+      case TypeClass::Single:
       case TypeClass::Integer:
       case TypeClass::Logic:
       case TypeClass::Compare:

@@ -131,6 +131,7 @@ class Ranges {
       case Op::Div:
       case Op::Fma:
       case Op::Sqrt:
+      case Op::EstimateReciprocalRoot:
       case Op::Floor:
       case Op::Ceil:
       case Op::Trunc:

@@ -70,6 +70,8 @@ std::string check_types(const Statement& s, NodeId id) {
       return own(real || integer, "Float, Double or integers");
     case TypeClass::Real:
       return own(real, "Float or Double");
+    case TypeClass::Single:
+      return own(node.type == ScalarType::Float, "Float");
     case TypeClass::Integer:
       return own(integer, "integers");
     case TypeClass::Logic:

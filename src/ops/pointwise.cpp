@@ -133,6 +133,9 @@ bool Args::has_fma() const {
 bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
+bool Args::array_estimates_roots() const {
+  return context_.settings.target.vml_estimates_roots;
+}
 bool Args::is_one_dnn() const {
   return context_.settings.target.one_dnn(common);
 }

@@ -78,6 +78,7 @@ llvm::Value* Emitter::compute(int v) {
       throw std::runtime_error("graft: a reduction's result is used before it is complete");
     case TypeClass::Number:
     case TypeClass::Real:
+    case TypeClass::Single:
     case TypeClass::Integer:
     case TypeClass::Logic:
     case TypeClass::Compare:

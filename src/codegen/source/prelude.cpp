@@ -11,7 +11,9 @@ namespace graft::codegen {
 
 namespace {
 
-constexpr std::string_view kTypes = R"(#include <algorithm>
+constexpr std::string_view kTypes = R"(#include <immintrin.h>
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -105,6 +107,9 @@ template <class T>
 T smallest(T a, T b) {
   const T chosen = a < b ? a : b;
   return a != a ? a : chosen;
+}
+float estimated_reciprocal_root(float x) {  // of 1 / sqrt(x), by the processor
+  return _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(x)));
 }
 template <class T>
 T absolute(T x) {
