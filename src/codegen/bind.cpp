@@ -132,19 +132,31 @@ class Walk {
     }
   }
 
+  int64_t terms(const Placed& placed) const {
+    int64_t count = 1;
+    for (size_t a = 0; a < placed.statement.axes.size(); ++a)
+      if (placed.statement.reduction->axes[a]) count *= longest(placed.axis_var[a]);
+    return count;
+  }
+
   bool has_levels(const Placed& placed) const {
     const ir::Statement& s = placed.statement;
     if (s.reduction->scan || !ir::needs_levels(s)) return false;
     if (s.rest) return true;
-    int64_t terms = 1, lanes = 1;
+    int64_t lanes = 1;
     for (size_t a = 0; a < s.axes.size(); ++a) {
-      if (!s.reduction->axes[a]) continue;
       const auto var = static_cast<size_t>(placed.axis_var[a]);
-      terms *= longest(static_cast<int>(var));
-      if (kernel_.vars[var].kind == LoopKind::Vector)
+      if (s.reduction->axes[a] && kernel_.vars[var].kind == LoopKind::Vector)
         lanes = std::min(kFewestLanes, extent(static_cast<int>(var)));
     }
-    return terms > kPlainTerms * lanes;
+    return terms(placed) > kPlainTerms * lanes;
+  }
+
+  bool has_many_products(const Placed& placed) const {
+    const ir::Statement& s = placed.statement;
+    const ir::Node& term = s.expr.nodes[static_cast<size_t>(s.reduction->input)];
+    return term.op == ir::Op::Mul && widens(*s.reduction, term.type) &&
+           (s.rest || kernel_.any_size || terms(placed) > kPlainTerms);
   }
 
   void statement(size_t p) {
@@ -206,7 +218,9 @@ class Walk {
     put(s.reduction.has_value());
     if (!s.reduction) return;
     layout.levels = has_levels(placed);
+    layout.many_products = has_many_products(placed);
     put(layout.levels);
+    put(layout.many_products);
     put(static_cast<int64_t>(s.reduction->op));
     put(static_cast<int64_t>(s.reduction->type));
     put(s.reduction->input);

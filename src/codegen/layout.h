@@ -73,7 +73,7 @@ struct AffineAccess {
 };
 
 /// Terms of a sum, at most, that a lane adds up without levels, and lanes that there are at least.
-inline constexpr int64_t kPlainTerms = 32, kFewestLanes = 8;
+inline constexpr int64_t kPlainTerms = 8, kFewestLanes = 8;
 
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
 inline constexpr int kTableEntries = 32;
@@ -134,6 +134,9 @@ struct StatementLayout {
   /// Its sum adds up in levels (ir/facts.h): there are more terms than plain additions are good
   /// for.
   bool levels = false;
+  /// It is a sum that widens, of more products than kPlainTerms: to add them unrounded costs no
+  /// bits of eager's, whose order is another one anyway.
+  bool many_products = false;
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// For a reduction with one accumulator per value of a Vector variable that runs inside its
   /// reduced loops: the slot in Binding::integers of the accumulators' byte offset in the scratch

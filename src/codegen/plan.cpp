@@ -88,6 +88,12 @@ class Planner {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
       plan.cascade =
           plan.accumulate != Accumulate::Array && layout_.statements[static_cast<size_t>(p)].levels;
+      plan.widens = !plan.cascade && plan.accumulate != Accumulate::Array &&
+                    plan.reduce_loop >= 0 &&
+                    widens(*s.reduction, plan_.values[static_cast<size_t>(plan.input)].type);
+      plan.fuses = plan.widens && layout_.statements[static_cast<size_t>(p)].many_products;
+      plan.paired = plan.widens && !plan.fuses && plan.accumulate == Accumulate::Lanes &&
+                    plan_.loops[static_cast<size_t>(plan.loop)].vector;
       if (plan.scan || plan.reduce_loop < 0) finish(p);
       return;
     }
@@ -311,7 +317,7 @@ class Planner {
       if (!plan_.encloses(self, plan.loop)) continue;
       const ScalarType type =
           accumulated(plan_, *statement(static_cast<int>(p)).reduction, static_cast<int>(p));
-      count += c10::elementSize(type) == 8 ? 2 : 1;
+      count += c10::elementSize(type) == 8 && !plan.widens ? 2 : 1;
     }
     return count;
   }

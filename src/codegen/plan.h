@@ -74,9 +74,10 @@ enum class Accumulate : uint8_t {
 
 /// Vectors that a loop's reductions accumulate in, at most: they stay in registers.
 constexpr int kMostSums = 24;
-/// Steps of a loop whose sums a cascade adds up before the next block of steps starts. Where the
-/// loop runs inside another one of the same sum, shorter blocks join the one that follows.
-constexpr int64_t kCascadeSteps = 32;
+/// Steps of a loop that a sum in blocks adds up before its next block starts: so few lose less on
+/// the way than eager's sums in Float do. Where the loop runs inside another one of the same sum,
+/// shorter blocks join the one that follows.
+constexpr int64_t kBlockSteps = 8;
 
 struct StatementPlan {
   int loop = 0;  ///< the innermost loop around it
@@ -101,7 +102,15 @@ struct StatementPlan {
   /// Placed::quiet: the bounds, and what must be finite, as value numbers. Empty: it is not.
   std::vector<int> quiet;
   bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
-  /// Of a cascade: does it reduce over several loops?
+  /// A sum that widens its terms (ir/program.h): a block of steps adds up in their type, and is
+  /// widened and added to the blocks before.
+  bool widens = false;
+  bool fuses = false;  ///< it adds products (StatementLayout::many_products), each unrounded
+  /// It adds the vectors of a step up in pairs, pairs of pairs and so on, before that goes into its
+  /// one accumulator. Otherwise each vector of a step has an accumulator of its own.
+  bool paired = false;
+  bool has_blocks() const { return cascade || widens; }
+  /// Of a sum in blocks: does it reduce over several loops?
   bool is_nested() const { return reduce_loop >= 0 && reduce_loop != loop; }
 };
 
@@ -121,14 +130,14 @@ KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout);
 /// the narrow floating types, which is exact.
 ScalarType accumulated(const KernelPlan& plan, const ir::Reduction& reduction, int p);
 
-/// Does statement `p` add up products in fp32 (ir/product.h)? One instruction adds one, as in the
+/// Does statement `p` add up products in Float (ir/product.h)? One instruction adds one, as in the
 /// routines for them.
 inline bool is_fused_sum(const KernelPlan& plan, const ir::Reduction& reduction, int p,
                          const ir::Target& target) {
-  const PlanValue& input =
-      plan.values[static_cast<size_t>(plan.statements[static_cast<size_t>(p)].input)];
+  const StatementPlan& s = plan.statements[static_cast<size_t>(p)];
+  const PlanValue& input = plan.values[static_cast<size_t>(s.input)];
   return target.fma && reduction.op == ir::ReduceOp::Sum && !reduction.scan &&
-         reduction.type == ScalarType::Float && input.op == ir::Op::Mul &&
+         (reduction.type == ScalarType::Float || s.fuses) && input.op == ir::Op::Mul &&
          input.type == ScalarType::Float;
 }
 

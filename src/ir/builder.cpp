@@ -181,8 +181,10 @@ Value StatementBuilder::reduce(ReduceOp op, Value input, std::vector<bool> axes,
                                ScalarType accumulate, bool scan) {
   if (statement.reduction) fail("a statement has one reduction");
   bool index = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
-  Value accumulated = index ? input : input.to(accumulate);
-  statement.reduction = Reduction{op, accumulate, accumulated.id, std::move(axes), scan};
+  statement.reduction = Reduction{op, accumulate, -1, std::move(axes), scan};
+  const bool narrow = widens(*statement.reduction, opmath(input.type()));
+  Value term = index ? input : input.to(narrow ? ScalarType::Float : accumulate);
+  statement.reduction->input = term.id;
   return {this, statement.expr.add({Op::Reduced, accumulate, {-1, -1, -1}, 0})};
 }
 

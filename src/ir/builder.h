@@ -74,7 +74,8 @@ class StatementBuilder {
   Value axis(int axis);  ///< the axis's index, as Long
 
   /// Declares the statement's reduction of `input` over `axes`; gives the accumulated value, of
-  /// type `accumulate`.
+  /// type `accumulate`. Each term is cast to that first, except in a sum of Float (and narrower)
+  /// terms in Double: see Reduction::input.
   Value reduce(ReduceOp op, Value input, std::vector<bool> axes, ScalarType accumulate,
                bool scan = false);
 

@@ -54,7 +54,7 @@ inline int64_t in_squares(int64_t count, int64_t columns) {
 }
 
 /// Is the statement's reduction a sum that needs levels, since plain additions would lose digits?
-/// Those of Float values in a Double accumulator stay far more exact than eager's without.
+/// Those of Float values in a Double accumulator stay more exact than eager's without.
 inline bool needs_levels(const Statement& s) {
   if (s.reduction->op != ReduceOp::Sum || !is_float(s.reduction->type)) return false;
   if (s.reduction->type == ScalarType::Float) return true;

@@ -52,6 +52,13 @@ class Builder {
     return node(term, *type);
   }
 
+  /// What the reduction takes.
+  NodeId term_of(const Term& term, const Reduction& reduction) {
+    if (finds_place(reduction.op)) return build(term, std::nullopt);
+    const bool narrow = widens(reduction, type_of(term).value_or(reduction.type));
+    return build(term, narrow ? ScalarType::Float : reduction.type);
+  }
+
   /// The access with its indices' nodes.
   Access access(const Term& term, ScalarType type) {
     Access made = term.access;
@@ -175,9 +182,7 @@ class StatementParser {
     }
     Builder builder(cursor_, s_);
     for (const Let& let : lets_) builder.define(let);
-    if (input)
-      s_.reduction->input = builder.build(
-          *input, finds_place(s_.reduction->op) ? std::nullopt : std::optional(s_.reduction->type));
+    if (input) s_.reduction->input = builder.term_of(*input, *s_.reduction);
     s_.value = builder.build(value, type);
     s_.store = builder.access(store, type);
     return std::move(s_);

@@ -97,7 +97,7 @@ class Printer {
     bool first = true;
     for (size_t a = 0; a < r.axes.size(); ++a)
       if (r.axes[a]) text += (first ? "" : ",") + axis(a), first = false;
-    return text + "} " + expr(r.input, !finds_place(r.op));
+    return text + "} " + expr(r.input, !finds_place(r.op) && node(r.input).type == r.type);
   }
 
   /// Counts the uses that the text will show.

@@ -124,6 +124,9 @@ std::string check_statement(const Statement& s, const std::vector<Storage>& stor
     if (s.reduction->axes.size() != s.axes.size())
       return "the reduction's axes do not match the statement's";
     if (!valid(s.reduction->input)) return "the reduction has no input";
+    const ScalarType term = s.expr.type(s.reduction->input);
+    if (!finds_place(s.reduction->op) && term != s.reduction->type && !widens(*s.reduction, term))
+      return "the reduction's input has another type";
     along = s.reduction->axes;
     if (s.reduction->scan && std::count(along.begin(), along.end(), true) != 1)
       return "a scan runs along one axis";

@@ -21,6 +21,14 @@ const record::TensorInfo& first(const record::Trace& trace, const record::Operan
   return trace.tensors[static_cast<size_t>(operand.tensors[0])];
 }
 
+/// Of a reduction.
+int64_t results(const ir::Statement& s) {
+  int64_t count = 1;
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (!s.reduction->axes[a]) count *= s.axes[a];
+  return count;
+}
+
 }  // namespace
 
 const record::TensorInfo& Context::tensor(const record::OperatorRecord& op, size_t k) const {
@@ -42,6 +50,9 @@ ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType d
 void Context::emit(ir::Statement statement) {
   if (std::find(statement.axes.begin(), statement.axes.end(), 0) != statement.axes.end()) return;
   statement.record = record;
+  if (auto& r = statement.reduction;
+      r && widens(*r, statement.expr.type(r->input)) && are_exact(results(statement)))
+    r->input = statement.expr.add({ir::Op::Cast, c10::ScalarType::Double, {r->input, -1, -1}, 0});
   std::optional<Held> held = held_after(statement);
   stored(statement.store.storage);
   if (held) held_[statement.store.storage] = *held;

@@ -50,6 +50,7 @@ class Context {
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);
   /// Appends a statement. One without points is dropped; the caller handles a reduction over no
   /// elements itself.
+  /// A sum with few results widens each of its terms (ir::Reduction::input).
   void emit(ir::Statement statement);
   /// Appends a statement whose axis 0 runs in order, one step after the other.
   void emit_in_order(ir::Statement statement);
@@ -74,6 +75,12 @@ class Context {
   /// Notes that random numbers are drawn, or that other processes heard something: as visible as
   /// memory.
   void drawn() { visible_written_ = true; }
+  /// So few sums are as exact as Double makes them: the luck of each one's last roundings would
+  /// show. (Everything has one sum, whatever its size.)
+  bool are_exact(int64_t results) const {
+    return results == 1 || (results <= kExactResults && !settings.any_size);
+  }
+  static constexpr int64_t kExactResults = 64;
   /// The checks that run at the program's start.
   std::vector<ir::Item> early;
 

@@ -72,12 +72,12 @@ Fate distances(Context& ctx, const OperatorRecord& op) {
   StatementBuilder s(axes);
   const Value apart = (s.load(with_axis(a, 1)) - s.load(with_axis(b, 2))).op(Op::Abs);
   const bool largest = *norm == Norm::Largest;
-  const ScalarType compute = largest ? out.dtype : ScalarType::Double;
   // Of NaNs the largest distance knows nothing, in eager.
   const Value each = largest              ? select(isnan(apart), apart.like(0), apart)
-                     : *norm == Norm::Two ? apart.to(compute) * apart.to(compute)
-                                          : apart.to(compute);
-  Value all = s.reduce(largest ? ReduceOp::Max : ReduceOp::Sum, each, columns, compute);
+                     : *norm == Norm::Two ? apart * apart
+                                          : apart;
+  Value all = s.reduce(largest ? ReduceOp::Max : ReduceOp::Sum, each, columns,
+                       largest ? out.dtype : ScalarType::Double);
   if (*norm == Norm::Two) all = all.op(Op::Sqrt);
   ctx.emit(s.store(with_axis(out, 0), all));
   return Fate::fused();
@@ -115,7 +115,7 @@ Fate distances_backward(Context& ctx, const OperatorRecord& op) {
   const Value apart = s.load(with_axis(a, 0)) - s.load(with_axis(b, 2));
   const Value each =
       slope_of(*norm, apart, s.load(with_axis(gradient, 1)), s.load(with_axis(distance, 1)));
-  const Value sum = s.reduce(ReduceOp::Sum, each.to(ScalarType::Double), rows, ScalarType::Double);
+  const Value sum = s.reduce(ReduceOp::Sum, each, rows, ScalarType::Double);
   ctx.emit(s.store(with_axis(out, 0), sum));
   return Fate::fused();
 }

@@ -158,8 +158,7 @@ void gather_back(Context& ctx, const View& gradient, const View& out, size_t d,
                      select(there & eq(n.second, i), n.weight * g, none);
   std::vector<bool> reduced(axes.size(), false);
   reduced.back() = true;
-  const Value sum =
-      s.reduce(ir::ReduceOp::Sum, term.to(ScalarType::Double), reduced, ScalarType::Double);
+  const Value sum = s.reduce(ir::ReduceOp::Sum, term, reduced, ScalarType::Double);
   View to = out;
   to.sizes.push_back(1), to.strides.push_back(0);
   ctx.emit(s.store(to, sum));

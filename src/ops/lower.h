@@ -41,6 +41,9 @@ struct LowerSettings {
   bool fast = false;  ///< Numerics::Fast
   /// Matmul::Any: sums of matrix products may add up in another order than eager's.
   bool any_products = true;
+  /// The trace's sizes are one example of many: that there are few results is no reason to sum them
+  /// up in another way.
+  bool any_size = false;
   /// The machine whose ATen is eager: its kernels decide which bits are eager's.
   ir::Target target;
 };

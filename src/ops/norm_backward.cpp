@@ -61,8 +61,7 @@ Fate softmax_backward(Context& ctx, const OperatorRecord& op) {
   {
     StatementBuilder s(r.out.sizes);
     const Value g = s.load(r.gradient).to(r.compute), y = s.load(r.forward).to(r.compute);
-    ctx.emit(s.store(
-        sum, s.reduce(ReduceOp::Sum, (g * y).to(ScalarType::Double), r.axes, ScalarType::Double)));
+    ctx.emit(s.store(sum, s.reduce(ReduceOp::Sum, g * y, r.axes, ScalarType::Double)));
   }
   StatementBuilder s(r.out.sizes);
   const Value g = s.load(r.gradient).to(r.compute), y = s.load(r.forward).to(r.compute);
@@ -79,7 +78,7 @@ Fate log_softmax_backward(Context& ctx, const OperatorRecord& op) {
   const View sum = r.per_row(ctx);
   {
     StatementBuilder s(r.out.sizes);
-    const Value g = s.load(r.gradient).to(ScalarType::Double);
+    const Value g = s.load(r.gradient).to(r.compute);
     ctx.emit(s.store(sum, s.reduce(ReduceOp::Sum, g, r.axes, ScalarType::Double)));
   }
   StatementBuilder s(r.out.sizes);
@@ -140,15 +139,14 @@ class NormBackward {
   View row_sum(Term term) {
     const View sum = ctx_.temporary(v_.mean.sizes, ScalarType::Double);
     StatementBuilder s(v_.x.sizes);
-    const Value terms = term(s).to(ScalarType::Double);
-    ctx_.emit(s.store(sum, s.reduce(ReduceOp::Sum, terms, v_.rows, ScalarType::Double)));
+    ctx_.emit(s.store(sum, s.reduce(ReduceOp::Sum, term(s), v_.rows, ScalarType::Double)));
     return sum;
   }
 
   template <class Term>
   void column(const View& out, Term term) {
     StatementBuilder s(v_.x.sizes);
-    const Value terms = term(s).to(ScalarType::Double);
+    const Value terms = term(s);
     const bool one_row = std::find(v_.columns.begin(), v_.columns.end(), true) == v_.columns.end();
     ctx_.emit(s.store(
         out, one_row ? terms : s.reduce(ReduceOp::Sum, terms, v_.columns, ScalarType::Double)));

@@ -1,5 +1,6 @@
 // Layer and group norm.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "ops/reduce.h"
@@ -44,14 +45,16 @@ Statistics statistics(Context& ctx, const Normalization& n) {
   rows.emit(
       ctx, ReduceOp::Sum, ScalarType::Double, result.rstd,
       [&](StatementBuilder& s, Value x) {
-        Value distance = x.to(ScalarType::Double) - s.load(result.mean);
+        Value distance = x.to(compute) - s.load(result.mean).to(compute);
         return distance * distance;
       },
       [&](StatementBuilder& s, Value total) {
-        // Rounded as ATen's kernel does, so that it overflows where that does.
-        Value var = (total / s.scalar(rows.count, ScalarType::Double)).to(compute);
-        return 1.0 /
-               (var.to(ScalarType::Double) + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
+        // It overflows where ATen's, in `compute`, does.
+        constexpr double kInf = std::numeric_limits<double>::infinity();
+        const Value var = total / s.scalar(rows.count, ScalarType::Double);
+        const Value known =
+            select(eq(var.to(compute), s.constant(kInf, compute)), var.like(kInf), var);
+        return 1.0 / (known + s.scalar(n.eps, ScalarType::Double)).op(Op::Sqrt);
       });
   for (auto [from, to] : {std::pair(&result.mean, &n.mean), std::pair(&result.rstd, &n.rstd)}) {
     if (to->storage < 0) continue;
@@ -192,7 +195,7 @@ View grouped_parameter(View view, int64_t group, size_t rank) {
 std::vector<Row> layer_rows() {
   return {
       {"aten::native_layer_norm", layer_norm,
-       "layer norm: mean and variance in double, then one pass"},
+       "layer norm: mean and variance summed in double, then one pass"},
       {"aten::native_group_norm", group_norm, "group norm, likewise"},
   };
 }

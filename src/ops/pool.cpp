@@ -200,7 +200,7 @@ Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t
   for (const Part& part : parts) {
     StatementBuilder s(part.in.sizes);
     const ScalarType type = accumulate_type(compute);
-    const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in).to(type), part.axes, type);
+    const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in), part.axes, type);
     int64_t count = given.value_or(1);
     for (const Windows::Run& run : part.runs)
       if (!given) count *= padding ? run.padded : run.elements;

@@ -102,16 +102,14 @@ void reduce(Context& ctx, const Product& p) {
   sizes.push_back(p.terms());
   const auto &l = p.left.strides, &r = p.right.strides;
   StatementBuilder s(sizes);
-  // Where memory is what takes time, they add up in fp32, in levels (ir/facts.h).
-  const ScalarType sums =
-      ir::numel(p.out.sizes) >= kFewSums && p.out.dtype != ScalarType::Double && is_large(ctx, p)
-          ? ScalarType::Float
-          : ScalarType::Double;
-  // In fp32 the product of two 16-bit numbers is exact.
-  const ScalarType exact = is_reduced(p.out.dtype) ? ScalarType::Float : sums;
-  const Value product = s.load(over(p.left, sizes, {l[0], l[1], 0, l[2]})).to(exact) *
-                        s.load(over(p.right, sizes, {r[0], 0, r[2], r[1]})).to(exact);
-  const Value sum = s.reduce(ReduceOp::Sum, product.to(sums), {false, false, false, true}, sums);
+  // Many add up in fp32, in levels (ir/facts.h). There the product of two 16-bit numbers is exact.
+  const ScalarType sums = p.out.dtype == ScalarType::Double || ctx.are_exact(ir::numel(p.out.sizes))
+                              ? ScalarType::Double
+                              : ScalarType::Float,
+                   compute = is_reduced(p.out.dtype) ? ScalarType::Float : sums;
+  const Value product = s.load(over(p.left, sizes, {l[0], l[1], 0, l[2]})).to(compute) *
+                        s.load(over(p.right, sizes, {r[0], 0, r[2], r[1]})).to(compute);
+  const Value sum = s.reduce(ReduceOp::Sum, product, {false, false, false, true}, sums);
   View out = with_rank(p.out, 0, 1);
   if (p.added.storage < 0) {
     ctx.emit(s.store(out, scaled(sum, p.alpha)));

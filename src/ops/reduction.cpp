@@ -27,7 +27,7 @@ Fate sum_or_product(Context& ctx, const OperatorRecord& op, ReduceOp reduce, boo
   if (is_float(type)) ctx.approximate(type);
   // ATen casts each element to the result's type, and then adds.
   r->emit(ctx, reduce, accumulate_type(type), r->outs[0], [&](StatementBuilder& s, Value x) {
-    x = x.to(type).to(accumulate_type(type));
+    x = x.to(type).to(opmath(type));
     return skip_nan && is_float(type) ? select(isnan(x), s.constant(0, x.type()), x) : x;
   });
   return Fate::fused();

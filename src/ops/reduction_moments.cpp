@@ -1,4 +1,4 @@
-// Variances, vector norms and log-sum-exp: reductions with a formula around them, computed in
+// Variances, vector norms and log-sum-exp: reductions with a formula around them, accumulated in
 // Double.
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,8 @@ Fate variance(Context& ctx, const OperatorRecord& op, bool root) {
   ctx.approximate(r->in.dtype);
   ir::View mean = r->per_row(ctx, ScalarType::Double);
   r->emit(
-      ctx, ReduceOp::Sum, ScalarType::Double, mean, [](StatementBuilder&, Value x) { return x; },
+      ctx, ReduceOp::Sum, ScalarType::Double, mean,
+      [](StatementBuilder&, Value x) { return x.to(ScalarType::Double); },  // as ATen's adds
       [&](StatementBuilder& s, Value total) {
         return total / s.scalar(r->count, ScalarType::Double);
       });
@@ -79,11 +80,12 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
     return Fate::fused();
   }
   ScalarType type = r->outs[0].dtype;
-  ScalarType compute = infinite ? opmath(type) : ScalarType::Double;
+  const bool exact = ctx.are_exact(ir::numel(r->outs[0].sizes));
+  const ScalarType compute = infinite || !exact ? opmath(type) : ScalarType::Double;
   if (!infinite && p != 0) ctx.approximate(type);
   ReduceOp reduce = !infinite ? ReduceOp::Sum : p > 0 ? ReduceOp::Max : ReduceOp::Min;
   r->emit(
-      ctx, reduce, compute, r->outs[0],
+      ctx, reduce, infinite ? compute : ScalarType::Double, r->outs[0],
       [&](StatementBuilder&, Value x) {
         x = x.to(type).to(compute);
         if (p == 0) return x.to(ScalarType::Bool).to(compute);

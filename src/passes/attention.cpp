@@ -185,8 +185,7 @@ void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::
   const View sums = temporary(program, rows, ScalarType::Float);
   {
     StatementBuilder s(square);
-    const Value total = s.reduce(ir::ReduceOp::Sum, s.load(powers).to(ScalarType::Double), along,
-                                 ScalarType::Double);
+    const Value total = s.reduce(ir::ReduceOp::Sum, s.load(powers), along, ScalarType::Double);
     const Value empty = eq(total, s.constant(0, ScalarType::Double));
     add(s.store(sums, select(empty, s.constant(1, ScalarType::Double), 1.0 / total)));
   }

@@ -134,12 +134,15 @@ void keep(const ir::Kernel& kernel, const ir::Target& target, const std::vector<
   one.binding = codegen::bind(kernel);
   const std::string structure = one.binding.structure;
   if (kept->contains(structure)) return;
-  // One of five, and whatever has a node of a dtype that none had so far.
+  // One of five, sums that widen, and whatever has a node of a dtype that none had so far.
   static auto* seen = new std::set<std::pair<ir::Op, c10::ScalarType>>;
   bool wanted = std::hash<std::string>()(structure) % 5 == 0;
-  for (const ir::Placed& placed : kernel.placed)
-    for (const ir::Node& node : placed.statement.expr.nodes)
+  for (const ir::Placed& placed : kernel.placed) {
+    const ir::Statement& s = placed.statement;
+    if (s.reduction) wanted = wanted || widens(*s.reduction, s.expr.type(s.reduction->input));
+    for (const ir::Node& node : s.expr.nodes)
       wanted = seen->emplace(node.op, node.type).second || wanted;
+  }
   if (!wanted) return;
   one.kernel = {kernel.vars,    kernel.range,         clone(kernel.body), kernel.placed,
                 kernel.scratch, kernel.scratch_bytes, kernel.name,        kernel.grain};

@@ -106,7 +106,7 @@ TEST(Routine, ArraysInStrips) {
     ir::TreeNode fourth = k.place(d.store(total, sum), {r, v});
     k.body(KernelMaker::loop(v, std::move(first), std::move(second), std::move(third),
                              std::move(fourth)));
-    EXPECT_EQ(difference(k, 1e-13), "") << n;
+    EXPECT_EQ(difference(k, 1e-6), "") << n;
   }
 }
 
@@ -117,7 +117,7 @@ TEST(Routine, ArraysInsideSerialLoops) {
   Value sum =
       s.reduce(ir::ReduceOp::Sum, ir::call(Routine::ArrayExp, x), {false, true}, at::kDouble);
   nest(k, s.store(k.storage(at::zeros({70, 1}, at::kDouble)), sum), 0, 0);
-  EXPECT_EQ(difference(k, 1e-13), "");
+  EXPECT_EQ(difference(k, 1e-6), "");
 }
 
 }  // namespace

@@ -34,8 +34,9 @@ Tensor longs(at::IntArrayRef sizes) {
 }
 
 TEST(ReductionLower, SumsAccumulateInDoubleOverTheInputsOwnAxes) {
-  EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].sum(0)}; }, {halves({4, 6}).t()}),
-            "[a:6,b:4] %1[b] bf16 = bf16(reduced)  reduced = sum.f64{a} f64(%0.bf16[a+b*6])\n");
+  EXPECT_EQ(
+      items([](Tensors& a) { return Tensors{a[0].sum(0)}; }, {halves({4, 6}).t()}),
+      "[a:6,b:4] %1[b] bf16 = bf16(reduced)  reduced = sum.f64{a} f64(f32(%0.bf16[a+b*6]))\n");
   EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].mean(-1, true)}; }, {floats({4, 6})}),
             "[a:4,b:6] %1[a] f32 = f32((reduced / $6))  reduced = sum.f64{b} f64(%0.f32[a*6+b])\n");
 }
@@ -62,6 +63,15 @@ TEST(ReductionLower, CumulativeSumIsAScanInPlace) {
             "[a:4,b:6] %0[a*6+b] bf16 = bf16(reduced)  scan sum.f32{b} f32(%0.bf16[a*6+b])\n");
 }
 
+TEST(ReductionLower, SumsOfManyResultsWidenTheirTerms) {
+  EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].sum(0)}; }, {halves({80, 90}).t()}),
+            "[a:90,b:80] %1[b] bf16 = bf16(reduced)  reduced = sum.f64{a} f32(%0.bf16[a+b*90])\n");
+  EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].var(-1)}; }, {floats({40, 6})}),
+            "[a:40,b:6] %2[a] f64 = (reduced / $6)  reduced = sum.f64{b} f64(%0.f32[a*6+b])\n"
+            "[a:40,b:6] %1[a] f32 = f32((reduced / $5))  reduced = sum.f64{b} (t1 * t1); "
+            "t1 = (f64(%0.f32[a*6+b]) - %2[a])\n");
+}
+
 TEST(ReductionLower, SoftmaxKeepsOneValuePerRowBetweenItsStatements) {
   EXPECT_EQ(items([](Tensors& a) { return Tensors{a[0].softmax(-1)}; }, {halves({4, 6})}),
             "[a:4,b:6] %2[a] f32 = reduced  reduced = max.f32{b} f32(%0.bf16[a*6+b])\n"
@@ -74,8 +84,9 @@ TEST(ReductionLower, LayerNorm) {
   auto layer_norm = [](Tensors& a) { return Tensors{at::layer_norm(a[0], {6}, a[1], a[2])}; };
   EXPECT_EQ(items(layer_norm, {floats({4, 6}), floats({6}), floats({6})}),
             "[a:4,b:6] %6[a] f64 = (reduced / $6)  reduced = sum.f64{b} f64(%0.f32[a*6+b])\n"
-            "[a:4,b:6] %7[a] f64 = (1 / sqrt((f64(f32((reduced / $6))) + $1e-05)))  "
-            "reduced = sum.f64{b} (t1 * t1); t1 = (f64(%0.f32[a*6+b]) - %6[a])\n"
+            "[a:4,b:6] %7[a] f64 = (1 / sqrt((select((f32(t2) == inf), inf, t2) + $1e-05)))  "
+            "reduced = sum.f64{b} f64((t1 * t1)); t1 = (%0[a*6+b] - f32(%6.f64[a])); t2 = (reduced "
+            "/ $6)\n"
             "[a:4,b:1] %4[a] f32 = f32(%6.f64[a])\n"
             "[a:4,b:1] %5[a] f32 = f32(%7.f64[a])\n"
             "[a:4,b:6] %3[a*6+b] f32 = fma(fma((%0[a*6+b] - t1), f32(%7.f64[a]), "

@@ -37,7 +37,7 @@ TEST(Fuse, ResidualAndRmsNormIsOnePassOverMemory) {
             "    %3[v0*2048+v1] bf16 = bf16((f32(%0.bf16[v0*2048+v1]) + f32(%1.bf16[v0*2048+v1]))) "
             " streamed  ahead %1 by v0+1 %0 by v0+1\n"
             "    %10[v1] bf16 = bf16((f32(%0.bf16[v0*2048+v1]) + f32(%1.bf16[v0*2048+v1])))\n"
-            "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} f64((t1 * t1)); t1 = "
+            "    %6[0] f32 = f32(reduced)  reduced = sum.f64{v1} (t1 * t1); t1 = "
             "f32(%10.bf16[v1])\n"
             "  %7[0] f32 = (1 / sqrt((%6[0] / 2048)))\n"
             "  vector v2:2048\n"

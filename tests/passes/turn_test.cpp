@@ -31,7 +31,7 @@ TEST(Turn, RoutinesGetRowsOfColumns) {
             "  serial v2:32\n"
             "    vector v1:1024\n"
             "      %2[v1] f32 = f32(reduced)  reduced = sum.f64{v2} "
-            "f64(ArrayExp((%0.f32[v0*32+v2] * %1[v1])))\n"
+            "ArrayExp((%0.f32[v0*32+v2] * %1[v1]))\n"
             "  vector v3:1024\n"
             "    %3[v0*1024+v3] f32 = (%2[v3] * 2)\n"
             "result 0 = %3 f32[64,1024]:(1024,1)\n");

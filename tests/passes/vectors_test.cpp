@@ -63,7 +63,7 @@ TEST(Vectors, ColumnsOfSeveralLoopsRunRowByRow) {
             "    serial v3:64\n"
             "      vector v5:1024\n"
             "        %3[v0*2048+v4*1024+v5] f64 = reduced  reduced = sum.f64{v3} "
-            "f64(%1.f32[v0*131072+v3*2048+v4*1024+v5])\n"
+            "%1.f32[v0*131072+v3*2048+v4*1024+v5]\n"
             "kernel sum\n"
             "  vector v0:2048\n"
             "    serial v1:16\n"

@@ -82,6 +82,11 @@ std::vector<FamilyProgram> family_programs() {
          return Tensors{at::layer_norm(t[0], {512}).mean(1), t[0].tanh().sum(1)};
        },
        one({2}, {512}), 1e-4},
+      {"split columns",
+       [](const Tensors& t) {
+         return Tensors{t[0].sum(0), (t[0] * t[0]).sum(0), (t[0] * t[0]).sum(1)};
+       },
+       one({}, {1024}), 1e-4},
       {"linear",
        [square](const Tensors& t) {
          return Tensors{at::gelu(at::matmul(t[0], square)) + t[0].narrow(-1, 0, 48)};

@@ -114,6 +114,7 @@ void StatementRun::accumulate(Accumulator& into, const std::vector<int64_t>& at)
   Bits value = values_[static_cast<size_t>(r.input)];
   c10::ScalarType type = s_.expr.type(r.input);
   if (!is_index(r.op)) {
+    if (ir::widens(r, type)) value = to_bits(static_cast<double>(from_bits<float>(value)));
     into.value = test::accumulate(r.op, r.type, into.value, value);
     return;
   }

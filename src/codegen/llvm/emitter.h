@@ -52,7 +52,7 @@ class Emitter {
   struct Accumulator {
     llvm::AllocaInst* value = nullptr;
     llvm::AllocaInst* place = nullptr;   ///< ArgMax, ArgMin
-    llvm::AllocaInst* blocks = nullptr;  ///< cascade: the sum of finished blocks
+    llvm::AllocaInst* blocks = nullptr;  ///< has_blocks: the sum of finished blocks
     llvm::AllocaInst* lost = nullptr;    ///< cascade: the rounding errors of adding to it
     /// Max, Min of floating types: a NaN if the input has one; `value` ignores NaN.
     llvm::AllocaInst* nan = nullptr;
@@ -179,16 +179,20 @@ class Emitter {
   /// A value and, for ArgMax and ArgMin, its place.
   using Best = std::pair<llvm::Value*, llvm::Value*>;
   ScalarType accumulated(int p) const;
-  llvm::Type* accumulator_type(int p);
+  ScalarType stepped(int p) const;  ///< the type that terms are added in
+  llvm::Type* accumulator_type(int p, ScalarType type);
   llvm::Constant* identity(int p);
   llvm::Value* spread(llvm::Value* x, llvm::Type* like);
   void start_reduction(int p);
   void accumulate(int p);
+  std::vector<int> nested_sums(int l) const;
   void flush_block(int p);
+  llvm::Value* block_of(int p, const Accumulator& a);
+  llvm::Value* in_pairs(int p, llvm::Value* x);
   void flush_after(int p, llvm::Value* steps);
   void finish_reduction(int p);
   bool keeps_nan_apart(int p) const;
-  llvm::Value* step(int p, llvm::Value* so_far, llvm::Value* x);
+  llvm::Value* step(int p, ScalarType type, llvm::Value* so_far, llvm::Value* x);
   llvm::Value* better(int p, llvm::Value* x, llvm::Value* best);
   llvm::Value* replaces(int p, Best a, Best b);
   Best best_of(int p, Best a, Best b);
@@ -225,6 +229,7 @@ class Emitter {
   std::optional<Strips> strips_;
   std::vector<Emitted> emitted_;
   std::vector<llvm::SmallVector<Accumulator, 4>> accumulators_;
+  std::map<int, std::vector<llvm::Value*>> pairs_;  ///< per sum, while a step's vectors are emitted
   /// Of sums over several loops: the steps since the last block was added up.
   std::vector<llvm::AllocaInst*> steps_;
   std::vector<llvm::AllocaInst*> counters_;  ///< per kernel variable: its index, if in the range

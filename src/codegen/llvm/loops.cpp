@@ -49,12 +49,21 @@ void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* st
   b_.SetInsertPoint(after);
 }
 
-/// The same, in blocks of a fixed number of steps when a sum inside wants a cascade.
+/// Sums right in the loop that add up in blocks, and over loops around it.
+std::vector<int> Emitter::nested_sums(int l) const {
+  std::vector<int> sums;
+  for (const PlanItem& item : loop(l).items)
+    if (item.placed >= 0 && planned(item.placed).has_blocks() && planned(item.placed).is_nested())
+      sums.push_back(item.placed);
+  return sums;
+}
+
+/// The same, in blocks of a fixed number of steps when a sum inside adds up in blocks.
 void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                       const std::function<void(llvm::Value*)>& body) {
   std::vector<int> sums;
   for (const PlanItem& item : loop(l).items)
-    if (item.placed >= 0 && planned(item.placed).cascade) sums.push_back(item.placed);
+    if (item.placed >= 0 && planned(item.placed).has_blocks()) sums.push_back(item.placed);
   if (sums.empty()) {
     counted(l, from, to, i64(step), sure, body);
     return;
@@ -68,7 +77,7 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
   b_.SetInsertPoint(outer);
   llvm::PHINode* start = b_.CreatePHI(b_.getInt64Ty(), 2);
   start->addIncoming(from, before);
-  llvm::Value* limit = b_.CreateNSWAdd(start, i64(step * kCascadeSteps));
+  llvm::Value* limit = b_.CreateNSWAdd(start, i64(step * kBlockSteps));
   llvm::Value* stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit, to);
   b_.CreateBr(run);
   b_.SetInsertPoint(run);
@@ -93,7 +102,7 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
   lanes_loop_ = l;
   int64_t lanes = machine_.lanes, unroll = loop(l).unroll, step = lanes * unroll;
   llvm::Value* whole = b_.CreateAnd(b_.CreateSub(to, from), i64(-step));
-  llvm::Value* middle = b_.CreateAdd(from, whole);
+  llvm::Value *middle = b_.CreateAdd(from, whole), *steps_end = middle;
   blocked(l, from, middle, step, false, [&](llvm::Value* index) {
     for (int64_t c = 0; c < unroll; ++c)
       lanes_.push_back({c == 0 ? index : b_.CreateNSWAdd(index, i64(c * lanes)), nullptr});
@@ -117,6 +126,10 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
     body();
     lanes_.clear();
   });
+  // Of loops that follow one another, what is left counts: there may be nothing else.
+  for (int p : nested_sums(l))
+    flush_after(
+        p, b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(to, steps_end), i64(lanes - 1)), i64(lanes)));
 }
 
 void Emitter::serial_loop(int l) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -12,9 +13,13 @@ ScalarType Emitter::accumulated(int p) const {
   return codegen::accumulated(plan_, reduction(p), p);
 }
 
+ScalarType Emitter::stepped(int p) const {
+  return planned(p).widens ? ScalarType::Float : accumulated(p);
+}
+
 /// Of one accumulator. Bool is kept as bytes, which vectors of every machine hold well.
-llvm::Type* Emitter::accumulator_type(int p) {
-  llvm::Type* t = mem(accumulated(p));
+llvm::Type* Emitter::accumulator_type(int p, ScalarType type) {
+  llvm::Type* t = mem(type);
   Accumulate where = planned(p).accumulate;
   return where == Accumulate::Scalar || (where == Accumulate::Array && !in_lanes()) ? t
                                                                                     : lanes_of(t);
@@ -62,7 +67,7 @@ void Emitter::start_reduction(int p) {
   if (plan.accumulate == Accumulate::Array) {
     array_loop(p, [&] {
       auto [values, places] = array_pointers(p);
-      llvm::Type* t = accumulator_type(p);
+      llvm::Type* t = accumulator_type(p, accumulated(p));
       b_.CreateAlignedStore(spread(identity(p), t), values, llvm::Align(8));
       if (finds_place(reduction(p).op))
         b_.CreateAlignedStore(llvm::Constant::getNullValue(shaped(b_.getInt64Ty(), t)), places,
@@ -70,16 +75,16 @@ void Emitter::start_reduction(int p) {
     });
     return;
   }
-  if (plan.cascade && plan.is_nested()) {
+  if (plan.has_blocks() && plan.is_nested()) {
     llvm::AllocaInst*& steps = steps_[static_cast<size_t>(p)];
     if (steps == nullptr) steps = variable(b_.getInt64Ty());
     b_.CreateStore(i64(0), steps);
   }
   size_t count = 1;
   if (plan.accumulate == Accumulate::PerLane) count = copies();
-  if (plan.accumulate == Accumulate::Lanes)
+  if (plan.accumulate == Accumulate::Lanes && !plan.paired)
     count = static_cast<size_t>(loop(plan_.vector_loop(plan.loop)).unroll);
-  llvm::Type* t = accumulator_type(p);
+  llvm::Type *t = accumulator_type(p, stepped(p)), *whole = accumulator_type(p, accumulated(p));
   auto& all = accumulators_[static_cast<size_t>(p)];
   // A reduction of extent 1 starts once per copy; the others have all copies at once.
   size_t first = plan.reduce_loop < 0 ? copy_ : 0, last = plan.reduce_loop < 0 ? copy_ + 1 : count;
@@ -89,13 +94,15 @@ void Emitter::start_reduction(int p) {
     if (!a.value) {
       a.value = variable(t);
       if (finds_place(reduction(p).op)) a.place = variable(shaped(b_.getInt64Ty(), t));
-      if (plan.cascade) a.blocks = variable(t), a.lost = variable(t);
+      if (plan.has_blocks()) a.blocks = variable(whole);
+      if (plan.cascade) a.lost = variable(t);
       if (keeps_nan_apart(p)) a.nan = variable(t);
     }
-    llvm::Value* start = spread(identity(p), t);
+    llvm::Value* start = plan.widens ? llvm::Constant::getNullValue(t) : spread(identity(p), t);
     b_.CreateStore(start, a.value);
     if (a.place) b_.CreateStore(llvm::Constant::getNullValue(a.place->getAllocatedType()), a.place);
-    if (a.blocks) b_.CreateStore(start, a.blocks), b_.CreateStore(start, a.lost);
+    if (a.blocks) b_.CreateStore(llvm::Constant::getNullValue(whole), a.blocks);
+    if (a.lost) b_.CreateStore(start, a.lost);
     if (a.nan) b_.CreateStore(llvm::Constant::getNullValue(t), a.nan);
   }
 }
@@ -107,9 +114,8 @@ bool Emitter::keeps_nan_apart(int p) const {
          planned(p).accumulate != Accumulate::Array;
 }
 
-llvm::Value* Emitter::step(int p, llvm::Value* so_far, llvm::Value* x) {
+llvm::Value* Emitter::step(int p, ScalarType type, llvm::Value* so_far, llvm::Value* x) {
   ReduceOp op = reduction(p).op;
-  ScalarType type = accumulated(p);
   auto node = [&](ir::Op op) { return arithmetic_.node(op, type, type, so_far, x, nullptr); };
   bool truth = type == ScalarType::Bool;
   switch (op) {
@@ -172,17 +178,22 @@ llvm::Value* Emitter::loop_index(int var, bool in_vector) {
 
 void Emitter::accumulate(int p) {
   const StatementPlan& plan = planned(p);
-  ScalarType type = accumulated(p);
+  ScalarType type = stepped(p);
   bool vectors = plan.accumulate != Accumulate::Scalar && in_lanes();
   llvm::Value* input = vectors ? wide(plan.input) : get(plan.input);
   llvm::Value* x = to_memory(arithmetic_.cast(input, value(plan.input).type, type), type);
+  if (copies() > 1 && planned(p).paired) {
+    x = in_pairs(p, x);
+    if (!x) return;
+  }
   llvm::Value *values = nullptr, *places = nullptr;
   llvm::MaybeAlign align;
   if (plan.accumulate == Accumulate::Array) {
     std::tie(values, places) = array_pointers(p);
     align = llvm::Align(8);
   } else {
-    Accumulator& a = accumulators_[static_cast<size_t>(p)][copy_];
+    auto& all = accumulators_[static_cast<size_t>(p)];
+    Accumulator& a = all[std::min(copy_, all.size() - 1)];
     values = a.value;
     places = a.place;
   }
@@ -199,7 +210,7 @@ void Emitter::accumulate(int p) {
       next =
           b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {factor(0), factor(1), so_far});
     } else {
-      next = step(p, so_far, x);
+      next = step(p, type, so_far, x);
     }
     b_.CreateAlignedStore(on ? b_.CreateSelect(on, next, so_far) : next, values, align);
     if (keeps_nan_apart(p)) {
@@ -218,12 +229,28 @@ void Emitter::accumulate(int p) {
   b_.CreateAlignedStore(b_.CreateSelect(wins, now.second, best.second), places, align);
 }
 
+/// Adds a vector to those of its step that came before, as a counter of its copies carries; gives
+/// their sum when it is the last one, null before.
+llvm::Value* Emitter::in_pairs(int p, llvm::Value* x) {
+  std::vector<llvm::Value*>& sums = pairs_[p];
+  for (size_t carries = copy_; (carries & 1) != 0; carries >>= 1) {
+    x = b_.CreateFAdd(sums.back(), x);
+    sums.pop_back();
+  }
+  if (copy_ + 1 < copies()) {
+    sums.push_back(x);
+    return nullptr;
+  }
+  for (; !sums.empty(); sums.pop_back()) x = b_.CreateFAdd(sums.back(), x);
+  return x;
+}
+
 /// After so many steps of the innermost loop: at once, unless short loops follow one another.
 void Emitter::flush_after(int p, llvm::Value* steps) {
   llvm::AllocaInst* so_far = steps_[static_cast<size_t>(p)];
   if (so_far == nullptr) return flush_block(p);
   llvm::Value* all = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), so_far), steps);
-  llvm::Value* enough = b_.CreateICmpSGE(all, i64(kCascadeSteps));
+  llvm::Value* enough = b_.CreateICmpSGE(all, i64(kBlockSteps));
   b_.CreateStore(b_.CreateSelect(enough, i64(0), all), so_far);
   llvm::BasicBlock *flush = block("add"), *after = block("after");
   b_.CreateCondBr(enough, flush, after);
@@ -233,21 +260,31 @@ void Emitter::flush_after(int p, llvm::Value* steps) {
   b_.SetInsertPoint(after);
 }
 
-/// Adds a block's sum to the sum of blocks, and what that addition loses to what such additions
-/// lost (Knuth's two-sum).
+/// Adds a block's sum, widened, to the sum of blocks; in a cascade also what that addition loses to
+/// what such additions lost (Knuth's two-sum).
 void Emitter::flush_block(int p) {
   for (Accumulator& a : accumulators_[static_cast<size_t>(p)]) {
     if (!a.blocks) continue;
-    llvm::Type* t = a.value->getAllocatedType();
-    llvm::Value *x = b_.CreateLoad(t, a.blocks), *y = b_.CreateLoad(t, a.value);
+    llvm::Type* t = a.blocks->getAllocatedType();
+    llvm::Value *x = b_.CreateLoad(t, a.blocks), *y = block_of(p, a);
     llvm::Value* sum = b_.CreateFAdd(x, y);
+    b_.CreateStore(llvm::Constant::getNullValue(a.value->getAllocatedType()), a.value);
+    if (!a.lost) {
+      b_.CreateStore(sum, a.blocks);
+      continue;
+    }
     llvm::Value* of_y = b_.CreateFSub(sum, x);
     llvm::Value* lost =
         b_.CreateFAdd(b_.CreateFSub(x, b_.CreateFSub(sum, of_y)), b_.CreateFSub(y, of_y));
     b_.CreateStore(sum, a.blocks);
     b_.CreateStore(b_.CreateFAdd(b_.CreateLoad(t, a.lost), lost), a.lost);
-    b_.CreateStore(llvm::Constant::getNullValue(t), a.value);
   }
+}
+
+/// What a block has added up so far, in the type of sums of blocks.
+llvm::Value* Emitter::block_of(int p, const Accumulator& a) {
+  llvm::Value* x = b_.CreateLoad(a.value->getAllocatedType(), a.value);
+  return arithmetic_.cast(x, stepped(p), accumulated(p));
 }
 
 }  // namespace graft::codegen

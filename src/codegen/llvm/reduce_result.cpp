@@ -24,22 +24,24 @@ llvm::Value* Emitter::total(int p) {
   bool finds = finds_place(reduction(p).op);
   std::vector<Best> parts;
   auto read = [&](const Accumulator& a) -> Best {
-    llvm::Type* t = a.value->getAllocatedType();
-    llvm::Value* x = b_.CreateLoad(t, a.value);
-    if (a.blocks) {
+    llvm::Value* x =
+        a.blocks ? block_of(p, a) : b_.CreateLoad(a.value->getAllocatedType(), a.value);
+    llvm::Type* t = x->getType();
+    if (a.lost) {
       // Of infinities nothing is lost that counts.
       llvm::Value* lost = b_.CreateLoad(t, a.lost);
       lost = b_.CreateSelect(arithmetic_.is_nan(lost), llvm::Constant::getNullValue(t), lost);
-      x = b_.CreateFAdd(b_.CreateLoad(t, a.blocks), b_.CreateFAdd(x, lost));
+      x = b_.CreateFAdd(x, lost);
     }
+    if (a.blocks) x = b_.CreateFAdd(b_.CreateLoad(t, a.blocks), x);
     return {x, finds ? b_.CreateLoad(a.place->getAllocatedType(), a.place) : nullptr};
   };
   auto join = [&](Best a, Best b) -> Best {
-    return finds ? best_of(p, a, b) : Best{step(p, a.first, b.first), nullptr};
+    return finds ? best_of(p, a, b) : Best{step(p, accumulated(p), a.first, b.first), nullptr};
   };
   if (plan.accumulate == Accumulate::Array) {
     auto [values, places] = array_pointers(p);
-    llvm::Type* t = accumulator_type(p);
+    llvm::Type* t = accumulator_type(p, accumulated(p));
     llvm::Value* from = finds ? places : values;
     if (finds) t = shaped(b_.getInt64Ty(), t);
     parts.push_back({b_.CreateAlignedLoad(t, from, llvm::Align(8)), nullptr});

@@ -162,6 +162,49 @@ struct Cascade {
   T total() const { return blocks + (value + (lost != lost ? T{0} : lost)); }
 };
 
+/// A sum that widens its terms a block at a time.
+template <class Narrow, class T>
+struct Widening {
+  Narrow value = 0;
+  T blocks = 0;
+  int64_t steps = 0;
+  void flush(int64_t done, int64_t enough) {
+    steps += done;
+    if (steps < enough) return;
+    flush();
+    steps = 0;
+  }
+  void flush() {
+    blocks = blocks + static_cast<T>(value);
+    value = 0;
+  }
+  T total() const { return blocks + static_cast<T>(value); }
+};
+
+/// One more element. Of a whole step, the vectors add up in pairs, pairs of pairs and so on first.
+template <int lanes, int count, class Sum>
+void add_paired(bool whole, int64_t lane, float x, float (&step)[count], Sum* sums) {
+  if (!whole || count == lanes) {
+    sums[lane].value = sums[lane].value + x;
+    return;
+  }
+  step[lane] = x;
+  if (lane + 1 < count) return;
+  for (int k = 0; k < lanes; ++k) {
+    constexpr int vectors = count / lanes;
+    float pairs[vectors];
+    int waiting = 0;
+    for (int c = 0; c < vectors; ++c) {
+      float y = step[c * lanes + k];
+      for (int carries = c; carries % 2 == 1; carries /= 2) y = pairs[--waiting] + y;
+      pairs[waiting++] = y;
+    }
+    float y = pairs[--waiting];
+    while (waiting > 0) y = pairs[--waiting] + y;
+    sums[k].value = sums[k].value + y;
+  }
+}
+
 /// An extreme and where it is.
 template <class T>
 struct Place {

@@ -201,7 +201,8 @@ void SourcePrinter::inner_loop(int l) {
 std::vector<int> SourcePrinter::sums_in(int l) const {
   std::vector<int> sums;
   for (const PlanItem& item : loop(l).items)
-    if (item.placed >= 0 && planned(item.placed).cascade && planned(item.placed).reduce_loop >= 0)
+    if (item.placed >= 0 && planned(item.placed).has_blocks() &&
+        planned(item.placed).reduce_loop >= 0)
       sums.push_back(item.placed);
   return sums;
 }
@@ -210,7 +211,7 @@ void SourcePrinter::serial_loop(int l) {
   std::string v = variable(loop(l).var), size = extent(loop(l).var);
   open(l, "for (int64_t " + v + " = 0; " + v + " < " + size + "; ++" + v + ")");
   items(l);
-  std::string block = std::to_string(kCascadeSteps);
+  std::string block = std::to_string(kBlockSteps);
   for (int p : sums_in(l))
     line("if ((" + v + " + 1) % " + block + " == 0 || " + v + " + 1 == " + size + ") " +
          accumulator(p) + ".flush(" +
@@ -260,16 +261,20 @@ void SourcePrinter::vector_loop(int l, const std::string& from, const std::strin
     }
   }
   for (int p : sums) {
-    std::string block = std::to_string(kCascadeSteps * target_.lanes * loop(l).unroll);
+    std::string block = std::to_string(kBlockSteps * target_.lanes * loop(l).unroll);
     line("if (" + v + " < whole && ((" + past(v) + " + 1) % " + block + " == 0 || " + v +
          " + 1 == whole))");
     const std::string done = past(v) + " / " + std::to_string(target_.lanes * loop(l).unroll) +
-                             " % " + std::to_string(kCascadeSteps) + " + 1, " +
-                             std::to_string(kCascadeSteps);
+                             " % " + std::to_string(kBlockSteps) + " + 1, " +
+                             std::to_string(kBlockSteps);
     line("  for (auto& sum : r" + std::to_string(p) + ") sum.flush(" +
          (planned(p).is_nested() ? done : "") + ");");
   }
   close();
+  for (int p : sums)
+    if (planned(p).is_nested())
+      line("for (auto& sum : r" + std::to_string(p) + ") sum.flush((" + past(to) + " % " + step +
+           " + " + lanes + " - 1) / " + lanes + ", " + std::to_string(kBlockSteps) + ");");
 }
 
 void SourcePrinter::strip_loop(int l, const std::string& from, const std::string& to) {

@@ -72,7 +72,7 @@ class SourcePrinter {
   void product(int p);
   void store(int p);
   bool counts_lanes(int l) const;
-  std::vector<int> sums_in(int l) const;  ///< statements right in the loop whose sums cascade
+  std::vector<int> sums_in(int l) const;  ///< statements right in the loop that add in blocks
 
   // Values: values.cpp
   void count_uses();
@@ -86,9 +86,12 @@ class SourcePrinter {
   // Reductions: reductions.cpp
   ScalarType accumulated(int p) const;
   std::string accumulator_type(int p) const;
+  int vector_variable(int p) const;
+  int step_elements(int p) const;
+  int lane_sums(int p) const;
   std::string accumulator(int p) const;  ///< the current lane's
   std::string identity(int p) const;
-  std::string step(int p, const std::string& so_far, const std::string& x) const;
+  std::string step(int p, ScalarType type, const std::string& so_far, const std::string& x) const;
   std::string place_of(int p);
   void start_reduction(int p);
   void accumulate(int p);

@@ -11,11 +11,24 @@ ScalarType SourcePrinter::accumulated(int p) const {
 std::string SourcePrinter::accumulator_type(int p) const {
   std::string type = cpp_memory_type(accumulated(p));
   if (finds_place(reduction(p).op)) return "Place<" + type + ">";
-  return planned(p).cascade ? "Cascade<" + type + ">" : type;
+  return planned(p).cascade  ? "Cascade<" + type + ">"
+         : planned(p).widens ? "Widening<float, " + type + ">"
+                             : type;
 }
 
 std::string SourcePrinter::accumulator(int p) const {
   return "r" + std::to_string(p) + (planned(p).accumulate == Accumulate::Lanes ? "[lane]" : "");
+}
+
+int SourcePrinter::vector_variable(int p) const {
+  return loop(plan_.vector_loop(planned(p).loop)).var;
+}
+/// Elements of a step of the vector loop around the sum, and accumulators that it has.
+int SourcePrinter::step_elements(int p) const {
+  return target_.lanes * loop(plan_.vector_loop(planned(p).loop)).unroll;
+}
+int SourcePrinter::lane_sums(int p) const {
+  return planned(p).paired ? target_.lanes : step_elements(p);
 }
 
 std::string SourcePrinter::identity(int p) const {
@@ -44,8 +57,8 @@ std::string SourcePrinter::identity(int p) const {
   return "0";
 }
 
-std::string SourcePrinter::step(int p, const std::string& so_far, const std::string& x) const {
-  ScalarType type = accumulated(p);
+std::string SourcePrinter::step(int p, ScalarType type, const std::string& so_far,
+                                const std::string& x) const {
   auto infix = [&](const char* op) {
     return "static_cast<" + cpp_memory_type(type) + ">(" + so_far + " " + op + " " + x + ")";
   };
@@ -95,29 +108,36 @@ void SourcePrinter::start_reduction(int p) {
     return;
   }
   if (plan.accumulate == Accumulate::Lanes) {
-    int count = target_.lanes * loop(plan_.vector_loop(plan.loop)).unroll;
-    line(type + " " + name + "[" + std::to_string(count) + "];");
-    if (!plan.cascade)
+    line(type + " " + name + "[" + std::to_string(lane_sums(p)) + "];");
+    if (planned(p).paired)
+      line("float " + name + "_step[" + std::to_string(step_elements(p)) + "];");
+    if (!plan.has_blocks())
       line("std::fill(std::begin(" + name + "), std::end(" + name + "), " + type +
            (finds ? first : "{" + first + "}") + ");");
     return;
   }
-  line(type + " " + name + (plan.cascade ? "" : " = " + first) + ";");
+  line(type + " " + name + (plan.has_blocks() ? "" : " = " + first) + ";");
 }
 
 void SourcePrinter::accumulate(int p) {
   const StatementPlan& plan = planned(p);
-  std::string type = cpp_memory_type(accumulated(p)), x = get(plan.input);
-  if (cpp_memory_type(value(plan.input).type) != type || accumulated(p) == ScalarType::Bool)
+  const ScalarType stepped = plan.widens ? ScalarType::Float : accumulated(p);
+  std::string type = cpp_memory_type(stepped), x = get(plan.input);
+  if (cpp_memory_type(value(plan.input).type) != type || stepped == ScalarType::Bool)
     x = "cast<" + type + ">(" + x + ")";
   bool is_array = plan.accumulate == Accumulate::Array;
   if (!finds_place(reduction(p).op)) {
-    std::string to = is_array ? array(p, false) : accumulator(p) + (plan.cascade ? ".value" : "");
+    std::string to =
+        is_array ? array(p, false) : accumulator(p) + (plan.has_blocks() ? ".value" : "");
     const std::array<int, 3>& in = value(plan.input).in;
     if (is_fused_sum(plan_, reduction(p), p, target_))
       line(to + " = std::fma(" + get(in[0]) + ", " + get(in[1]) + ", " + to + ");");
+    else if (planned(p).paired)
+      line("add_paired<" + std::to_string(target_.lanes) + ">(" + variable(vector_variable(p)) +
+           " < whole, lane, " + x + ", r" + std::to_string(p) + "_step, r" + std::to_string(p) +
+           ");");
     else
-      line(to + " = " + step(p, to, x) + ";");
+      line(to + " = " + step(p, stepped, to, x) + ";");
     return;
   }
   std::string place = "Place<" + type + ">",
@@ -140,17 +160,17 @@ std::string SourcePrinter::total(int p) {
   bool finds = finds_place(reduction(p).op);
   std::string name = "r" + std::to_string(p), field = finds ? ".place" : "";
   if (plan.accumulate == Accumulate::Array) return array(p, finds);
-  if (plan.accumulate != Accumulate::Lanes) return name + (plan.cascade ? ".total()" : field);
-  int count = target_.lanes * loop(plan_.vector_loop(plan.loop)).unroll;
+  if (plan.accumulate != Accumulate::Lanes) return name + (plan.has_blocks() ? ".total()" : field);
+  int count = lane_sums(p);
   std::string type = cpp_memory_type(accumulated(p)), parts = name;
-  if (plan.cascade) {
+  if (plan.has_blocks()) {
     parts += "_parts";
     line(type + " " + parts + "[" + std::to_string(count) + "];");
     line("for (int k = 0; k < " + std::to_string(count) + "; ++k) " + parts + "[k] = " + name +
          "[k].total();");
   }
   return "fold<" + std::to_string(count) + ">(" + parts + ", [](auto a, auto b) { return " +
-         step(p, "a", "b") + "; })" + field;
+         step(p, accumulated(p), "a", "b") + "; })" + field;
 }
 
 void SourcePrinter::finish_with(int p, const std::string& total) {

@@ -108,6 +108,7 @@ std::string summary(const std::vector<OperatorReport>& operators) {
 ops::LowerSettings lower_settings(const CompileSettings& settings) {
   return {.fast = settings.numerics == Numerics::Fast,
           .any_products = settings.matmul == Matmul::Any,
+          .any_size = settings.any_size,
           .target = settings.target};
 }
 
