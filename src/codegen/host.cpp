@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -91,14 +92,14 @@ struct Floats {
   static float constant(float c) { return c; }
   static bool at_most(float a, float b) { return a <= b; }
   static float select(bool chosen, float a, float b) { return chosen ? a : b; }
-  static float root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+  static float root(float x) { return std::sqrt(x); }
 };
 
 /// Is MKL's root of whole arrays ir::array_root? Which kernel MKL takes follows from the processor,
 /// so some numbers tell: of each size of mantissa, next to powers of four, where a step more or
 /// less shows soonest, of each exponent, and where the formula changes.
 /// (tests/runtime/array_root_test.cpp asks for all of them.)
-bool vml_estimates_roots() {
+bool ask_for_roots() {
   using Root = void(const int32_t*, const float*, float*, const int64_t*);
   auto* root = reinterpret_cast<Root*>(find_symbol("VMSSQRT_"));
   if (root == nullptr) return false;
@@ -124,6 +125,11 @@ bool vml_estimates_roots() {
   });
 }
 
+bool vml_estimates_roots() {
+  static const bool estimates = ask_for_roots();
+  return estimates;
+}
+
 ir::Target read_host() {
   ir::Target target;
   const std::string capability = at::get_cpu_capability();
@@ -133,7 +139,6 @@ ir::Target read_host() {
   target.short_products = has("avx512_bf16");
   target.vml = find_symbol("VMSEXP_") != nullptr;
   target.vml_threads = find_symbol("MKL_Set_Num_Threads_Local") != nullptr;
-  target.vml_estimates_roots = vml_estimates_roots();
   target.first_cache_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.first_cache_bytes);
   target.second_cache_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.second_cache_bytes);
   // Of many cores that share several caches, sysconf gives the sum: 384 MiB where each has 32.
@@ -155,7 +160,7 @@ ir::Target host_target(int threads) {
   static const auto* host = new ir::Target(read_host());  // a background thread may outlive statics
   ir::Target target = *host;
   target.threads = threads;
-  target.vml_estimates_roots = target.vml_estimates_roots && !flushes_denormals();
+  if (!flushes_denormals()) target.vml_estimates_roots = vml_estimates_roots;
   return target;
 }
 

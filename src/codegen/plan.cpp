@@ -368,6 +368,15 @@ bool KernelPlan::encloses(int outer, int inner) const {
   return inner == outer;
 }
 
+std::vector<int> KernelPlan::block_sums(int loop) const {
+  std::vector<int> sums;
+  for (const PlanItem& item : loops[static_cast<size_t>(loop)].items)
+    if (item.placed >= 0 && statements[static_cast<size_t>(item.placed)].has_blocks() &&
+        statements[static_cast<size_t>(item.placed)].reduce_loop >= 0)
+      sums.push_back(item.placed);
+  return sums;
+}
+
 int KernelPlan::vector_loop(int loop) const {
   while (loop >= 0 && !loops[static_cast<size_t>(loop)].vector)
     loop = loops[static_cast<size_t>(loop)].parent;

@@ -120,8 +120,9 @@ struct KernelPlan {
   std::vector<PlanValue> values;
   int root = 0;  ///< the loop whose items are the kernel's body
 
-  bool encloses(int outer, int inner) const;  ///< true for equal loops too
-  int vector_loop(int loop) const;            ///< the vector loop that is or encloses it; -1
+  bool encloses(int outer, int inner) const;    ///< true for equal loops too
+  int vector_loop(int loop) const;              ///< the vector loop that is or encloses it; -1
+  std::vector<int> block_sums(int loop) const;  ///< statements right in it that add up in blocks
 };
 
 KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout);
@@ -129,6 +130,11 @@ KernelPlan make_plan(const ir::Kernel& kernel, const Layout& layout);
 /// The type that the accumulators of statement `p` have: of what is compared, for places; Float for
 /// the narrow floating types, which is exact.
 ScalarType accumulated(const KernelPlan& plan, const ir::Reduction& reduction, int p);
+/// The type in which a step of the loop adds its term.
+inline ScalarType stepped(const KernelPlan& plan, const ir::Reduction& reduction, int p) {
+  return plan.statements[static_cast<size_t>(p)].widens ? ScalarType::Float
+                                                        : accumulated(plan, reduction, p);
+}
 
 /// Does statement `p` add up products in Float (ir/product.h)? One instruction adds one, as in the
 /// routines for them.

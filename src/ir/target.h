@@ -48,9 +48,9 @@ struct Target {
   bool vml = true;
   /// MKL lets a thread say how many threads its calls use: MKL_Set_Num_Threads_Local.
   bool vml_threads = true;
-  /// VML's root of Float is ir::array_root (so a lowering may say; no code depends on it). Where
-  /// subnormal numbers are flushed it is not: VML keeps them.
-  bool vml_estimates_roots = false;
+  /// Is VML's root of Float ir::array_root? (So a lowering may say; no code depends on it.) Null:
+  /// no, as where subnormal numbers are flushed, which VML keeps. The first answer takes time.
+  bool (*vml_estimates_roots)() = nullptr;
   /// That share a kernel's range. No pass decides from it: schedules, and so results, are the same
   /// for any number of threads.
   int threads = 1;

@@ -134,7 +134,8 @@ bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
 bool Args::array_estimates_roots() const {
-  return context_.settings.target.vml_estimates_roots;
+  const auto estimates = context_.settings.target.vml_estimates_roots;
+  return estimates != nullptr && estimates();
 }
 bool Args::is_one_dnn() const {
   return context_.settings.target.one_dnn(common);

@@ -256,28 +256,22 @@ llvm::Value* Arithmetic::extreme(bool largest, ScalarType type, llvm::Value* a, 
 llvm::Value* Arithmetic::estimated_reciprocal_root(llvm::Value* x) {
   // The instruction takes 4 or 8 lanes; AVX-512 has one of its own, with other bits.
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
-  const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1;
-  const int width = lanes >= 8 && machine_.target.avx2() ? 8 : 4;
-  const ID id =
-      width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps;
-  auto estimate = [&](llvm::Value* part) { return b_.CreateIntrinsic(id, {}, {part}); };
+  const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1,
+            width = std::min(lanes, 8);
+  auto estimate = [&](ID id, llvm::Value* part) { return b_.CreateIntrinsic(id, {}, {part}); };
   if (!vector) {
-    auto* whole = llvm::FixedVectorType::get(x->getType(), static_cast<unsigned>(width));
-    llvm::Value* one = b_.CreateInsertElement(llvm::Constant::getNullValue(whole), x, uint64_t{0});
-    return b_.CreateExtractElement(estimate(one), uint64_t{0});
+    llvm::Value* four = b_.CreateVectorSplat(4, x);
+    return b_.CreateExtractElement(estimate(llvm::Intrinsic::x86_sse_rsqrt_ps, four), uint64_t{0});
   }
   std::vector<llvm::Value*> parts;
   for (int first = 0; first < lanes; first += width) {
-    std::vector<int> taken(static_cast<size_t>(width), -1);
-    for (int k = 0; k < std::min(width, lanes - first); ++k)
-      taken[static_cast<size_t>(k)] = first + k;
-    parts.push_back(estimate(b_.CreateShuffleVector(x, taken)));
+    std::vector<int> taken(static_cast<size_t>(width));
+    std::iota(taken.begin(), taken.end(), first);
+    parts.push_back(estimate(
+        width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps,
+        b_.CreateShuffleVector(x, taken)));
   }
-  llvm::Value* all = llvm::concatenateVectors(b_, parts);
-  if (lanes % width == 0) return all;
-  std::vector<int> taken(static_cast<size_t>(lanes));
-  std::iota(taken.begin(), taken.end(), 0);
-  return b_.CreateShuffleVector(all, taken);
+  return llvm::concatenateVectors(b_, parts);
 }
 
 }  // namespace graft::codegen

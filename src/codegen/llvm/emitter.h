@@ -185,7 +185,6 @@ class Emitter {
   llvm::Value* spread(llvm::Value* x, llvm::Type* like);
   void start_reduction(int p);
   void accumulate(int p);
-  std::vector<int> nested_sums(int l) const;
   void flush_block(int p);
   llvm::Value* block_of(int p, const Accumulator& a);
   llvm::Value* in_pairs(int p, llvm::Value* x);

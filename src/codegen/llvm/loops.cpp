@@ -49,21 +49,10 @@ void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* st
   b_.SetInsertPoint(after);
 }
 
-/// Sums right in the loop that add up in blocks, and over loops around it.
-std::vector<int> Emitter::nested_sums(int l) const {
-  std::vector<int> sums;
-  for (const PlanItem& item : loop(l).items)
-    if (item.placed >= 0 && planned(item.placed).has_blocks() && planned(item.placed).is_nested())
-      sums.push_back(item.placed);
-  return sums;
-}
-
 /// The same, in blocks of a fixed number of steps when a sum inside adds up in blocks.
 void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                       const std::function<void(llvm::Value*)>& body) {
-  std::vector<int> sums;
-  for (const PlanItem& item : loop(l).items)
-    if (item.placed >= 0 && planned(item.placed).has_blocks()) sums.push_back(item.placed);
+  const std::vector<int> sums = plan_.block_sums(l);
   if (sums.empty()) {
     counted(l, from, to, i64(step), sure, body);
     return;
@@ -127,9 +116,10 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
     lanes_.clear();
   });
   // Of loops that follow one another, what is left counts: there may be nothing else.
-  for (int p : nested_sums(l))
-    flush_after(
-        p, b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(to, steps_end), i64(lanes - 1)), i64(lanes)));
+  for (int p : plan_.block_sums(l))
+    if (planned(p).is_nested())
+      flush_after(
+          p, b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(to, steps_end), i64(lanes - 1)), i64(lanes)));
 }
 
 void Emitter::serial_loop(int l) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -14,7 +13,7 @@ ScalarType Emitter::accumulated(int p) const {
 }
 
 ScalarType Emitter::stepped(int p) const {
-  return planned(p).widens ? ScalarType::Float : accumulated(p);
+  return codegen::stepped(plan_, reduction(p), p);
 }
 
 /// Of one accumulator. Bool is kept as bytes, which vectors of every machine hold well.
@@ -182,7 +181,7 @@ void Emitter::accumulate(int p) {
   bool vectors = plan.accumulate != Accumulate::Scalar && in_lanes();
   llvm::Value* input = vectors ? wide(plan.input) : get(plan.input);
   llvm::Value* x = to_memory(arithmetic_.cast(input, value(plan.input).type, type), type);
-  if (copies() > 1 && planned(p).paired) {
+  if (copies() > 1 && plan.paired) {
     x = in_pairs(p, x);
     if (!x) return;
   }
@@ -192,8 +191,7 @@ void Emitter::accumulate(int p) {
     std::tie(values, places) = array_pointers(p);
     align = llvm::Align(8);
   } else {
-    auto& all = accumulators_[static_cast<size_t>(p)];
-    Accumulator& a = all[std::min(copy_, all.size() - 1)];
+    Accumulator& a = accumulators_[static_cast<size_t>(p)][plan.paired ? 0 : copy_];
     values = a.value;
     places = a.place;
   }
@@ -237,12 +235,9 @@ llvm::Value* Emitter::in_pairs(int p, llvm::Value* x) {
     x = b_.CreateFAdd(sums.back(), x);
     sums.pop_back();
   }
-  if (copy_ + 1 < copies()) {
-    sums.push_back(x);
-    return nullptr;
-  }
-  for (; !sums.empty(); sums.pop_back()) x = b_.CreateFAdd(sums.back(), x);
-  return x;
+  if (copy_ + 1 == copies()) return x;  // a power of two: nothing is left to carry
+  sums.push_back(x);
+  return nullptr;
 }
 
 /// After so many steps of the innermost loop: at once, unless short loops follow one another.

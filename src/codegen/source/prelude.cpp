@@ -142,10 +142,12 @@ T shift_right(T x, T count) {
 
 // --- Reductions ----------------------------------------------------------------------------------
 
-/// A long sum: of a block of steps, of the blocks before, and what adding those lost.
-template <class T>
-struct Cascade {
-  T value = 0, blocks = 0, lost = 0;
+/// A long sum: of a block of steps, of the blocks before, and what adding those lost. (Nothing that
+/// counts where the steps add up in a narrower type, which is widened then.)
+template <class T, class Narrow>
+struct BlockSum {
+  Narrow value = 0;
+  T blocks = 0, lost = 0;
   int64_t steps = 0;
   void flush(int64_t done, int64_t enough) {  // steps since the last time
     steps += done;
@@ -154,31 +156,13 @@ struct Cascade {
     steps = 0;
   }
   void flush() {
-    const T sum = blocks + value, of_value = sum - blocks;
-    lost = lost + ((blocks - (sum - of_value)) + (value - of_value));
+    const T more = value, sum = blocks + more, of_more = sum - blocks;
+    if constexpr (std::is_same_v<T, Narrow>)
+      lost = lost + ((blocks - (sum - of_more)) + (more - of_more));
     blocks = sum;
     value = 0;
   }
   T total() const { return blocks + (value + (lost != lost ? T{0} : lost)); }
-};
-
-/// A sum that widens its terms a block at a time.
-template <class Narrow, class T>
-struct Widening {
-  Narrow value = 0;
-  T blocks = 0;
-  int64_t steps = 0;
-  void flush(int64_t done, int64_t enough) {
-    steps += done;
-    if (steps < enough) return;
-    flush();
-    steps = 0;
-  }
-  void flush() {
-    blocks = blocks + static_cast<T>(value);
-    value = 0;
-  }
-  T total() const { return blocks + static_cast<T>(value); }
 };
 
 /// One more element. Of a whole step, the vectors add up in pairs, pairs of pairs and so on first.
@@ -192,16 +176,10 @@ void add_paired(bool whole, int64_t lane, float x, float (&step)[count], Sum* su
   if (lane + 1 < count) return;
   for (int k = 0; k < lanes; ++k) {
     constexpr int vectors = count / lanes;
-    float pairs[vectors];
-    int waiting = 0;
-    for (int c = 0; c < vectors; ++c) {
-      float y = step[c * lanes + k];
-      for (int carries = c; carries % 2 == 1; carries /= 2) y = pairs[--waiting] + y;
-      pairs[waiting++] = y;
-    }
-    float y = pairs[--waiting];
-    while (waiting > 0) y = pairs[--waiting] + y;
-    sums[k].value = sums[k].value + y;
+    for (int apart = 1; apart < vectors; apart *= 2)
+      for (int c = 0; c < vectors; c += 2 * apart)
+        step[c * lanes + k] = step[c * lanes + k] + step[(c + apart) * lanes + k];
+    sums[k].value = sums[k].value + step[k];
   }
 }
 

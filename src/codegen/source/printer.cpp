@@ -198,21 +198,12 @@ void SourcePrinter::inner_loop(int l) {
   for (int p : loop(l).finishes) finish_reduction(p);
 }
 
-std::vector<int> SourcePrinter::sums_in(int l) const {
-  std::vector<int> sums;
-  for (const PlanItem& item : loop(l).items)
-    if (item.placed >= 0 && planned(item.placed).has_blocks() &&
-        planned(item.placed).reduce_loop >= 0)
-      sums.push_back(item.placed);
-  return sums;
-}
-
 void SourcePrinter::serial_loop(int l) {
   std::string v = variable(loop(l).var), size = extent(loop(l).var);
   open(l, "for (int64_t " + v + " = 0; " + v + " < " + size + "; ++" + v + ")");
   items(l);
   std::string block = std::to_string(kBlockSteps);
-  for (int p : sums_in(l))
+  for (int p : plan_.block_sums(l))
     line("if ((" + v + " + 1) % " + block + " == 0 || " + v + " + 1 == " + size + ") " +
          accumulator(p) + ".flush(" +
          (planned(p).is_nested() ? v + " % " + block + " + 1, " + block : "") + ");");
@@ -240,7 +231,7 @@ void SourcePrinter::vector_loop(int l, const std::string& from, const std::strin
   auto past = [&](const std::string& index) {
     return from == "0" ? index : "(" + index + " - " + from + ")";
   };
-  std::vector<int> sums = sums_in(l);
+  std::vector<int> sums = plan_.block_sums(l);
   if (counts_lanes(l)) {
     line("const int64_t whole = " + (from == "0" ? "" : from + " + ") + past(to) + " / " + step +
          " * " + step + ";");

@@ -72,7 +72,6 @@ class SourcePrinter {
   void product(int p);
   void store(int p);
   bool counts_lanes(int l) const;
-  std::vector<int> sums_in(int l) const;  ///< statements right in the loop that add in blocks
 
   // Values: values.cpp
   void count_uses();

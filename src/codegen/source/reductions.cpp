@@ -11,9 +11,8 @@ ScalarType SourcePrinter::accumulated(int p) const {
 std::string SourcePrinter::accumulator_type(int p) const {
   std::string type = cpp_memory_type(accumulated(p));
   if (finds_place(reduction(p).op)) return "Place<" + type + ">";
-  return planned(p).cascade  ? "Cascade<" + type + ">"
-         : planned(p).widens ? "Widening<float, " + type + ">"
-                             : type;
+  if (!planned(p).has_blocks()) return type;
+  return "BlockSum<" + type + ", " + cpp_memory_type(stepped(plan_, reduction(p), p)) + ">";
 }
 
 std::string SourcePrinter::accumulator(int p) const {
@@ -109,8 +108,7 @@ void SourcePrinter::start_reduction(int p) {
   }
   if (plan.accumulate == Accumulate::Lanes) {
     line(type + " " + name + "[" + std::to_string(lane_sums(p)) + "];");
-    if (planned(p).paired)
-      line("float " + name + "_step[" + std::to_string(step_elements(p)) + "];");
+    if (plan.paired) line("float " + name + "_step[" + std::to_string(step_elements(p)) + "];");
     if (!plan.has_blocks())
       line("std::fill(std::begin(" + name + "), std::end(" + name + "), " + type +
            (finds ? first : "{" + first + "}") + ");");
@@ -121,9 +119,9 @@ void SourcePrinter::start_reduction(int p) {
 
 void SourcePrinter::accumulate(int p) {
   const StatementPlan& plan = planned(p);
-  const ScalarType stepped = plan.widens ? ScalarType::Float : accumulated(p);
-  std::string type = cpp_memory_type(stepped), x = get(plan.input);
-  if (cpp_memory_type(value(plan.input).type) != type || stepped == ScalarType::Bool)
+  const ScalarType in_steps = stepped(plan_, reduction(p), p);
+  std::string type = cpp_memory_type(in_steps), x = get(plan.input);
+  if (cpp_memory_type(value(plan.input).type) != type || in_steps == ScalarType::Bool)
     x = "cast<" + type + ">(" + x + ")";
   bool is_array = plan.accumulate == Accumulate::Array;
   if (!finds_place(reduction(p).op)) {
@@ -132,12 +130,12 @@ void SourcePrinter::accumulate(int p) {
     const std::array<int, 3>& in = value(plan.input).in;
     if (is_fused_sum(plan_, reduction(p), p, target_))
       line(to + " = std::fma(" + get(in[0]) + ", " + get(in[1]) + ", " + to + ");");
-    else if (planned(p).paired)
+    else if (plan.paired)
       line("add_paired<" + std::to_string(target_.lanes) + ">(" + variable(vector_variable(p)) +
            " < whole, lane, " + x + ", r" + std::to_string(p) + "_step, r" + std::to_string(p) +
            ");");
     else
-      line(to + " = " + step(p, stepped, to, x) + ";");
+      line(to + " = " + step(p, in_steps, to, x) + ";");
     return;
   }
   std::string place = "Place<" + type + ">",
