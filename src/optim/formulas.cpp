@@ -14,23 +14,13 @@ Tensor decayed(const Tensor& gradient, const Tensor& parameter, double decay) {
   return decay == 0 ? gradient : gradient.add(parameter, decay);
 }
 
-/// p + number * x, rounded once as p.add_(x, number) is.
-void add_scaled(const Tensor& p, const Tensor& x, const Tensor& number) {
-  p.addcmul_(x, number);
-}
-
-/// p + number * x / y, as p.addcdiv_(x, y, number) rounds.
-void add_ratio(const Tensor& p, const Tensor& x, const Tensor& y, const Tensor& number) {
-  p.add_((x * number).div_(y));
-}
-
 void sgd(const Constants& c, const Tensor& p, const Tensor& momentum, const Numbers& numbers) {
   Tensor g = decayed(p.grad(), p, c.weight_decay);
   if (c.momentum != 0) {
     momentum.mul_(c.momentum).add_(g, 1 - c.dampening);
     g = c.nesterov ? g.add(momentum, c.momentum) : momentum;
   }
-  add_scaled(p, g, numbers[0]);
+  p.add_(g, numbers[0]);
 }
 
 void adam(const Constants& c, const Tensor& p, const Tensor& first, const Tensor& second,
@@ -42,7 +32,7 @@ void adam(const Constants& c, const Tensor& p, const Tensor& first, const Tensor
   second.mul_(c.beta2).addcmul_(g, g, 1 - c.beta2);
   if (c.amsgrad) most.copy_(at::max(second, most));
   const Tensor denominator = ((c.amsgrad ? most : second).sqrt() / numbers[1]).add_(c.eps);
-  add_ratio(p, first, denominator, numbers[2]);
+  p.addcdiv_(first, denominator, numbers[2]);
 }
 
 void rmsprop(const Constants& c, const Tensor& p, const Tensor& squares, const Tensor& momentum,
@@ -58,36 +48,28 @@ void rmsprop(const Constants& c, const Tensor& p, const Tensor& squares, const T
   }
   if (c.momentum > 0) {
     momentum.mul_(c.momentum).addcdiv_(g, root);
-    add_scaled(p, momentum, numbers[0]);
+    p.add_(momentum, numbers[0]);
   } else {
-    add_ratio(p, g, root, numbers[0]);
+    p.addcdiv_(g, root, numbers[0]);
   }
 }
 
 void adagrad(const Constants& c, const Tensor& p, const Tensor& sum, const Numbers& numbers) {
   const Tensor g = decayed(p.grad(), p, c.weight_decay);
   sum.addcmul_(g, g, 1.0);
-  add_ratio(p, g, sum.sqrt().add_(c.eps), numbers[0]);
-}
-
-/// Numbers must not promote the parameter: next to one without dimensions, a double would.
-Numbers beside(const Tensor& p, const Numbers& numbers) {
-  Numbers made = numbers;
-  for (Tensor& number : made) number = number.to(p.scalar_type());
-  return made;
+  p.addcdiv_(g, sum.sqrt().add_(c.eps), numbers[0]);
 }
 
 }  // namespace
 
 void update(const Constants& c, const Tensors& parameters, const States& states,
-            const Numbers& given) {
+            const Numbers& numbers) {
   const at::NoGradGuard no_grad;
   auto state = [&](size_t which, size_t k) {
     return k < states[which].size() ? states[which][k] : Tensor();
   };
   for (size_t k = 0; k < parameters.size(); ++k) {
     const Tensor& p = parameters[k];
-    const Numbers numbers = p.dim() == 0 ? beside(p, given) : given;
     switch (c.kind) {
       case Kind::SGD:
         sgd(c, p, state(0, k), numbers);

@@ -1,11 +1,13 @@
 // What torch::optim's optimizers do to a parameter, with all numbers that change from step to step
-// in 0-dim tensors. The order of operators, and so every rounding, is libtorch's.
+// as arguments. The operators and their order, and so every rounding, are libtorch's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <array>
 #include <vector>
+
+#include "graft/number.h"
 
 namespace graft::optim {
 
@@ -27,10 +29,10 @@ struct Constants {
 ///     RMSprop: square average, momentum, average. Adagrad: sum of squares.
 using States = std::array<Tensors, 3>;
 
-/// Numbers of one step, each a 0-dim double.
+/// Numbers of one step.
 ///     SGD: -lr. Adam, AdamW: 1 - lr * decay, sqrt(1 - beta2^n), -lr / (1 - beta1^n).
 ///     RMSprop: -lr. Adagrad: -lr / (1 + (n - 1) * decay).
-using Numbers = Tensors;
+using Numbers = std::vector<Number>;
 
 /// Takes the gradients from the parameters. All are dense.
 void update(const Constants& constants, const Tensors& parameters, const States& states,

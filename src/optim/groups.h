@@ -24,7 +24,7 @@ struct Group {
   Constants constants;
   Tensors parameters;
   States states;
-  std::vector<double> numbers;
+  Numbers numbers;
   /// Counts the step in each parameter's state, as the optimizer's own step does.
   std::vector<std::function<void()>> count;
 };

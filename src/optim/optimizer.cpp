@@ -1,7 +1,6 @@
 #include "graft/optim.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
@@ -38,12 +37,6 @@ using optim::Tensors;
 namespace {
 
 constexpr size_t kCompared = size_t{64} << 20;  // bytes of parameters
-
-Tensors tensors_of(const std::vector<double>& numbers) {
-  Tensors made;
-  for (double number : numbers) made.push_back(at::scalar_tensor(number, at::kDouble));
-  return made;
-}
 
 /// The first parameters of a group, by their bytes.
 size_t compared_of(const Group& group) {
@@ -109,8 +102,7 @@ struct Optimizer::Impl {
     optimizer.step();
     agrees = true;
     for (size_t g = 0; g < groups.size(); ++g) {
-      optim::update(copies[g].constants, copies[g].parameters, copies[g].states,
-                    tensors_of(copies[g].numbers));
+      optim::update(copies[g].constants, copies[g].parameters, copies[g].states, copies[g].numbers);
       agrees = *agrees && same_bits(copies[g], groups[g]);
     }
     why = *agrees ? "compared with Graft's formula: the same bits" : kDiffers;
@@ -128,7 +120,7 @@ struct Optimizer::Impl {
     if (!agrees) return prove(groups);
     for (const Group& group : groups) {
       if (group.parameters.empty()) continue;
-      update(group.constants, group.parameters, group.states, tensors_of(group.numbers));
+      update(group.constants, group.parameters, group.states, group.numbers);
       for (const auto& count : group.count) count();
     }
   }

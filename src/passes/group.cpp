@@ -258,6 +258,15 @@ bool split_outer(Group& group, size_t o, int64_t inner) {
   return true;
 }
 
+Group without(const Group& group, size_t member) {
+  const auto at = static_cast<std::ptrdiff_t>(member);
+  Group rest = group;
+  rest.members.erase(rest.members.begin() + at);
+  rest.outer_axis.erase(rest.outer_axis.begin() + at);
+  rest.repeat.erase(rest.repeat.begin() + at);
+  return rest;
+}
+
 void append(Group& group, Group unit, const Shared& shared) {
   shrink(group, shared.group);
   shrink(unit, shared.unit);

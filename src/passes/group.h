@@ -56,6 +56,8 @@ void shrink(Group& group, const std::vector<size_t>& kept);
 /// Splits an outer axis in two, the inner one behind it; false if a member has no such axis, or
 /// scans.
 bool split_outer(Group& group, size_t o, int64_t inner);
+/// All but one member, which is in none of the repeats.
+Group without(const Group& group, size_t member);
 /// Puts the unit's members behind the group's, over the shared axes.
 void append(Group& group, Group unit, const Shared& shared);
 

@@ -46,6 +46,7 @@ class Grouper {
           [&](ir::Extern&& e) { groups_.emplace_back(std::move(e)); },
           [&](ir::Abort&& a) { groups_.emplace_back(a); });
     if (share_) sink();
+    if (share_) sink_members();
     return std::move(groups_);
   }
 
@@ -144,6 +145,37 @@ class Grouper {
     }
   }
 
+  /// Likewise single statements whose readers all lie in later kernels: what joined a sum for their
+  /// common input, and is used where that sum is known.
+  void sink_members() {
+    for (size_t i = groups_.size(); i-- > 0;) {
+      const auto* group = std::get_if<Group>(&groups_[i]);
+      if (group == nullptr) continue;
+      for (size_t m = group->members.size(); m-- > 0 && group->members.size() > 1;)
+        sink_member(i, m);
+    }
+  }
+
+  void sink_member(size_t i, size_t m) {
+    Group& group = std::get<Group>(groups_[i]);
+    const Statement& s = group.members[m];
+    if (group.repeat[m] >= 0 || visible(s.store.storage)) return;
+    std::vector<Conflict> met;
+    for (size_t n = m + 1; n < group.members.size(); ++n) conflicts(s, group.members[n], met);
+    if (!met.empty()) return;
+    Group moved = alone(s);
+    size_t j = i + 1;
+    const size_t last = std::min(groups_.size(), j + kLookDown);
+    while (j < last && !depends(groups_[j], moved)) ++j;
+    const auto* later = j < last ? std::get_if<Group>(&groups_[j]) : nullptr;
+    if (later == nullptr || later->members.size() >= kMaxMembers) return;
+    Group rest = without(group, m);
+    const double apart = cost_of(group) + cost_of(*later) - cost_of(rest);
+    if (!join(moved, *later, apart)) return;
+    groups_[i] = std::move(rest);
+    groups_[j] = std::move(moved);
+  }
+
   bool try_join(size_t g, const Group& unit) {
     auto* group = std::get_if<Group>(&groups_[g]);
     return group && group->members.size() + unit.members.size() <= kMaxMembers &&
@@ -155,8 +187,9 @@ class Grouper {
     return program_.storages[static_cast<size_t>(group.members.front().store.storage)].folded;
   }
 
-  /// Adds `unit` to the group if they can share tiles and gain by it.
-  bool join(Group& group, const Group& unit) const {
+  /// Adds `unit` to the group if they can share tiles and gain by it. `apart`: nanoseconds that the
+  /// other way takes; both as they are unless given.
+  bool join(Group& group, const Group& unit, std::optional<double> apart = {}) const {
     if (folds(group) != folds(unit)) return false;
     std::vector<Conflict> any;
     for (const Statement& s : group.members)
@@ -173,12 +206,12 @@ class Grouper {
       align(candidate, s);
       trial = alone(std::move(s));
     }
-    if (join_aligned(group, unit, trial, candidate)) return true;
+    if (join_aligned(group, unit, trial, candidate, apart)) return true;
     if (candidate.members.size() != 1 || !is_product(candidate.members.front())) return false;
     // As it was, too: what the group walks in two axes may be the rows of this one.
     const auto adding_up = [&](const Group& product) {
       Group sums = over_terms(product.members.front());
-      return adds_up(trial, sums) && join_aligned(group, unit, trial, std::move(sums));
+      return adds_up(trial, sums) && join_aligned(group, unit, trial, std::move(sums), apart);
     };
     return adding_up(candidate) || adding_up(unit);
   }
@@ -200,7 +233,8 @@ class Grouper {
   }
 
   /// `trial`, `candidate`: the group and the unit over axes that match.
-  bool join_aligned(Group& group, const Group& unit, Group trial, Group candidate) const {
+  bool join_aligned(Group& group, const Group& unit, Group trial, Group candidate,
+                    std::optional<double> apart) const {
     Shared shared = shared_axes(trial, candidate);
     if (!shared.vertical) {
       int64_t tiles = ir::numel(trial.outer);
@@ -222,12 +256,12 @@ class Grouper {
     // Where the larger one gives up parallel axes it loses later company, too. Without a dependence
     // they compete for registers and write streams.
     double most = !shared.vertical ? kWorthSharing : narrower ? kWorthNarrowing : kNoWorse;
-    bool gains = together - calls <= (first + second - calls) * most;
+    bool gains = together - calls <= (apart.value_or(first + second) - calls) * most;
     // A little work for each tile, as one row's factor, leaves the group open to what needs it.
-    if (shared.vertical && all_tiles) gains = gains || together <= first * kLittle;
+    if (shared.vertical && all_tiles && !apart) gains = gains || together <= first * kLittle;
     const size_t way = decider_.choose(gains ? 0 : 1, [&] {
       return Decision{.about = stored_by(group) + " + " + stored_by(unit),
-                      .ways = {{"together", together}, {"apart", first + second}}};
+                      .ways = {{"together", together}, {"apart", apart.value_or(first + second)}}};
     });
     if (way != 0) return false;
     group = std::move(trial);

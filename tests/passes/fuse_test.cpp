@@ -109,6 +109,26 @@ TEST(Fuse, ListsThatAreWalkedTwiceAreWalkedOnce) {
   EXPECT_EQ(count_of("kernel ", text), 3u) << text;
 }
 
+/// What shares its input with a sum, but is used where that sum is known, is made where it is used.
+TEST(Fuse, WhatIsReadBehindASumIsMadeBehindIt) {
+  std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 bf16[1024,1024]:(1024,1)
+argument 1 = %1 f32[1024,1024]:(1024,1)
+argument 2 = %2 f32[1024,1024]:(1024,1)
+%0: argument 0, 2097152 bytes
+%1: argument 1, 4194304 bytes
+%2: argument 2, 4194304 bytes
+%3: temporary, 4 bytes
+%4: temporary, 4194304 bytes
+[a:1024,b:1024] %3[0] f32 = reduced  reduced = max.f32{a,b} abs(f32(%0.bf16[a*1024+b]))
+[a:1024,b:1024] %4[a*1024+b] f32 = ((%1.f32[a*1024+b] * $0.9) + f32(%0.bf16[a*1024+b]))
+[a:1024,b:1024] %1[a*1024+b] f32 = (%4.f32[a*1024+b] * %3.f32[0])
+[a:1024,b:1024] %2[a*1024+b] f32 = (%2.f32[a*1024+b] - (%4.f32[a*1024+b] / %3.f32[0]))
+)"));
+  EXPECT_EQ(count_of("kernel ", text), 3u) << text;
+  EXPECT_GT(text.find(" %4["), text.rfind("kernel ")) << text;
+}
+
 /// A number that is computed makes one tile, which a large map does not wait in.
 TEST(Fuse, ALargeMapKeepsItsTilesBehindAComputedScalar) {
   std::string text = schedule_of(ir::parse(R"(
