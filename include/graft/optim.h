@@ -4,7 +4,8 @@
 //     graft::Optimizer optimizer = graft::compile(adamw);
 //     …
 //     loss.backward();
-//     optimizer.step();          // as adamw.step(), with its bits
+//     optimizer.step();          // as adamw.step(), with its bits (of 16-bit parameters but for
+//                                // the tails that docs/numerics.md tells of)
 //
 // Parameters, options and state stay in the torch::optim object: learning rates are changed there,
 // and it is saved and loaded as before. A learning rate or a count of steps that changes needs no

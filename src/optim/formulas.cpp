@@ -14,8 +14,9 @@ Tensor decayed(const Tensor& gradient, const Tensor& parameter, double decay) {
   return decay == 0 ? gradient : gradient.add(parameter, decay);
 }
 
-void sgd(const Constants& c, const Tensor& p, const Tensor& momentum, const Numbers& numbers) {
-  Tensor g = decayed(p.grad(), p, c.weight_decay);
+void sgd(const Constants& c, const Tensor& p, const Tensor& gradient, const Tensor& momentum,
+         const Numbers& numbers) {
+  Tensor g = decayed(gradient, p, c.weight_decay);
   if (c.momentum != 0) {
     momentum.mul_(c.momentum).add_(g, 1 - c.dampening);
     g = c.nesterov ? g.add(momentum, c.momentum) : momentum;
@@ -62,8 +63,8 @@ void adagrad(const Constants& c, const Tensor& p, const Tensor& sum, const Numbe
 
 }  // namespace
 
-void update(const Constants& c, const Tensors& parameters, const States& states,
-            const Numbers& numbers) {
+void update(const Constants& c, const Tensors& parameters, const Tensors& gradients,
+            const States& states, const Numbers& numbers) {
   const at::NoGradGuard no_grad;
   auto state = [&](size_t which, size_t k) {
     return k < states[which].size() ? states[which][k] : Tensor();
@@ -72,7 +73,7 @@ void update(const Constants& c, const Tensors& parameters, const States& states,
     const Tensor& p = parameters[k];
     switch (c.kind) {
       case Kind::SGD:
-        sgd(c, p, state(0, k), numbers);
+        sgd(c, p, gradients[k], state(0, k), numbers);
         break;
       case Kind::Adam:
       case Kind::AdamW:

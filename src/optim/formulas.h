@@ -34,8 +34,9 @@ using States = std::array<Tensors, 3>;
 ///     RMSprop: -lr. Adagrad: -lr / (1 + (n - 1) * decay).
 using Numbers = std::vector<Number>;
 
-/// Takes the gradients from the parameters. All are dense.
-void update(const Constants& constants, const Tensors& parameters, const States& states,
-            const Numbers& numbers);
+/// Takes the gradients from the parameters, but for SGD, whose step writes data(), which has none.
+/// All are dense.
+void update(const Constants& constants, const Tensors& parameters, const Tensors& gradients,
+            const States& states, const Numbers& numbers);
 
 }  // namespace graft::optim

@@ -91,9 +91,12 @@ class Reader {
       if (!p.grad().defined()) continue;
       if (p.is_sparse() || p.grad().is_sparse()) return give_up("a gradient is sparse");
       auto found = optimizer_.state().find(p.unsafeGetTensorImpl());
-      const bool has = found != optimizer_.state().end();
+      // A step that threw may have left an empty one.
+      const bool has = found != optimizer_.state().end() && found->second != nullptr;
       if (needs_state && !has) return give_up("a parameter has no state yet");
-      group_.parameters.push_back(p);
+      const bool through_data = group_.constants.kind == Kind::SGD;
+      group_.parameters.push_back(through_data ? p.variable_data() : p);
+      if (through_data) group_.gradients.push_back(p.grad());
       fn(has ? static_cast<StateOf*>(found->second.get()) : nullptr);
     }
   }

@@ -22,7 +22,9 @@ const char* name_of(Kind kind);
 /// The parameters of one group that have gradients.
 struct Group {
   Constants constants;
+  /// SGD's are their data(), as its step writes them: it counts no version.
   Tensors parameters;
+  Tensors gradients;  ///< SGD's; others' are found at the parameters
   States states;
   Numbers numbers;
   /// Counts the step in each parameter's state, as the optimizer's own step does.

@@ -55,7 +55,10 @@ Group copy_of(const Group& group) {
   const size_t count = compared_of(group);
   for (size_t k = 0; k < count; ++k) {
     copy.parameters.push_back(group.parameters[k].detach().clone());
-    copy.parameters.back().mutable_grad() = group.parameters[k].grad().clone();
+    if (k < group.gradients.size())
+      copy.gradients.push_back(group.gradients[k].clone());
+    else
+      copy.parameters.back().mutable_grad() = group.parameters[k].grad().clone();
   }
   for (size_t s = 0; s < group.states.size(); ++s)
     for (size_t k = 0; k < std::min(count, group.states[s].size()); ++k)
@@ -102,7 +105,8 @@ struct Optimizer::Impl {
     optimizer.step();
     agrees = true;
     for (size_t g = 0; g < groups.size(); ++g) {
-      optim::update(copies[g].constants, copies[g].parameters, copies[g].states, copies[g].numbers);
+      optim::update(copies[g].constants, copies[g].parameters, copies[g].gradients,
+                    copies[g].states, copies[g].numbers);
       agrees = *agrees && same_bits(copies[g], groups[g]);
     }
     why = *agrees ? "compared with Graft's formula: the same bits" : kDiffers;
@@ -120,7 +124,7 @@ struct Optimizer::Impl {
     if (!agrees) return prove(groups);
     for (const Group& group : groups) {
       if (group.parameters.empty()) continue;
-      update(group.constants, group.parameters, group.states, group.numbers);
+      update(group.constants, group.parameters, group.gradients, group.states, group.numbers);
       for (const auto& count : group.count) count();
     }
   }

@@ -339,6 +339,35 @@ Program make_forward(const Program& joint, const Flow& flow, const Seam& seam,
                   });
 }
 
+/// Did the recorded forward do it, of no gradient?
+bool of_forward(const Item& item, const Seam& seam) {
+  const auto recorded = [&](const auto& one) { return one.record < seam.operators; };
+  return ir::match(
+      item, recorded,
+      [&](const ir::Repeat& r) { return std::any_of(r.body.begin(), r.body.end(), recorded); },
+      [](const ir::Abort&) { return false; });
+}
+
+/// The caller's tensors that the backward reads to do again what the forward did.
+std::vector<int> recomputed_from(const Program& backward, const Seam& seam) {
+  std::vector<bool> given(backward.storages.size()), read(backward.storages.size());
+  const auto count = [&](const std::vector<View>& tensors, size_t most) {
+    for (size_t k = 0; k < std::min(tensors.size(), most); ++k)
+      if (tensors[k].storage >= 0) given[static_cast<size_t>(tensors[k].storage)] = true;
+  };
+  count(backward.signature.arguments, seam.arguments);
+  count(backward.signature.captured, backward.signature.captured.size());
+  for (const Item& item : backward.items)
+    if (of_forward(item, seam))
+      each_touch(item, [&](int storage, bool writes) {
+        read[static_cast<size_t>(storage)] = read[static_cast<size_t>(storage)] || !writes;
+      });
+  std::vector<int> found;
+  for (size_t s = 0; s < given.size(); ++s)
+    if (given[s] && read[s]) found.push_back(static_cast<int>(s));
+  return found;
+}
+
 Program make_backward(const Program& joint, const Seam& seam, const std::vector<int>& kept) {
   ProgramPart part(joint);
   part.arguments(joint.signature.arguments.size());
@@ -364,6 +393,7 @@ Partition partition(const Program& recorded, const Seam& seam, const PartitionSe
   if (out.refused) return out;
   out.forward = make_forward(joint, flow, seam, out.kept);
   out.backward = make_backward(joint, seam, out.kept);
+  out.recomputed_from = recomputed_from(out.backward, seam);
   return out;
 }
 

@@ -128,6 +128,35 @@ TEST(Optimizers, ParametersWithoutGradients) {
   }
 }
 
+/// SGD writes through data(): a graph that holds a parameter is none the wiser, as in eager.
+TEST(Optimizers, VersionsAreCountedAsTheOptimizerDoes) {
+  auto versions = [](bool adam) {
+    const Tensors p = parameters();
+    const int64_t before = p[0]._version();
+    std::unique_ptr<torch::optim::Optimizer> optimizer;
+    if (adam)
+      optimizer = std::make_unique<torch::optim::Adam>(p, 0.1);
+    else
+      optimizer = std::make_unique<torch::optim::SGD>(p, 0.1);
+    Optimizer compiled = compile(*optimizer, at_once());
+    for (int step = 0; step < 6; ++step) set_gradients(p, step), compiled.step();
+    EXPECT_TRUE(was_compiled(compiled.report()));
+    return p[0]._version() - before;
+  };
+  EXPECT_EQ(versions(/*adam=*/false), 0);
+  EXPECT_GT(versions(/*adam=*/true), 0);
+}
+
+/// Eager's Adagrad asserts that a parameter has a state, and leaves an empty one behind.
+TEST(Optimizers, AddedParametersWithoutStateAreEagersError) {
+  const Tensors p = parameters();
+  torch::optim::Adagrad adagrad(Tensors{p[0]}, 0.1);
+  Optimizer compiled = compile(adagrad, at_once());
+  set_gradients(p, 0), compiled.step();
+  adagrad.add_param_group(Tensors{p[1]});
+  for (int step = 0; step < 3; ++step) EXPECT_THROW(compiled.step(), c10::Error);
+}
+
 TEST(Optimizers, ClosuresAndOthers) {
   const Tensors p = parameters();
   torch::optim::LBFGS lbfgs(p, torch::optim::LBFGSOptions(0.1).max_iter(2));

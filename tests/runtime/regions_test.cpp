@@ -331,6 +331,40 @@ TEST(Regions, ChangesBetweenForwardAndBackward) {
   }
 }
 
+/// What writes through data(), as SGD's step does, counts no version. Where the backward computes
+/// of it again what eager kept, that is found; where eager uses it as it is now, so does Graft.
+TEST(Regions, LeavesChangedThroughDataInBetween) {
+  auto again = [](const Tensor& w) { return (w.relu() + 0.5).square(); };
+  auto as_it_is = [](const Tensor& w) { return w * w; };
+  auto first = compile(again, at_once());
+  auto second = compile(as_it_is, at_once());
+  for (int call = 0; call < 4; ++call) {
+    const Tensor ours = at::ones({64}).requires_grad_(), theirs = at::ones({64}).requires_grad_();
+    const Tensor a = second(ours), b = as_it_is(theirs), c = first(ours);
+    for (const Tensor& w : {ours, theirs}) w.variable_data().mul_(0.5);
+    a.sum().backward(), b.sum().backward();
+    EXPECT_TRUE(same(ours.grad(), theirs.grad()));
+    if (call > 1) {
+      EXPECT_THROW(c.sum().backward(), c10::Error);
+    }
+  }
+  EXPECT_TRUE(was_compiled(first.report())) << first.explain();
+}
+
+/// Gradients that are views of what came belong to their leaves alone.
+TEST(Regions, GradientsThatAreViewsOfWhatCame) {
+  auto f = [](const Tensor& x, const Tensor& b) { return x + b.unsqueeze(0); };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 4; ++call) {
+    const Tensor x = at::ones({1, 5}).requires_grad_(), b = at::ones({5}).requires_grad_();
+    for (int twice = 0; twice < 2; ++twice) compiled(x, b).backward(at::ones({1, 5}));
+    x.mutable_grad().mul_(10);
+    EXPECT_TRUE(same(x.grad(), at::full({1, 5}, 20.0)));
+    EXPECT_TRUE(same(b.grad(), at::full({5}, 2.0)));
+  }
+  EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+}
+
 TEST(Regions, ResultsChangedInPlace) {
   auto f = [](const Tensors& t) -> Tensors { return {t[0] * 3}; };
   const Tensor x = leaf({6});

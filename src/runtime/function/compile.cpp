@@ -269,6 +269,14 @@ std::shared_ptr<Region> make_region(const record::Trace::Backward& facts,
   }
   region->first_kept = results.size() - scheduled.parts.kept.size();
   region->kept_bytes = scheduled.parts.kept_bytes;
+  const auto recomputed = [&](const View& tensor) {
+    const std::vector<int>& from = scheduled.parts.recomputed_from;
+    return std::find(from.begin(), from.end(), tensor.storage) != from.end();
+  };
+  for (size_t k = 0; k < facts.arguments; ++k)
+    region->recomputes_argument.push_back(recomputed(arguments[k]));
+  for (const View& captured : scheduled.backward->signature.captured)
+    region->recomputes_captured.push_back(recomputed(captured));
   region->has_effects =
       !forward.generators().empty() ||
       std::any_of(forward.blocks().begin(), forward.blocks().end(),
@@ -346,6 +354,7 @@ void find(const record::Trace& trace, const CompileSettings& settings, const Sto
   scheduled.target.times = plan.times;
   scheduled.parts.kept = std::move(plan.kept);
   scheduled.parts.kept_bytes = plan.kept_bytes;
+  scheduled.parts.recomputed_from = std::move(plan.recomputed_from);
   take_facts(scheduled, out);
   finish(trace, settings, scheduled, plan.code, false, out);
   out.autotuned = {std::move(plan.decisions), std::move(plan.notes)};

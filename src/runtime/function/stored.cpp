@@ -108,6 +108,7 @@ void fill(StoredEntry& entry, const CompileSettings& settings, const Scheduled& 
   plan.times = scheduled.target.times;
   plan.kept = scheduled.parts.kept;
   plan.kept_bytes = scheduled.parts.kept_bytes;
+  plan.recomputed_from = scheduled.parts.recomputed_from;
   plan.code = std::move(code);
   entry.plan = bytes_of(plan, scheduled.schedule, scheduled.backward);
   entry.proof = bytes_of(Proof{});

@@ -2,11 +2,13 @@
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -23,12 +25,33 @@ using torch::autograd::variable_list;
 
 namespace {
 
+/// Some of a tensor's elements, of all parts of it. Optimizers that write through `data()`, as
+/// torch::optim::SGD does, change nearly all of them, and no version counter.
+std::vector<char> sample_of(const at::Tensor& tensor) {
+  constexpr int64_t kSamples = 32;
+  const int64_t count = tensor.numel(), samples = std::min(count, kSamples);
+  const size_t size = tensor.element_size();
+  const auto* data = static_cast<const char*>(tensor.const_data_ptr());
+  std::vector<char> bytes(static_cast<size_t>(samples) * size);
+  for (int64_t n = 0; n < samples; ++n) {
+    int64_t left = n * count / samples, offset = 0;
+    for (int64_t d = tensor.dim(); d-- > 0; left /= tensor.size(d))
+      offset += left % tensor.size(d) * tensor.stride(d);
+    std::memcpy(bytes.data() + static_cast<size_t>(n) * size,
+                data + offset * static_cast<int64_t>(size), size);
+  }
+  return bytes;
+}
+
 /// A tensor as it was at the call: its memory and its version counter, without its place in
 /// autograd's graph, so that no graph holds itself.
 struct Saved {
   Saved() = default;
   explicit Saved(const at::Tensor& from)
       : tensor(from.defined() ? from.tensor_data() : at::Tensor()), version(version_of(from)) {}
+
+  /// One of a leaf that learns, of which the backward computes again what eager would have kept.
+  void remember() { sample = sample_of(tensor); }
 
   /// Throws eager's error where an in-place operator changed it since.
   void check() const {
@@ -40,10 +63,17 @@ struct Saved {
                 "; expected version ", version,
                 " instead. (A region that Graft compiled uses it in its backward. Change a copy of "
                 "it, or run the backward first.)");
+    TORCH_CHECK(
+        sample.empty() || sample == sample_of(tensor), "graft: a leaf, [", tensor.toString(), " ",
+        tensor.sizes(),
+        "], was changed through data() between a region's forward and its backward, as "
+        "torch::optim::SGD's step does. The backward computes from it what eager would have kept. "
+        "Run the backward before the step, or call the function uncompiled.");
   }
 
   at::Tensor tensor;
   uint32_t version = 0;
+  std::vector<char> sample;  ///< empty: nothing is computed again of it
 };
 
 /// Takes the hooks of leaves away for a while: autograd will call them where the gradient arrives.
@@ -83,6 +113,13 @@ class RegionNode final : public torch::autograd::Node {
                                                                 : Saved());
     for (size_t k = 0; k < captures; ++k)
       captured_.push_back(call_ || reads_captured(*region_, k) ? Saved(captured[k]) : Saved());
+    const auto learns = [](const at::Tensor& t) {
+      return t.defined() && t.requires_grad() && t.is_leaf();
+    };
+    for (size_t k = 0; k < arguments_.size(); ++k)
+      if (region_->recomputes_argument[k] && learns(*args.tensors[k])) arguments_[k].remember();
+    for (size_t k = 0; k < captured_.size(); ++k)
+      if (region_->recomputes_captured[k] && learns(captured[k])) captured_[k].remember();
     for (size_t k = 0; call_ && k < arguments_.size(); ++k) {
       size_t first = 0;
       while (!args.tensors[first]->is_same(*args.tensors[k])) ++first;
@@ -118,20 +155,9 @@ class RegionNode final : public torch::autograd::Node {
     if (std::none_of(incoming.begin(), incoming.end(),
                      [](const at::Tensor& gradient) { return gradient.defined(); }))
       return variable_list(num_outputs());
-    if (twice || !plain) return run_again(incoming, twice);
-    bool same_places = true, same_strides = true;
-    for (size_t p = 0; p < incoming.size(); ++p) {
-      const bool comes = region_->facts.comes[p];
-      same_places = same_places && comes == incoming[p].defined();
-      if (!comes || !incoming[p].defined()) continue;
-      // One that is expanded is not worth a plan of its own, for which no other could be copied.
-      same_strides =
-          same_strides && (!incoming[p].is_non_overlapping_and_dense() ||
-                           incoming[p].strides() == c10::IntArrayRef(region_->incoming[p].strides));
-    }
-    if (!same_strides || (!same_places && call_)) note(incoming);
-    return same_places || !call_ ? run_plan(std::move(incoming), twice)
-                                 : run_again(incoming, twice);
+    variable_list outgoing = twice || !plain ? run_again(incoming, twice) : run_or_note(incoming);
+    if (!twice) part(incoming, outgoing);
+    return outgoing;
   }
 
   void release_variables() override {
@@ -144,6 +170,39 @@ class RegionNode final : public torch::autograd::Node {
   }
 
  private:
+  variable_list run_or_note(const variable_list& incoming) {
+    bool same_places = true, same_strides = true;
+    for (size_t p = 0; p < incoming.size(); ++p) {
+      const bool comes = region_->facts.comes[p];
+      same_places = same_places && comes == incoming[p].defined();
+      if (!comes || !incoming[p].defined()) continue;
+      // One that is expanded is not worth a plan of its own, for which no other could be copied.
+      same_strides =
+          same_strides && (!incoming[p].is_non_overlapping_and_dense() ||
+                           incoming[p].strides() == c10::IntArrayRef(region_->incoming[p].strides));
+    }
+    if (!same_strides || (!same_places && call_)) note(incoming);
+    return same_places || !call_ ? run_plan(incoming) : run_again(incoming, /*twice=*/false);
+  }
+
+  /// A leaf keeps the gradient that it is given where nobody else holds that tensor, whoever holds
+  /// its memory: what shares memory with others is copied for it, as eager's nodes, which hand one
+  /// tensor to several, make it do.
+  void part(const variable_list& incoming, variable_list& outgoing) const {
+    for (size_t i = 0; i < outgoing.size(); ++i) {
+      const at::Tensor& own = outgoing[i];
+      if (!own.defined() || !next_edge(i).is_valid() ||
+          dynamic_cast<torch::autograd::AccumulateGrad*>(next_edge(i).function.get()) == nullptr)
+        continue;
+      const auto shares = [&](const at::Tensor& other) {
+        return other.defined() && &other != &own && other.is_alias_of(own);
+      };
+      if (std::any_of(incoming.begin(), incoming.end(), shares) ||
+          std::any_of(outgoing.begin(), outgoing.end(), shares))
+        outgoing[i] = own.clone();
+    }
+  }
+
   void note(const variable_list& incoming) const {
     IncomingLayouts came;
     for (size_t p = 0; p < incoming.size(); ++p) {
@@ -161,7 +220,7 @@ class RegionNode final : public torch::autograd::Node {
     region_->feedback.note(std::move(came));
   }
 
-  variable_list run_plan(variable_list&& incoming, bool twice) {
+  variable_list run_plan(const variable_list& incoming) {
     std::vector<at::Tensor> arguments, captured, kept;
     for (size_t k = 0; k < arguments_.size(); ++k) {
       const bool reads = reads_argument(*region_, k);
@@ -176,12 +235,11 @@ class RegionNode final : public torch::autograd::Node {
       saved.check();
       kept.push_back(saved.tensor);
     }
-    const std::vector<at::Tensor> gradients = incoming;
-    const BackwardArguments given(*region_, std::move(arguments), std::move(incoming), kept.data());
+    const BackwardArguments given(*region_, std::move(arguments), incoming, kept.data());
     variable_list outgoing(region_->backward->result_count());
     if (region_->backward->run(given.args(), captured.data(), outgoing.data()) ==
         Plan::Outcome::GivenUp)
-      return run_again(gradients, twice);
+      return run_again(incoming, /*twice=*/false);
     outgoing.resize(num_outputs());
     return outgoing;
   }

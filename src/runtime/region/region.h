@@ -47,6 +47,9 @@ struct Region {
   std::vector<int> kept_of;
   size_t first_kept = 0;   ///< their place among the results of the forward's plan; they are last
   int64_t kept_bytes = 0;  ///< of those that are nobody else's
+  /// Per argument (captured tensor) of the function: does the backward compute from it again what
+  /// eager would have kept of the forward?
+  std::vector<bool> recomputes_argument, recomputes_captured;
   /// The forward changes the caller's memory or draws random numbers: it cannot run again.
   bool has_effects = false;
   mutable Feedback feedback;

@@ -109,6 +109,7 @@ void visit(const Whole& whole, NumberVisitor& v) {
   if (v.there(whole.backward)) ir::visit(*whole.backward, v);
   v.structures(plan.kept);
   v.structure(plan.kept_bytes);
+  v.structures(plan.recomputed_from);
   visit(plan.code, v);
 }
 

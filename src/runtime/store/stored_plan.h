@@ -28,6 +28,7 @@ struct StoredPlan {
   /// Of a region: of passes::Partition.
   std::vector<int> kept;
   int64_t kept_bytes = 0;
+  std::vector<int> recomputed_from;
   /// Per kernel: those of the schedule, then those of the backward's.
   std::vector<std::shared_ptr<const codegen::Code>> code;
 };
