@@ -59,10 +59,12 @@ struct Trained {
   bool good = false;
 };
 
-/// Moves what is trained by one ulp.
+/// Moves what is trained by one ulp; all numbers where no leaf says what that is.
 void nudge(const Steps& run) {
+  const bool leaves = std::any_of(run.state.begin(), run.state.end(),
+                                  [](const at::Tensor& t) { return t.requires_grad(); });
   for (const at::Tensor& t : run.state)
-    if (t.requires_grad())
+    if (leaves ? t.requires_grad() : t.is_floating_point())
       t.copy_(at::nextafter(t, at::full_like(t, std::numeric_limits<double>::infinity())));
 }
 

@@ -197,6 +197,19 @@ TEST(Workloads, UpdatesStartFromInputsThatStay) {
   EXPECT_EQ(updating.fp64().at(1).scalar_type(), at::kDouble);
 }
 
+/// A first call with other tensors is compared with eager, and has eager's results.
+TEST(Workloads, OutputsOfCompiledCallsAreThePlans) {
+  const Instance updating = updating_instance_of(halve, at::ones({3}), Tensors{at::ones({2})});
+  graft::Options options;
+  options.race = false;
+  const CompiledCall compiled = updating.compile(options);
+  for (int call = 0; call < 4; ++call) compiled.run(), compiled.wait();
+  const int64_t before = compiled.report().plan_hits;
+  ASSERT_GT(before, 0) << compiled.explain();
+  (void)compiled.outputs();
+  EXPECT_GT(compiled.report().plan_hits, before);
+}
+
 TEST(Workloads, StepsGoOnFromWhatTheLastOneLeft) {
   const at::Tensor x = at::ones({2});
   const Instance updating =

@@ -6,7 +6,7 @@ A program that returns nothing changes its arguments.
 from . import audio, colour, diffusion, finance, gradients, graph, image, losses, mixing, models, molecules, norms
 from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
 from . import vision
-from . import backward, control, decoding, geospatial
+from . import backward, control, decoding, geospatial, learners, mixtures
 
 CASES = {}
 for field in (
@@ -37,5 +37,7 @@ for field in (
     backward,
     geospatial,
     control,
+    learners,
+    mixtures,
 ):
     CASES |= field.CASES
