@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "runtime/memory/pool.h"
 
@@ -17,9 +18,11 @@ using Job = std::function<void()>;
 
 struct Worker::State {
   std::mutex mutex;
-  std::condition_variable wake, ended;
+  std::condition_variable ended;
   std::deque<Job> queue;
-  bool alive = false;  ///< there is a thread
+  bool alive = false;     ///< there is a thread that takes jobs
+  bool joinable = false;  ///< there was one since the last was joined
+  pthread_t thread{};
   bool ends_at_exit = false;
   std::atomic<bool> stopping{false};
   std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
@@ -46,21 +49,25 @@ void after_fork_parent() {
   compile_mutex().unlock();
 }
 void after_fork_child() {
-  g_state->alive = false;
+  g_state->alive = g_state->joinable = false;
   if (!g_state->queue.empty()) g_state->lost.store(true);
   unlock();
   // They count readers and those who wait, and these threads are gone.
   new (&compile_mutex()) std::shared_mutex;
-  new (&g_state->wake) std::condition_variable;
   new (&g_state->ended) std::condition_variable;
   new (&runtime_changed()) std::condition_variable;
+}
+
+/// Waits until the last thread is gone, under the mutex, which that no longer takes.
+void join() {
+  if (std::exchange(g_state->joinable, false)) pthread_join(g_state->thread, nullptr);
 }
 
 void stop() {
   std::unique_lock lock(g_state->mutex);
   g_state->stopping.store(true);
-  g_state->wake.notify_all();
   g_state->ended.wait(lock, [] { return !g_state->alive; });
+  join();
 }
 
 /// Of the main thread: ends when it calls exit, which destroys what is a thread's before it runs
@@ -94,11 +101,7 @@ void run_next() {
 
 void* work(void*) {
   std::unique_lock lock(g_state->mutex);
-  while (!g_state->stopping.load()) {
-    if (g_state->queue.empty()) {
-      g_state->wake.wait(lock);
-      continue;
-    }
+  while (!g_state->stopping.load() && !g_state->queue.empty()) {
     lock.unlock();
     run_next();
     lock.lock();
@@ -117,12 +120,10 @@ void start_thread() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  g_state->alive = pthread_create(&thread, nullptr, work, nullptr) == 0;
-  if (g_state->alive) {
-    pthread_detach(thread);
-    pthread_setname_np(thread, "graft-compile");
-  }
+  join();
+  g_state->alive = g_state->joinable =
+      pthread_create(&g_state->thread, nullptr, work, nullptr) == 0;
+  if (g_state->alive) pthread_setname_np(g_state->thread, "graft-compile");
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -165,12 +166,11 @@ Worker::Worker() : state_(*(g_state = new State)) {
 void Worker::enqueue(std::function<void()> job) {
   watch_for_end();
   std::unique_lock lock(state_.mutex);
+  state_.queue.push_back(std::move(job));
   if (!state_.stopping.load()) start_thread();
-  if (state_.alive) {
-    state_.queue.push_back(std::move(job));
-    state_.wake.notify_one();
-    return;
-  }
+  if (state_.alive) return;
+  job = std::move(state_.queue.back());
+  state_.queue.pop_back();
   // Exiting, or the system gives no more threads: the caller does it.
   lock.unlock();
   run(job);
