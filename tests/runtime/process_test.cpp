@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -109,6 +110,30 @@ TEST(Process, DISABLED_OneThatIsDisabled) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(same(f(x), chain(x)));
   EXPECT_EQ(f.report().records, 0);
 }
+/// The process's threads of that name.
+int threads_named(const std::string& name) {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string found;
+    std::getline(std::ifstream(task.path() / "comm"), found);
+    count += found == name;
+  }
+  return count;
+}
+
+/// One that stayed would keep its team of OpenMP's threads, beside which others wait asleep.
+TEST(Process, TheCompilingThreadEndsWithItsLastJob) {
+  auto compiled = compile(chain);
+  for (int round = 0; round < 3; ++round) {
+    compiled(at::randn({round + 2, 7}));
+    compiled.wait();
+    for (int tries = 0; threads_named("graft-compile") > 0 && tries < 1000; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(threads_named("graft-compile"), 0);
+  }
+  EXPECT_GT(compiled.report().plans, 0);
+}
+
 TEST(Process, GraftDisable) {
   Ran ran = run_alone("Process.DISABLED_OneThatIsDisabled", "GRAFT_DISABLE=1");
   EXPECT_EQ(ran.status, 0) << ran.output;

@@ -1,12 +1,13 @@
 // The one background thread of the process that compiles.
 //
-// It lives while there are jobs: a thread that has timed ATen's routines has a team of OpenMP's, and
-// libgomp lets no team of the process wait for its next work awake while teams have more threads
-// than the machine has processors. (A chain of small products took 2.5 times as long beside one.)
-// Exit waits for the kernel being compiled and drops the jobs behind it. Fork
-// waits for it too: compiling takes locks that are not Graft's (the dynamic linker's, LLVM's, those
-// of static variables), which would stay locked in the child. A forked child has no such thread;
-// its next call of ensure_running() starts one for the jobs that were waiting.
+// It lives while there are jobs: a thread that has timed ATen's routines has a team of OpenMP's,
+// and libgomp lets no team of the process wait for its next work awake while teams have more
+// threads than the machine has processors. (A chain of small products took 2.5 times as long.)
+//
+// Exit waits for the kernel being compiled and drops the jobs behind it. Fork waits for it too:
+// compiling takes locks that are not Graft's (the dynamic linker's, LLVM's, those of static
+// variables), which would stay locked in the child. A forked child has no such thread; its next
+// call of ensure_running() starts one for the jobs that were waiting.
 #pragma once
 
 #include <condition_variable>
