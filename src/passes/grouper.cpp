@@ -45,8 +45,10 @@ class Grouper {
           [&](ir::Repeat&& r) { place(std::move(r)); },
           [&](ir::Extern&& e) { groups_.emplace_back(std::move(e)); },
           [&](ir::Abort&& a) { groups_.emplace_back(a); });
-    if (share_) sink();
-    if (share_) sink_members();
+    if (share_) {
+      sink();
+      sink_members();
+    }
     return std::move(groups_);
   }
 

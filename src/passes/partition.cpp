@@ -1,6 +1,7 @@
 #include "passes/partition.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/touch.h"
 #include "ir/visit.h"
@@ -348,24 +349,16 @@ bool of_forward(const Item& item, const Seam& seam) {
       [](const ir::Abort&) { return false; });
 }
 
-/// The caller's tensors that the backward reads to do again what the forward did.
+/// The caller's storages that the backward reads to do again what the forward did.
 std::vector<int> recomputed_from(const Program& backward, const Seam& seam) {
-  std::vector<bool> given(backward.storages.size()), read(backward.storages.size());
-  const auto count = [&](const std::vector<View>& tensors, size_t most) {
-    for (size_t k = 0; k < std::min(tensors.size(), most); ++k)
-      if (tensors[k].storage >= 0) given[static_cast<size_t>(tensors[k].storage)] = true;
-  };
-  count(backward.signature.arguments, seam.arguments);
-  count(backward.signature.captured, backward.signature.captured.size());
+  std::set<int> read;
   for (const Item& item : backward.items)
     if (of_forward(item, seam))
       each_touch(item, [&](int storage, bool writes) {
-        read[static_cast<size_t>(storage)] = read[static_cast<size_t>(storage)] || !writes;
+        if (!writes && is_callers(backward.storages[static_cast<size_t>(storage)].role))
+          read.insert(storage);
       });
-  std::vector<int> found;
-  for (size_t s = 0; s < given.size(); ++s)
-    if (given[s] && read[s]) found.push_back(static_cast<int>(s));
-  return found;
+  return {read.begin(), read.end()};
 }
 
 Program make_backward(const Program& joint, const Seam& seam, const std::vector<int>& kept) {

@@ -40,7 +40,8 @@ struct Partition {
   /// As storages of the parts: what is kept, beside the caller's tensors.
   std::vector<int> kept;
   int64_t kept_bytes = 0;  ///< of those that are no results
-  /// Likewise the caller's tensors that the backward computes from again what the forward did.
+  /// Likewise those, of the caller's and kept, of which the backward computes again what the
+  /// forward did.
   std::vector<int> recomputed_from;
   /// Why it cannot be cut. Everything else is empty then.
   std::optional<std::string> refused;

@@ -166,11 +166,11 @@ Worker::Worker() : state_(*(g_state = new State)) {
 void Worker::enqueue(std::function<void()> job) {
   watch_for_end();
   std::unique_lock lock(state_.mutex);
-  state_.queue.push_back(std::move(job));
-  if (!state_.stopping.load()) start_thread();
-  if (state_.alive) return;
-  job = std::move(state_.queue.back());
-  state_.queue.pop_back();
+  if (!state_.stopping.load()) start_thread();  // it looks for jobs when the lock is free
+  if (state_.alive) {
+    state_.queue.push_back(std::move(job));
+    return;
+  }
   // Exiting, or the system gives no more threads: the caller does it.
   lock.unlock();
   run(job);

@@ -47,11 +47,11 @@ std::vector<char> sample_of(const at::Tensor& tensor) {
 /// autograd's graph, so that no graph holds itself.
 struct Saved {
   Saved() = default;
-  explicit Saved(const at::Tensor& from)
-      : tensor(from.defined() ? from.tensor_data() : at::Tensor()), version(version_of(from)) {}
-
-  /// One of a leaf that learns, of which the backward computes again what eager would have kept.
-  void remember() { sample = sample_of(tensor); }
+  /// `recomputes`: the backward computes from it again what eager would have kept.
+  explicit Saved(const at::Tensor& from, bool recomputes = false)
+      : tensor(from.defined() ? from.tensor_data() : at::Tensor()), version(version_of(from)) {
+    if (recomputes && from.requires_grad() && from.is_leaf()) sample = sample_of(tensor);
+  }
 
   /// Throws eager's error where an in-place operator changed it since.
   void check() const {
@@ -109,17 +109,13 @@ class RegionNode final : public torch::autograd::Node {
              std::shared_ptr<detail::KeptCall> call)
       : region_(std::move(region)), call_(std::move(call)) {
     for (size_t k = 0; k < region_->facts.arguments; ++k)
-      arguments_.push_back(call_ || reads_argument(*region_, k) ? Saved(*args.tensors[k])
-                                                                : Saved());
+      arguments_.push_back(call_ || reads_argument(*region_, k)
+                               ? Saved(*args.tensors[k], region_->recomputes_argument[k])
+                               : Saved());
     for (size_t k = 0; k < captures; ++k)
-      captured_.push_back(call_ || reads_captured(*region_, k) ? Saved(captured[k]) : Saved());
-    const auto learns = [](const at::Tensor& t) {
-      return t.defined() && t.requires_grad() && t.is_leaf();
-    };
-    for (size_t k = 0; k < arguments_.size(); ++k)
-      if (region_->recomputes_argument[k] && learns(*args.tensors[k])) arguments_[k].remember();
-    for (size_t k = 0; k < captured_.size(); ++k)
-      if (region_->recomputes_captured[k] && learns(captured[k])) captured_[k].remember();
+      captured_.push_back(call_ || reads_captured(*region_, k)
+                              ? Saved(captured[k], region_->recomputes_captured[k])
+                              : Saved());
     for (size_t k = 0; call_ && k < arguments_.size(); ++k) {
       size_t first = 0;
       while (!args.tensors[first]->is_same(*args.tensors[k])) ++first;
@@ -191,7 +187,7 @@ class RegionNode final : public torch::autograd::Node {
   void part(const variable_list& incoming, variable_list& outgoing) const {
     for (size_t i = 0; i < outgoing.size(); ++i) {
       const at::Tensor& own = outgoing[i];
-      if (!own.defined() || !next_edge(i).is_valid() ||
+      if (!own.defined() ||
           dynamic_cast<torch::autograd::AccumulateGrad*>(next_edge(i).function.get()) == nullptr)
         continue;
       const auto shares = [&](const at::Tensor& other) {
