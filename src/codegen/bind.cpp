@@ -4,6 +4,7 @@
 #include "codegen/layout.h"
 #include "ir/facts.h"
 #include "ir/product.h"
+#include "ir/range.h"
 
 namespace graft::codegen {
 
@@ -139,17 +140,42 @@ class Walk {
     return count;
   }
 
-  bool has_levels(const Placed& placed) const {
+  Levels levels(const Placed& placed) const {
     const ir::Statement& s = placed.statement;
-    if (s.reduction->scan || !ir::needs_levels(s)) return false;
-    if (s.rest) return true;
+    if (s.reduction->scan || !ir::needs_levels(s)) return Levels::None;
+    if (s.rest) return Levels::Cascade;
     int64_t lanes = 1;
     for (size_t a = 0; a < s.axes.size(); ++a) {
       const auto var = static_cast<size_t>(placed.axis_var[a]);
       if (s.reduction->axes[a] && kernel_.vars[var].kind == LoopKind::Vector)
-        lanes = std::min(kFewestLanes, extent(static_cast<int>(var)));
+        lanes = extent(static_cast<int>(var));
     }
-    return terms(placed) > kPlainTerms * lanes;
+    const int64_t count = terms(placed);
+    if (count <= kPlainTerms * std::min(lanes, kFewestLanes)) return Levels::None;
+    return count <= kPlainTerms * kPlainBlocks * std::min(lanes, kBlockLanes) ? Levels::Blocks
+                                                                              : Levels::Cascade;
+  }
+
+  static std::vector<Digit> digits(const ir::Statement& s) {
+    using ir::Op;
+    std::vector<Digit> found;
+    auto range = [&](ir::NodeId id) {
+      return ir::range_of(s, id, [](const ir::Access& load) { return ir::range_of(load.dtype); });
+    };
+    for (size_t k = 0; k < s.expr.nodes.size(); ++k) {
+      const ir::Node& node = s.expr.nodes[k];
+      if (node.op != Op::And && node.op != Op::Shr && node.op != Op::IRem) continue;
+      if (is_float(node.type) || node.type == ScalarType::Bool) continue;
+      Digit digit{static_cast<ir::NodeId>(k), -1};
+      const ir::Range all = range(digit.node);
+      if (all.low < 0 || all.high >= kDigits) continue;
+      for (int other = 0; other < 2 && node.op == Op::And; ++other) {
+        const ir::Range mask = range(node.in[static_cast<size_t>(1 - other)]);
+        if (mask.low == kDigits - 1 && mask.high == kDigits - 1) digit.low_bits_of = other;
+      }
+      found.push_back(digit);
+    }
+    return found;
   }
 
   bool has_many_products(const Placed& placed) const {
@@ -214,12 +240,18 @@ class Walk {
       for (ir::NodeId in : node.in) put(in);
       put(node.payload);
     }
+    layout.digits = digits(s);
+    put(static_cast<int64_t>(layout.digits.size()));
+    for (const Digit& digit : layout.digits) {
+      put(digit.node);
+      put(digit.low_bits_of);
+    }
     put(s.value);
     put(s.reduction.has_value());
     if (!s.reduction) return;
-    layout.levels = has_levels(placed);
+    layout.levels = levels(placed);
     layout.many_products = has_many_products(placed);
-    put(layout.levels);
+    put(static_cast<int64_t>(layout.levels));
     put(layout.many_products);
     put(static_cast<int64_t>(s.reduction->op));
     put(static_cast<int64_t>(s.reduction->type));

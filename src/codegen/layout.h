@@ -72,8 +72,16 @@ struct AffineAccess {
   int reach = 0;  ///< the largest part of these accesses
 };
 
+/// How a sum adds up whose plain additions would lose digits (ir/facts.h).
+enum class Levels : uint8_t {
+  None,     ///< plainly: there are so few terms
+  Blocks,   ///< blocks of kBlockSteps steps, which add up plainly
+  Cascade,  ///< and what adding the blocks loses adds up too
+};
 /// Terms of a sum, at most, that a lane adds up without levels, and lanes that there are at least.
 inline constexpr int64_t kPlainTerms = 8, kFewestLanes = 8;
+/// Blocks, at most, that a lane of these adds up plainly: eager's sums have longer chains.
+inline constexpr int64_t kPlainBlocks = 32, kBlockLanes = 32;
 
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.
 inline constexpr int kTableEntries = 32;
@@ -81,6 +89,14 @@ inline constexpr int kTableEntries = 32;
 /// Elements that an index may reach to be near, and how many near ones make an offset of 32 bits.
 inline constexpr int64_t kNearElements = int64_t{1} << 29;
 inline constexpr size_t kNearParts = 4;
+
+/// An integer that is never negative nor above 15, as a code of four bits: a function of it has so
+/// few values that a register holds them.
+struct Digit {
+  ir::NodeId node = -1;
+  int low_bits_of = -1;  ///< it is the low four bits of this operand
+};
+inline constexpr int kDigits = 16;
 
 struct IndirectPart {
   ir::NodeId index = -1;
@@ -131,12 +147,11 @@ struct StatementLayout {
   int columns = 0;          ///< Placed::columns
   std::optional<ProductLayout> product;
   std::optional<ir::Placed::Quiet> quiet;  ///< Placed::quiet
-  /// Its sum adds up in levels (ir/facts.h): there are more terms than plain additions are good
-  /// for.
-  bool levels = false;
+  Levels levels = Levels::None;
   /// It is a sum that widens, of more products than kPlainTerms: to add them unrounded costs no
   /// bits of eager's, whose order is another one anyway.
   bool many_products = false;
+  std::vector<Digit> digits;
   std::vector<int> scalars;  ///< its slots in Binding::scalars; equal values share one
   /// For a reduction with one accumulator per value of a Vector variable that runs inside its
   /// reduced loops: the slot in Binding::integers of the accumulators' byte offset in the scratch

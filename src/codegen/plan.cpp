@@ -86,9 +86,9 @@ class Planner {
     }
     if (s.reduction) {
       plan.input = number(p, s.reduction->input, plan.loop, cache);
-      plan.cascade =
-          plan.accumulate != Accumulate::Array && layout_.statements[static_cast<size_t>(p)].levels;
-      plan.widens = !plan.cascade && plan.accumulate != Accumulate::Array &&
+      if (plan.accumulate != Accumulate::Array)
+        plan.levels = layout_.statements[static_cast<size_t>(p)].levels;
+      plan.widens = plan.levels == Levels::None && plan.accumulate != Accumulate::Array &&
                     plan.reduce_loop >= 0 &&
                     widens(*s.reduction, plan_.values[static_cast<size_t>(plan.input)].type);
       plan.fuses = plan.widens && layout_.statements[static_cast<size_t>(p)].many_products;
@@ -174,6 +174,11 @@ class Planner {
         v.home = deeper(v.home, value(v.in[slot]).home);
         v.varying = v.varying || value(v.in[slot]).varying;
       }
+      for (const Digit& digit : layout.digits)
+        if (digit.node == id) {
+          v.digit = true;
+          v.low_bits_of = digit.low_bits_of;
+        }
       made = intern(v);
     }
     return cache[static_cast<size_t>(id)] = made;

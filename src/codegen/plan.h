@@ -26,10 +26,16 @@ struct PlanValue {
   std::vector<std::pair<int, Stride>> indirect;  ///< Load: indices and their strides
   int table = 0;                                 ///< Load: IndirectPart::table of its only index
   bool near = false;                             ///< Load: IndirectPart::near of all its indices
+  bool digit = false;                            ///< Digit
+  int low_bits_of = -1;                          ///< Digit::low_bits_of
   int version = 0;                               ///< Load: differs after each store to its storage
   int home = 0;                                  ///< into KernelPlan::loops
   bool varying = false;  ///< has a value of its own in each lane of the vector loop around it
-  /// `table` and `near` are left out: what is known of an index holds for an equal one, too.
+  /// What the backend adds (codegen/llvm/tables.cpp): the value is entry `digit_value` of those
+  /// that `table_value`, a vector, has in its lanes.
+  int table_value = -1, digit_value = -1;
+  bool is_table = false;
+  /// What is known of a value or an index, as `table` and `near`, holds for an equal one, too.
   bool same_key(const PlanValue& other) const {
     return op == other.op && type == other.type && in == other.in && payload == other.payload &&
            access == other.access && indirect == other.indirect && version == other.version &&
@@ -101,7 +107,9 @@ struct StatementPlan {
   bool in_order = true;  ///< places come in increasing order: the loops are nested as the axes are
   /// Placed::quiet: the bounds, and what must be finite, as value numbers. Empty: it is not.
   std::vector<int> quiet;
-  bool cascade = false;  ///< an accumulator no wider than its input: sums of partial sums
+  /// An accumulator no wider than its input adds up in levels: sums of blocks, and in a cascade
+  /// what adding them loses.
+  Levels levels = Levels::None;
   /// A sum that widens its terms (ir/program.h): a block of steps adds up in their type, and is
   /// widened and added to the blocks before.
   bool widens = false;
@@ -109,7 +117,7 @@ struct StatementPlan {
   /// It adds the vectors of a step up in pairs, pairs of pairs and so on, before that goes into its
   /// one accumulator. Otherwise each vector of a step has an accumulator of its own.
   bool paired = false;
-  bool has_blocks() const { return cascade || widens; }
+  bool has_blocks() const { return levels != Levels::None || widens; }
   /// Of a sum in blocks: does it reduce over several loops?
   bool is_nested() const { return reduce_loop >= 0 && reduce_loop != loop; }
 };

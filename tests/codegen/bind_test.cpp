@@ -196,5 +196,23 @@ TEST(Compile, WhatCannotBeCompiledIsSaid) {
   }
 }
 
+/// out = float(x & mask) * 3
+KernelMaker masked(int64_t mask) {
+  KernelMaker k;
+  StatementBuilder s({5, 100});
+  Value x = s.load(k.storage(at::randint(0, 256, {5, 100}, at::kByte)));
+  Value kept = x & s.scalar(mask, at::kByte);
+  nest(k, s.store(k.storage(at::zeros({5, 100})), kept.to(at::kFloat) * 3.0), 1, 1);
+  return k;
+}
+
+TEST(Bind, CodesOfFourBitsAreStructure) {
+  EXPECT_NE(structure(masked(15)), structure(masked(16)));
+  EXPECT_NE(structure(masked(15)), structure(masked(7)));  // its bits above are to be cleared
+  EXPECT_EQ(structure(masked(7)), structure(masked(13)));
+  EXPECT_EQ(structure(masked(31)), structure(masked(16)));
+  for (int64_t mask : {0, 7, 13, 15, 16, 31}) EXPECT_EQ(difference(masked(mask)), "") << mask;
+}
+
 }  // namespace
 }  // namespace graft::test

@@ -1,6 +1,8 @@
 // Every node of expressions, on vectors and on scalars, at extents around the vector's width.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "codegen/kernels.h"
 #include "support/compare.h"
 
@@ -166,6 +168,51 @@ TEST(Pointwise, Extents) {
       nest(k, s.store(k.storage(at::zeros({n}, type)), x), 0, 0);
       EXPECT_EQ(difference(k), "") << n;
     }
+}
+
+/// Codes of four bits and what they mean: all of it is a table in a register, whatever the code
+/// comes of and whatever else is in the expression.
+TEST(Pointwise, FunctionsOfFourBits) {
+  using Digit = std::function<Value(StatementBuilder&, Value)>;
+  auto number = [](StatementBuilder& s, int64_t n, Value like) {
+    return s.integer(n, like.type());
+  };
+  auto given = [](StatementBuilder& s, int64_t n, Value like) { return s.scalar(n, like.type()); };
+  const std::vector<Digit> digits = {
+      [&](auto& s, Value x) { return x & given(s, 15, x); },
+      [&](auto& s, Value x) { return number(s, 15, x) & x; },
+      [&](auto& s, Value x) { return x & given(s, 13, x); },  // not all of the low bits
+      [&](auto& s, Value x) { return x.op(Op::Shr, number(s, 4, x)) & number(s, 15, x); },
+      [&](auto& s, Value x) { return (x & number(s, 127, x)).op(Op::Shr, number(s, 3, x)); },
+      [&](auto& s, Value x) { return (x & number(s, 63, x)).op(Op::Shr, given(s, 2, x)); },
+      [&](auto& s, Value x) { return (x & number(s, 64, x)).op(Op::IRem, number(s, 11, x)); },
+      [&](auto& s, Value x) { return x & given(s, 31, x); },  // too many values
+  };
+  for (ScalarType type : kIntegers)
+    for (size_t d = 0; d < digits.size(); ++d)
+      for (int64_t n : {5, 64, 131})
+        for (bool shift : {false, true}) {
+          if (shift && type != ScalarType::Byte) continue;  // its own top four bits
+          KernelMaker k;
+          StatementBuilder s({7, n});
+          Value x = s.load(k.storage(at::randint(0, 256, {7, n}, at::kLong).to(type)));
+          Value digit = shift ? x.op(Op::Shr, number(s, 4, x)) : digits[d](s, x);
+          Value scale = s.load([&] {
+            ir::View v = k.storage(sample({7, 1}, at::kFloat));
+            v.sizes = {7, 1};
+            v.strides = {1, 0};
+            return v;
+          }());
+          Value plain = digit.to(at::kFloat) - 8.0;
+          Value bent = ir::select(ir::gt(digit, s.integer(6, type)), plain * scale, scale - 1.0);
+          Value whole = (digit * digit + s.integer(3, type)).to(at::kInt);
+          Value term = s.load(k.storage(sample({7, n}, at::kFloat)));
+          nest(k,
+               s.store(k.storage(at::zeros({7, n})),
+                       bent * term + whole.to(at::kFloat) + digit.to(at::kFloat)),
+               1, 1);
+          EXPECT_EQ(difference(k), "") << c10::toString(type) << " digit " << d << " of " << n;
+        }
 }
 
 }  // namespace

@@ -17,6 +17,10 @@
 
 namespace graft::codegen {
 
+/// The plan, in which functions of a digit (codegen/layout.h) and of what the vector loop around it
+/// does not change are looked up in a table: all their values, computed before that loop.
+KernelPlan with_tables(const KernelPlan& plan, const Machine& machine);
+
 class Emitter {
  public:
   Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel& kernel,
@@ -53,7 +57,7 @@ class Emitter {
     llvm::AllocaInst* value = nullptr;
     llvm::AllocaInst* place = nullptr;   ///< ArgMax, ArgMin
     llvm::AllocaInst* blocks = nullptr;  ///< has_blocks: the sum of finished blocks
-    llvm::AllocaInst* lost = nullptr;    ///< cascade: the rounding errors of adding to it
+    llvm::AllocaInst* lost = nullptr;    ///< Levels::Cascade: the rounding errors of adding to it
     /// Max, Min of floating types: a NaN if the input has one; `value` ignores NaN.
     llvm::AllocaInst* nan = nullptr;
   };
@@ -150,6 +154,7 @@ class Emitter {
   llvm::Value* get(int v);   ///< a scalar, or a vector if it varies
   llvm::Value* wide(int v);  ///< a vector in any case
   llvm::Value* compute(int v);
+  llvm::Value* looked_up(const PlanValue& v);
   llvm::Value* remember(int v, llvm::Value* made);
   Frame& frame_at(int depth);
 
@@ -207,7 +212,7 @@ class Emitter {
   const Machine& machine_;
   const ir::Kernel& kernel_;
   const Layout& layout_;
-  const KernelPlan& plan_;
+  const KernelPlan plan_;
   Builder b_;
   Arithmetic arithmetic_;
   VectorMemory memory_;

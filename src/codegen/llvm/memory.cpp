@@ -107,14 +107,20 @@ bool VectorMemory::has_tables(llvm::Type* element, int entries) const {
          element->getScalarSizeInBits() <= 32;
 }
 
+llvm::Value* VectorMemory::pick(llvm::Value* table, llvm::Value* indices) {
+  llvm::Type* words = vector(b_.getInt32Ty());
+  const llvm::Intrinsic::ID permute = machine_.target.avx512()
+                                          ? llvm::Intrinsic::x86_avx512_permvar_si_512
+                                          : llvm::Intrinsic::x86_avx2_permd;
+  llvm::Value* picked = b_.CreateIntrinsic(permute, {}, {b_.CreateBitCast(table, words), indices});
+  return b_.CreateBitCast(picked, table->getType());
+}
+
 llvm::Value* VectorMemory::pick(llvm::Value* base, llvm::Value* indices, llvm::Type* element,
                                 int entries) {
   llvm::Type* words = vector(b_.getInt32Ty());
   llvm::Type* bits = vector(b_.getIntNTy(element->getScalarSizeInBits()));
   llvm::Value* index = b_.CreateTrunc(indices, words);
-  const llvm::Intrinsic::ID permute = machine_.target.avx512()
-                                          ? llvm::Intrinsic::x86_avx512_permvar_si_512
-                                          : llvm::Intrinsic::x86_avx2_permd;
   llvm::Value* picked = nullptr;
   for (int first = 0; first < entries; first += lanes_) {
     std::vector<llvm::Constant*> there;
@@ -123,7 +129,7 @@ llvm::Value* VectorMemory::pick(llvm::Value* base, llvm::Value* indices, llvm::T
         load(b_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(first)), element,
              llvm::ConstantVector::get(there));
     table = b_.CreateZExt(b_.CreateBitCast(table, bits), words);
-    llvm::Value* part = b_.CreateIntrinsic(permute, {}, {table, index});
+    llvm::Value* part = pick(table, index);
     picked = picked ? b_.CreateSelect(b_.CreateICmpSGE(index, llvm::ConstantInt::get(words, first)),
                                       part, picked)
                     : part;

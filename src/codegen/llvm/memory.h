@@ -39,6 +39,9 @@ class VectorMemory {
   /// entries.
   llvm::Value* pick(llvm::Value* base, llvm::Value* indices, llvm::Type* element, int entries);
 
+  /// Lane k of the table that is at the low bits of indices[k]: for as many lanes as kDigits.
+  llvm::Value* pick(llvm::Value* table, llvm::Value* indices);
+
   /// Is there a masked instruction for elements of the type?
   bool masks(llvm::Type* element) const;
 

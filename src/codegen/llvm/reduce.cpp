@@ -94,7 +94,7 @@ void Emitter::start_reduction(int p) {
       a.value = variable(t);
       if (finds_place(reduction(p).op)) a.place = variable(shaped(b_.getInt64Ty(), t));
       if (plan.has_blocks()) a.blocks = variable(whole);
-      if (plan.cascade) a.lost = variable(t);
+      if (plan.levels == Levels::Cascade) a.lost = variable(t);
       if (keeps_nan_apart(p)) a.nan = variable(t);
     }
     llvm::Value* start = plan.widens ? llvm::Constant::getNullValue(t) : spread(identity(p), t);

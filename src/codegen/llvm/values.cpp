@@ -48,7 +48,7 @@ llvm::Value* Emitter::remember(int v, llvm::Value* made) {
 
 llvm::Value* Emitter::wide(int v) {
   const PlanValue& plan = value(v);
-  if (plan.varying) return get(v);
+  if (plan.varying || plan.is_table) return get(v);
   Emitted& known = emitted_[static_cast<size_t>(v)];
   if (!known.wide.empty()) return known.wide[0];
   At at(*this, loop(plan.home).depth);
@@ -59,6 +59,8 @@ llvm::Value* Emitter::wide(int v) {
 
 llvm::Value* Emitter::compute(int v) {
   const PlanValue& plan = value(v);
+  if (plan.table_value >= 0) return looked_up(plan);
+  if (plan.is_table && plan.digit) return memory_.iota(reg(plan.type));
   switch (ir::types(plan.op)) {
     case TypeClass::Const:
       return arithmetic_.constant(plan.payload, plan.type);
@@ -90,11 +92,30 @@ llvm::Value* Emitter::compute(int v) {
   }
   std::array<llvm::Value*, 3> x = {};
   for (size_t k = 0; k < 3; ++k)
-    if (plan.in[k] >= 0) x[k] = plan.varying ? wide(plan.in[k]) : get(plan.in[k]);
+    if (plan.in[k] >= 0) x[k] = plan.varying || plan.is_table ? wide(plan.in[k]) : get(plan.in[k]);
   if (plan.op == ir::Op::Call)
     return calls_.call(static_cast<ir::Routine>(plan.payload), plan.type, x[0], x[1]);
   ScalarType operand = value(plan.in[plan.op == ir::Op::Select ? 1 : 0]).type;
   return arithmetic_.node(plan.op, plan.type, operand, x[0], x[1], x[2]);
+}
+
+/// An entry of a table in a register. Of the index the low bits count.
+llvm::Value* Emitter::looked_up(const PlanValue& v) {
+  const PlanValue& digit = value(v.digit_value);
+  auto word = [&](int index) {
+    return b_.CreateZExtOrTrunc(wide(index), lanes_of(b_.getInt32Ty()));
+  };
+  llvm::Value* index = nullptr;
+  if (digit.low_bits_of >= 0) {
+    index = word(digit.in[static_cast<size_t>(digit.low_bits_of)]);
+  } else if (digit.op == ir::Op::Shr && value(digit.in[1]).op == ir::Op::Const &&
+             is_unsigned(value(digit.in[0]).type)) {
+    // Widened first, as other digits of the same code are.
+    index = b_.CreateLShr(word(digit.in[0]), static_cast<uint64_t>(value(digit.in[1]).payload));
+  } else {
+    index = word(v.digit_value);
+  }
+  return memory_.pick(wide(v.table_value), index);
 }
 
 }  // namespace graft::codegen

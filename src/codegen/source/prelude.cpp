@@ -142,9 +142,9 @@ T shift_right(T x, T count) {
 
 // --- Reductions ----------------------------------------------------------------------------------
 
-/// A long sum: of a block of steps, of the blocks before, and what adding those lost. (Nothing that
-/// counts where the steps add up in a narrower type, which is widened then.)
-template <class T, class Narrow>
+/// A long sum: of a block of steps, of the blocks before, and in a cascade what adding those lost.
+/// (Steps may add up in a narrower type.)
+template <class T, class Narrow, bool cascade>
 struct BlockSum {
   Narrow value = 0;
   T blocks = 0, lost = 0;
@@ -157,7 +157,7 @@ struct BlockSum {
   }
   void flush() {
     const T more = value, sum = blocks + more, of_more = sum - blocks;
-    if constexpr (std::is_same_v<T, Narrow>)
+    if constexpr (cascade)
       lost = lost + ((blocks - (sum - of_more)) + (more - of_more));
     blocks = sum;
     value = 0;

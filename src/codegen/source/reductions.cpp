@@ -12,7 +12,8 @@ std::string SourcePrinter::accumulator_type(int p) const {
   std::string type = cpp_memory_type(accumulated(p));
   if (finds_place(reduction(p).op)) return "Place<" + type + ">";
   if (!planned(p).has_blocks()) return type;
-  return "BlockSum<" + type + ", " + cpp_memory_type(stepped(plan_, reduction(p), p)) + ">";
+  return "BlockSum<" + type + ", " + cpp_memory_type(stepped(plan_, reduction(p), p)) +
+         (planned(p).levels == Levels::Cascade ? ", true>" : ", false>");
 }
 
 std::string SourcePrinter::accumulator(int p) const {
