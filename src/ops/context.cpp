@@ -39,6 +39,19 @@ const record::TensorInfo& Context::output(const record::OperatorRecord& op, size
   return first(trace, op.outputs.at(k));
 }
 
+bool Context::is_read_later(int storage) const {
+  if (trace.storages[static_cast<size_t>(storage)].escapes) return true;
+  auto reads = [&](const record::Operand& operand) {
+    return std::any_of(operand.tensors.begin(), operand.tensors.end(), [&](int t) {
+      return t >= 0 && trace.tensors[static_cast<size_t>(t)].storage == storage;
+    });
+  };
+  return std::any_of(trace.ops.begin() + record + 1, trace.ops.end(),
+                     [&](const record::OperatorRecord& op) {
+                       return std::any_of(op.inputs.begin(), op.inputs.end(), reads);
+                     });
+}
+
 ir::View Context::temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype) {
   ir::Storage storage;
   storage.bytes = ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(dtype));

@@ -42,6 +42,9 @@ class Context {
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
   const record::TensorInfo& output(const record::OperatorRecord& op, size_t k = 0) const;
 
+  /// Will anybody read the storage after the operator being lowered?
+  bool is_read_later(int storage) const;
+
   /// Called by a lowering whose bits may differ from eager's, by the rounding of `compute`, the
   /// dtype that it computes in.
   void approximate(c10::ScalarType compute) { approximated.push_back({compute, record}); }

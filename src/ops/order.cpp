@@ -138,64 +138,128 @@ Value least(StatementBuilder& s, ScalarType type, bool most) {
   return s.integer(most ? range.low : range.high, type);
 }
 
-/// The k largest in descending order, one walk over the row for each: a walk sees what is smaller
-/// than what the one before found. Where elements that matter are equal, or NaN, the run ends.
+/// The few largest elements of each row (or smallest), in order: one walk over the row for each.
+class Top {
+ public:
+  Top(Context& ctx, const Order& o, bool most, int64_t k) : ctx_(ctx), o_(o), most_(most), k_(k) {
+    reduced_[o.along] = true;
+  }
+
+  /// A walk sees what is smaller than what the one before found. Where elements that matter are
+  /// equal, or NaN, the run ends. False: it could not.
+  bool with_places() {
+    for (int64_t p = 0; p < k_; ++p) {
+      walk([&](StatementBuilder& s, Value x, Value) { return beyond(x, s.load(values_.back())); });
+      StatementBuilder s(rows_);
+      store(s, found(s));
+    }
+    // All that reach the last value must have been found.
+    const View reached = ctx_.temporary(rows_, ScalarType::Long);
+    StatementBuilder s(o_.in.sizes);
+    const Value x = s.load(o_.in).to(o_.compute), last = s.load(values_.back());
+    ctx_.emit(s.store(
+        reached, s.reduce(ReduceOp::Sum, (most_ ? ge(x, last) : le(x, last)).to(ScalarType::Long),
+                          reduced_, ScalarType::Long)));
+    return ctx_.check(rows_, [&](StatementBuilder& c) {
+      const Value first = c.load(values_[0]);
+      Value bad = ne(c.load(reached), c.integer(k_, ScalarType::Long));
+      if (is_float(o_.compute)) bad = bad | isnan(first);
+      for (size_t p = 1; p < values_.size(); ++p)
+        bad = bad | ~beyond(c.load(values_[p]), c.load(values_[p - 1]));
+      return bad;
+    });
+  }
+
+  /// When nobody asks where they were, any of equal ones does: a walk sees what is smaller than
+  /// what the one before found, and what equals that and lies behind it. Equal zeros may have
+  /// two signs: where they matter, and where there is a NaN, the run ends.
+  bool without_places() {
+    auto goes_on = [&](StatementBuilder& s, Value x, Value place) {
+      const Value last = s.load(values_.back());
+      return beyond(x, last) | (eq(x, last) & gt(place, s.load(places_[places_.size() - 2])));
+    };
+    for (int64_t p = 0; p < k_; ++p) {
+      walk([&](StatementBuilder& s, Value x, Value place) {
+        const Value last = s.load(values_.back());
+        return beyond(x, last) | (eq(x, last) & gt(place, s.load(places_.back())));
+      });
+      StatementBuilder s(rows_);
+      Value x = found(s);
+      // Among what loses against all, the walk may have taken what it was not to see.
+      if (p > 0) x = select(goes_on(s, x, s.load(places_.back())), x, least(s, o_.compute, most_));
+      store(s, x);
+    }
+    if (!is_float(o_.compute)) return true;
+    return ctx_.check(rows_, [&](StatementBuilder& c) {
+      Value bad = isnan(c.load(values_[0]));
+      for (size_t p = 0; p < values_.size(); ++p) {
+        Value zero = eq(c.load(values_[p]), c.constant(0, o_.compute));
+        if (p + 1 < values_.size())
+          zero = zero & eq(c.load(values_[p + 1]), c.constant(0, o_.compute));
+        bad = bad | zero;
+      }
+      return bad;
+    });
+  }
+
+  void copy_values() { copy(values_, o_.values); }
+  void copy_places() { copy(places_, o_.places); }
+
+ private:
+  Value beyond(Value x, Value last) const { return most_ ? lt(x, last) : gt(x, last); }
+
+  /// Finds the place of the largest of what is `seen`.
+  template <class Seen>
+  void walk(const Seen& seen) {
+    StatementBuilder s(o_.in.sizes);
+    Value x = s.load(o_.in).to(o_.compute);
+    if (!values_.empty())
+      x = select(seen(s, x, s.axis(static_cast<int>(o_.along))), x, least(s, o_.compute, most_));
+    places_.push_back(ctx_.temporary(rows_, ScalarType::Long));
+    ctx_.emit(s.store(places_.back(), s.reduce(most_ ? ReduceOp::ArgMax : ReduceOp::ArgMin, x,
+                                               reduced_, ScalarType::Long)));
+  }
+  Value found(StatementBuilder& s) const { return o_.element(s, rows_, s.load(places_.back())); }
+  void store(StatementBuilder& s, Value x) {
+    values_.push_back(ctx_.temporary(rows_, o_.compute));
+    ctx_.emit(s.store(values_.back(), x));
+  }
+  void copy(const std::vector<View>& from, View to) {
+    to.sizes[o_.along] = 1;
+    for (const View& view : from) {
+      ctx_.copy(view, to);
+      advance(to, o_.along, 1);
+    }
+  }
+
+  Context& ctx_;
+  const Order& o_;
+  const bool most_;
+  const int64_t k_;
+  const std::vector<int64_t> rows_ = o_.rows();
+  std::vector<bool> reduced_ = std::vector<bool>(rows_.size(), false);
+  std::vector<View> places_, values_;  ///< of each walk
+};
+
 Fate top(Context& ctx, const OperatorRecord& op) {
   const Order o = read_order(ctx, op);
   if (o.in.storage < 0) return Fate::external("truth values");
   const int64_t k = integer(op, "k", 0);
-  const bool most = boolean(op, "largest", true);
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0 || k < 1 || k > kMostPicked || k > o.count)
     return Fate::external("more than a few elements");
   if (!boolean(op, "sorted", true)) return Fate::external("elements in no order");
   if (!ctx.can_check()) return Fate::external(kTies);
 
-  const std::vector<int64_t> rows = o.rows();
-  std::vector<bool> reduced(rows.size(), false);
-  reduced[o.along] = true;
-  std::vector<View> places, values;
-  for (int64_t p = 0; p < k; ++p) {
-    StatementBuilder walk(o.in.sizes);
-    Value x = walk.load(o.in).to(o.compute);
-    if (p > 0) {
-      const Value last = walk.load(values.back());
-      x = select(most ? lt(x, last) : gt(x, last), x, least(walk, o.compute, most));
-    }
-    places.push_back(ctx.temporary(rows, ScalarType::Long));
-    ctx.emit(walk.store(places.back(), walk.reduce(most ? ReduceOp::ArgMax : ReduceOp::ArgMin, x,
-                                                   reduced, ScalarType::Long)));
-    StatementBuilder s(rows);
-    values.push_back(ctx.temporary(rows, o.compute));
-    ctx.emit(s.store(values.back(), o.element(s, rows, s.load(places.back()))));
-  }
-  // All that reach the last value must have been found.
-  const View reached = ctx.temporary(rows, ScalarType::Long);
-  StatementBuilder s(o.in.sizes);
-  const Value x = s.load(o.in).to(o.compute), last = s.load(values.back());
-  ctx.emit(s.store(reached,
-                   s.reduce(ReduceOp::Sum, (most ? ge(x, last) : le(x, last)).to(ScalarType::Long),
-                            reduced, ScalarType::Long)));
-  const bool checked = ctx.check(rows, [&](StatementBuilder& c) {
-    const Value first = c.load(values[0]);
-    Value bad = ne(c.load(reached), c.integer(k, ScalarType::Long));
-    if (is_float(o.compute)) bad = bad | isnan(first);
-    for (size_t p = 1; p < values.size(); ++p) {
-      const Value a = c.load(values[p - 1]), b = c.load(values[p]);
-      bad = bad | ~(most ? gt(a, b) : lt(a, b));
-    }
-    return bad;
-  });
-  if (!checked) return Fate::external(kTies);
-  ctx.gives_up =
-      "among the largest elements (topk) some are equal or NaN, and their order is eager's own";
-  for (int64_t p = 0; p < k; ++p) {
-    View value = o.values, place = o.places;
-    value.sizes[o.along] = place.sizes[o.along] = 1;
-    advance(value, o.along, p), advance(place, o.along, p);
-    ctx.copy(values[static_cast<size_t>(p)], value);
-    ctx.copy(places[static_cast<size_t>(p)], place);
-  }
+  const bool needs_places = ctx.is_read_later(o.places.storage);
+  Top top(ctx, o, boolean(op, "largest", true), k);
+  if (!(needs_places ? top.with_places() : top.without_places())) return Fate::external(kTies);
+  ctx.gives_up = needs_places ? "among the largest elements (topk) some are equal or NaN, and "
+                                "their order is eager's own"
+                              : "among the largest elements (topk) some are NaN or zeros, and "
+                                "their order is eager's own";
+  top.copy_values();
+  if (needs_places) top.copy_places();
   return Fate::fused();
 }
 
@@ -206,7 +270,8 @@ std::vector<Row> order_rows() {
       {"aten::sort", sort,
        "rows of up to 16 elements, of up to 32 where stable: equal ones keep their order"},
       {"aten::topk", top,
-       "up to 8 elements, in order; where equal ones could be taken, the call runs eagerly"},
+       "up to 8 elements, in order; where equal ones could be taken and their places are used, the "
+       "call runs eagerly"},
   };
 }
 

@@ -100,5 +100,43 @@ TEST(Order, SortedRowsOfEqualElements) {
   }
 }
 
+/// Of equal elements any is as good as another where only values are asked for: a threshold, as
+/// samplers take it, compiles for rows that are full of them. Zeros of either sign, and NaN, are
+/// eager's.
+TEST(Order, ValuesAloneMayBeEqual) {
+  const float infinity = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
+  auto thresholds = [](const Tensor& x) -> Tensors {
+    const Tensor most = std::get<0>(at::topk(x, 4, -1)),
+                 least = std::get<0>(at::topk(x.t(), 3, 0, /*largest=*/false));
+    return {most, least, x.masked_fill(x < most.select(-1, 3).unsqueeze(-1), -3)};
+  };
+  at::manual_seed(6);
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kInt, at::kChar, at::kDouble}) {
+    auto f = compile(thresholds, at_once());
+    auto check = [&](const Tensor& x, const std::string& what) {
+      const Tensors ours = f(x), eager = thresholds(x);
+      for (size_t k = 0; k < eager.size(); ++k)
+        EXPECT_TRUE(same(ours[k], eager[k])) << type << " " << what << "\n" << x;
+    };
+    for (int call = 0; call < 8; ++call)
+      check(at::randint(1, 5, {6, 9}).to(type), "equal " + std::to_string(call));
+    EXPECT_TRUE(was_compiled(f.report())) << type << f.explain();
+    EXPECT_EQ(f.explain().find("aten::topk extern"), std::string::npos) << f.explain();
+    const auto before = f.report().plan_hits;
+    check(at::full({6, 9}, 7, type), "all equal");
+    EXPECT_EQ(f.report().plan_hits, before + 1) << type;
+    const std::vector<double> odd = {infinity, -infinity, nan, 0., -0., 1};
+    for (int draw = 0; draw < 60; ++draw) {
+      Tensor x = at::randint(-2, 3, {6, 9}).to(type);
+      for (int64_t k = 0; at::isFloatingType(type) && k < 9; ++k)
+        if (draw % 3 != 0)
+          x[4][k] = odd[static_cast<size_t>(at::randint(0, 6, {1}).item<int64_t>())];
+      if (type == at::kChar) x.masked_fill_(x == -2, -128), x.masked_fill_(x == 2, 127);
+      check(x, "drawn " + std::to_string(draw));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft::test
