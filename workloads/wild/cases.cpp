@@ -34,7 +34,8 @@ std::vector<Workload> wild_cases() {
                            wild::model_cases,       wild::robotics_cases,   wild::speech_cases,
                            wild::diffusion_cases,   wild::molecule_cases,   wild::decoding_cases,
                            wild::backward_cases,    wild::geospatial_cases, wild::control_cases,
-                           wild::learner_cases,     wild::mixture_cases}) {
+                           wild::learner_cases,     wild::mixture_cases,    wild::stranger_cases,
+                           wild::wanderer_cases}) {
     for (Workload& workload : cases()) {
       workload.set = "wild";
       all.push_back(std::move(workload));

@@ -44,7 +44,9 @@ std::vector<Workload> sampler_cases();
 std::vector<Workload> science_cases();
 std::vector<Workload> sequence_cases();
 std::vector<Workload> speech_cases();
+std::vector<Workload> stranger_cases();
 std::vector<Workload> vision_cases();
+std::vector<Workload> wanderer_cases();
 
 /// How far sums of fp32 may be from eager's, which adds in another order; relative to the largest.
 constexpr double kSums = 1e-5;

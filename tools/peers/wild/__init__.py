@@ -6,7 +6,7 @@ A program that returns nothing changes its arguments.
 from . import audio, colour, diffusion, finance, gradients, graph, image, losses, mixing, models, molecules, norms
 from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
 from . import vision
-from . import backward, control, decoding, geospatial, learners, mixtures
+from . import backward, control, decoding, geospatial, learners, mixtures, strangers, wanderers
 
 CASES = {}
 for field in (
@@ -39,5 +39,7 @@ for field in (
     control,
     learners,
     mixtures,
+    strangers,
+    wanderers,
 ):
     CASES |= field.CASES
