@@ -45,6 +45,7 @@ MAY_INCLUDE = {
     "src/runtime/function": [*COMPILER, *RUNTIME],
     "src/optim": ["include/graft"],
     "src/attention": ["include/graft"],
+    "src/sorting": ["src/tensor"],
     **{f"systems/{room}": ["include/graft", "include/graft/systems"] for room in SYSTEMS},
     "formats": [],
     "lab": ["formats"],

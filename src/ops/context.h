@@ -19,10 +19,12 @@ namespace graft::ops {
 struct Fate {
   enum class Kind : uint8_t { Fused, View, Extern, Broken } kind;
   std::string why;
-  static Fate fused() { return {Kind::Fused, {}}; }
-  static Fate view() { return {Kind::View, {}}; }
-  static Fate external(std::string why) { return {Kind::Extern, std::move(why)}; }
-  static Fate broken(std::string why) { return {Kind::Broken, std::move(why)}; }
+  std::string_view routine;  ///< Extern: an operator of the same schema to call instead, and faster
+  static Fate fused() { return {Kind::Fused, {}, {}}; }
+  static Fate view() { return {Kind::View, {}, {}}; }
+  static Fate external(std::string why) { return {Kind::Extern, std::move(why), {}}; }
+  static Fate by(std::string_view routine) { return {Kind::Extern, std::string(routine), routine}; }
+  static Fate broken(std::string why) { return {Kind::Broken, std::move(why), {}}; }
 };
 
 class Context {

@@ -67,7 +67,7 @@ class Lowering {
         lowered_.program.items.resize(items);
         context_.early.resize(early);
         context_.approximated = std::move(approximated);
-        if (std::string why = make_extern(op); !why.empty())
+        if (std::string why = make_extern(op, fate.routine); !why.empty())
           return broken(full_name(op) + ": " + why);
       }
       report(op, fate);
@@ -211,10 +211,11 @@ class Lowering {
     return row->second.lower(context_, op);
   }
 
-  /// Empty, or why the operator cannot be called from a plan.
-  std::string make_extern(const OperatorRecord& op) {
+  /// Empty, or why the operator cannot be called from a plan. `routine`: Fate::routine.
+  std::string make_extern(const OperatorRecord& op, std::string_view routine) {
     const c10::OperatorName& name = op.op.operator_name();
     ir::Extern call{{name.name, name.overload_name}, {}, {}, {}, {}, context_.record};
+    if (!routine.empty()) call.op.name = routine;
     for (const Operand& operand : op.inputs) {
       ir::Extern::Slot slot;
       slot.kind = operand.kind;
@@ -302,7 +303,7 @@ class Lowering {
   }
 
   void report(const OperatorRecord& op, const Fate& fate) {
-    gains_ = gains_ || fate.kind == Fate::Kind::Fused;
+    gains_ = gains_ || fate.kind == Fate::Kind::Fused || !fate.routine.empty();
     const char* names[] = {"fused", "view", "extern", "broken"};
     OperatorReport row{full_name(op), names[static_cast<int>(fate.kind)], fate.why, 1};
     count(lowered_.operators, row);

@@ -44,6 +44,8 @@ struct LowerSettings {
   /// The trace's sizes are one example of many: that there are few results is no reason to sum them
   /// up in another way.
   bool any_size = false;
+  /// Elements are often equal whose order is eager's own: no loops that end the run there.
+  bool ties = false;
   /// The machine whose ATen is eager: its kernels decide which bits are eager's.
   ir::Target target;
 };

@@ -5,6 +5,7 @@
 #include "ops/reduce.h"
 #include "ops/schema.h"
 #include "ops/thresholds.h"
+#include "tensor/sorting.h"
 
 namespace graft::ops {
 
@@ -21,8 +22,6 @@ using record::OperatorRecord;
 constexpr int64_t kMostSorted = 32;
 /// Each of the largest elements is another walk over the row.
 constexpr int64_t kMostPicked = 8;
-constexpr const char* kTies =
-    "equal elements, whose order is ATen's own, could no longer be left to eager";
 
 /// Does `a` come before `b`? NaN is larger than all numbers.
 Value before(Value a, Value b, bool descending) {
@@ -91,14 +90,23 @@ View ranks_of(Context& ctx, const Order& o, bool descending) {
   return ranks;
 }
 
+/// By a routine for long rows, and for those whose equal elements come in an order of ATen's own.
+Fate by_routine(const Context& ctx, const OperatorRecord& op, const Order& o,
+                std::string_view routine, std::string_view of_values) {
+  for (const View* view : {&o.in, &o.values, &o.places})
+    if (view->strides != ir::contiguous_strides(view->sizes))
+      return Fate::external("not contiguous");
+  if (!op.mutated.empty()) return Fate::external("into given memory");
+  return Fate::by(ctx.is_read_later(o.places.storage) ? routine : of_values);
+}
+
 Fate sort(Context& ctx, const OperatorRecord& op) {
   const Order o = read_order(ctx, op);
   if (o.in.storage < 0) return Fate::external("truth values");
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0) return Fate::fused();
-  if (o.count > kMostSorted) return Fate::external("a long row");
-  if (o.count > kInsertionSorted && !boolean(op, "stable", false))
-    return Fate::external("equal elements of such a row come in an order of ATen's own");
+  if (o.count > kMostSorted || (o.count > kInsertionSorted && !boolean(op, "stable", false)))
+    return by_routine(ctx, op, o, kSorts, kSortsValues);
 
   const View ranks = ranks_of(ctx, o, boolean(op, "descending", false));
   // The place of the element whose rank is k: the sum over the one that has it.
@@ -246,14 +254,15 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   if (o.in.storage < 0) return Fate::external("truth values");
   const int64_t k = integer(op, "k", 0);
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
-  if (ir::numel(o.in.sizes) == 0 || k < 1 || k > kMostPicked || k > o.count)
-    return Fate::external("more than a few elements");
+  if (ir::numel(o.in.sizes) == 0 || k < 1 || k > o.count) return Fate::external("no elements");
   if (!boolean(op, "sorted", true)) return Fate::external("elements in no order");
-  if (!ctx.can_check()) return Fate::external(kTies);
+  if (k > kMostPicked || ctx.settings.ties || !ctx.can_check())
+    return by_routine(ctx, op, o, kTops, kTopValues);
 
   const bool needs_places = ctx.is_read_later(o.places.storage);
   Top top(ctx, o, boolean(op, "largest", true), k);
-  if (!(needs_places ? top.with_places() : top.without_places())) return Fate::external(kTies);
+  if (!(needs_places ? top.with_places() : top.without_places()))
+    return by_routine(ctx, op, o, kTops, kTopValues);
   ctx.gives_up = needs_places ? "among the largest elements (topk) some are equal or NaN, and "
                                 "their order is eager's own"
                               : "among the largest elements (topk) some are NaN or zeros, and "
@@ -268,10 +277,12 @@ Fate top(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> order_rows() {
   return {
       {"aten::sort", sort,
-       "rows of up to 16 elements, of up to 32 where stable: equal ones keep their order"},
+       "rows of up to 16 elements, of up to 32 where stable; longer ones by graft::sort, in "
+       "eager's "
+       "order"},
       {"aten::topk", top,
        "up to 8 elements, in order; where equal ones could be taken and their places are used, the "
-       "call runs eagerly"},
+       "call runs eagerly; more by graft::topk, in eager's order"},
   };
 }
 

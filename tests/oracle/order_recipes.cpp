@@ -8,16 +8,20 @@ namespace {
 
 using T = at::Tensor;
 
-/// Rows with many equal elements and NaN: up to 16 elements and stable ones keep their order.
+/// Rows with many equal elements and NaN, short ones and long.
 void add_sorts(std::vector<Recipe>& to) {
-  auto add = [&](std::vector<int64_t> sizes, int64_t dim, bool descending, bool stable) {
+  auto add = [&](std::vector<int64_t> sizes, int64_t dim, bool descending, bool stable,
+                 bool by_loops = true) {
+    const std::vector<std::string_view> routine{"graft::sort", "not contiguous"};
     to.push_back({"aten::sort dim=" + std::to_string(dim) + (stable ? " stable" : ""),
                   {values(std::move(sizes))},
                   [=](const Tensors& t) -> Tensors {
                     auto [sorted, places] = at::sort(t[0], stable, dim, descending);
                     return {sorted, places};
                   },
-                  Recipe::Types::Numbers});
+                  Recipe::Types::Numbers,
+                  by_loops ? std::vector<std::string_view>{} : routine,
+                  by_loops});
   };
   for (bool descending : {false, true}) {
     for (bool stable : {false, true}) {
@@ -25,9 +29,12 @@ void add_sorts(std::vector<Recipe>& to) {
       add({16, 37}, 0, descending, stable);
       add({5, 13, 3}, 1, descending, stable);
       add({4, 1}, 1, descending, stable);
+      add({31}, 0, descending, stable, /*by_loops=*/stable);
+      add({23, 32}, 1, descending, stable, stable);
+      add({2, 33, 3}, 1, descending, stable, false);
+      add({7, 300}, -1, descending, stable, false);
+      add({2, 9000}, 1, descending, stable, false);
     }
-    add({31}, 0, descending, true);
-    add({23, 32}, 1, descending, true);
   }
 }
 

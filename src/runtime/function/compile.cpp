@@ -109,6 +109,7 @@ ops::LowerSettings lower_settings(const CompileSettings& settings) {
   return {.fast = settings.numerics == Numerics::Fast,
           .any_products = settings.matmul == Matmul::Any,
           .any_size = settings.any_size,
+          .ties = settings.ties,
           .target = settings.target};
 }
 

@@ -34,6 +34,7 @@ struct CompileSettings {
   Matmul matmul = Matmul::Any;
   bool cache = false;  ///< take what other processes kept, and keep for them
   int64_t most_folded_bytes = 0;
+  bool ties = false;      ///< ops::LowerSettings::ties
   bool any_size = false;  ///< passes::Settings::any_size, and its constants
   std::shared_ptr<const std::set<int64_t>> constants = nullptr;
   /// at::Context::float32MatmulPrecision is medium: products of fp32 may round factors to bf16.

@@ -147,6 +147,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit) return missed(*entry);
     if (++entry->no_proofs < kShadowsWithoutProof) return;
+    if (!entry->gives_up.empty() && leave_ties(*entry)) return;
     if (!entry->gives_up.empty())
       return settle(*entry, Tier::Eager, Verdict::NotFaster,
                     "the plan gave up in each call that was to prove it: " + entry->gives_up);
@@ -311,9 +312,19 @@ void Core::Impl::missed(Entry& entry) {
   constexpr int kMost = 64;
   if (entry.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) < kMost) return;
   if (entry.tier.load(std::memory_order_acquire) != Tier::Compiled) return;
+  if (!entry.gives_up.empty() && leave_ties(entry)) return;
   settle(entry, Tier::Eager, Verdict::NotFaster,
          "the plan gave up in many of the last calls (an index out of range, or an operator whose "
          "result has another size than when it was recorded), and eager ran after it");
+}
+
+bool Core::Impl::leave_ties(Entry& entry) {
+  if (stance() == Stance::FailOnRerecord) return false;
+  meets_ties.store(true, std::memory_order_relaxed);
+  log(Topic::Recompiles, options.name + ": to be recorded again: " + entry.gives_up);
+  settle(entry, Tier::Eager, Verdict::NotFaster, entry.gives_up);
+  replace(entry, nullptr);
+  return true;
 }
 
 void Core::Impl::lose(Entry& entry) {

@@ -1,0 +1,203 @@
+#include "tensor/sorting.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sort.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sorting/keys.h"
+
+namespace graft {
+
+namespace {
+
+using at::Tensor;
+using Sorted = std::tuple<Tensor, Tensor>;
+
+/// Elements that a comparing sort is faster for than counting digits, at most.
+template <class Key>
+constexpr size_t kFew = sizeof(Key) == 4 ? 32 : 96;
+/// Bits of a digit for so many elements: as many counters must be read as they have values.
+int digit_bits(size_t count) {
+  return count < 256 ? 6 : count < 8192 ? 8 : 11;
+}
+/// Elements that are worth a thread.
+constexpr int64_t kSortGrain = 8192;
+
+/// By one digit after the other, from the lowest on: each pass keeps the order of equal ones.
+template <class Key>
+void sort_by_digits(std::vector<Entry<Key>>& entries, std::vector<Entry<Key>>& spare, int bits) {
+  const int digits = (8 * static_cast<int>(sizeof(Key)) + bits - 1) / bits;
+  const size_t values = size_t{1} << bits;
+  std::vector<uint32_t> counts(static_cast<size_t>(digits) * values, 0);
+  const auto digit = [&](Key key, int d) {
+    return static_cast<size_t>(key >> (d * bits)) & (values - 1);
+  };
+  for (const Entry<Key>& e : entries)
+    for (int d = 0; d < digits; ++d) ++counts[static_cast<size_t>(d) * values + digit(e.key, d)];
+  for (int d = 0; d < digits; ++d) {
+    uint32_t* const starts = &counts[static_cast<size_t>(d) * values];
+    if (starts[digit(entries[0].key, d)] == entries.size()) continue;  // all have the same
+    uint32_t sum = 0;
+    for (size_t k = 0; k < values; ++k) sum += std::exchange(starts[k], sum);
+    for (const Entry<Key>& e : entries) spare[starts[digit(e.key, d)]++] = e;
+    entries.swap(spare);
+  }
+}
+
+struct Way {
+  bool stable, descending, places;
+};
+
+/// Rows of one length, one after the other.
+template <class T>
+class RowSorter {
+ public:
+  using Key = decltype(key_of(T{}));
+
+  RowSorter(size_t count, Way way) : way_(way), row_(count), entries_(count), spare_(count) {}
+
+  T* row() { return row_.data(); }
+  /// Sorts row(); element(k) and place(k) are of the one that comes k-th.
+  void sort() {
+    fill();
+    if (row_.size() <= kFew<Key>)
+      std::sort(entries_.begin(), entries_.end());
+    else
+      sort_by_digits(entries_, spare_, digit_bits(row_.size()));
+    if (!way_.stable && has_ties()) {
+      fill();
+      std::sort(entries_.begin(), entries_.end(), by_key<Key>);
+    }
+  }
+  int64_t place(size_t k) const { return entries_[k].place; }
+  T element(size_t k) const { return row_[entries_[k].place]; }
+
+ private:
+  void fill() { make_entries(row_, way_.descending, entries_); }
+  /// Are there equal elements whose order shows?
+  bool has_ties() const {
+    for (size_t k = 1; k < entries_.size(); ++k)
+      if (entries_[k - 1].key == entries_[k].key &&
+          (way_.places || !are_same(element(k - 1), element(k))))
+        return true;
+    return false;
+  }
+  const Way way_;
+  std::vector<T> row_;
+  std::vector<Entry<Key>> entries_, spare_;
+};
+
+/// `As`: a type that holds the very same numbers.
+template <class T, class As = T>
+void sort_rows(const Tensor& from, const Tensor& values, const Tensor& places, size_t dim,
+               Way way) {
+  const int64_t count = from.size(static_cast<int64_t>(dim));
+  int64_t inner = 1;
+  for (auto d = static_cast<int64_t>(dim) + 1; d < from.dim(); ++d) inner *= from.size(d);
+  const T* const in = from.const_data_ptr<T>();
+  T* const out = values.mutable_data_ptr<T>();
+  int64_t* const found = places.mutable_data_ptr<int64_t>();
+  const auto grain = std::max<int64_t>(1, kSortGrain / count);
+  at::parallel_for(0, from.numel() / count, grain, [&](int64_t begin, int64_t end) {
+    RowSorter<As> sorter(static_cast<size_t>(count), way);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t first = row / inner * count * inner + row % inner;
+      for (int64_t k = 0; k < count; ++k) sorter.row()[k] = static_cast<As>(in[first + k * inner]);
+      sorter.sort();
+      for (int64_t k = 0; k < count; ++k)
+        out[first + k * inner] = sorter.element(static_cast<size_t>(k));
+      for (int64_t k = 0; way.places && k < count; ++k)
+        found[first + k * inner] = sorter.place(static_cast<size_t>(k));
+    }
+  });
+}
+
+/// Does at::sort leave equal elements where std::sort does? It does in libtorch 2.11; another
+/// one's sort is called as it is.
+bool knows_eagers_order() {
+  static const bool knows = [] {
+    for (int64_t count : {50, 3000})
+      for (bool descending : {false, true}) {
+        const Tensor row = (at::arange(count) * 7919 % 101 % 13).to(at::kFloat);
+        const auto [values, places] = at::sort(row, /*stable=*/false, 0, descending);
+        RowSorter<float> sorter(static_cast<size_t>(count), {false, descending, true});
+        std::copy_n(row.const_data_ptr<float>(), count, sorter.row());
+        sorter.sort();
+        for (int64_t k = 0; k < count; ++k)
+          if (places.const_data_ptr<int64_t>()[k] != sorter.place(static_cast<size_t>(k)))
+            return false;
+      }
+    return true;
+  }();
+  return knows;
+}
+
+/// Few integers, or very many, ATen sorts fast; these by digits, with all threads, so that equal
+/// ones keep their order.
+bool is_fast_in_aten(const Tensor& self, int64_t count, bool descending) {
+  if (!at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) return false;
+  return count <= static_cast<int64_t>(kFew<uint32_t>) ||
+         (self.dim() == 1 && !descending && count >= at::internal::GRAIN_SIZE);
+}
+
+/// NaN is larger than all numbers. Equal elements keep their order, unless not `stable`: then they
+/// come in the order that at::sort gives them.
+Sorted sorted(const Tensor& self, bool stable, int64_t dim, bool descending, bool places) {
+  const int64_t along = at::maybe_wrap_dim(dim, self.dim()),
+                count = self.dim() == 0 ? 1 : self.size(along);
+  if (self.dim() == 0 || self.numel() == 0 || self.scalar_type() == at::kBool ||
+      count > std::numeric_limits<uint32_t>::max() || is_fast_in_aten(self, count, descending) ||
+      (!stable && !knows_eagers_order()))
+    return at::sort(self, std::optional<bool>(stable), dim, descending);
+  const Tensor from = self.contiguous(), values = at::empty(self.sizes(), self.options()),
+               indices = at::empty(self.sizes(), self.options().dtype(at::kLong));
+  const Way way{stable, descending, places};
+  if (self.scalar_type() == at::kLong && are_small(from)) {
+    sort_rows<int64_t, int32_t>(from, values, indices, static_cast<size_t>(along), way);
+    return {values, indices};
+  }
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "graft::sort", [&] {
+    sort_rows<scalar_t>(from, values, indices, static_cast<size_t>(along), way);
+  });
+  return {values, indices};
+}
+
+template <bool places>
+Sorted sort(const Tensor& self, int64_t dim, bool descending) {
+  return sorted(self, /*stable=*/false, dim, descending, places);
+}
+template <bool places>
+Sorted sort_stable(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
+  return sorted(self, stable.value_or(false), dim, descending, places);
+}
+
+}  // namespace
+
+}  // namespace graft
+
+TORCH_LIBRARY_FRAGMENT(graft, library) {
+  const auto add = [&](std::string_view name, auto plain, auto stable) {
+    const std::string end = "int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)";
+    const std::string first(name.substr(name.find("::") + 2)), second = first + ".stable";
+    library.def((first + "(Tensor self, " + end).c_str());
+    library.def((second + "(Tensor self, *, bool? stable, " + end).c_str());
+    library.impl(first.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
+                 torch::CppFunction(plain));
+    library.impl(second.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
+                 torch::CppFunction(stable));
+  };
+  add(graft::kSorts, graft::sort<true>, graft::sort_stable<true>);
+  add(graft::kSortsValues, graft::sort<false>, graft::sort_stable<false>);
+}

@@ -1,0 +1,205 @@
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/topk.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "sorting/keys.h"
+#include "tensor/sorting.h"
+
+namespace graft {
+
+namespace {
+
+using at::Tensor;
+using Found = std::tuple<Tensor, Tensor>;
+
+/// Of so many elements ATen walks over the row with a heap of the best, which is as fast.
+constexpr int64_t kFewest = 64;
+/// Elements of a row that are looked at together, beside twice as many as are wanted.
+constexpr size_t kBlock = 64;
+/// Elements that are worth a thread.
+constexpr int64_t kTopGrain = 16384;
+
+/// Rows of one length, one after the other.
+template <class T>
+class TopFinder {
+ public:
+  using Key = decltype(key_of(T{}));
+
+  TopFinder(size_t count, size_t k, bool largest, bool places)
+      : k_(k), largest_(largest), places_(places), row_(count), room_(2 * k + kBlock) {}
+
+  T* row() { return row_.data(); }
+  /// Finds those of row(); element(k) and place(k) are of the one that comes k-th.
+  void find() {
+    best_.clear();
+    dropped_.reset();
+    size_t from = 0;
+    while (from < row_.size()) {
+      if (best_.size() >= room_ - kBlock) keep_best();
+      from = best_.size() < k_ ? take_all(from) : take_better(from);
+    }
+    keep_best();
+    std::sort(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(k_));
+    if (has_ties()) as_eager();
+  }
+  int64_t place(size_t k) const { return best_[k].place; }
+  T element(size_t k) const { return row_[best_[k].place]; }
+
+ private:
+  Entry<Key> entry(size_t place) const {
+    const Key key = key_of(row_[place]);
+    return {static_cast<uint32_t>(place), largest_ ? static_cast<Key>(~key) : key};
+  }
+  size_t take_all(size_t from) {
+    const size_t to = std::min(row_.size(), from + room_ - best_.size());
+    for (size_t k = from; k < to; ++k) best_.push_back(entry(k));
+    return to;
+  }
+  /// What comes before the last of the best, or equals it.
+  size_t take_better(size_t from) {
+    const Key limit = best_[k_ - 1].key;
+    const size_t start = best_.size(), to = std::min(row_.size(), from + kBlock);
+    best_.resize(start + kBlock);
+    size_t end = start;
+    for (size_t k = from; k < to; ++k) {
+      best_[end] = entry(k);
+      end += best_[end].key <= limit ? 1 : 0;
+    }
+    best_.resize(end);
+    return to;
+  }
+  /// Leaves k_, the last of which comes last.
+  void keep_best() {
+    if (best_.size() <= k_) return;
+    const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
+    std::nth_element(best_.begin(), last, best_.end());
+    const Key key = last->key;
+    if (std::any_of(last + 1, best_.end(), [&](const Entry<Key>& e) { return e.key == key; }))
+      dropped_ = key;
+    best_.resize(k_);
+  }
+
+  /// Are there equal elements whose order shows?
+  bool has_ties() const {
+    for (size_t k = 1; k < k_; ++k)
+      if (best_[k - 1].key == best_[k].key && shows(best_[k].key)) return true;
+    return dropped_ == best_[k_ - 1].key && shows(*dropped_);
+  }
+  /// Of values alone that of zeros and NaN, which have several forms.
+  bool shows(Key key) const {
+    if (places_) return true;
+    if constexpr (std::is_integral_v<T>) return false;
+    const Key forward = largest_ ? static_cast<Key>(~key) : key;
+    return forward == key_of(T(0)) || forward == static_cast<Key>(~Key{0});
+  }
+  /// As at::topk does where it wants more than kFewest of a row.
+  void as_eager() {
+    best_.resize(row_.size());
+    make_entries(row_, largest_, best_);
+    const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
+    std::nth_element(best_.begin(), last, best_.end(), by_key<Key>);
+    std::sort(best_.begin(), last, by_key<Key>);
+  }
+
+  const size_t k_;
+  const bool largest_, places_;
+  std::vector<T> row_;
+  const size_t room_;
+  std::vector<Entry<Key>> best_;
+  std::optional<Key> dropped_;  ///< the key of the last one that was kept where one was not
+};
+
+template <class T>
+void find_rows(const Tensor& from, const Tensor& values, const Tensor& places, size_t dim,
+               int64_t k, bool largest, bool with_places) {
+  const int64_t count = from.size(static_cast<int64_t>(dim));
+  int64_t inner = 1;
+  for (auto d = static_cast<int64_t>(dim) + 1; d < from.dim(); ++d) inner *= from.size(d);
+  const T* const in = from.const_data_ptr<T>();
+  T* const out = values.mutable_data_ptr<T>();
+  int64_t* const found = places.mutable_data_ptr<int64_t>();
+  const auto grain = std::max<int64_t>(1, kTopGrain / count);
+  at::parallel_for(0, from.numel() / count, grain, [&](int64_t begin, int64_t end) {
+    TopFinder<T> finder(static_cast<size_t>(count), static_cast<size_t>(k), largest, with_places);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t first = row / inner * count * inner + row % inner,
+                    to = row / inner * k * inner + row % inner;
+      for (int64_t j = 0; j < count; ++j) finder.row()[j] = in[first + j * inner];
+      finder.find();
+      for (int64_t j = 0; j < k; ++j) {
+        out[to + j * inner] = finder.element(static_cast<size_t>(j));
+        if (with_places) found[to + j * inner] = finder.place(static_cast<size_t>(j));
+      }
+    }
+  });
+}
+
+/// Does at::topk take equal elements as as_eager() does? It does in libtorch 2.11; another one's is
+/// called as it is.
+bool knows_eagers_choice() {
+  static const bool knows = [] {
+    for (int64_t k : {30, 400})
+      for (bool largest : {false, true}) {
+        const Tensor row = (at::arange(1500) * 7919 % 101 % 13).to(at::kFloat);
+        const auto [values, places] = at::topk(row, k, 0, largest, /*sorted=*/true);
+        TopFinder<float> finder(1500, static_cast<size_t>(k), largest, true);
+        std::copy_n(row.const_data_ptr<float>(), 1500, finder.row());
+        finder.find();
+        for (int64_t j = 0; j < k; ++j)
+          if (places.const_data_ptr<int64_t>()[j] != finder.place(static_cast<size_t>(j)))
+            return false;
+      }
+    return true;
+  }();
+  return knows;
+}
+
+/// Numbers of 16 bits are equal so often that to look for their places twice would cost more.
+bool is_atens(at::ScalarType type, int64_t count, int64_t k, bool places) {
+  return k * kFewest <= count || (places && at::isReducedFloatingType(type));
+}
+
+template <bool with_places>
+Found top(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
+  const int64_t along = at::maybe_wrap_dim(dim, self.dim()),
+                count = self.dim() == 0 ? 1 : self.size(along);
+  if (self.dim() == 0 || self.numel() == 0 || k < 1 || k > count || !sorted ||
+      self.scalar_type() == at::kBool || count > std::numeric_limits<uint32_t>::max() ||
+      is_atens(self.scalar_type(), count, k, with_places) || !knows_eagers_choice())
+    return at::topk(self, k, dim, largest, sorted);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes[static_cast<size_t>(along)] = k;
+  const Tensor from = self.contiguous(), values = at::empty(sizes, self.options()),
+               places = at::empty(sizes, self.options().dtype(at::kLong));
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "graft::topk", [&] {
+    find_rows<scalar_t>(from, values, places, static_cast<size_t>(along), k, largest, with_places);
+  });
+  return {values, places};
+}
+
+}  // namespace
+
+}  // namespace graft
+
+TORCH_LIBRARY_FRAGMENT(graft, library) {
+  const auto add = [&](std::string_view name, auto function) {
+    const std::string short_name(name.substr(name.find("::") + 2));
+    library.def((short_name + "(Tensor self, SymInt k, int dim=-1, bool largest=True, "
+                              "bool sorted=True) -> (Tensor values, Tensor indices)")
+                    .c_str());
+    library.impl(short_name.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
+                 torch::CppFunction(function));
+  };
+  add(graft::kTops, graft::top<true>);
+  add(graft::kTopValues, graft::top<false>);
+}

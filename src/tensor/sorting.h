@@ -1,0 +1,16 @@
+// Sorting of long rows, and their largest elements, as operators: with ATen's arguments and ATen's
+// order, equal elements and NaN included, in a fraction of its time. A program calls them where a
+// function called aten::sort or aten::topk (ops/order.cpp). Each takes tensors of any layout, of
+// integers and floating numbers, gives contiguous ones, and uses ATen's threads, one for a row.
+#pragma once
+
+#include <string_view>
+
+namespace graft {
+
+inline constexpr std::string_view kSorts = "graft::sort", kTops = "graft::topk";
+/// Of whose results only the values count: the places are memory with nothing in it.
+inline constexpr std::string_view kSortsValues = "graft::sort_values",
+                                  kTopValues = "graft::topk_values";
+
+}  // namespace graft
