@@ -8,13 +8,34 @@ namespace graft::ops {
 namespace {
 
 using ir::StatementBuilder;
+using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
 constexpr const char* kNoMemory = "an index without memory";
 
+/// Entries that all are loaded, at most, for one to be selected.
+constexpr int64_t kFewEntries = 4;
+
+/// The entry that the access's only index picks of a few: as they come in order, nothing depends on
+/// an address from data, and what makes them need not be in memory.
+Value select_entry(StatementBuilder& s, const ir::Access& access) {
+  const ir::Indirect picked = access.indirect.at(0);
+  const Value index{&s, picked.index};
+  auto entry = [&](int64_t k) {
+    ir::Access direct = access;
+    direct.indirect.clear();
+    direct.offset += k * picked.stride;
+    return s.load(std::move(direct));
+  };
+  Value found = entry(picked.extent - 1);
+  for (int64_t k = picked.extent - 1; k-- > 0;)
+    found = ir::select(ir::eq(index, s.integer(k, index.type())), entry(k), found);
+  return found;
+}
+
 /// out = self[indexing]; `out` has the indexing's axes.
-Fate read(Context& ctx, const Indexing& indexing, const View& out) {
+Fate read(Context& ctx, const Indexing& indexing, const View& out, bool may_select = false) {
   if (indexing.self.storage < 0) return Fate::external("a tensor without memory");
   for (const Coordinate& coordinate : indexing.coordinates)
     if (coordinate.axis < 0 && coordinate.index.storage < 0) return Fate::external(kNoMemory);
@@ -25,8 +46,18 @@ Fate read(Context& ctx, const Indexing& indexing, const View& out) {
   if (indexing.reads(out) || overlaps(indexing.self, {out})) return Fate::external(kOverlap);
   if (!indexing.check(ctx)) return Fate::external(kTooLate);
   StatementBuilder s(indexing.axes);
-  ctx.emit(s.store(out, s.load(indexing.access(s))));
+  ir::Access access = indexing.access(s);
+  const bool selects = may_select && access.indirect.size() == 1 &&
+                       access.indirect[0].extent >= 1 && access.indirect[0].extent <= kFewEntries;
+  ctx.emit(s.store(out, selects ? select_entry(s, access) : s.load(std::move(access))));
   return Fate::fused();
+}
+
+/// Does the last axis that there is have indices of its own?
+bool varies_along_rows(const View& index) {
+  for (size_t d = index.sizes.size(); d-- > 0;)
+    if (index.sizes[d] != 1) return index.strides[d] != 0;
+  return false;
 }
 
 Fate gather(Context& ctx, const OperatorRecord& op) {
@@ -35,7 +66,7 @@ Fate gather(Context& ctx, const OperatorRecord& op) {
   if (index.sizes.size() != self.sizes.size())
     return Fate::external("index and self differ in rank");
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
-  return read(ctx, along_dimension(self, index, dim, index.sizes), out);
+  return read(ctx, along_dimension(self, index, dim, index.sizes), out, varies_along_rows(index));
 }
 
 Fate index_select(Context& ctx, const OperatorRecord& op) {

@@ -1,6 +1,9 @@
 // Every routine, in vector loops and out of them, with the bits of one call per element.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "codegen/kernels.h"
 #include "support/compare.h"
 
@@ -41,6 +44,45 @@ TEST(Routine, OnLanesAndOnScalars) {
         EXPECT_EQ(difference(k, tolerance), "")
             << ir::info(routine).name << " " << c10::toString(type) << " " << n;
       }
+}
+
+/// A remainder of lanes is found without the C library and has its bits: numbers of every exponent,
+/// quotients next to whole ones, and with them what has none.
+TEST(Routine, RemaindersAreExact) {
+  at::manual_seed(5);
+  const int64_t n = 40000;
+  auto check = [&](const at::Tensor& x, const at::Tensor& y, const std::string& what) {
+    KernelMaker k;
+    StatementBuilder s({n});
+    nest(k,
+         s.store(k.storage(at::zeros({n}, x.scalar_type())),
+                 ir::call(Routine::ScalarFmod, s.load(k.storage(x)), s.load(k.storage(y)))),
+         0, 0);
+    EXPECT_EQ(difference(k), "") << what << " " << c10::toString(x.scalar_type());
+  };
+  const at::Tensor bits = at::randint(std::numeric_limits<int64_t>::min() / 2,
+                                      std::numeric_limits<int64_t>::max() / 2, {2, n}, at::kLong) *
+                          2;
+  for (ScalarType type : {ScalarType::Float, ScalarType::Double}) {
+    const at::Tensor any = type == ScalarType::Double
+                               ? bits.view(at::kDouble)
+                               : bits.bitwise_right_shift(32).to(at::kInt).view(at::kFloat);
+    check(any[0], any[1], "any");
+    // Quotients below 2^22, as most are.
+    const at::Tensor y = at::randn({n}, type) * at::exp2(at::randint(-90, 90, {n}).to(type)),
+                     q = at::exp2(at::rand({n}, type) * 23 - 1);
+    check(y * q, y, "near");
+    check(y * q.round(), y, "multiples");
+    check(at::nextafter(y * q.round(), at::zeros({n}, type)), y, "below multiples");
+    check(at::nextafter(y * q.round(), y * 1e30), y, "above multiples");
+    check(at::nextafter(y, at::zeros({n}, type)), y, "below");
+    check(any[0] * std::numeric_limits<float>::denorm_min(), y * 1e-38, "small");
+    at::Tensor odd = y.clone();
+    for (int64_t k = 0; k < n; k += 97)
+      odd[k] = std::vector<double>{0, -0., INFINITY, -INFINITY, NAN}[static_cast<size_t>(k % 5)];
+    check(odd, y, "odd numbers");
+    check(y, odd, "by odd numbers");
+  }
 }
 
 TEST(Routine, OfOneArgumentOnEveryKindOfNumber) {

@@ -37,6 +37,17 @@ std::vector<Recipe> index_recipes() {
   r.push_back({"aten::gather dim=0",
                {values({7, 33}), indices({5, 30}, 7)},
                [](const Tensors& t) -> Tensors { return {at::gather(t[0], 0, t[1])}; }});
+  for (int64_t few : {1, 2, 3, 4, 5}) {
+    r.push_back({"aten::gather of few, dim=1",
+                 {values({7, few, 33}), indices({5, 6, 31}, few)},
+                 [](const Tensors& t) -> Tensors { return {at::gather(t[0], 1, t[1])}; }});
+    r.push_back({"aten::gather of few, dim=-1",
+                 {values({70, few}), indices({70, 3}, few)},
+                 [](const Tensors& t) -> Tensors {
+                   return {at::gather(t[0], 1, t[1]), at::gather(t[0], 1, t[1].slice(1, 0, 1)),
+                           at::gather(t[0], 0, t[1].slice(0, 0, 1).expand({4, -1}) % 2)};
+                 }});
+  }
   r.push_back({"aten::index_select dim=0",
                {values({33, 7}), indices({20}, 33)},
                [](const Tensors& t) -> Tensors { return {at::index_select(t[0], 0, t[1])}; }});

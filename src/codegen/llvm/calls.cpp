@@ -38,6 +38,9 @@ llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, l
     case RoutineSource::Sleef:
       return sleef(call, x, y);
     case RoutineSource::Libm:
+      if (routine == ir::Routine::ScalarFmod && x->getType()->isVectorTy() &&
+          machine_.target.avx2())
+        return fmod(call.symbol, x, y);
       return libm(call.symbol, x, y);
     case RoutineSource::Inline:
       break;
@@ -118,6 +121,57 @@ llvm::Value* Calls::libm(const std::string& symbol, llvm::Value* x, llvm::Value*
     result = b_.CreateInsertElement(result, value, k);
   }
   return result;
+}
+
+/// Remainders are exact, so that they have the C library's bits: unless a lane's quotient is large
+/// or a number is not finite, by a division of all lanes. In a function of its own, which every
+/// remainder of the module calls.
+llvm::Value* Calls::fmod(const std::string& symbol, llvm::Value* x, llvm::Value* y) {
+  auto* type = llvm::cast<FixedVectorType>(x->getType());
+  const std::string name = "graft." + symbol + "." + std::to_string(type->getNumElements());
+  llvm::Function* function = module_.getFunction(name);
+  if (function == nullptr) {
+    function = make_fmod(symbol, type);
+    function->setName(name);
+  }
+  return b_.CreateCall(function, {x, y});
+}
+
+/// With a = |x| >= m = |y| and the quotient's whole part q, which the division rounds up to one
+/// more at most, a - q m is a multiple of the last digit of m and no larger than m: fma gives it
+/// unrounded.
+llvm::Function* Calls::make_fmod(const std::string& symbol, FixedVectorType* type) {
+  const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  llvm::LLVMContext& context = module_.getContext();
+  llvm::Function* around = b_.GetInsertBlock()->getParent();
+  auto* made = llvm::Function::Create(llvm::FunctionType::get(type, {type, type}, false),
+                                      llvm::Function::InternalLinkage, "", module_);
+  made->setAttributes(around->getAttributes().removeParamAttributes(context, 0));
+  made->setDoesNotAccessMemory();
+  made->setWillReturn();
+  made->addFnAttr(llvm::Attribute::NoInline);
+  auto* entry = llvm::BasicBlock::Create(context, "entry", made);
+  auto* exact = llvm::BasicBlock::Create(context, "exact", made);
+  auto* each = llvm::BasicBlock::Create(context, "each", made);
+  llvm::Value *x = made->getArg(0), *y = made->getArg(1);
+  b_.SetInsertPoint(entry);
+  llvm::Value *a = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x),
+              *m = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y);
+  llvm::Value* quotient = b_.CreateFDiv(a, m);
+  const double most = type->getElementType()->isFloatTy() ? 0x1p22 : 0x1p51;
+  llvm::Value* fits = b_.CreateAnd(b_.CreateFCmpOLT(quotient, llvm::ConstantFP::get(type, most)),
+                                   b_.CreateFCmpOLT(m, llvm::ConstantFP::getInfinity(type)));
+  b_.CreateCondBr(b_.CreateAndReduce(fits), exact, each);
+  b_.SetInsertPoint(exact);
+  llvm::Value* whole = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, quotient);
+  llvm::Value* rest =
+      b_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {b_.CreateFNeg(whole), m, a});
+  llvm::Value* negative = b_.CreateFCmpOLT(rest, llvm::Constant::getNullValue(type));
+  rest = b_.CreateSelect(negative, b_.CreateFAdd(rest, m), rest);
+  b_.CreateRet(b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, rest, x));
+  b_.SetInsertPoint(each);
+  b_.CreateRet(libm(symbol, x, y));
+  return made;
 }
 
 llvm::Value* Calls::part(llvm::Value* vector, unsigned first, unsigned count) {
