@@ -73,7 +73,7 @@ class Context {
              const std::function<ir::Value(ir::StatementBuilder&)>& bad);
   /// Could a check of values that the program computes still come?
   bool can_check() const { return !visible_written_; }
-  /// Are the view's elements known to lie in [low, high]?
+  /// Are the view's elements known to lie in [low, high], whatever else the trace's numbers may be?
   bool is_within(const ir::View& view, int64_t low, int64_t high) const;
   /// Notes that the storage is written.
   void stored(int storage);

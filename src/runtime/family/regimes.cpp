@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -89,10 +90,12 @@ Borders of_roll(const Call& call, const record::TensorInfo& self) {
       size = size_along(self, dims[k]);
     else
       for (int64_t of : self.sizes) size *= of;
-    size = std::max<int64_t>(size, 1);
-    const int64_t rounds = shifts[k] / size - (shifts[k] % size < 0 ? 1 : 0);
-    found.push_back({shifts[k] - rounds * size});
-    found.push_back({(rounds + 1) * size - shifts[k], true});
+    // How often it goes round is no formula of the sizes.
+    if (std::abs(shifts[k]) >= size && size > 0)
+      throw std::runtime_error("aten::roll shifts by " + std::to_string(shifts[k]) +
+                               " along a dimension of " + std::to_string(size));
+    found.push_back({-shifts[k], true});
+    found.push_back({size - std::abs(shifts[k]), true});
   }
   return found;
 }
@@ -108,9 +111,10 @@ Borders of_sort(const Call& call, const record::TensorInfo& self) {
 }
 
 Borders of_diagonal(const Call& call, const record::TensorInfo& self) {
-  const int64_t offset = call.integer("offset", 0);
-  return {{size_along(self, call.integer("dim1", 0)) - std::max<int64_t>(-offset, 0) -
-           size_along(self, call.integer("dim2", 1)) + std::max<int64_t>(offset, 0)}};
+  const int64_t offset = call.integer("offset", 0),
+                rows = size_along(self, call.integer("dim1", 0)) - std::max<int64_t>(-offset, 0),
+                columns = size_along(self, call.integer("dim2", 1)) - std::max<int64_t>(offset, 0);
+  return {{offset}, {rows}, {columns}, {rows - columns}};
 }
 
 /// A search takes a step more from each power of two on.
@@ -140,6 +144,12 @@ Borders of_distance(const Call& call, const record::TensorInfo& a, const record:
   return found;
 }
 
+/// What at::cdist calls for many rows.
+Borders of_distance_by_product(const record::TensorInfo& a, const record::TensorInfo* b) {
+  if (b == nullptr) return {};
+  return {{std::max(size_along(a, -2), size_along(*b, -2)) - ops::kMostRows, true}};
+}
+
 Borders of_product(const record::TensorInfo& left, const record::TensorInfo* right) {
   Borders found;
   if (right != nullptr)
@@ -164,6 +174,7 @@ Borders compared(const Call& call) {
       name == "aten::std_mean")
     return of_variance(call, *self);
   if (name == "aten::_cdist_forward") return of_distance(call, *self, other);
+  if (name == "aten::_euclidean_dist") return of_distance_by_product(*self, other);
   if (name == "aten::bmm") return of_product(*self, other);
   if (name == "aten::baddbmm" && other != nullptr) return of_product(*other, call.tensor(2));
   return {};

@@ -1,5 +1,6 @@
 #include "runtime/process/worker.h"
 
+#include <ATen/Context.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "runtime/memory/pool.h"
+#include "tensor/denormals.h"
 
 namespace graft::runtime {
 
@@ -99,6 +101,21 @@ void run_next() {
   job();
 }
 
+/// While alive, this thread's arithmetic takes subnormal numbers for zero, or does not.
+class Denormals {
+ public:
+  explicit Denormals(bool flush) : before_(flushes_denormals()) { set(flush); }
+  ~Denormals() { set(before_); }
+  Denormals(const Denormals&) = delete;
+  Denormals& operator=(const Denormals&) = delete;
+
+ private:
+  static void set(bool flush) {
+    if (flushes_denormals() != flush) at::globalContext().setFlushDenormal(flush);
+  }
+  const bool before_;
+};
+
 void* work(void*) {
   std::unique_lock lock(g_state->mutex);
   while (!g_state->stopping.load() && !g_state->queue.empty()) {
@@ -168,7 +185,11 @@ void Worker::enqueue(std::function<void()> job) {
   std::unique_lock lock(state_.mutex);
   if (!state_.stopping.load()) start_thread();  // it looks for jobs when the lock is free
   if (state_.alive) {
-    state_.queue.push_back(std::move(job));
+    // A new thread has the control word of the one that starts it, whoever's the job is.
+    state_.queue.push_back([job = std::move(job), flush = flushes_denormals()] {
+      const Denormals as_callers(flush);
+      job();
+    });
     return;
   }
   // Exiting, or the system gives no more threads: the caller does it.

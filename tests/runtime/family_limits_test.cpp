@@ -1,0 +1,141 @@
+// Where a family ends: bounds of computed indices, and what ATen does otherwise at other sizes.
+#include <functional>
+
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+using at::Tensor;
+
+Options of_any_size() {
+  Options options = at_once();
+  options.sizes = graft::Sizes::Family;
+  return options;
+}
+
+struct Limited {
+  const char* name;
+  std::function<Tensors(const Tensor&)> run;
+};
+
+/// Calls with (n, 6) tensors, of these n in turn; both sides give equal tensors or equal errors.
+void expect_equal(const Limited& program, const std::vector<int64_t>& sizes) {
+  auto compiled = compile(program.run, of_any_size());
+  for (int64_t n : sizes) {
+    const Tensor x = at::randn({n, 6});
+    Tensors ours, eager;
+    std::string our_error, eagers_error;
+    auto call = [&](auto&& function, Tensors& to, std::string& error) {
+      try {
+        to = function(x);
+      } catch (const c10::Error& e) {
+        error = e.what_without_backtrace();
+      }
+    };
+    call(program.run, eager, eagers_error);
+    call(compiled, ours, our_error);
+    compiled.wait();
+    EXPECT_EQ(our_error, eagers_error) << program.name << " at " << n;
+    ASSERT_EQ(ours.size(), eager.size()) << program.name << " at " << n;
+    for (size_t k = 0; k < ours.size(); ++k)
+      EXPECT_TRUE(same(ours[k], eager[k])) << program.name << " at " << n << ", result " << k;
+  }
+}
+
+/// Indices that lie within at the sizes that were recorded, and beyond at others.
+TEST(FamilyLimits, ComputedIndicesAreChecked) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);  // with more, which index eager's error names varies
+  const Tensor table = at::randn({20, 6});
+  auto places = [](const Tensor& x) { return at::arange(x.size(0)); };
+  const std::vector<Limited> all = {
+      {"index_select",
+       [=](const Tensor& x) -> Tensors { return {table.index_select(0, places(x)) + x}; }},
+      {"embedding",
+       [=](const Tensor& x) -> Tensors { return {at::embedding(table, places(x)) * x}; }},
+      {"index", [=](const Tensor& x) -> Tensors { return {table.index({places(x)}) - x}; }},
+      {"gather",
+       [=](const Tensor& x) -> Tensors {
+         return {table.gather(0, places(x).unsqueeze(1).expand_as(x)) + x};
+       }},
+      {"take",
+       [=](const Tensor& x) -> Tensors { return {table.take(places(x) * 6) + x.select(1, 0)}; }},
+      {"scatter",
+       [=](const Tensor& x) -> Tensors {
+         return {at::zeros({20, 6}).scatter(0, places(x).unsqueeze(1).expand_as(x), x) + 1};
+       }},
+      {"index_add",
+       [=](const Tensor& x) -> Tensors {
+         return {at::zeros({20, 6}).index_add(0, places(x), x) + 1};
+       }},
+      {"index_copy",
+       [=](const Tensor& x) -> Tensors {
+         return {at::ones({20, 6}).index_copy(0, places(x), x) + 1};
+       }},
+      {"index_put",
+       [=](const Tensor& x) -> Tensors {
+         return {at::ones({20, 6}).index_put({places(x)}, x) + 1};
+       }},
+      {"argmax",
+       [=](const Tensor& x) -> Tensors {
+         const Tensor last =
+             (at::arange(x.size(0)).unsqueeze(1) + at::zeros({6}, at::kLong)).argmax(0);
+         return {table.index_select(0, last) + x.select(0, 0)};
+       }},
+      {"where",
+       [=](const Tensor& x) -> Tensors {
+         return {table.index_select(0, at::where(x.select(1, 0) > -9, places(x), 0)) + x};
+       }},
+      {"behind the start",
+       [=](const Tensor& x) -> Tensors { return {table.index_select(0, 19 - places(x)) + x}; }},
+  };
+  for (const Limited& program : all)
+    expect_equal(program, {9, 12, 14, 15, 16, 13, 20, 19, 21, 24, 33, 18, 40});
+  at::set_num_threads(threads);
+}
+
+TEST(FamilyLimits, ShiftsAndDiagonalsOfTheOtherKind) {
+  expect_equal(
+      {"roll by a size", [](const Tensor& x) -> Tensors { return {x.roll(x.size(0), 1) * 2}; }},
+      {12, 18, 24, 30, 20, 21, 22, 23, 4, 5, 3, 2});
+  expect_equal(
+      {"roll back", [](const Tensor& x) -> Tensors { return {x.roll(1 - x.size(0), 1) * 2}; }},
+      {2, 3, 4, 5, 6, 7, 8, 13, 20});
+  expect_equal(
+      {"roll by one", [](const Tensor& x) -> Tensors { return {x.roll(1, 0) * 2, x.roll(-1, 0)}; }},
+      {7, 8, 10, 13, 14, 2, 1, 3, 9});
+  expect_equal({"diagonal", [](const Tensor& x) -> Tensors { return {x.diagonal(-20) * 2}; }},
+               {15, 16, 18, 19, 22, 24, 25, 23, 30, 17});
+  expect_equal({"diagonal above",
+                [](const Tensor& x) -> Tensors { return {x.diagonal(x.size(0) - 9) * 2}; }},
+               {16, 17, 18, 20, 12, 11, 9, 8, 7});
+}
+
+TEST(FamilyLimits, DistancesOfFewRowsAreNoProducts) {
+  expect_equal({"distances", [](const Tensor& x) -> Tensors { return {at::cdist(x, x), x * 2}; }},
+               {40, 41, 50, 60, 70, 33, 20, 19, 25, 26});
+}
+
+/// The compiling thread has the flag of whoever starts it, and compiles for others too.
+TEST(FamilyLimits, SubnormalNumbersAreTheCallersOwn) {
+  if (!at::globalContext().setFlushDenormal(true)) GTEST_SKIP() << "cannot be set here";
+  at::globalContext().setFlushDenormal(false);
+  for (int draw = 0; draw < 8; ++draw) {
+    const double small = 1e-38 * (1 + draw * 1e-3);
+    auto flushed = compile([=](const Tensor& x) { return x * (1 + small) + 2; }, at_once());
+    auto plain = compile([=](const Tensor& x) { return at::where(x > 50, small, x); }, at_once());
+    at::globalContext().setFlushDenormal(true);
+    flushed(at::randn({17}));
+    at::globalContext().setFlushDenormal(false);
+    Tensor x = at::randn({17});
+    for (int call = 0; call < 6; ++call) {
+      if (call > 3) x[3] = 60;
+      EXPECT_TRUE(same(plain(x), at::where(x > 50, small, x))) << draw << " " << call;
+      plain.wait();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace graft::test
