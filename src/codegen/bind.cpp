@@ -156,15 +156,21 @@ class Walk {
                                                                               : Levels::Cascade;
   }
 
+  /// Of numbers in memory: what comes of places alone has other ranges at other sizes.
   static std::vector<Digit> digits(const ir::Statement& s) {
     using ir::Op;
     std::vector<Digit> found;
+    std::vector<bool> of_places;
     auto range = [&](ir::NodeId id) {
       return ir::range_of(s, id, [](const ir::Access& load) { return ir::range_of(load.dtype); });
     };
     for (size_t k = 0; k < s.expr.nodes.size(); ++k) {
       const ir::Node& node = s.expr.nodes[k];
+      of_places.push_back(node.op == Op::Axis);
+      for (int i = 0; i < ir::arity(node); ++i)
+        if (of_places[static_cast<size_t>(node.in[static_cast<size_t>(i)])]) of_places[k] = true;
       if (node.op != Op::And && node.op != Op::Shr && node.op != Op::IRem) continue;
+      if (of_places[k]) continue;
       if (is_float(node.type) || node.type == ScalarType::Bool) continue;
       Digit digit{static_cast<ir::NodeId>(k), -1};
       const ir::Range all = range(digit.node);

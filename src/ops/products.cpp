@@ -155,7 +155,9 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
   for (const View* view : {&p.left, &p.right, &p.added})
     if (view->storage >= 0 && overlaps(*view, {p.out})) return Fate::external(kOverlap);
   if (ir::numel(p.out.sizes) == 0) return Fate::fused();
-  const bool in_order = plain && !is_reduced(p.out.dtype) && p.terms() <= kMostTerms &&
+  // At any size: there the order is not eager's, whose own changes with the sizes.
+  const bool in_order = plain && !ctx.settings.any_size && !is_reduced(p.out.dtype) &&
+                        p.terms() <= kMostTerms &&
                         p.rows() * p.columns() * p.terms() < kPlainProducts;
   if (!in_order && !ctx.settings.any_products)
     return Fate::external("a matmul, whose bits are to be eager's");

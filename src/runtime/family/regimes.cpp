@@ -150,14 +150,6 @@ Borders of_distance_by_product(const record::TensorInfo& a, const record::Tensor
   return {{std::max(size_along(a, -2), size_along(*b, -2)) - ops::kMostRows, true}};
 }
 
-Borders of_product(const record::TensorInfo& left, const record::TensorInfo* right) {
-  Borders found;
-  if (right != nullptr)
-    add_below(found, ops::kPlainProducts,
-              size_along(left, -2) * size_along(left, -1) * size_along(*right, -1));
-  return found;
-}
-
 Borders compared(const Call& call) {
   const record::TensorInfo *self = call.tensor(0), *other = call.tensor(1);
   const std::string_view name = call.name();
@@ -175,8 +167,6 @@ Borders compared(const Call& call) {
     return of_variance(call, *self);
   if (name == "aten::_cdist_forward") return of_distance(call, *self, other);
   if (name == "aten::_euclidean_dist") return of_distance_by_product(*self, other);
-  if (name == "aten::bmm") return of_product(*self, other);
-  if (name == "aten::baddbmm" && other != nullptr) return of_product(*other, call.tensor(2));
   return {};
 }
 
