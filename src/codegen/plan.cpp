@@ -301,8 +301,8 @@ class Planner {
                     &b = layout_.statements[static_cast<size_t>(later.placed)].store;
     const StatementPlan &p = planned(earlier.placed), &q = planned(later.placed);
     return later.before == earlier.after && a.access == b.access && a.indirect.empty() &&
-           p.finish_loop == q.finish_loop && p.accumulate == Accumulate::None &&
-           q.accumulate == Accumulate::None;
+           b.indirect.empty() && p.finish_loop == q.finish_loop &&
+           p.accumulate == Accumulate::None && q.accumulate == Accumulate::None;
   }
 
   /// Instructions that load or store a vector: shuffles for each vector of an interleaved one.

@@ -129,6 +129,23 @@ TEST(Access, Tables) {
       }
 }
 
+/// What an index from data may store elsewhere leaves the store before it needed.
+TEST(Access, AStoreBeforeAnIndirectOne) {
+  for (int64_t place : {0, 3}) {
+    KernelMaker k;
+    ir::View out = k.storage(at::zeros({5}));
+    ir::View first = out;
+    first.sizes = {1};
+    StatementBuilder plain({1}), picked({1});
+    Value index = picked.load(k.storage(at::tensor({place})));
+    Value x = picked.load(k.storage(at::tensor({7.0f})));
+    nest(k, plain.store(first, plain.load(k.storage(at::tensor({5.0f})))), 0, -1);
+    nest(k, picked.store(ir::Access{out.storage, ScalarType::Float, 0, {0}, {{index.id, 1}}}, x), 0,
+         -1);
+    EXPECT_EQ(difference(k), "") << place;
+  }
+}
+
 TEST(Access, IndirectStores) {
   for (ScalarType type : kSomeTypes)
     for (int vector : {0, 1, -1}) {

@@ -205,13 +205,76 @@ void few_terms(Generator& g) {
   if (product >= 0) g.add("aten::add.Tensor", {value_of(product), value_of(x), integer(1)});
 }
 
+/// Codes of a few bits, and what they stand for.
+void coded(Generator& g) {
+  const int x = matrix(g);
+  if (x < 0) return;
+  const int codes = places(g, g.tensor(x).sizes().vec(), g.random.pick<int64_t>({16, 256, 4096}));
+  if (codes < 0) return;
+  int digit = codes;
+  if (g.random.chance(0.4))
+    digit = g.add("aten::bitwise_right_shift.Tensor_Scalar",
+                  {value_of(codes), integer(g.random.pick<int64_t>({4, 4, 8}))});
+  if (digit >= 0 && g.random.chance(0.7))
+    digit = g.add("aten::bitwise_and.Scalar",
+                  {value_of(digit), integer(g.random.pick<int64_t>({15, 15, 7, 31}))});
+  else if (digit >= 0)
+    digit = g.add("aten::remainder.Scalar", {value_of(digit), integer(g.random.between(2, 17))});
+  if (digit < 0) return;
+  const int centred = g.add("aten::sub.Scalar", {value_of(digit), integer(8), integer(1)}),
+            scale = g.add("aten::select.int", {value_of(x), integer(1), integer(0)});
+  if (centred < 0 || scale < 0) return;
+  const int column = g.add("aten::unsqueeze", {value_of(scale), integer(1)});
+  if (column < 0) return;
+  const int weight = g.add("aten::mul.Tensor", {value_of(centred), value_of(column)});
+  if (weight < 0) return;
+  const int product = g.add("aten::mul.Tensor", {value_of(weight), value_of(x)});
+  if (product >= 0 && g.random.chance(0.7))
+    g.add("aten::sum.dim_IntList", {value_of(product), integers({1}), boolean(false)});
+}
+
+/// Rows in order, many of whose elements are equal, and the largest of them.
+void ranked(Generator& g) {
+  int x =
+      g.pick([](const at::Tensor& t) { return t.dim() == 2 && is_floating(t) && t.numel() > 0; });
+  if (x < 0) return;
+  if (g.random.chance(0.6)) x = g.add("aten::round", {value_of(x)});
+  if (x < 0) return;
+  const int64_t dim = g.random.below(2), count = g.tensor(x).size(dim);
+  const bool descending = g.random.chance(0.5);
+  switch (g.random.below(3)) {
+    case 0: {
+      const int order = g.add("aten::argsort", {value_of(x), integer(dim), boolean(descending)});
+      if (order >= 0) g.add("aten::gather", {value_of(x), integer(dim), value_of(order)});
+      return;
+    }
+    case 1: {
+      const int sorted = g.add("aten::sort", {value_of(x), integer(dim), boolean(descending)});
+      if (sorted >= 0) g.add("aten::mul.Tensor", {value_of(sorted), value_of(sorted)});
+      return;
+    }
+    default: {
+      const int best =
+          g.add("aten::topk", {value_of(x), integer(std::min(g.random.between(1, 12), count)),
+                               integer(dim), boolean(descending), boolean(true)});
+      if (best < 0) return;
+      const std::vector<int> found = g.latest();
+      g.add("aten::add.Scalar", {value_of(best), integer(1), integer(1)});
+      if (found.size() == 2 && g.random.chance(0.4))
+        g.add("aten::gather", {value_of(x), integer(dim), value_of(found[1])});
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 void add_idiom(Generator& g) {
   using Idiom = void (*)(Generator&);
   static constexpr Idiom kIdioms[] = {column_sums, computed_scalar,   interleaved, picked,
                                       ordered,     overlapping_parts, resampled,   pooled,
-                                      running,     bordered,          few_terms};
+                                      running,     bordered,          few_terms,   coded,
+                                      ranked};
   kIdioms[g.random.below(std::size(kIdioms))](g);
 }
 
