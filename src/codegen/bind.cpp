@@ -152,6 +152,7 @@ class Walk {
     }
     const int64_t count = terms(placed);
     if (count <= kPlainTerms * std::min(lanes, kFewestLanes)) return Levels::None;
+    if (s.reduction->type == ScalarType::Double) return Levels::Cascade;
     return count <= kPlainTerms * kPlainBlocks * std::min(lanes, kBlockLanes) ? Levels::Blocks
                                                                               : Levels::Cascade;
   }

@@ -80,7 +80,8 @@ enum class Levels : uint8_t {
 };
 /// Terms of a sum, at most, that a lane adds up without levels, and lanes that there are at least.
 inline constexpr int64_t kPlainTerms = 8, kFewestLanes = 8;
-/// Blocks, at most, that a lane of these adds up plainly: eager's sums have longer chains.
+/// Blocks, at most, that a lane of these adds up plainly: eager's products, which sums in Float
+/// are, have longer chains.
 inline constexpr int64_t kPlainBlocks = 32, kBlockLanes = 32;
 
 /// Entries of 32 bits that an index can pick from a table in registers: two vectors of them.

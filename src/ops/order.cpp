@@ -263,10 +263,11 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   Top top(ctx, o, boolean(op, "largest", true), k);
   if (!(needs_places ? top.with_places() : top.without_places()))
     return by_routine(ctx, op, o, kTops, kTopValues);
-  ctx.gives_up = needs_places ? "among the largest elements (topk) some are equal or NaN, and "
-                                "their order is eager's own"
-                              : "among the largest elements (topk) some are NaN or zeros, and "
-                                "their order is eager's own";
+  if (needs_places || is_float(o.compute))
+    ctx.gives_up = needs_places ? "among the largest elements (topk) some are equal or NaN, and "
+                                  "their order is eager's own"
+                                : "among the largest elements (topk) some are NaN or zeros, and "
+                                  "their order is eager's own";
   top.copy_values();
   if (needs_places) top.copy_places();
   return Fate::fused();
@@ -277,9 +278,8 @@ Fate top(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> order_rows() {
   return {
       {"aten::sort", sort,
-       "rows of up to 16 elements, of up to 32 where stable; longer ones by graft::sort, in "
-       "eager's "
-       "order"},
+       "rows of up to 16 elements, of up to 32 where stable; longer ones by graft::sort, in the "
+       "order that eager's come in"},
       {"aten::topk", top,
        "up to 8 elements, in order; where equal ones could be taken and their places are used, the "
        "call runs eagerly; more by graft::topk, in eager's order"},

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -72,11 +73,14 @@ class RowSorter {
   /// Sorts row(); element(k) and place(k) are of the one that comes k-th.
   void sort() {
     fill();
+    if (!way_.stable && way_.places && (tied_ || is_surely_tied()))
+      return std::sort(entries_.begin(), entries_.end(), by_key<Key>);
     if (row_.size() <= kFew<Key>)
       std::sort(entries_.begin(), entries_.end());
     else
       sort_by_digits(entries_, spare_, digit_bits(row_.size()));
     if (!way_.stable && has_ties()) {
+      tied_ = true;
       fill();
       std::sort(entries_.begin(), entries_.end(), by_key<Key>);
     }
@@ -85,6 +89,10 @@ class RowSorter {
   T element(size_t k) const { return row_[entries_[k].place]; }
 
  private:
+  /// Of so many random numbers in fp32 two are equal as a rule.
+  bool is_surely_tied() const {
+    return !std::is_integral_v<T> && sizeof(T) <= sizeof(float) && row_.size() >= 4096;
+  }
   void fill() { make_entries(row_, way_.descending, entries_); }
   /// Are there equal elements whose order shows?
   bool has_ties() const {
@@ -95,6 +103,7 @@ class RowSorter {
     return false;
   }
   const Way way_;
+  bool tied_ = false;  ///< a row had equal elements: the next ones may have some, too
   std::vector<T> row_;
   std::vector<Entry<Key>> entries_, spare_;
 };

@@ -41,6 +41,7 @@ class TopFinder {
   T* row() { return row_.data(); }
   /// Finds those of row(); element(k) and place(k) are of the one that comes k-th.
   void find() {
+    if (tied_ && places_) return as_eager();
     best_.clear();
     dropped_.reset();
     size_t from = 0;
@@ -50,7 +51,9 @@ class TopFinder {
     }
     keep_best();
     std::sort(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(k_));
-    if (has_ties()) as_eager();
+    if (!has_ties()) return;
+    tied_ = true;
+    as_eager();
   }
   int64_t place(size_t k) const { return best_[k].place; }
   T element(size_t k) const { return row_[best_[k].place]; }
@@ -116,6 +119,7 @@ class TopFinder {
   std::vector<T> row_;
   const size_t room_;
   std::vector<Entry<Key>> best_;
+  bool tied_ = false;           ///< a row had equal elements: the next ones may have some, too
   std::optional<Key> dropped_;  ///< the key of the last one that was kept where one was not
 };
 

@@ -1,7 +1,8 @@
 // Sorting of long rows, and their largest elements, as operators: with ATen's arguments and ATen's
-// order, equal elements and NaN included, in a fraction of its time. A program calls them where a
-// function called aten::sort or aten::topk (ops/order.cpp). Each takes tensors of any layout, of
-// integers and floating numbers, gives contiguous ones, and uses ATen's threads, one for a row.
+// order, equal elements and NaN included; in a fraction of its time where none are equal, places
+// are not asked for, or the sort is stable. A program calls them where a function called aten::sort
+// or aten::topk (ops/order.cpp). Each takes tensors of any layout, of integers and floating
+// numbers, gives contiguous ones, and uses ATen's threads, one for a row.
 #pragma once
 
 #include <string_view>

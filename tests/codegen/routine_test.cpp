@@ -77,6 +77,12 @@ TEST(Routine, RemaindersAreExact) {
     check(at::nextafter(y * q.round(), y * 1e30), y, "above multiples");
     check(at::nextafter(y, at::zeros({n}, type)), y, "below");
     check(any[0] * std::numeric_limits<float>::denorm_min(), y * 1e-38, "small");
+    if (at::globalContext().setFlushDenormal(true)) {
+      check(any[0] * std::numeric_limits<float>::denorm_min(), y * 1e-38, "small, flushed");
+      if (type == ScalarType::Double)
+        check(at::full({n}, 1e-310, type), at::ones({n}, type), "subnormal");
+      at::globalContext().setFlushDenormal(false);
+    }
     at::Tensor odd = y.clone();
     for (int64_t k = 0; k < n; k += 97)
       odd[k] = std::vector<double>{0, -0., INFINITY, -INFINITY, NAN}[static_cast<size_t>(k % 5)];

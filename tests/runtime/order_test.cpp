@@ -231,5 +231,30 @@ TEST(Order, OtherRowsAreSortedAsInEager) {
   }
 }
 
+/// A family whose plans give up again and again goes, and its layouts are recorded anew.
+TEST(Order, AFamilyThatMeetsTies) {
+  Options options = at_once();
+  options.sizes = graft::Sizes::Family;
+  auto f = compile(top_and_weights, options);
+  at::manual_seed(10);
+  for (int64_t rows = 17; rows < 31; ++rows) {
+    const Tensor x = at::randn({rows, 40});
+    EXPECT_TRUE(same(f(x)[2], top_and_weights(x)[2]));
+    f.wait();
+  }
+  EXPECT_GT(f.report().family_calls, 0) << f.explain();
+  for (int call = 0; call < 60; ++call) {
+    const Tensor x = at::randint(0, 3, {17 + call % 14, 40}).to(at::kFloat);
+    const Tensors ours = f(x), eager = top_and_weights(x);
+    for (size_t k = 0; k < eager.size(); ++k) ASSERT_TRUE(same(ours[k], eager[k])) << call;
+    f.wait();
+  }
+  EXPECT_NE(f.explain().find("graft::topk"), std::string::npos) << f.explain();
+  const auto before = f.report().plan_hits;
+  const Tensor x = at::randint(0, 3, {20, 40}).to(at::kFloat);
+  EXPECT_TRUE(same(f(x)[2], top_and_weights(x)[2]));
+  EXPECT_EQ(f.report().plan_hits, before + 1) << f.explain();
+}
+
 }  // namespace
 }  // namespace graft::test

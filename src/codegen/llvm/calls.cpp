@@ -159,9 +159,16 @@ llvm::Function* Calls::make_fmod(const std::string& symbol, FixedVectorType* typ
               *m = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y);
   llvm::Value* quotient = b_.CreateFDiv(a, m);
   const double most = type->getElementType()->isFloatTy() ? 0x1p22 : 0x1p51;
+  // A thread that flushes subnormal numbers may still hold some.
+  auto* bits = llvm::VectorType::getInteger(type);
+  llvm::Value* is_normal = b_.CreateOr(
+      b_.CreateICmpEQ(b_.CreateBitCast(a, bits), llvm::Constant::getNullValue(bits)),
+      b_.CreateFCmpOGE(
+          a, llvm::ConstantFP::get(type, llvm::APFloat::getSmallestNormalized(
+                                             type->getElementType()->getFltSemantics()))));
   llvm::Value* fits = b_.CreateAnd(b_.CreateFCmpOLT(quotient, llvm::ConstantFP::get(type, most)),
                                    b_.CreateFCmpOLT(m, llvm::ConstantFP::getInfinity(type)));
-  b_.CreateCondBr(b_.CreateAndReduce(fits), exact, each);
+  b_.CreateCondBr(b_.CreateAndReduce(b_.CreateAnd(fits, is_normal)), exact, each);
   b_.SetInsertPoint(exact);
   llvm::Value* whole = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, quotient);
   llvm::Value* rest =

@@ -145,8 +145,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::string outside_;
   std::string recorded_again_;  ///< Report::recorded_again
   std::atomic<bool> gave_up_{false};
-  std::atomic<bool> meets_ties{false};  ///< ops::LowerSettings::ties
-  std::atomic<int> noted_{0};           ///< the unsupported argument that outside_ speaks of
+  std::atomic<bool> leaves_ties_{false};  ///< ops::LowerSettings::ties
+  std::atomic<int> noted_{0};             ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;
   int64_t compiling_ = 0;  ///< compilations queued or under way
 };

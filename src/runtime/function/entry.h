@@ -74,6 +74,7 @@ struct Entry {
   /// Grows with each call in which the plan gave up, and shrinks with each that it served.
   std::atomic<int> misses{0};
   static constexpr int kMiss = 4;  ///< calls served that make up for one given up
+  static constexpr int kMostMisses = 64;
   std::atomic<int64_t> until_audit{0};
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
 

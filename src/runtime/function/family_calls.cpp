@@ -129,6 +129,8 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   switch (const Served served = serve(*entry, call, wrong); served) {
     case Served::Yes:
       family.served.fetch_add(1, std::memory_order_relaxed);
+      if (family.misses.load(std::memory_order_relaxed) > 0)
+        family.misses.fetch_sub(1, std::memory_order_relaxed);
       if (!spare) admit(entry, key);
       return true;
     case Served::Stale: {
@@ -141,8 +143,12 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       retire(family, wrong->what());
       after_serving(served, call, key, entry, wrong);
       return true;
-    case Served::No:
     case Served::GivenUp:
+      if (family.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) >= Entry::kMostMisses &&
+          !entry->gives_up.empty())
+        leave_ties(*entry);
+      break;
+    case Served::No:
       break;
   }
   return run_eager(call), true;

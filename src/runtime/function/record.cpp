@@ -247,7 +247,7 @@ runtime::CompileSettings Core::Impl::compile_settings() const {
           .most_folded_bytes = options.most_folded_bytes >= 0      ? options.most_folded_bytes
                                : options.mode == Mode::MaxAutotune ? kMostFoldedBytes
                                                                    : 0,
-          .ties = meets_ties.load(std::memory_order_relaxed),
+          .ties = leaves_ties_.load(std::memory_order_relaxed),
           .short_factors = runtime::products_may_be_short()};
 }
 

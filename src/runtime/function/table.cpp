@@ -130,6 +130,7 @@ void Core::Impl::reset() {
   outside_.clear();
   recorded_again_.clear();
   gave_up_.store(false);
+  leaves_ties_.store(false);
   noted_.store(0);
   records_ = breaks_ = kernels_compiled_ = 0;
 }

@@ -309,10 +309,12 @@ void Core::Impl::finish_race(Entry& entry) {
 }
 
 void Core::Impl::missed(Entry& entry) {
-  constexpr int kMost = 64;
-  if (entry.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) < kMost) return;
+  if (entry.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) < Entry::kMostMisses) return;
   if (entry.tier.load(std::memory_order_acquire) != Tier::Compiled) return;
   if (!entry.gives_up.empty() && leave_ties(entry)) return;
+  if (!entry.gives_up.empty())
+    return settle(entry, Tier::Eager, Verdict::NotFaster,
+                  "the plan gave up in many of the last calls: " + entry.gives_up);
   settle(entry, Tier::Eager, Verdict::NotFaster,
          "the plan gave up in many of the last calls (an index out of range, or an operator whose "
          "result has another size than when it was recorded), and eager ran after it");
@@ -320,10 +322,12 @@ void Core::Impl::missed(Entry& entry) {
 
 bool Core::Impl::leave_ties(Entry& entry) {
   if (stance() == Stance::FailOnRerecord) return false;
-  meets_ties.store(true, std::memory_order_relaxed);
+  leaves_ties_.store(true, std::memory_order_relaxed);
   log(Topic::Recompiles, options.name + ": to be recorded again: " + entry.gives_up);
   settle(entry, Tier::Eager, Verdict::NotFaster, entry.gives_up);
   replace(entry, nullptr);
+  std::lock_guard lock(runtime_mutex());
+  families_.clear();  // their plans give up, too
   return true;
 }
 
