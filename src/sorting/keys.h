@@ -45,10 +45,12 @@ auto key_of(T x) {
 
 /// Which of two elements is less, as ATen's sorts ask: where they put equal ones follows from the
 /// answers.
-template <class Key>
-bool by_key(const Entry<Key>& a, const Entry<Key>& b) {
-  return a.key < b.key;
-}
+struct ByKey {
+  template <class Key>
+  bool operator()(const Entry<Key>& a, const Entry<Key>& b) const {
+    return a.key < b.key;
+  }
+};
 
 /// One per element, in the row's order; `descending`: the largest has the least key.
 template <class T, class Key>
@@ -58,6 +60,16 @@ void make_entries(const std::vector<T>& row, bool descending, std::vector<Entry<
     entries[k] = {static_cast<uint32_t>(k), descending ? static_cast<Key>(~key) : key};
   }
 }
+
+/// Do rows have equal elements nearly always? Then a way that asks for none of them is not tried.
+class Ties {
+ public:
+  bool are_likely() const { return score_ > 0; }
+  void met(bool ties) { score_ = std::clamp(score_ + (ties ? 1 : -4), -4, 2); }
+
+ private:
+  int score_ = 0;  ///< above 0 where more than four of five rows lately had some
+};
 
 /// Bit for bit: NaN and zeros have several forms.
 template <class T>

@@ -73,17 +73,19 @@ class RowSorter {
   /// Sorts row(); element(k) and place(k) are of the one that comes k-th.
   void sort() {
     fill();
-    if (!way_.stable && way_.places && (tied_ || is_surely_tied()))
-      return std::sort(entries_.begin(), entries_.end(), by_key<Key>);
-    if (row_.size() <= kFew<Key>)
+    const bool as_eager = !way_.stable && way_.places && (ties_.are_likely() || is_surely_tied());
+    if (as_eager)
+      std::sort(entries_.begin(), entries_.end(), ByKey());
+    else if (row_.size() <= kFew<Key>)
       std::sort(entries_.begin(), entries_.end());
     else
       sort_by_digits(entries_, spare_, digit_bits(row_.size()));
-    if (!way_.stable && has_ties()) {
-      tied_ = true;
-      fill();
-      std::sort(entries_.begin(), entries_.end(), by_key<Key>);
-    }
+    if (way_.stable) return;
+    const bool tied = has_ties();
+    ties_.met(tied);
+    if (!tied || as_eager) return;
+    fill();
+    std::sort(entries_.begin(), entries_.end(), ByKey());
   }
   int64_t place(size_t k) const { return entries_[k].place; }
   T element(size_t k) const { return row_[entries_[k].place]; }
@@ -103,7 +105,7 @@ class RowSorter {
     return false;
   }
   const Way way_;
-  bool tied_ = false;  ///< a row had equal elements: the next ones may have some, too
+  Ties ties_;
   std::vector<T> row_;
   std::vector<Entry<Key>> entries_, spare_;
 };

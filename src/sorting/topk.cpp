@@ -41,9 +41,12 @@ class TopFinder {
   T* row() { return row_.data(); }
   /// Finds those of row(); element(k) and place(k) are of the one that comes k-th.
   void find() {
-    if (tied_ && places_) return as_eager();
     best_.clear();
     dropped_.reset();
+    if (places_ && ties_.are_likely()) {
+      as_eager();
+      return ties_.met(has_ties());
+    }
     size_t from = 0;
     while (from < row_.size()) {
       if (best_.size() >= room_ - kBlock) keep_best();
@@ -51,9 +54,9 @@ class TopFinder {
     }
     keep_best();
     std::sort(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(k_));
-    if (!has_ties()) return;
-    tied_ = true;
-    as_eager();
+    const bool tied = has_ties();
+    ties_.met(tied);
+    if (tied) as_eager();
   }
   int64_t place(size_t k) const { return best_[k].place; }
   T element(size_t k) const { return row_[best_[k].place]; }
@@ -110,8 +113,8 @@ class TopFinder {
     best_.resize(row_.size());
     make_entries(row_, largest_, best_);
     const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
-    std::nth_element(best_.begin(), last, best_.end(), by_key<Key>);
-    std::sort(best_.begin(), last, by_key<Key>);
+    std::nth_element(best_.begin(), last, best_.end(), ByKey());
+    std::sort(best_.begin(), last, ByKey());
   }
 
   const size_t k_;
@@ -119,7 +122,7 @@ class TopFinder {
   std::vector<T> row_;
   const size_t room_;
   std::vector<Entry<Key>> best_;
-  bool tied_ = false;           ///< a row had equal elements: the next ones may have some, too
+  Ties ties_;
   std::optional<Key> dropped_;  ///< the key of the last one that was kept where one was not
 };
 
