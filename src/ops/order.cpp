@@ -1,5 +1,6 @@
 // Sorting of short rows, and the few largest elements of long ones.
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "ops/reduce.h"
@@ -168,7 +169,7 @@ class Top {
     ctx_.emit(s.store(
         reached, s.reduce(ReduceOp::Sum, (most_ ? ge(x, last) : le(x, last)).to(ScalarType::Long),
                           reduced_, ScalarType::Long)));
-    return ctx_.check(rows_, [&](StatementBuilder& c) {
+    return gives_up("equal or NaN", [&](StatementBuilder& c) {
       const Value first = c.load(values_[0]);
       Value bad = ne(c.load(reached), c.integer(k_, ScalarType::Long));
       if (is_float(o_.compute)) bad = bad | isnan(first);
@@ -182,23 +183,26 @@ class Top {
   /// what the one before found, and what equals that and lies behind it. Equal zeros may have
   /// two signs: where they matter, and where there is a NaN, the run ends.
   bool without_places() {
-    auto goes_on = [&](StatementBuilder& s, Value x, Value place) {
+    // `before`: where the last one was.
+    auto goes_on = [&](StatementBuilder& s, Value x, Value place, const View& before) {
       const Value last = s.load(values_.back());
-      return beyond(x, last) | (eq(x, last) & gt(place, s.load(places_[places_.size() - 2])));
+      return beyond(x, last) | (eq(x, last) & gt(place, s.load(before)));
     };
     for (int64_t p = 0; p < k_; ++p) {
       walk([&](StatementBuilder& s, Value x, Value place) {
-        const Value last = s.load(values_.back());
-        return beyond(x, last) | (eq(x, last) & gt(place, s.load(places_.back())));
+        return goes_on(s, x, place, places_.back());
       });
       StatementBuilder s(rows_);
       Value x = found(s);
       // Among what loses against all, the walk may have taken what it was not to see.
-      if (p > 0) x = select(goes_on(s, x, s.load(places_.back())), x, least(s, o_.compute, most_));
+      if (p > 0) {
+        const Value seen = goes_on(s, x, s.load(places_.back()), places_[places_.size() - 2]);
+        x = select(seen, x, least(s, o_.compute, most_));
+      }
       store(s, x);
     }
     if (!is_float(o_.compute)) return true;
-    return ctx_.check(rows_, [&](StatementBuilder& c) {
+    return gives_up("NaN or zeros", [&](StatementBuilder& c) {
       Value bad = isnan(c.load(values_[0]));
       for (size_t p = 0; p < values_.size(); ++p) {
         Value zero = eq(c.load(values_[p]), c.constant(0, o_.compute));
@@ -214,6 +218,13 @@ class Top {
   void copy_places() { copy(places_, o_.places); }
 
  private:
+  /// The run ends where `bad` is true of a row. False: no check can come any more.
+  bool gives_up(const std::string& what, const std::function<Value(StatementBuilder&)>& bad) {
+    if (!ctx_.check(rows_, bad)) return false;
+    ctx_.gives_up =
+        "among the largest elements (topk) some are " + what + ", and their order is eager's own";
+    return true;
+  }
   Value beyond(Value x, Value last) const { return most_ ? lt(x, last) : gt(x, last); }
 
   /// Finds the place of the largest of what is `seen`.
@@ -263,11 +274,6 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   Top top(ctx, o, boolean(op, "largest", true), k);
   if (!(needs_places ? top.with_places() : top.without_places()))
     return by_routine(ctx, op, o, kTops, kTopValues);
-  if (needs_places || is_float(o.compute))
-    ctx.gives_up = needs_places ? "among the largest elements (topk) some are equal or NaN, and "
-                                  "their order is eager's own"
-                                : "among the largest elements (topk) some are NaN or zeros, and "
-                                  "their order is eager's own";
   top.copy_values();
   if (needs_places) top.copy_places();
   return Fate::fused();

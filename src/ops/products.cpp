@@ -6,7 +6,6 @@
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
-#include "ops/thresholds.h"
 
 namespace graft::ops {
 
@@ -28,6 +27,8 @@ constexpr int64_t kFewSums = 16;
 /// So few rows or columns are done by the time the other operand has come from memory; ATen's
 /// routines are slower by a factor of 2 to 5 then.
 constexpr int64_t kFewRows = 4;
+/// Below so many products in all, ATen's bmm adds one after the other, each rounded.
+constexpr int64_t kPlainProducts = 400;
 
 /// out[b, m, n] = beta * added[b, m, n] + alpha * sum over k of left[b, m, k] * right[b, k, n]
 struct Product {

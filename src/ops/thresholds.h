@@ -11,7 +11,5 @@ namespace graft::ops {
 inline constexpr int64_t kInsertionSorted = 16;
 /// Rows from which on `cdist` multiplies matrices, unless it is told not to.
 inline constexpr int64_t kMostRows = 25;
-/// Below so many products in all, `bmm` adds one after the other, each rounded.
-inline constexpr int64_t kPlainProducts = 400;
 
 }  // namespace graft::ops

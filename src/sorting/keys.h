@@ -52,13 +52,18 @@ struct ByKey {
   }
 };
 
-/// One per element, in the row's order; `descending`: the largest has the least key.
+/// `descending`: the largest has the least key.
+template <class T>
+auto entry_of(const std::vector<T>& row, size_t place, bool descending) {
+  using Key = decltype(key_of(T{}));
+  const Key key = key_of(row[place]);
+  return Entry<Key>{static_cast<uint32_t>(place), descending ? static_cast<Key>(~key) : key};
+}
+
+/// One per element, in the row's order.
 template <class T, class Key>
 void make_entries(const std::vector<T>& row, bool descending, std::vector<Entry<Key>>& entries) {
-  for (size_t k = 0; k < row.size(); ++k) {
-    const Key key = key_of(row[k]);
-    entries[k] = {static_cast<uint32_t>(k), descending ? static_cast<Key>(~key) : key};
-  }
+  for (size_t k = 0; k < row.size(); ++k) entries[k] = entry_of(row, k, descending);
 }
 
 /// Do rows have equal elements nearly always? Then a way that asks for none of them is not tried.

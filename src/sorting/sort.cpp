@@ -1,12 +1,8 @@
 #include "tensor/sorting.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
 #include <torch/library.h>
 
@@ -18,6 +14,7 @@
 #include <vector>
 
 #include "sorting/keys.h"
+#include "sorting/rows.h"
 
 namespace graft {
 
@@ -70,8 +67,8 @@ class RowSorter {
   RowSorter(size_t count, Way way) : way_(way), row_(count), entries_(count), spare_(count) {}
 
   T* row() { return row_.data(); }
-  /// Sorts row(); element(k) and place(k) are of the one that comes k-th.
-  void sort() {
+  /// Sorts row() (sorting/rows.h); element(k) and place(k) are of the one that comes k-th.
+  void run() {
     fill();
     const bool as_eager = !way_.stable && way_.places && (ties_.are_likely() || is_surely_tied());
     if (as_eager)
@@ -110,45 +107,16 @@ class RowSorter {
   std::vector<Entry<Key>> entries_, spare_;
 };
 
-/// `As`: a type that holds the very same numbers.
-template <class T, class As = T>
-void sort_rows(const Tensor& from, const Tensor& values, const Tensor& places, size_t dim,
-               Way way) {
-  const int64_t count = from.size(static_cast<int64_t>(dim));
-  int64_t inner = 1;
-  for (auto d = static_cast<int64_t>(dim) + 1; d < from.dim(); ++d) inner *= from.size(d);
-  const T* const in = from.const_data_ptr<T>();
-  T* const out = values.mutable_data_ptr<T>();
-  int64_t* const found = places.mutable_data_ptr<int64_t>();
-  const auto grain = std::max<int64_t>(1, kSortGrain / count);
-  at::parallel_for(0, from.numel() / count, grain, [&](int64_t begin, int64_t end) {
-    RowSorter<As> sorter(static_cast<size_t>(count), way);
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t first = row / inner * count * inner + row % inner;
-      for (int64_t k = 0; k < count; ++k) sorter.row()[k] = static_cast<As>(in[first + k * inner]);
-      sorter.sort();
-      for (int64_t k = 0; k < count; ++k)
-        out[first + k * inner] = sorter.element(static_cast<size_t>(k));
-      for (int64_t k = 0; way.places && k < count; ++k)
-        found[first + k * inner] = sorter.place(static_cast<size_t>(k));
-    }
-  });
-}
-
 /// Does at::sort leave equal elements where std::sort does? It does in libtorch 2.11; another
 /// one's sort is called as it is.
 bool knows_eagers_order() {
   static const bool knows = [] {
     for (int64_t count : {50, 3000})
       for (bool descending : {false, true}) {
-        const Tensor row = (at::arange(count) * 7919 % 101 % 13).to(at::kFloat);
-        const auto [values, places] = at::sort(row, /*stable=*/false, 0, descending);
-        RowSorter<float> sorter(static_cast<size_t>(count), {false, descending, true});
-        std::copy_n(row.const_data_ptr<float>(), count, sorter.row());
-        sorter.sort();
-        for (int64_t k = 0; k < count; ++k)
-          if (places.const_data_ptr<int64_t>()[k] != sorter.place(static_cast<size_t>(k)))
-            return false;
+        const Tensor row = tied_row(count);
+        const Tensor places = std::get<1>(at::sort(row, /*stable=*/false, 0, descending));
+        const Way way{false, descending, true};
+        if (!finds(RowSorter<float>(static_cast<size_t>(count), way), row, places)) return false;
       }
     return true;
   }();
@@ -172,17 +140,15 @@ Sorted sorted(const Tensor& self, bool stable, int64_t dim, bool descending, boo
       count > std::numeric_limits<uint32_t>::max() || is_fast_in_aten(self, count, descending) ||
       (!stable && !knows_eagers_order()))
     return at::sort(self, std::optional<bool>(stable), dim, descending);
-  const Tensor from = self.contiguous(), values = at::empty(self.sizes(), self.options()),
-               indices = at::empty(self.sizes(), self.options().dtype(at::kLong));
   const Way way{stable, descending, places};
-  if (self.scalar_type() == at::kLong && are_small(from)) {
-    sort_rows<int64_t, int32_t>(from, values, indices, static_cast<size_t>(along), way);
-    return {values, indices};
-  }
-  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "graft::sort", [&] {
-    sort_rows<scalar_t>(from, values, indices, static_cast<size_t>(along), way);
-  });
-  return {values, indices};
+  const Tensor from = self.contiguous();
+  const auto rows = [&]<class T, class As>(T, As) {
+    return found_in_rows<T, As>(from, along, count, places, kSortGrain,
+                                [&] { return RowSorter<As>(static_cast<size_t>(count), way); });
+  };
+  if (self.scalar_type() == at::kLong && are_small(from)) return rows(int64_t{}, int32_t{});
+  return AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "graft::sort",
+                                    [&] { return rows(scalar_t{}, scalar_t{}); });
 }
 
 template <bool places>
@@ -201,7 +167,7 @@ Sorted sort_stable(const Tensor& self, std::optional<bool> stable, int64_t dim, 
 TORCH_LIBRARY_FRAGMENT(graft, library) {
   const auto add = [&](std::string_view name, auto plain, auto stable) {
     const std::string end = "int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)";
-    const std::string first(name.substr(name.find("::") + 2)), second = first + ".stable";
+    const std::string first(name), second = first + ".stable";
     library.def((first + "(Tensor self, " + end).c_str());
     library.def((second + "(Tensor self, *, bool? stable, " + end).c_str());
     library.impl(first.c_str(), c10::DispatchKey::CompositeExplicitAutograd,

@@ -1,9 +1,5 @@
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/topk.h>
 #include <torch/library.h>
 
@@ -13,6 +9,7 @@
 #include <vector>
 
 #include "sorting/keys.h"
+#include "sorting/rows.h"
 #include "tensor/sorting.h"
 
 namespace graft {
@@ -39,8 +36,8 @@ class TopFinder {
       : k_(k), largest_(largest), places_(places), row_(count), room_(2 * k + kBlock) {}
 
   T* row() { return row_.data(); }
-  /// Finds those of row(); element(k) and place(k) are of the one that comes k-th.
-  void find() {
+  /// Finds those of row() (sorting/rows.h); element(k) and place(k) are of the one that comes k-th.
+  void run() {
     best_.clear();
     dropped_.reset();
     if (places_ && ties_.are_likely()) {
@@ -62,10 +59,7 @@ class TopFinder {
   T element(size_t k) const { return row_[best_[k].place]; }
 
  private:
-  Entry<Key> entry(size_t place) const {
-    const Key key = key_of(row_[place]);
-    return {static_cast<uint32_t>(place), largest_ ? static_cast<Key>(~key) : key};
-  }
+  Entry<Key> entry(size_t place) const { return entry_of(row_, place, largest_); }
   size_t take_all(size_t from) {
     const size_t to = std::min(row_.size(), from + room_ - best_.size());
     for (size_t k = from; k < to; ++k) best_.push_back(entry(k));
@@ -126,45 +120,16 @@ class TopFinder {
   std::optional<Key> dropped_;  ///< the key of the last one that was kept where one was not
 };
 
-template <class T>
-void find_rows(const Tensor& from, const Tensor& values, const Tensor& places, size_t dim,
-               int64_t k, bool largest, bool with_places) {
-  const int64_t count = from.size(static_cast<int64_t>(dim));
-  int64_t inner = 1;
-  for (auto d = static_cast<int64_t>(dim) + 1; d < from.dim(); ++d) inner *= from.size(d);
-  const T* const in = from.const_data_ptr<T>();
-  T* const out = values.mutable_data_ptr<T>();
-  int64_t* const found = places.mutable_data_ptr<int64_t>();
-  const auto grain = std::max<int64_t>(1, kTopGrain / count);
-  at::parallel_for(0, from.numel() / count, grain, [&](int64_t begin, int64_t end) {
-    TopFinder<T> finder(static_cast<size_t>(count), static_cast<size_t>(k), largest, with_places);
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t first = row / inner * count * inner + row % inner,
-                    to = row / inner * k * inner + row % inner;
-      for (int64_t j = 0; j < count; ++j) finder.row()[j] = in[first + j * inner];
-      finder.find();
-      for (int64_t j = 0; j < k; ++j) {
-        out[to + j * inner] = finder.element(static_cast<size_t>(j));
-        if (with_places) found[to + j * inner] = finder.place(static_cast<size_t>(j));
-      }
-    }
-  });
-}
-
 /// Does at::topk take equal elements as as_eager() does? It does in libtorch 2.11; another one's is
 /// called as it is.
 bool knows_eagers_choice() {
   static const bool knows = [] {
     for (int64_t k : {30, 400})
       for (bool largest : {false, true}) {
-        const Tensor row = (at::arange(1500) * 7919 % 101 % 13).to(at::kFloat);
-        const auto [values, places] = at::topk(row, k, 0, largest, /*sorted=*/true);
-        TopFinder<float> finder(1500, static_cast<size_t>(k), largest, true);
-        std::copy_n(row.const_data_ptr<float>(), 1500, finder.row());
-        finder.find();
-        for (int64_t j = 0; j < k; ++j)
-          if (places.const_data_ptr<int64_t>()[j] != finder.place(static_cast<size_t>(j)))
-            return false;
+        const Tensor row = tied_row(1500);
+        const Tensor places = std::get<1>(at::topk(row, k, 0, largest, /*sorted=*/true));
+        if (!finds(TopFinder<float>(1500, static_cast<size_t>(k), largest, true), row, places))
+          return false;
       }
     return true;
   }();
@@ -184,14 +149,13 @@ Found top(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted)
       self.scalar_type() == at::kBool || count > std::numeric_limits<uint32_t>::max() ||
       is_atens(self.scalar_type(), count, k, with_places) || !knows_eagers_choice())
     return at::topk(self, k, dim, largest, sorted);
-  std::vector<int64_t> sizes = self.sizes().vec();
-  sizes[static_cast<size_t>(along)] = k;
-  const Tensor from = self.contiguous(), values = at::empty(sizes, self.options()),
-               places = at::empty(sizes, self.options().dtype(at::kLong));
-  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "graft::topk", [&] {
-    find_rows<scalar_t>(from, values, places, static_cast<size_t>(along), k, largest, with_places);
-  });
-  return {values, places};
+  return AT_DISPATCH_ALL_TYPES_AND2(
+      at::kHalf, at::kBFloat16, self.scalar_type(), "graft::topk", [&] {
+        return found_in_rows<scalar_t>(self, along, k, with_places, kTopGrain, [&] {
+          return TopFinder<scalar_t>(static_cast<size_t>(count), static_cast<size_t>(k), largest,
+                                     with_places);
+        });
+      });
 }
 
 }  // namespace
@@ -200,11 +164,11 @@ Found top(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted)
 
 TORCH_LIBRARY_FRAGMENT(graft, library) {
   const auto add = [&](std::string_view name, auto function) {
-    const std::string short_name(name.substr(name.find("::") + 2));
-    library.def((short_name + "(Tensor self, SymInt k, int dim=-1, bool largest=True, "
-                              "bool sorted=True) -> (Tensor values, Tensor indices)")
+    const std::string whole(name);
+    library.def((whole + "(Tensor self, SymInt k, int dim=-1, bool largest=True, "
+                         "bool sorted=True) -> (Tensor values, Tensor indices)")
                     .c_str());
-    library.impl(short_name.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
+    library.impl(whole.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
                  torch::CppFunction(function));
   };
   add(graft::kTops, graft::top<true>);

@@ -119,7 +119,7 @@ Tensor ComponentLlama::loss(const Tensors& parameters, const Tensor& x, const Te
 void descend(const Tensors& parameters, double rate) {
   const at::NoGradGuard no_grad;
   for (const Tensor& p : parameters) p.sub_(p.grad(), rate);
-  for (const Tensor& p : parameters) p.mutable_grad().reset();
+  clear_gradients(parameters);
 }
 
 void AdamW::update(const Tensors& parameters, const Tensors& gradients, const Tensors& first,

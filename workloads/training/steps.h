@@ -30,6 +30,10 @@ at::Tensor training_step(const Loss& loss_of, const Update& update) {
   return loss.detach();
 }
 
+inline void clear_gradients(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& p : parameters) p.mutable_grad().reset();
+}
+
 /// A loss, and what its backward leaves in the parameters' gradients, which are cleared.
 template <class Loss>
 std::tuple<at::Tensor, std::vector<at::Tensor>> loss_and_gradients(
@@ -121,7 +125,7 @@ struct AdamW {
     for (const at::Tensor& p : parameters) gradients.push_back(p.grad());
     update(parameters, gradients, first, second, steps);
     gradients.clear();
-    for (const at::Tensor& p : parameters) p.mutable_grad().reset();
+    clear_gradients(parameters);
   }
 };
 

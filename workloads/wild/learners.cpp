@@ -17,10 +17,6 @@ namespace {
 
 using at::Tensor;
 
-void forget(const Tensors& parameters) {
-  for (const Tensor& p : parameters) p.mutable_grad().reset();
-}
-
 /// Adam; `steps` counts.
 void adam(const Tensors& parameters, const Tensors& first, const Tensors& second,
           const Tensor& steps, double rate, double decay = 0) {
@@ -35,7 +31,7 @@ void adam(const Tensors& parameters, const Tensors& first, const Tensors& second
     const Tensor root = (second[i] / by_second).sqrt() + 1e-8;
     parameters[i].addcdiv_(first[i] / by_first, root, -rate);
   }
-  forget(parameters);
+  clear_gradients(parameters);
 }
 
 /// Weights and biases in turn, joined by `activation`.
@@ -69,7 +65,7 @@ Tensor variational_step(const Tensors& p, const Tensors& velocities, const Tenso
         const at::NoGradGuard no_grad;
         for (size_t i = 0; i < p.size(); ++i)
           p[i].sub_(velocities[i].mul_(0.9).add_(p[i].grad()), 1e-3);
-        forget(p);
+        clear_gradients(p);
       });
 }
 
@@ -135,7 +131,7 @@ Tensor two_view_step(const Tensors& p, const Tensors& velocities, const Tensor& 
       const Tensor trust = 0.001 * p[i].norm() / (g.norm() + 1e-9);
       p[i].sub_(velocities[i].mul_(0.9).add_(g * trust), 0.3);
     }
-    forget(p);
+    clear_gradients(p);
   });
 }
 
@@ -237,7 +233,7 @@ Tensor tabular_step(const Tensors& p, const Tensors& velocities, const Tensors& 
       const Tensor g = p[i].grad();
       p[i].sub_(g + 0.9 * velocities[i].mul_(0.9).add_(g), 0.01);
     }
-    forget(p);
+    clear_gradients(p);
   });
 }
 
@@ -266,7 +262,7 @@ Tensor gated_recurrent_step(const Tensors& p, const Tensors& squares, const Tens
       squares[i].mul_(0.99).addcmul_(g, g, 0.01);
       p[i].addcdiv_(g, squares[i].sqrt().add_(1e-8), -1e-3);
     }
-    forget(p);
+    clear_gradients(p);
   });
 }
 
@@ -343,7 +339,7 @@ Tensor rotation_step(const Tensors& p, const Tensors& sums, const Tensor& triple
       sums[i].addcmul_(g, g);
       p[i].addcdiv_(g, sums[i].sqrt() + 1e-10, -0.05);
     }
-    forget(p);
+    clear_gradients(p);
   });
 }
 

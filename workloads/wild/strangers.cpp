@@ -18,10 +18,6 @@ namespace {
 
 using at::Tensor;
 
-void zero_grad(const Tensors& parameters) {
-  for (const Tensor& p : parameters) p.mutable_grad().reset();
-}
-
 /// DPO on B preferred answers and B rejected ones: the last layer's inputs (2 B, T, W), their
 /// tokens (2 B, T), -100 where none counts, and a reference's log-probabilities (2 B); RMSprop.
 /// Parameters: an adapter's two matrices, the head.
@@ -45,7 +41,7 @@ Tensor preference_step(const Tensors& p, const Tensors& squares, const Tensor& h
       squares[i].mul_(0.99).addcmul_(g, g, 0.01);
       p[i].addcdiv_(g, squares[i].sqrt() + 1e-8, -1e-4);
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
 }
 
@@ -88,7 +84,7 @@ Tensor orthogonal_step(const Tensors& p, const Tensors& buffers, const Tensor& x
       const Tensor update = orthogonalised(g.lerp(buffers[i], 0.95));
       p[i].mul_(1 - 0.02 * 0.01).sub_(update, 0.02 * std::sqrt(std::max(1.0, ratio)));
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
 }
 
@@ -130,7 +126,7 @@ Tensor masked_patches_step(const Tensors& p, const Tensors& slow, const Tensor& 
       p[i].mul_(1 - 0.05 * 0.05).sub_(p[i].grad(), 0.05);
       slow[i].mul_(0.996).add_(p[i], 0.004);
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
 }
 
@@ -162,7 +158,7 @@ Tensor sharpness_step(const Tensors& p, const Tensors& velocities, const Tensor&
       climbed.push_back(w.grad() * scale);
       w.add_(climbed.back());
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
   training_step(loss_of, [&] {
     const at::NoGradGuard no_grad;
@@ -171,7 +167,7 @@ Tensor sharpness_step(const Tensors& p, const Tensors& velocities, const Tensor&
       const Tensor g = p[i].grad() + 5e-4 * p[i];
       p[i].sub_(velocities[i].mul_(0.9).add_(g), 0.05);
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
   return loss;
 }
@@ -214,7 +210,7 @@ Tensor neural_ode_step(const Tensors& p, const Tensors& first, const Tensors& se
       const Tensor root = (highest[i] / by_second).sqrt() + 1e-8;
       p[i].sub_(1e-3 * (first[i] / by_first) / root);
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
 }
 
@@ -244,7 +240,7 @@ Tensor garch_step(const Tensors& p, const Tensors& steps, const Tensors& before,
       p[i].sub_(kept.sign() * steps[i]);
       before[i].copy_(kept);
     }
-    zero_grad(p);
+    clear_gradients(p);
   });
 }
 

@@ -1,5 +1,3 @@
-#include <optional>
-
 #include "codegen/llvm/emitter.h"
 #include "ir/facts.h"
 

@@ -54,6 +54,21 @@ class Turn {
   bool mine_;
 };
 
+/// Calls in which a plan gave up, and such as it served.
+class Misses {
+ public:
+  /// One more in which it gave up: are these too many?
+  bool add() { return score_.fetch_add(kMiss, std::memory_order_relaxed) >= kMost; }
+  void served() {
+    if (score_.load(std::memory_order_relaxed) > 0) score_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int kMiss = 4;  ///< calls served that make up for one given up
+  static constexpr int kMost = 64;
+  std::atomic<int> score_{0};
+};
+
 struct Entry {
   explicit Entry(const Key& key) : key(key) {}
 
@@ -62,19 +77,11 @@ struct Entry {
     if (used.load(std::memory_order_relaxed) != now) used.store(now, std::memory_order_relaxed);
   }
 
-  /// The plan served a call.
-  void served() {
-    if (misses.load(std::memory_order_relaxed) > 0) misses.fetch_sub(1, std::memory_order_relaxed);
-  }
-
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest
   std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
-  /// Grows with each call in which the plan gave up, and shrinks with each that it served.
-  std::atomic<int> misses{0};
-  static constexpr int kMiss = 4;  ///< calls served that make up for one given up
-  static constexpr int kMostMisses = 64;
+  Misses misses;
   std::atomic<int64_t> until_audit{0};
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
 

@@ -50,7 +50,7 @@ struct Family {
   Point largest;         ///< that was recorded
   std::atomic<bool> retired{false};
   std::atomic<int64_t> served{0};
-  std::atomic<int> misses{0};  ///< as Entry::misses
+  Misses misses;
   /// Hashes of keys that came lately, each in its place.
   std::array<std::atomic<uint64_t>, 256> came = {};
   /// Did it come lately? From now on it did.

@@ -129,8 +129,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   switch (const Served served = serve(*entry, call, wrong); served) {
     case Served::Yes:
       family.served.fetch_add(1, std::memory_order_relaxed);
-      if (family.misses.load(std::memory_order_relaxed) > 0)
-        family.misses.fetch_sub(1, std::memory_order_relaxed);
+      family.misses.served();
       if (!spare) admit(entry, key);
       return true;
     case Served::Stale: {
@@ -144,9 +143,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       after_serving(served, call, key, entry, wrong);
       return true;
     case Served::GivenUp:
-      if (family.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) >= Entry::kMostMisses &&
-          !entry->gives_up.empty())
-        leave_ties(*entry);
+      if (family.misses.add() && !entry->gives_up.empty()) leave_ties(*entry);
       break;
     case Served::No:
       break;

@@ -147,10 +147,12 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit) return missed(*entry);
     if (++entry->no_proofs < kShadowsWithoutProof) return;
-    if (!entry->gives_up.empty() && leave_ties(*entry)) return;
-    if (!entry->gives_up.empty())
-      return settle(*entry, Tier::Eager, Verdict::NotFaster,
-                    "the plan gave up in each call that was to prove it: " + entry->gives_up);
+    if (!entry->gives_up.empty()) {
+      if (!leave_ties(*entry))
+        settle(*entry, Tier::Eager, Verdict::NotFaster,
+               "the plan gave up in each call that was to prove it: " + entry->gives_up);
+      return;
+    }
     return settle(*entry, Tier::Eager, Verdict::Failed,
                   "the plan gave up where eager did not" +
                       (shadow.what.empty() ? "" : ": " + shadow.what) +
@@ -309,12 +311,14 @@ void Core::Impl::finish_race(Entry& entry) {
 }
 
 void Core::Impl::missed(Entry& entry) {
-  if (entry.misses.fetch_add(Entry::kMiss, std::memory_order_relaxed) < Entry::kMostMisses) return;
+  if (!entry.misses.add()) return;
   if (entry.tier.load(std::memory_order_acquire) != Tier::Compiled) return;
-  if (!entry.gives_up.empty() && leave_ties(entry)) return;
-  if (!entry.gives_up.empty())
-    return settle(entry, Tier::Eager, Verdict::NotFaster,
-                  "the plan gave up in many of the last calls: " + entry.gives_up);
+  if (!entry.gives_up.empty()) {
+    if (!leave_ties(entry))
+      settle(entry, Tier::Eager, Verdict::NotFaster,
+             "the plan gave up in many of the last calls: " + entry.gives_up);
+    return;
+  }
   settle(entry, Tier::Eager, Verdict::NotFaster,
          "the plan gave up in many of the last calls (an index out of range, or an operator whose "
          "result has another size than when it was recorded), and eager ran after it");
@@ -361,7 +365,7 @@ void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<
     return prove(call, key, entry, /*audit=*/true);
   std::optional<runtime::PlanError> wrong;
   Served served = serve(*entry, call, wrong);
-  if (served == Served::Yes) return entry->served();
+  if (served == Served::Yes) return entry->misses.served();
   after_serving(served, call, key, entry, wrong);
 }
 
