@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "ir/touch.h"
+#include "passes/group.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -17,15 +18,16 @@ using ir::TreeNode;
 
 namespace {
 
-/// Tiles below which a wrapped vector loop is cut into more of them.
-constexpr int64_t kFewTiles = 8;
+/// Tiles below which a wrapped vector loop is cut into more of them: of a small kernel, and of
+/// others, of whose tiles each of many threads is to have several.
+constexpr int64_t kFewTiles = 8, kManyTiles = 4 * kEnough;
 
 /// Cuts the wrapped vector variable in two when the other tiles are too few to share between
 /// threads.
 void split_wrapped(Kernel& kernel, int var, const Settings& settings) {
   int64_t tiles = 1, extent = kernel.vars[static_cast<size_t>(var)].extent;
   for (int v : kernel.range) tiles *= kernel.vars[static_cast<size_t>(v)].extent;
-  if (kernel.range.empty() || tiles >= kFewTiles) return;
+  if (kernel.range.empty() || tiles >= (tiles * extent > kSmall ? kManyTiles : kFewTiles)) return;
   int64_t inner = even_part(extent, std::min<int64_t>(1024, extent / 2), settings, 64);
   if (inner == 0) return;
   kernel.range.push_back(split_variable(kernel, var, inner));

@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "passes/cost.h"
+#include "passes/group.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -21,14 +22,16 @@ namespace {
 constexpr int64_t kLong = 1 << 16;   ///< reduced points from which splitting pays
 constexpr int64_t kFewResults = 32;  ///< parallel points below which it is needed
 constexpr int64_t kPart = 8192;      ///< wanted points of a part
-constexpr int64_t kRows = 64;        ///< wanted rows of a part: their pages are in reach
-constexpr int64_t kFewBytes = 64;    ///< of a column, at least, where fewer rows spare reading them
+constexpr int64_t kEnoughParts = 64;
+constexpr int64_t kRows = 64;      ///< wanted rows of a part: their pages are in reach
+constexpr int64_t kFewBytes = 64;  ///< of a column, at least, where fewer rows spare reading them
 
-/// How to cut a reduction: axis `axis` into parts of this length. `rows`: the other reduced axes
-/// stay axes of the partial results, which lie part by part.
+/// How to cut a reduction: axis `axis` into parts of this length. The reduced axes in `apart` stay
+/// axes of the partial results. `rows`: these lie part by part, not behind what is kept.
 struct Cut {
   size_t axis;
   int64_t length;
+  std::vector<bool> apart;
   bool rows;
 };
 
@@ -44,18 +47,55 @@ int64_t part_of(int64_t extent, int64_t wanted, const Settings& settings) {
              : length;
 }
 
-/// A long reduction with few results has few tiles: cut it along its outermost reduced axis.
+/// The load that reads most, if any.
+const Access* widest_load(const Statement& s, int64_t& most) {
+  const Access* widest = nullptr;
+  for (const Access& load : s.loads) {
+    int64_t bytes = static_cast<int64_t>(c10::elementSize(load.dtype));
+    for (size_t a = 0; a < s.axes.size(); ++a)
+      if (load.strides[a] != 0) bytes *= s.axes[a];
+    if (load.indirect.empty() && bytes > most) widest = &load, most = bytes;
+  }
+  return widest;
+}
+
+/// The reduced axes as they lie in memory, the slowest first.
+std::vector<size_t> slowest_first(const Statement& s) {
+  std::vector<size_t> axes;
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (s.reduction->axes[a] && s.axes[a] > 1) axes.push_back(a);
+  int64_t most = 0;
+  if (const Access* widest = widest_load(s, most))
+    std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) {
+      return std::abs(widest->strides[a]) > std::abs(widest->strides[b]);
+    });
+  return axes;
+}
+
+/// A long reduction with few results has few tiles: cut it along its slowest reduced axes, as many
+/// of them as make enough parts.
 std::optional<Cut> cut_long(const Statement& s, const Settings& settings) {
   if (!splittable(s)) return std::nullopt;
-  size_t outer = 0;
-  while (!s.reduction->axes[outer] || s.axes[outer] == 1) ++outer;
-  int64_t n = s.axes[outer], rest = reduced_points(s) / n;
-  if (rest >= kPart / 8) return Cut{outer, 1, false};
-  // The outermost axis alone is the long one: cut it into parts.
-  int64_t length = settings.may_vary(n) ? 0 : largest_divisor(n, kPart, kPart / 16);
-  if (length == 0) length = part_of(n, kPart / rest, settings);
-  if (n % length != 0 && n < 2 * length) return std::nullopt;
-  return Cut{outer, length < n ? length : 1, false};
+  std::vector<bool> apart(s.axes.size(), false);
+  int64_t parts = 1, rest = reduced_points(s);
+  for (size_t a : slowest_first(s)) {
+    const int64_t n = s.axes[a];
+    rest /= n;
+    if (parts * n < kEnoughParts && rest >= 2 * kPart) {
+      apart[a] = true;
+      parts *= n;
+      continue;
+    }
+    if (rest >= kPart / 8) return Cut{a, 1, std::move(apart), false};
+    // Points of this axis make a part.
+    const int64_t wanted = std::max<int64_t>(kPart / rest, 1);
+    int64_t length =
+        settings.may_vary(n) ? 0 : largest_divisor(n, wanted, std::max<int64_t>(wanted / 16, 1));
+    if (length == 0) length = part_of(n, wanted, settings);
+    if (parts == 1 && n % length != 0 && n < 2 * length) return std::nullopt;
+    return Cut{a, length < n ? length : 1, std::move(apart), false};
+  }
+  return std::nullopt;
 }
 
 /// A reduction over the slow axes of memory walks down one vector of columns at a time, one page
@@ -65,17 +105,12 @@ std::optional<Cut> cut_long(const Statement& s, const Settings& settings) {
 std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
                             const Settings& settings) {
   if (!can_split(s) || s.repeated()) return std::nullopt;
-  const Access* widest = nullptr;
   int64_t most = 0;
-  for (const Access& load : s.loads) {
-    int64_t bytes = static_cast<int64_t>(c10::elementSize(load.dtype));
-    for (size_t a = 0; a < s.axes.size(); ++a)
-      if (load.strides[a] != 0) bytes *= s.axes[a];
-    if (load.indirect.empty() && bytes > most) widest = &load, most = bytes;
-  }
+  const Access* widest = widest_load(s, most);
   if (most <= settings.target.second_cache_bytes) return std::nullopt;
   int fastest = -1;  // of the reduced axes
   bool along = false;
+  std::vector<bool> apart = s.reduction->axes;
   for (size_t a = 0; a < s.axes.size(); ++a) {
     int64_t stride = std::abs(widest->strides[a]);
     if (stride == 1 && s.axes[a] >= settings.target.lanes) along = !s.reduction->axes[a];
@@ -87,18 +122,23 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
   auto axis = static_cast<size_t>(fastest);
   int64_t n = s.axes[axis], bytes = std::abs(widest->strides[axis]) *
                                     static_cast<int64_t>(c10::elementSize(widest->dtype));
-  if (bytes < kApartBytes) return std::nullopt;
-  int64_t rows = part_of(n, kRows, settings);
-  const int64_t kept = settings.target.second_cache_bytes / 2 / bytes,
+  if (bytes == 0) return std::nullopt;
+  // Narrow rows are one stream, and few lines of them few tiles.
+  const int64_t kept = ir::numel(s.axes) / reduced_points(s);
+  const bool narrow = bytes < kApartBytes;
+  if (narrow && kept / settings.target.lanes >= kEnough) return std::nullopt;
+  int64_t rows = part_of(n, narrow ? std::max(kRows, 4 * kPart / kept) : kRows, settings);
+  const int64_t near = settings.target.second_cache_bytes / 2 / bytes,
                 few = kFewBytes / static_cast<int64_t>(c10::elementSize(widest->dtype));
-  if (made[static_cast<size_t>(widest->storage)] && kept >= few)
-    rows = std::min(rows, part_of(n, kept, settings));
+  if (made[static_cast<size_t>(widest->storage)] && near >= few)
+    rows = std::min(rows, part_of(n, near, settings));
   const int64_t least = std::min(rows, std::max(rows / 2, few));
   int64_t length = n <= rows ? n : settings.may_vary(n) ? 0 : largest_divisor(n, rows, least);
   if (length == 0) length = n < 2 * rows ? n : rows;
   // Else the partial results would be much of the input.
   if (length < least) return std::nullopt;
-  return Cut{axis, length, true};
+  apart[axis] = false;
+  return Cut{axis, length, std::move(apart), true};
 }
 
 /// Emits partial reductions of the original, and the reduction of those.
@@ -109,9 +149,7 @@ void split(const Statement& original, const Cut& cut, bool any_size, Program& ou
                                                                     : n % cut.length,
                 parts = (n - tail) / cut.length;
   auto is_kept = [&](size_t axis) { return !reduction.axes[axis]; };
-  auto is_part = [&](size_t axis) {
-    return !is_kept(axis) && (axis == cut.axis ? n > cut.length : cut.rows);
-  };
+  auto is_part = [&](size_t axis) { return axis == cut.axis ? n > cut.length : cut.apart[axis]; };
 
   // The partial results, of the accumulator's type: the parts behind what is kept, or before.
   std::vector<size_t> dims;

@@ -27,7 +27,8 @@ struct EncodeTask {
   float tensor_scale = 1;
   int64_t block = 0;
   ScaleKind scale = ScaleKind::F32;
-  void* scales = nullptr;  ///< of the first block; null without blocks
+  void* scales = nullptr;    ///< of the first block; null without blocks
+  bool past_caches = false;  ///< codes are too many to be read again from a cache
 };
 
 struct DecodeTask {

@@ -111,6 +111,14 @@ struct Table {
 };
 
 /// One of 32 numbers would take longer than computing them.
+constexpr bool kPacksFour = false;
+template <int kBits>
+void pack_four(uint8_t* to, const U (&codes)[4], bool past_caches);
+
+constexpr bool kHasRange = false;
+template <bool kMagnitude>
+F least_magnitude(F x, F limit);
+
 constexpr bool kHasWideTable = false;
 template <int kElement>
 struct WideTable;

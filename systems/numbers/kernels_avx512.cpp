@@ -65,8 +65,50 @@ inline void narrow_sixes(uint8_t* to, U x) {
   const int32_t last = _mm_extract_epi32(packed, 2);
   __builtin_memcpy(to + 8, &last, sizeof(last));
 }
+inline __m512i pack_sixes(__m512i bytes) {
+  const __m512i twelves = _mm512_maddubs_epi16(bytes, _mm512_set1_epi16(64 << 8 | 1));
+  const __m512i triples = _mm512_madd_epi16(twelves, _mm512_set1_epi32(4096 << 16 | 1));
+  return _mm512_shuffle_epi8(triples, _mm512_set4_epi32(-1, 0x0e0d0c0a, 0x09080605, 0x04020100));
+}
 inline void narrow_pairs(uint8_t* to, Q x) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi64_epi8(0xff, (__m512i)x));
+}
+inline __m128i quarter(__m512i x, int i) {
+  const __m256i half = i < 2 ? _mm512_maskz_extracti64x4_epi64(0xff, x, 0)
+                             : _mm512_maskz_extracti64x4_epi64(0xff, x, 1);
+  return i % 2 == 0 ? _mm256_castsi256_si128(half) : _mm256_extracti128_si256(half, 1);
+}
+/// The codes of four vectors.
+constexpr bool kPacksFour = true;
+template <int kBits>
+inline void pack_four(uint8_t* to, const U (&codes)[4], bool past_caches) {
+  const __m512i low = _mm512_maskz_packus_epi32(~0u, (__m512i)codes[0], (__m512i)codes[1]);
+  const __m512i high = _mm512_maskz_packus_epi32(~0u, (__m512i)codes[2], (__m512i)codes[3]);
+  // Four codes of each vector in turn, in each quarter.
+  const __m512i bytes = _mm512_maskz_packus_epi16(~uint64_t{0}, low, high);
+  const __m512i in_turn = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  const __m512i ordered = _mm512_maskz_permutexvar_epi32(kAll, in_turn, bytes);
+  if constexpr (kBits == 8) {
+    if (past_caches)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), ordered);
+    else
+      _mm512_storeu_si512(to, ordered);
+  } else if constexpr (kBits == 6) {
+    const __m512i close = _mm512_set_epi32(0, 0, 0, 0, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0);
+    const __m512i packed = _mm512_maskz_permutexvar_epi32(kAll, close, pack_sixes(ordered));
+    if (past_caches)
+      for (int i = 0; i < 3; ++i)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, quarter(packed, i));
+    else
+      _mm512_mask_storeu_epi32(to, 0x0fff, packed);
+  } else {
+    const __m512i pairs = _mm512_maddubs_epi16(ordered, _mm512_set1_epi16(16 << 8 | 1));
+    const __m256i packed = _mm512_maskz_cvtepi16_epi8(~0u, pairs);
+    if (past_caches)
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to), packed);
+    else
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), packed);
+  }
 }
 inline uint32_t largest_lane(U x) {
   __m256i half = _mm256_max_epu32(_mm512_maskz_extracti64x4_epi64(0xff, (__m512i)x, 0),
@@ -75,6 +117,14 @@ inline uint32_t largest_lane(U x) {
   most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0x4e));
   most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0xb1));
   return static_cast<uint32_t>(_mm_cvtsi128_si32(most));
+}
+/// The number of the smaller magnitude, with x's sign or without one; `limit` where x is a NaN.
+constexpr bool kHasRange = true;
+template <bool kMagnitude>
+inline F least_magnitude(F x, F limit) {
+  constexpr int kLeast = 2, kNoSign = 2 << 2;
+  return (F)_mm512_maskz_range_ps(kAll, (__m512)x, (__m512)limit,
+                                  kMagnitude ? kLeast | kNoSign : kLeast);
 }
 /// x[from[i]]; of the indices, bits above the lowest four do not count.
 inline F permute(F x, U from) {

@@ -6,6 +6,7 @@
 /// Blocks whose scales are made at once: at most, and such that their values stay in the first
 /// cache.
 constexpr int kTile = 64;
+
 inline int64_t tile_of(int64_t block) {
   return block < 64 ? kTile : 16;
 }
@@ -35,6 +36,21 @@ constexpr uint32_t kSmallestNormal = 0x00800000;
 
 constexpr float power_of_two(int exponent) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+/// The bits of a magnitude, or the limit's if it is above that or not a number.
+inline U cut_off(F x, U limit) {
+  if constexpr (kHasRange)
+    return bits_of(least_magnitude<true>(x, (F)limit));
+  else
+    return smaller(magnitudes(x), limit);
+}
+/// … with the number's sign.
+inline F cut_off_signed(F x, U limit) {
+  if constexpr (kHasRange)
+    return least_magnitude<false>(x, (F)limit);
+  else
+    return (F)(smaller(magnitudes(x), limit) | (bits_of(x) & kSignBit));
 }
 
 /// What follows from an element.
@@ -85,6 +101,18 @@ inline void store_codes(uint8_t* to, U codes) {
   }
 }
 
+/// Of four vectors; past the caches where the instruction set can and the first codes of all lie at
+/// a multiple of 64 bytes.
+template <int kBits>
+inline void store_codes(uint8_t* to, const U (&codes)[4], bool past_caches) {
+  if constexpr (kPacksFour) {
+    pack_four<kBits>(to, codes, past_caches);
+  } else {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) store_codes<kBits>(to + i * kLanes * kBits / 8, codes[i]);
+  }
+}
+
 /// Codes in the low bits; above those of 4 bits there may be others.
 template <int kBits>
 inline U load_codes(const uint8_t* from) {
@@ -128,18 +156,24 @@ inline U limit_of(bool saturate) {
 template <int kElement, bool kStochastic, bool kPlain>
 inline U encode_lanes(F x, U limit, U random) {
   using C = Coding<kElement>;
-  const U sign = bits_of(x) & kSignBit, magnitude = magnitudes(x);
-  const U bits = smaller(magnitude, limit);
+  constexpr uint32_t kLow = C::kMask >> 1;
+  // What is added to a number to be rounded has one ulp as its own, and a mantissa such that the
+  // sum's lowest bits are the code.
+  if constexpr (!kStochastic && C::kIs.is_integer()) {
+    constexpr float kUp = 1.5f * power_of_two(23 + C::kUlp);
+    return bits_of(cut_off_signed(x, limit) + kUp) & C::kMask;
+  }
+  const U bits = cut_off(x, limit);
   U code;
   if constexpr (!kStochastic) {
-    // A sum with 2^23 ulps rounds to one ulp. What an ulp is follows from the exponent, which is
-    // that of the smallest normal code at least; integers have one ulp for all.
-    const U exponent = C::kIs.is_integer()
-                           ? broadcast(C::kMinNormalBits)
-                           : larger(bits, broadcast(C::kMinNormalBits)) & kInfinityBits;
+    // What an ulp is follows from the exponent, which is that of the smallest normal code at least.
     constexpr uint32_t kUp = static_cast<uint32_t>(C::kShift) << 23;
-    const U ulps = bits_of((F)bits + (F)(exponent + kUp)) - exponent;
-    code = ulps + (exponent >> C::kShift) - (kUp + (C::kMinNormalBits >> C::kShift));
+    const U exponent = larger(bits, broadcast(C::kMinNormalBits)) & kInfinityBits;
+    const U up = exponent + (exponent >> C::kShift) + (kUp - (C::kMinNormalBits >> C::kShift));
+    code = bits_of((F)bits + (F)up);
+    if constexpr (kPlain || !C::kIs.has_nan)
+      return (code & kLow) | ((bits_of(x) >> (32 - C::kIs.bits)) & ~kLow);
+    code = code & C::kMask;
   } else {
     // Below the smallest normal code, multiples of one ulp.
     const F ulps = (F)smaller(bits, broadcast(C::kMinNormalBits)) * power_of_two(-C::kUlp);
@@ -152,13 +186,14 @@ inline U encode_lanes(F x, U limit, U random) {
       code = bits < C::kMinNormalBits ? code : normal;
     }
   }
+  const U sign = bits_of(x) & kSignBit;
   if constexpr (C::kIs.is_integer()) {
     const U negative = (U)((I)sign >> 31);
     return ((code ^ negative) - negative) & C::kMask;
   } else {
     if constexpr (C::kIs.has_nan && !kPlain) {
       code = code > C::kMaxCode ? broadcast(C::kOverflowCode) : code;
-      code = magnitude > kInfinityBits ? broadcast(C::kNanCode) : code;
+      code = magnitudes(x) > kInfinityBits ? broadcast(C::kNanCode) : code;
     }
     return code | (sign >> (32 - C::kIs.bits));
   }
@@ -340,15 +375,48 @@ inline U encode_at(const EncodeTask& task, const T* from, int64_t done, float fa
   return encode_lanes<kElement, kStochastic, kPlain>(load(from) * factor, limit, random);
 }
 
+/// Values [begin, end) of the task, whole groups of four vectors. Gives the largest magnitudes.
+template <int kElement, class T, bool kStochastic, bool kPlain>
+inline U encode_groups(const EncodeTask& task, int64_t begin, int64_t end, float factor, U limit) {
+  constexpr int kBits = kElements[kElement].bits;
+  const T* x = static_cast<const T*>(task.values);
+  U most = {};
+  for (int64_t i = begin; i < end; i += 4 * kLanes) {
+    U codes[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const int64_t done = i + k * kLanes;
+      most = larger(most, magnitudes(load(x + done)));
+      codes[k] = encode_at<kElement, T, kStochastic, kPlain>(task, x + done, done, factor, limit);
+    }
+    store_codes<kBits>(task.codes + i * kBits / 8, codes, task.past_caches);
+  }
+  return most;
+}
+
 /// One factor for all.
 template <int kElement, class T, bool kStochastic>
 uint32_t encode_tensor(const EncodeTask& task) {
   constexpr int kBits = kElements[kElement].bits;
+  constexpr int64_t kPart = 16 * 4 * kLanes;
   const T* x = static_cast<const T*>(task.values);
   const U limit = limit_of<kElement>(task.saturate);
   const float factor = 1.0f / task.tensor_scale;
   U most = {};
   int64_t i = 0;
+  for (const int64_t groups = task.count / (4 * kLanes) * (4 * kLanes); i < groups;) {
+    const int64_t end = i + kPart < groups ? i + kPart : groups;
+    U here;
+    if (task.saturate) {
+      here = encode_groups<kElement, T, kStochastic, true>(task, i, end, factor, limit);
+      if (largest_lane(here) > kInfinityBits)  // again, with an eye on NaNs
+        encode_groups<kElement, T, kStochastic, false>(task, i, end, factor, limit);
+    } else {
+      here = encode_groups<kElement, T, kStochastic, false>(task, i, end, factor, limit);
+    }
+    most = larger(most, here);
+    i = end;
+  }
   for (; i + kLanes <= task.count; i += kLanes) {
     most = larger(most, magnitudes(load(x + i)));
     store_codes<kBits>(task.codes + i * kBits / 8,
@@ -369,7 +437,8 @@ uint32_t encode_tensor(const EncodeTask& task) {
 /// scale, and no other value is much above the max: elements need not look for either.
 template <int kElement, class T, bool kStochastic, int kBlock>
 uint32_t encode_blocks(const EncodeTask& task) {
-  constexpr int kBits = kElements[kElement].bits;
+  constexpr int kBits = kElements[kElement].bits, kGroup = 4 * kLanes;
+  constexpr int64_t kKnown = kBlock == 0 ? 1 : kBlock;
   const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
   const U limit = limit_of<kElement>(true);
   const int64_t most_tile = tile_of(block), ahead = most_tile * block;
@@ -387,28 +456,48 @@ uint32_t encode_blocks(const EncodeTask& task) {
     }
     for (int64_t i = tile; i % kLanes != 0; ++i) most[i] = U{};
     make_scales<kElement>(task, most, b, tile, factors);
-    for (int64_t i = 0; i < tile; ++i)
-#pragma GCC unroll 4
-      for (int64_t k = 0; k < block; k += kLanes) {
-        const int64_t done = (b + i) * block + k;
+    // Runs of blocks, as far as it is known which vector is in which; else of one block.
+    const int64_t run = kBlock == 0 ? block : tile * block;
+    for (int64_t first = 0; first < tile * block; first += run) {
+      const float* factor = factors + (kBlock == 0 ? first / block : 0);
+      const auto code = [&](int64_t k) {
         // The next pass over magnitudes would wait for memory, while this one does not use it.
-        __builtin_prefetch(x + i * block + k + ahead);
-        store_codes<kBits>(task.codes + done * kBits / 8,
-                           encode_at<kElement, T, kStochastic, true>(task, x + i * block + k, done,
-                                                                     factors[i], limit));
+        __builtin_prefetch(x + first + k + ahead);
+        return encode_at<kElement, T, kStochastic, true>(task, x + first + k, b * block + first + k,
+                                                         factor[kBlock == 0 ? 0 : k / kKnown],
+                                                         limit);
+      };
+      uint8_t* to = task.codes + (b * block + first) * kBits / 8;
+      int64_t k = 0;
+      for (; k + kGroup <= run; k += kGroup) {
+        U codes[4];
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) codes[v] = code(k + v * kLanes);
+        store_codes<kBits>(to + k * kBits / 8, codes, task.past_caches);
       }
+      for (; k < run; k += kLanes) store_codes<kBits>(to + k * kBits / 8, code(k));
+    }
   }
   return 0;
 }
 
 template <int kElement, class T, bool kStochastic>
-uint32_t encode(const EncodeTask& task) {
+uint32_t encode_all(const EncodeTask& task) {
   if (task.block == 0) return encode_tensor<kElement, T, kStochastic>(task);
   if constexpr (!kStochastic) {
     if (task.block == 16) return encode_blocks<kElement, T, kStochastic, 16>(task);
     if (task.block == 32) return encode_blocks<kElement, T, kStochastic, 32>(task);
   }
   return encode_blocks<kElement, T, kStochastic, 0>(task);
+}
+
+template <int kElement, class T, bool kStochastic>
+uint32_t encode(const EncodeTask& task) {
+  EncodeTask mine = task;
+  if (reinterpret_cast<uintptr_t>(task.codes) % 64 != 0) mine.past_caches = false;
+  const uint32_t most = encode_all<kElement, T, kStochastic>(mine);
+  if (mine.past_caches) end_streams();
+  return most;
 }
 
 template <int kElement, class T, bool kStream>

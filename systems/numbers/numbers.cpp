@@ -270,6 +270,7 @@ Quantized quantize(const Tensor& values, const NumberFormat& format,
   auto* to = out.codes.mutable_data_ptr<uint8_t>();
   const auto kernel = numbers::kernels().encode[static_cast<size_t>(format.element)][type]
                                                [options.rounding == Rounding::Stochastic];
+  const bool past_caches = out.codes.numel() > numbers::kCacheBytes / 4;
   std::atomic<uint32_t> most = 0;
   numbers::for_ranges(x.numel(), numbers::unit_of(format), [&](int64_t first, int64_t count) {
     const uint32_t bits = kernel({.values = from + first * static_cast<int64_t>(x.element_size()),
@@ -281,7 +282,8 @@ Quantized quantize(const Tensor& values, const NumberFormat& format,
                                   .tensor_scale = out.tensor_scale,
                                   .block = format.block,
                                   .scale = format.scale,
-                                  .scales = numbers::scale_at(out, first)});
+                                  .scales = numbers::scale_at(out, first),
+                                  .past_caches = past_caches});
     numbers::raise_to(most, bits);
   });
   out.amax = std::bit_cast<float>(most.load());

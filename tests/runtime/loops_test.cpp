@@ -366,7 +366,7 @@ TEST(LargeLoops, OfIndependentStepsStayParallelKernels) {
   };
   auto small = compile(each, at_once()), large = compile(each, at_once());
   for (int call = 0; call < 3; ++call) {
-    at::Tensor x = at::randn({8, 100}), y = at::randn({8, 40000});
+    at::Tensor x = at::randn({8, 100}), y = at::randn({8, 400000});
     EXPECT_TRUE(at::allclose(small(x), each(x)));
     EXPECT_TRUE(at::allclose(large(y), each(y)));
   }

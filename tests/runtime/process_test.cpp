@@ -25,8 +25,8 @@ struct Ran {
 };
 Ran run_alone(const std::string& test, const std::string& environment) {
   std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::string command = environment + " timeout 120 " + self +
-                        " --gtest_also_run_disabled_tests --gtest_filter=" + test + " 2>&1";
+  std::string command = environment + " GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 timeout 120 " +
+                        self + " --gtest_also_run_disabled_tests --gtest_filter=" + test + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Ran ran;
   char buffer[4096];

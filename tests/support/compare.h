@@ -130,6 +130,20 @@ inline std::string value_difference(const at::Tensor& eager, const at::Tensor& c
   });
 }
 
+/// Empty where at::allclose holds, NaN by NaN; otherwise the first element that is not close.
+inline std::string far_from(const at::Tensor& eager, const at::Tensor& came, double relative,
+                            double absolute) {
+  if (at::allclose(eager, came, relative, absolute, /*equal_nan=*/true)) return {};
+  const at::Tensor close = at::isclose(eager, came, relative, absolute, true).reshape(-1);
+  const auto at = close.logical_not().to(at::kByte).argmax().item<int64_t>();
+  std::ostringstream out;
+  out << "at " << index_text(at, eager.sizes()) << ": eager "
+      << eager.reshape(-1)[at].item<double>() << ", compiled "
+      << came.reshape(-1)[at].item<double>() << "; " << close.logical_not().sum().item<int64_t>()
+      << " of " << close.numel() << " values of " << describe(eager);
+  return out.str();
+}
+
 /// Empty when dtype, sizes and all values agree; strides may differ.
 inline std::string content_difference(const at::Tensor& eager, const at::Tensor& came) {
   if (eager.defined() == came.defined() && eager.defined() &&

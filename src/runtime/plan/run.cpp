@@ -90,6 +90,9 @@ void Frame::acquire(const std::vector<int>& blocks) {
   for (int b : blocks) allocate(static_cast<size_t>(b));
 }
 
+/// A grain is work for which starting threads pays; each more of them takes a fraction of that.
+constexpr int64_t kTasksOfAGrain = 4;
+
 void launch(const KernelStep& step, char* const* bases, char** pointers) {
   for (size_t i = 0; i < step.pointers.size(); ++i)
     pointers[i] = bases[step.pointers[i].block] + step.pointers[i].offset;
@@ -99,7 +102,9 @@ void launch(const KernelStep& step, char* const* bases, char** pointers) {
     step.fn(&launch, thread_scratch(binding.scratch_bytes), 0, binding.range_extent);
     return;
   }
-  at::parallel_for(0, binding.range_extent, binding.grain, [&](int64_t begin, int64_t end) {
+  // Where several threads start at all, smaller tasks are worth one more of them.
+  const int64_t least = std::max<int64_t>(binding.grain / kTasksOfAGrain, 1);
+  at::parallel_for(0, binding.range_extent, least, [&](int64_t begin, int64_t end) {
     step.fn(&launch, thread_scratch(binding.scratch_bytes), begin, end);
   });
 }
