@@ -1,4 +1,5 @@
 // How the results of a run stand to other tensors, as autograd sees it.
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>

@@ -18,7 +18,7 @@ using at::Tensor;
 /// Sums what this thread allocates and frees, and passes it on to whom it was told before.
 class AllocatedBytes final : public c10::MemoryReportingInfoBase {
  public:
-  static constexpr auto kKind = c10::DebugInfoKind::PROFILER_STATE;
+  static inline const auto kKind = c10::DebugInfoKind::PROFILER_STATE;
 
   AllocatedBytes()
       : outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(c10::ThreadLocalDebugInfo::get(kKind))) {

@@ -97,6 +97,54 @@ TEST(SplitReduce, ASumOverRowsInTheCacheStaysWhole) {
   EXPECT_EQ(count_of("reduced = sum", text), 1u) << text;
 }
 
+/// The pieces of a sum over all of a tensor with these sizes and strides.
+std::string pieces_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  int64_t reach = 1;
+  std::string axes, at, extents, steps;
+  for (size_t a = 0; a < sizes.size(); ++a) {
+    const std::string name(1, static_cast<char>('a' + a));
+    const std::string more = a == 0 ? "" : ",";
+    reach += (sizes[a] - 1) * strides[a];
+    axes += more + name + ":" + std::to_string(sizes[a]);
+    at += (a == 0 ? "" : "+") + name +
+          (strides[a] == 1 ? "" : "*" + std::to_string(strides[a]));
+    extents += more + std::to_string(sizes[a]);
+    steps += more + std::to_string(strides[a]);
+  }
+  std::string names;
+  for (size_t a = 0; a < sizes.size(); ++a)
+    names += (a == 0 ? "" : ",") + std::string(1, static_cast<char>('a' + a));
+  return ir::print(split_reductions(
+      ir::parse("argument 0 = %0 f32[" + extents + "]:(" + steps + ")\n%0: argument 0, " +
+                std::to_string(4 * reach) + " bytes\n%1: output, 4 bytes\n[" + axes +
+                "] %1[0] f32 = f32(reduced)  reduced = sum.f64{" + names + "} f64(%0.f32[" + at +
+                "])\nresult 0 = %1 f32[1]:(1)\n"),
+      Settings{}));
+}
+
+/// Parts have about as many points whatever the axes are, and there are enough for many threads.
+TEST(SplitReduce, PartsAreOfPointsNotRows) {
+  const std::string rows = pieces_of({49152, 81}, {82, 1});  // 96 rows are 7776 points
+  EXPECT_NE(rows.find("[a:512,b:96,c:81] %2[a]"), std::string::npos) << rows;
+  const std::string few = pieces_of({4, 500, 1000}, {500032, 1000, 1});
+  EXPECT_NE(few.find("[a:4,b:100,c:5,d:1000] %2[a*100+b]"), std::string::npos) << few;
+  const std::string long_rows = pieces_of({6, 655360}, {655400, 1});
+  EXPECT_NE(long_rows.find("[a:6,b:80,c:8192] %2[a*80+b]"), std::string::npos) << long_rows;
+}
+
+TEST(SplitReduce, PartsLieTogetherInMemory) {
+  // The second axis is the fastest, as of a transposed matrix.
+  const std::string text = pieces_of({4, 256, 512}, {131072, 1, 256});
+  EXPECT_NE(text.find("[a:4,b:256,c:16,d:32] %2[a*16+c]"), std::string::npos) << text;
+}
+
+/// Of few columns there are few tiles, unless rows are cut into blocks.
+TEST(SplitReduce, NarrowRowsAreCutToo) {
+  const std::string text = schedule_of_rows(65536, 64);
+  EXPECT_NE(text.find("v0:128"), std::string::npos) << text;
+  EXPECT_NE(text.find("serial v2:512"), std::string::npos) << text;
+}
+
 TEST(SplitReduce, AShortSumStaysWhole) {
   std::string text = schedule_of_sum(1000);
   EXPECT_EQ(count_of("kernel ", text), 1u) << text;

@@ -183,6 +183,23 @@ TEST_P(Numbers, ResultsDoNotDependOnThreadsOrTheInstructionSet) {
   }
 }
 
+/// Many codes are stored past the caches; a NaN among them has values coded again.
+TEST_P(Numbers, ManyValuesHaveTheCodesOfFew) {
+  constexpr int64_t kRows = 2050, kColumns = 4608, kPart = 50;
+  at::Tensor x = at::randn({kRows, kColumns});
+  x[700][33] = NAN;
+  x[2049][4607] = std::numeric_limits<float>::infinity();
+  for (const char* name : {"fp8_e4m3", "fp8_e5m2_block", "mxfp6_e3m2", "nvfp4", "int8", "int4"}) {
+    const NumberFormat& format = number_format(name);
+    const float scale = format.block == 0 || format.scale == ScaleKind::E4M3 ? 0.25f : 0;
+    const Quantized all = quantize(x, format, {.tensor_scale = scale});
+    for (int64_t row = 0; row < kRows; row += kPart) {
+      const Quantized few = quantize(x.narrow(0, row, kPart), format, {.tensor_scale = scale});
+      ASSERT_TRUE(all.codes.narrow(0, row, kPart).equal(few.codes)) << name << " from " << row;
+    }
+  }
+}
+
 TEST_P(Numbers, AnyNumberOfValuesHasAnAmax) {
   for (const int64_t count : {0, 1, 3, 15, 17, 63, 65, 5000}) {
     at::Tensor x = at::randn({count});

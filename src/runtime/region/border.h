@@ -1,13 +1,27 @@
 // Where a region's part of autograd's graph begins.
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace graft::runtime {
+
+/// As torch holds nodes: up to 2.14 a std::shared_ptr, then a c10::intrusive_ptr.
+using NodePointer = decltype(torch::autograd::Edge::function);
+
+template <class N, class... Arguments>
+NodePointer make_node(Arguments&&... arguments) {
+  if constexpr (std::is_same_v<NodePointer, std::shared_ptr<torch::autograd::Node>>)
+    return NodePointer(new N(std::forward<Arguments>(arguments)...),
+                       [](N* node) { deleteNode(node); });  // torch's, which only these have
+  else
+    return c10::make_intrusive<N>(std::forward<Arguments>(arguments)...);
+}
 
 /// A node between an argument and what computed it, which hands gradients on. While its one edge is
 /// taken away, a backward of the region ends here.
@@ -19,9 +33,8 @@ class Border final : public torch::autograd::Node {
   }
 };
 
-inline std::shared_ptr<torch::autograd::Node> make_border(const at::Tensor& argument,
-                                                          torch::autograd::Edge behind) {
-  std::shared_ptr<torch::autograd::Node> border(new Border, torch::autograd::deleteNode);
+inline NodePointer make_border(const at::Tensor& argument, torch::autograd::Edge behind) {
+  NodePointer border = make_node<Border>();
   border->add_input_metadata(argument);
   border->set_next_edges({std::move(behind)});
   return border;
@@ -30,7 +43,7 @@ inline std::shared_ptr<torch::autograd::Node> make_border(const at::Tensor& argu
 /// Takes the borders' edges away for a while.
 class ClosedBorders {
  public:
-  using Nodes = std::vector<std::shared_ptr<torch::autograd::Node>>;
+  using Nodes = std::vector<NodePointer>;
   explicit ClosedBorders(Nodes borders) : borders_(std::move(borders)) {
     for (const auto& border : borders_)
       behind_.push_back(std::exchange(border->next_edges()[0], torch::autograd::Edge()));

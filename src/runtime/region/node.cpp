@@ -255,7 +255,7 @@ class RegionNode final : public torch::autograd::Node {
     for (const Saved& saved : captured_) saved.check();
     // The graph above the arguments is none of this backward's.
     std::vector<at::Tensor> inputs;
-    std::vector<std::shared_ptr<torch::autograd::Node>> borders;
+    std::vector<NodePointer> borders;
     for (size_t i = 0; i < leaves_.size(); ++i) {
       inputs.push_back(leaves_[i]);
       if (inputs.back().defined()) continue;
@@ -326,9 +326,8 @@ void connect(std::shared_ptr<const Region> region, const detail::FlatArgs& args,
              const at::Tensor* captured, size_t captures, at::Tensor* results,
              std::shared_ptr<detail::KeptCall> call) {
   const std::vector<int>& places = region->facts.places;
-  const std::shared_ptr<RegionNode> node(
-      new RegionNode(region, args, captured, captures, results, std::move(call)),
-      torch::autograd::deleteNode);
+  const NodePointer node =
+      make_node<RegionNode>(region, args, captured, captures, results, std::move(call));
   for (int place : places) torch::autograd::set_history(results[place], node);
 }
 
