@@ -106,8 +106,7 @@ std::string pieces_of(const std::vector<int64_t>& sizes, const std::vector<int64
     const std::string more = a == 0 ? "" : ",";
     reach += (sizes[a] - 1) * strides[a];
     axes += more + name + ":" + std::to_string(sizes[a]);
-    at += (a == 0 ? "" : "+") + name +
-          (strides[a] == 1 ? "" : "*" + std::to_string(strides[a]));
+    at += (a == 0 ? "" : "+") + name + (strides[a] == 1 ? "" : "*" + std::to_string(strides[a]));
     extents += more + std::to_string(sizes[a]);
     steps += more + std::to_string(strides[a]);
   }

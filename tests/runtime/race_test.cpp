@@ -67,6 +67,28 @@ TEST(Race, ALoserWaitsUntilTheNextRaceCostsLittle) {
   EXPECT_EQ(close.calls_to_rematch(1), 100) << "at least";
 }
 
+TEST(Race, ABusyMomentLosesNoRace) {
+  Race race;
+  const auto add = [&](double eager, double compiled) {
+    race.add(Race::Side::Eager, eager), race.add(Race::Side::Compiled, compiled);
+  };
+  add(1e4, 5e3);    // to warm up
+  add(1e4, 3.1e4);  // 31 ms that another program shared
+  EXPECT_FALSE(race.decided());
+  add(1e4, 3e4), add(1.01e4, 4e3);
+  EXPECT_FALSE(race.decided()) << "its median is the slower one, its fastest call is not";
+  for (int pair = 0; pair < 6; ++pair) add(1e4, 4e3);
+  EXPECT_TRUE(race.decided());
+  EXPECT_TRUE(race.compiled_wins());
+
+  Race slower;
+  EXPECT_EQ(race_of(slower, 1e4, 3e4), 8) << "three pairs, though far apart";
+  EXPECT_FALSE(slower.compiled_wins());
+  Race long_calls;
+  EXPECT_EQ(race_of(long_calls, 3e4, 2e5), 3);
+  EXPECT_FALSE(long_calls.compiled_wins());
+}
+
 TEST(Race, Median) {
   EXPECT_EQ(median({}), 0);
   EXPECT_EQ(median({3}), 3);
