@@ -194,8 +194,8 @@ TEST(Products, WhatMasksLeaveOut) {
         expect_products(
             program,
             [&, mask = mask](int call) {
-              // oneDNN's tiles (AMX) read beyond rows whose bytes are no multiple of 64, and what is
-              // infinite there becomes NaN in eager: key 20's number in key 19's products.
+              // oneDNN's tiles (AMX) read past rows whose bytes are no multiple of 64, and what is
+              // infinite there is NaN in eager: key 20's number in key 19's products.
               Tensors all = heads({3}, length, length, type == at::kFloat ? 24 : 32, call);
               for (at::Tensor& t : all) t = t.to(type);
               all.push_back(mask);
