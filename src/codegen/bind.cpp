@@ -16,7 +16,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 8;
+constexpr uint8_t kStructureVersion = 9;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
@@ -75,6 +75,15 @@ class Walk {
     for (int v : kernel_.range) {
       put(v);
       binding_.range_extent *= extent(v);
+    }
+    // A loop of one step is dissolved: there is nothing to share.
+    const bool by_rows = kernel_.rows > 0 && !is_unit(kernel_.body[0].loop->var);
+    put(by_rows);
+    if (by_rows) {
+      layout_.range = RangeKind::Rows;
+      layout_.rows = integer(kernel_.rows);
+      binding_.range_extent = kernel_.rows;
+      return;
     }
     layout_.range = kernel_.range.empty() ? RangeKind::Once : RangeKind::Flattened;
     if (layout_.range == RangeKind::Once && elements_are_range()) {

@@ -163,6 +163,7 @@ struct StatementLayout {
 enum class RangeKind : uint8_t {
   Flattened,  ///< iterations of the Range variables
   Elements,   ///< elements of the one top-level Vector loop
+  Rows,       ///< ir::Kernel::rows
   Once,
 };
 
@@ -174,6 +175,7 @@ struct Layout {
   std::vector<StatementLayout> statements;
   int storages = 0;
   RangeKind range = RangeKind::Once;
+  int rows = -1;  ///< RangeKind::Rows: the slot in Binding::integers of how many there are
 };
 
 /// Entries of an accumulator array for `extent` values, with room for the last vector's unused

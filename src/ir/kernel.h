@@ -98,7 +98,7 @@ struct Kernel {
   std::vector<Scratch> scratch;
   int64_t scratch_bytes = 0;
   std::string name;  ///< set by `tasks`: each statement's reduction or "map", in turn: "map_sum"
-  /// The least number of range iterations (elements, if the range is a Vector loop) per task.
+  /// So many range iterations (elements, if the range is a Vector loop) are worth a second thread.
   int64_t grain = 1;
   /// Temporaries in memory that no other step touches, set by `memory`. A store to one of these, or
   /// to scratch, need not happen where this kernel never loads it again.
@@ -107,6 +107,9 @@ struct Kernel {
   bool any_size = false;
   /// … and its products have any few rows: those left of blocks, for all of which it has room.
   bool is_rest = false;
+  /// If not 0: the range is so many rows, the values that the index has by which the one statement
+  /// stores. A task runs those iterations of the step loop around it whose index is one of its rows.
+  int64_t rows = 0;
 };
 
 using Step = std::variant<Kernel, Extern, Abort>;

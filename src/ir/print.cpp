@@ -257,6 +257,7 @@ std::string print(const Kernel& kernel, const std::vector<Storage>&) {
   for (int v : kernel.range)
     text +=
         " v" + std::to_string(v) + ":" + std::to_string(kernel.vars[static_cast<size_t>(v)].extent);
+  if (kernel.rows > 0) text += " rows " + std::to_string(kernel.rows);
   text += " grain " + std::to_string(kernel.grain) + "\n";
   for (const Scratch& s : kernel.scratch)
     text += "  scratch %" + std::to_string(s.storage) + ": " + std::to_string(s.bytes) +

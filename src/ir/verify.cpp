@@ -252,6 +252,12 @@ std::string verify(const Kernel& kernel, const std::vector<Storage>& storages) {
   for (int v : kernel.range)
     if (kernel.vars[static_cast<size_t>(v)].kind != LoopKind::Range)
       return "kernel " + kernel.name + ": a range variable is not a Range";
+  if (kernel.rows > 0) {
+    const bool one = kernel.placed.size() == 1 && kernel.range.empty() && kernel.body.size() == 1 &&
+                     kernel.body[0].loop && !kernel.placed[0].statement.reduction &&
+                     kernel.placed[0].statement.store.indirect.size() == 1;
+    if (!one) return "kernel " + kernel.name + ": its range is no rows of one scattered store";
+  }
   std::string wrong = check_tree(kernel, kernel.body, open, seen);
   if (wrong.empty() && std::any_of(seen.begin(), seen.end(), [](int n) { return n != 1; }))
     wrong = "a statement is not placed once";

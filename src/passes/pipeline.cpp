@@ -23,6 +23,7 @@
 #include "passes/one_hot.h"
 #include "passes/recompute.h"
 #include "passes/reroll.h"
+#include "passes/scattered_rows.h"
 #include "passes/scratch.h"
 #include "passes/share.h"
 #include "passes/simplify.h"
@@ -97,6 +98,8 @@ constexpr ProgramPass kProgramPasses[] = {
 constexpr PassName kFuse{"fuse", true, "statements that share tiles become one kernel"};
 constexpr SchedulePass kSchedulePasses[] = {
     {{"merge-loops", true, "loops that walk memory as one become one"}, plain<merge_loops>},
+    {{"rows", true, "threads share steps by the rows that they store to, where columns are few"},
+     plain<share_rows>},
     {{"lanes", true, "neighbouring tiles become lanes where a tile is sequential or short"},
      to_lanes},
     {{"vectors", false, "chooses the vector loops of what has none; code needs them"},

@@ -16,6 +16,8 @@ using ir::Schedule;
 namespace {
 
 constexpr double kTaskNanoseconds = 20000;
+constexpr double kLook = 0.5;        ///< nanoseconds that it takes to see whose step one is
+constexpr double kOfOwnSteps = 8;    ///< times as long as a task looks, it should work
 constexpr double kOperation = 0.05;  ///< nanoseconds, at most: tasks may be longer than they look
 
 void set_grain(Kernel& kernel) {
@@ -30,9 +32,15 @@ void set_grain(Kernel& kernel) {
     nanoseconds += static_cast<double>(points(p.statement)) *
                    (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) *
                    kOperation;
+  double least = kTaskNanoseconds;
+  if (kernel.rows > 0) {
+    // Each task looks at all steps.
+    iterations = static_cast<double>(kernel.rows);
+    least += kOfOwnSteps * kLook *
+             static_cast<double>(kernel.vars[static_cast<size_t>(kernel.body[0].loop->var)].extent);
+  }
   kernel.grain = std::max<int64_t>(
-      1,
-      static_cast<int64_t>(std::ceil(kTaskNanoseconds / std::max(nanoseconds / iterations, 0.01))));
+      1, static_cast<int64_t>(std::ceil(least / std::max(nanoseconds / iterations, 0.01))));
 }
 
 void set_name(Kernel& kernel) {

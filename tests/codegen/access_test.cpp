@@ -165,6 +165,28 @@ TEST(Access, IndirectStores) {
     }
 }
 
+/// The range is the rows that an index picks: difference() runs it in parts.
+TEST(Access, StepsAreSharedByTheRowsTheyStoreTo) {
+  for (int64_t steps : {1, 1024, 2500})
+    for (ScalarType type : {at::kFloat, at::kDouble, at::kLong}) {
+      KernelMaker k;
+      const ir::View out = k.storage(tame({70, 20}, type, 1)),
+                     x = k.storage(tame({steps, 20}, type, 2));
+      ir::View order = k.storage((at::arange(steps, at::kLong) * 37 + 5) % 70);
+      order.sizes = {steps, 1};
+      order.strides = {1, 0};
+      const int step = k.variable(steps, ir::LoopKind::Step), column = k.vector(20);
+      StatementBuilder s({steps, 20});
+      const Value row = s.load(order);
+      const ir::Access place{out.storage, type, 0, {0, 1}, {{row.id, 20, 70}}};
+      ir::Statement add = s.store(place, s.load(place) + s.load(x));
+      k.body(KernelMaker::loop(step,
+                               KernelMaker::loop(column, k.place(std::move(add), {step, column}))));
+      k.kernel.rows = 70;
+      EXPECT_EQ(difference(k), "") << steps << c10::toString(type);
+    }
+}
+
 TEST(Statements, ShareLoadsAndForwardStores) {
   for (int64_t n : {10, 64, 200}) {
     KernelMaker k;

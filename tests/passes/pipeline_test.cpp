@@ -45,6 +45,7 @@ std::vector<Named> programs() {
           {"long sum", long_sum()},
           {"large results", large_results()},
           {"one less", one_less_per_row()},
+          {"rows by index", rows_by_index()},
           {"powers", sum_of_powers()},
           {"updates", updates()},
           {"doubled product", doubled_product()},

@@ -238,6 +238,27 @@ inline std::vector<at::Tensor> whole_numbers(const ProgramBuilder& b) {
   return made;
 }
 
+/// Rows that are added up in 64 places, of which an index from 0 to 63 picks one each.
+inline ProgramBuilder rows_by_index() {
+  using ir::Value;
+  ProgramBuilder b;
+  constexpr int64_t kRows = 1200, kColumns = 20, kPlaces = 64;
+  auto x = b.argument({kRows, kColumns}), index = b.storage(ir::Role::Temporary, {kRows}, kLong);
+  auto out = b.output({kPlaces, kColumns});
+  ir::StatementBuilder place({kRows});
+  b.program.items.emplace_back(
+      place.store(index, (place.axis(0) * 7) & place.integer(kPlaces - 1, kLong)));
+  ir::StatementBuilder zero(out.sizes);
+  b.program.items.emplace_back(zero.store(out, zero.constant(0, kFloat)));
+  ir::StatementBuilder s({kRows, kColumns});
+  Value at = s.load(ir::Access{index.storage, kLong, 0, {1, 0}, {}});
+  const ir::Access where{out.storage, kFloat, 0, {0, 1}, {{at.id, kColumns, kPlaces}}};
+  ir::Statement step = s.store(where, s.load(where) + s.load(x));
+  step.growth = {0, 0};
+  b.program.items.emplace_back(ir::Repeat{kRows, {std::move(step)}});
+  return b;
+}
+
 /// Rows that are doubled, and one less where an index, always 0 here, says.
 inline ProgramBuilder one_less_per_row() {
   using ir::Value;

@@ -115,5 +115,51 @@ TEST(Threads, AThreadCountThatChangesAfterPlanning) {
   }
 }
 
+/// Sums over rows picked by an index: tasks of a kernel each take some of the rows.
+using Many = std::function<Tensors(const Tensors&)>;
+const std::vector<std::pair<const char*, Many>> kScatters = {
+    {"index_add",
+     [](const Tensors& t) { return Tensors{at::zeros({900, 24}).index_add(0, t[1], t[0] * 2)}; }},
+    {"index_add in place",
+     [](const Tensors& t) {
+       t[2].index_add_(0, t[1], t[0]);
+       return Tensors{t[0].neg()};
+     }},
+    {"scatter_add",
+     [](const Tensors& t) {
+       const at::Tensor index = t[1].unsqueeze(1).expand({t[1].size(0), 24});
+       return Tensors{at::zeros({900, 24}).scatter_add(0, index, t[0].tanh())};
+     }},
+    {"index_put",
+     [](const Tensors& t) {
+       return Tensors{t[2].index_put({t[1] - 900}, t[0], /*accumulate=*/true)};
+     }},
+    {"embedding backward", [](const Tensors& t) {
+       return Tensors{at::embedding_dense_backward(t[0], t[1], 900, -1, false)};
+     }}};
+
+TEST(Threads, ScatteredRowsAreSharedByManyThreads) {
+  constexpr int64_t kRows = 20000;
+  for (const auto& [name, program] : kScatters) {
+    auto f = compile(program, at_once());
+    for (int call = 0; call < 6; ++call) {
+      // Rows that come often, as hubs of graphs do, and some that never do.
+      const at::Tensor index = at::rand({kRows}).pow(3).mul(899).to(at::kLong);
+      const Tensors plain{at::randn({kRows, 24}), index, at::randn({900, 24})};
+      const Tensors given{plain[0].clone(), plain[1].clone(), plain[2].clone()};
+      at::set_num_threads(1);  // with more, eager's index_put adds in any order
+      const Tensors expected = program(plain);
+      at::set_num_threads(call == 5 ? 1 : 4);
+      const Tensors came = f(given);
+      if (call < 2 && std::string(name) == "index_put") continue;  // eager's
+      EXPECT_TRUE(same(came[0], expected[0])) << name << ", call " << call;
+      EXPECT_TRUE(same(given[2], plain[2])) << name << ", call " << call;
+    }
+    at::set_num_threads(4);
+    EXPECT_NE(f.explain().find(" rows 900 "), std::string::npos) << name << f.explain();
+  }
+  at::set_num_threads(2);
+}
+
 }  // namespace
 }  // namespace graft::test

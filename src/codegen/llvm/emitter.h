@@ -124,6 +124,7 @@ class Emitter {
                const std::function<void(llvm::Value*)>& body);
   llvm::Value* whole_vectors(llvm::Value* border, int l);
   void serial_loop(int l);
+  void rows_loop(int l);
   bool transposes(int l) const;
   void transposed_loop(int l);
   void transpose(llvm::SmallVectorImpl<llvm::Value*>& rows);

@@ -123,6 +123,10 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
 }
 
 void Emitter::serial_loop(int l) {
+  if (layout_.range == RangeKind::Rows && loop(l).parent == 0) {
+    rows_loop(l);
+    return;
+  }
   blocked(l, i64(0), extent(loop(l).var), 1, true, [&](llvm::Value*) { items(l); });
 }
 

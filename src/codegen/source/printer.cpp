@@ -201,6 +201,10 @@ void SourcePrinter::inner_loop(int l) {
 void SourcePrinter::serial_loop(int l) {
   std::string v = variable(loop(l).var), size = extent(loop(l).var);
   open(l, "for (int64_t " + v + " = 0; " + v + " < " + size + "; ++" + v + ")");
+  if (layout_.range == RangeKind::Rows && loop(l).parent == 0) {
+    const std::string row = get(plan_.statements[0].store_indirect[0].first);
+    line("if (" + row + " < begin || " + row + " >= end) continue;");
+  }
   items(l);
   std::string block = std::to_string(kBlockSteps);
   for (int p : plan_.block_sums(l))
