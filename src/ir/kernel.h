@@ -108,7 +108,7 @@ struct Kernel {
   /// … and its products have any few rows: those left of blocks, for all of which it has room.
   bool is_rest = false;
   /// If not 0: the range is so many rows, the values that the index has by which the one statement
-  /// stores. A task runs those iterations of the step loop around it whose index is one of its rows.
+  /// stores. A task runs those iterations of the step loop around it whose index is one of them.
   int64_t rows = 0;
 };
 

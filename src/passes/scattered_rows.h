@@ -1,5 +1,5 @@
-// Scattered rows: steps that add to rows picked by an index are shared between threads by rows, where
-// the rows are too short to be shared by columns. Each row's terms keep their order.
+// Scattered rows: steps that add to rows picked by an index are shared between threads by rows,
+// where the rows are too short to be shared by columns. Each row's terms keep their order.
 //
 //     kernel v0:64                                  kernel rows 16384
 //       step v1:131072                                step v1:131072
