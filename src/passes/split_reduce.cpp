@@ -122,7 +122,7 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
   auto axis = static_cast<size_t>(fastest);
   int64_t n = s.axes[axis], bytes = std::abs(widest->strides[axis]) *
                                     static_cast<int64_t>(c10::elementSize(widest->dtype));
-  if (bytes == 0) return std::nullopt;
+  if (bytes == 0 || ir::numel(s.axes) == 0) return std::nullopt;
   // Narrow rows are one stream, and few lines of them few tiles.
   const int64_t kept = ir::numel(s.axes) / reduced_points(s);
   const bool narrow = bytes < kApartBytes;

@@ -57,6 +57,16 @@ TEST(Compare, ToleranceFollowsDtypeAndScale) {
   EXPECT_FALSE(compare(x, y, {}).equal);
 }
 
+/// Nobody can tell which side's long sum of doubles is off.
+TEST(Compare, DoublesMayDifferByTheErrorOfALongSum) {
+  const auto close = [](double a, double b) {
+    return compare(at::tensor({a, 1.0}), at::tensor({b, 1.0}), loose(at::kDouble)).equal;
+  };
+  EXPECT_TRUE(close(0.5, 0.5 * (1 + 1e-12)));
+  EXPECT_FALSE(close(0.5, 0.5 * (1 + 1e-10)));
+  EXPECT_FALSE(close(0.5, static_cast<double>(0.5f * 1.0000001f)));
+}
+
 TEST(Compare, IntegersAndBoolsAreExactAlways) {
   EXPECT_FALSE(compare(at::tensor({1, 2}), at::tensor({1, 3}), loose()).equal);
   EXPECT_FALSE(compare(at::ones({1}, at::kBool), at::zeros({1}, at::kBool), loose()).equal);

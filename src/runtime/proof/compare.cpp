@@ -50,6 +50,7 @@ Bounds bounds(const Tolerance& tolerance, ScalarType type, double largest) {
   double e = std::max(epsilon(type), epsilon(tolerance.coarsest));
   bool narrow = e > epsilon(ScalarType::Float);
   double r = narrow ? 2 : 84, s = narrow ? 2 : 16;
+  if (e == epsilon(ScalarType::Double)) r = 1e4, s = 1e2;
   return {tolerance.slack * r * e, tolerance.slack * s * e * largest};
 }
 

@@ -8,8 +8,10 @@
 // where eps is the spacing at 1 of the coarsest floating type that the result was computed from (a
 // float result of a bfloat16 chain has the chain's error), and
 //
-//     double, float   R = 84, S = 16   in float: 1e-5 of the value and 2e-6 of the tensor's largest
-//     half, bfloat16  R = 2,  S = 2    two units in the last place
+//     double          R = 10000, S = 100   2e-12 of the value: where eager's own long sums are off
+//                                          by more than R of float's, no wider type would tell
+//     float           R = 84, S = 16       1e-5 of the value and 2e-6 of the tensor's largest
+//     half, bfloat16  R = 2,  S = 2        two units in the last place
 //
 // slack = sqrt(number of operators), between 1 and 4: roundings of both sides add up like a random
 // walk. What is left of a sum whose terms cancel may be less than what they round: where results
