@@ -28,11 +28,6 @@ ir::Loop* lone_steps(Kernel& kernel) {
   return steps ? loop : nullptr;
 }
 
-bool same_place(const Access& a, const Access& b) {
-  return a.dtype == b.dtype && a.offset == b.offset && a.strides == b.strides &&
-         a.indirect == b.indirect;
-}
-
 /// Does the statement touch, of what it stores to, nothing but the row that its index picks, which
 /// follows from the step alone?
 bool keeps_to_its_row(const Statement& s, size_t step) {
@@ -45,7 +40,7 @@ bool keeps_to_its_row(const Statement& s, size_t step) {
   }
   return std::abs(s.store.indirect[0].stride) > span &&
          std::all_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
-           return load.storage != s.store.storage || same_place(load, s.store);
+           return load.storage != s.store.storage || load == s.store;
          });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <utility>
 
 #include "ir/builder.h"
 #include "passes/cost.h"
@@ -47,16 +48,17 @@ int64_t part_of(int64_t extent, int64_t wanted, const Settings& settings) {
              : length;
 }
 
-/// The load that reads most, if any.
-const Access* widest_load(const Statement& s, int64_t& most) {
+/// The load that reads most, if any, and how many bytes.
+std::pair<const Access*, int64_t> widest_load(const Statement& s) {
   const Access* widest = nullptr;
+  int64_t most = 0;
   for (const Access& load : s.loads) {
     int64_t bytes = static_cast<int64_t>(c10::elementSize(load.dtype));
     for (size_t a = 0; a < s.axes.size(); ++a)
       if (load.strides[a] != 0) bytes *= s.axes[a];
     if (load.indirect.empty() && bytes > most) widest = &load, most = bytes;
   }
-  return widest;
+  return {widest, most};
 }
 
 /// The reduced axes as they lie in memory, the slowest first.
@@ -64,8 +66,7 @@ std::vector<size_t> slowest_first(const Statement& s) {
   std::vector<size_t> axes;
   for (size_t a = 0; a < s.axes.size(); ++a)
     if (s.reduction->axes[a] && s.axes[a] > 1) axes.push_back(a);
-  int64_t most = 0;
-  if (const Access* widest = widest_load(s, most))
+  if (const Access* widest = widest_load(s).first)
     std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) {
       return std::abs(widest->strides[a]) > std::abs(widest->strides[b]);
     });
@@ -105,8 +106,7 @@ std::optional<Cut> cut_long(const Statement& s, const Settings& settings) {
 std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
                             const Settings& settings) {
   if (!can_split(s) || s.repeated()) return std::nullopt;
-  int64_t most = 0;
-  const Access* widest = widest_load(s, most);
+  const auto [widest, most] = widest_load(s);
   if (most <= settings.target.second_cache_bytes) return std::nullopt;
   int fastest = -1;  // of the reduced axes
   bool along = false;

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function.h>  // variable.h of torch 2.15 lacks it
 #include <torch/csrc/autograd/variable.h>
 
 #include "record/recorder.h"

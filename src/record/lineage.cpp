@@ -1,5 +1,5 @@
 // How the results of a run stand to other tensors, as autograd sees it.
-#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function.h>  // variable.h of torch 2.15 lacks it
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>

@@ -68,18 +68,8 @@ struct Table {
   float values[16];
 };
 
-/// One of 32 numbers would take longer than computing them.
-constexpr bool kPacksFour = false;
-template <int kBits>
-void pack_four(uint8_t* to, const U (&codes)[4], bool past_caches);
-
-constexpr bool kHasRange = false;
-template <bool kMagnitude>
-F least_magnitude(F x, F limit);
-
-constexpr bool kHasWideTable = false;
-template <int kElement>
-struct WideTable;
+// In this order.
+#include "systems/numbers/kernels_narrow.h"
 
 #include "systems/numbers/kernels_body.h"
 

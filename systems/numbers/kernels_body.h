@@ -6,10 +6,12 @@
 /// Blocks whose scales are made at once: at most, and such that their values stay in the first
 /// cache.
 constexpr int kTile = 64;
-
 inline int64_t tile_of(int64_t block) {
   return block < 64 ? kTile : 16;
 }
+
+/// Values whose codes are stored at once.
+constexpr int kGroup = 4 * kLanes;
 
 inline U broadcast(uint32_t x) {
   return U{} + x;
@@ -381,7 +383,7 @@ inline U encode_groups(const EncodeTask& task, int64_t begin, int64_t end, float
   constexpr int kBits = kElements[kElement].bits;
   const T* x = static_cast<const T*>(task.values);
   U most = {};
-  for (int64_t i = begin; i < end; i += 4 * kLanes) {
+  for (int64_t i = begin; i < end; i += kGroup) {
     U codes[4];
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
@@ -398,13 +400,13 @@ inline U encode_groups(const EncodeTask& task, int64_t begin, int64_t end, float
 template <int kElement, class T, bool kStochastic>
 uint32_t encode_tensor(const EncodeTask& task) {
   constexpr int kBits = kElements[kElement].bits;
-  constexpr int64_t kPart = 16 * 4 * kLanes;
+  constexpr int64_t kPart = 16 * kGroup;
   const T* x = static_cast<const T*>(task.values);
   const U limit = limit_of<kElement>(task.saturate);
   const float factor = 1.0f / task.tensor_scale;
   U most = {};
   int64_t i = 0;
-  for (const int64_t groups = task.count / (4 * kLanes) * (4 * kLanes); i < groups;) {
+  for (const int64_t groups = task.count / kGroup * kGroup; i < groups;) {
     const int64_t end = i + kPart < groups ? i + kPart : groups;
     U here;
     if (task.saturate) {
@@ -437,7 +439,7 @@ uint32_t encode_tensor(const EncodeTask& task) {
 /// scale, and no other value is much above the max: elements need not look for either.
 template <int kElement, class T, bool kStochastic, int kBlock>
 uint32_t encode_blocks(const EncodeTask& task) {
-  constexpr int kBits = kElements[kElement].bits, kGroup = 4 * kLanes;
+  constexpr int kBits = kElements[kElement].bits;
   constexpr int64_t kKnown = kBlock == 0 ? 1 : kBlock;
   const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
   const U limit = limit_of<kElement>(true);

@@ -270,6 +270,7 @@ Quantized quantize(const Tensor& values, const NumberFormat& format,
   auto* to = out.codes.mutable_data_ptr<uint8_t>();
   const auto kernel = numbers::kernels().encode[static_cast<size_t>(format.element)][type]
                                                [options.rounding == Rounding::Stochastic];
+  // With the values, which are read meanwhile, fewer codes stay.
   const bool past_caches = out.codes.numel() > numbers::kCacheBytes / 4;
   std::atomic<uint32_t> most = 0;
   numbers::for_ranges(x.numel(), numbers::unit_of(format), [&](int64_t first, int64_t count) {

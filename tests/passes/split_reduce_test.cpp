@@ -100,19 +100,17 @@ TEST(SplitReduce, ASumOverRowsInTheCacheStaysWhole) {
 /// The pieces of a sum over all of a tensor with these sizes and strides.
 std::string pieces_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   int64_t reach = 1;
-  std::string axes, at, extents, steps;
+  std::string axes, names, at, extents, steps;
   for (size_t a = 0; a < sizes.size(); ++a) {
     const std::string name(1, static_cast<char>('a' + a));
     const std::string more = a == 0 ? "" : ",";
     reach += (sizes[a] - 1) * strides[a];
     axes += more + name + ":" + std::to_string(sizes[a]);
     at += (a == 0 ? "" : "+") + name + (strides[a] == 1 ? "" : "*" + std::to_string(strides[a]));
+    names += more + name;
     extents += more + std::to_string(sizes[a]);
     steps += more + std::to_string(strides[a]);
   }
-  std::string names;
-  for (size_t a = 0; a < sizes.size(); ++a)
-    names += (a == 0 ? "" : ",") + std::string(1, static_cast<char>('a' + a));
   return ir::print(split_reductions(
       ir::parse("argument 0 = %0 f32[" + extents + "]:(" + steps + ")\n%0: argument 0, " +
                 std::to_string(4 * reach) + " bytes\n%1: output, 4 bytes\n[" + axes +

@@ -120,6 +120,8 @@ class Emitter {
   void items(int l);
   void statements(const std::vector<PlanItem>& run);
   void inner_loop(int l);
+  void repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+                const std::function<void(llvm::Value*)>& body);
   void counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
                const std::function<void(llvm::Value*)>& body);
   llvm::Value* whole_vectors(llvm::Value* border, int l);

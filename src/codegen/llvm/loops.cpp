@@ -28,10 +28,9 @@ void Emitter::close() {
   at_depth_ = frames_.back().depth;
 }
 
-/// for (i = from; i < to; i += step). `sure`: from < to is known. Values hoisted out go before the
-/// loop.
-void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
-                      const std::function<void(llvm::Value*)>& body) {
+/// for (i = from; i < to; i += step). `sure`: from < to is known.
+void Emitter::repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+                       const std::function<void(llvm::Value*)>& body) {
   llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("loop"), *after = block("after");
   if (sure)
     b_.CreateBr(run);
@@ -40,13 +39,22 @@ void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* st
   b_.SetInsertPoint(run);
   llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
   index->addIncoming(from, before);
-  open(l, before, index);
   body(index);
-  close();
   llvm::Value* next = b_.CreateNSWAdd(index, step);
   index->addIncoming(next, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
   b_.SetInsertPoint(after);
+}
+
+/// The same for a loop of the plan. Values hoisted out go before it.
+void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+                      const std::function<void(llvm::Value*)>& body) {
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  repeated(from, to, step, sure, [&](llvm::Value* index) {
+    open(l, before, index);
+    body(index);
+    close();
+  });
 }
 
 /// The same, in blocks of a fixed number of steps when a sum inside adds up in blocks.

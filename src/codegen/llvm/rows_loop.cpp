@@ -25,16 +25,7 @@ void Emitter::rows_loop(int l) {
 
   auto steps = [&](llvm::Value* from, llvm::Value* to,
                    const std::function<void(llvm::Value*)>& body) {
-    llvm::BasicBlock *start = b_.GetInsertBlock(), *run = block("steps"), *done = block("done");
-    b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, done);
-    b_.SetInsertPoint(run);
-    llvm::PHINode* k = b_.CreatePHI(b_.getInt64Ty(), 2);
-    k->addIncoming(from, start);
-    body(k);
-    llvm::Value* next = b_.CreateNSWAdd(k, i64(1));
-    k->addIncoming(next, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, done);
-    b_.SetInsertPoint(done);
+    repeated(from, to, i64(1), false, body);
   };
   auto run_step = [&](llvm::Value* step) {
     open(l, before, step);

@@ -1,5 +1,5 @@
 #include <c10/core/InferenceMode.h>
-#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function.h>  // variable.h of torch 2.15 lacks it
 #include <torch/csrc/autograd/variable.h>
 
 #include <optional>

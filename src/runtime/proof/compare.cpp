@@ -48,9 +48,11 @@ struct Bounds {
 Bounds bounds(const Tolerance& tolerance, ScalarType type, double largest) {
   if (tolerance.exact) return {};
   double e = std::max(epsilon(type), epsilon(tolerance.coarsest));
-  bool narrow = e > epsilon(ScalarType::Float);
-  double r = narrow ? 2 : 84, s = narrow ? 2 : 16;
-  if (e == epsilon(ScalarType::Double)) r = 1e4, s = 1e2;
+  double r = 1e4, s = 1e2;
+  if (e > epsilon(ScalarType::Float))
+    r = s = 2;
+  else if (e > epsilon(ScalarType::Double))
+    r = 84, s = 16;
   return {tolerance.slack * r * e, tolerance.slack * s * e * largest};
 }
 
