@@ -20,6 +20,9 @@ struct Times {
   /// A factor on memory_byte for a walk across rows that leaves the caches and the TLB before it
   /// comes back for the next elements of the same rows.
   double far_line = 3;
+  /// A factor on the time of a loop that computes what it reads from memory in order and does not
+  /// ask for it ahead.
+  double unasked_stream = 1;
   /// One operation of a matrix product, by a kernel's own routine (in fp32), and by ATen's, in fp32
   /// and in 16 bits.
   double product_flop = 0.004, call_flop = 0.004, short_call_flop = 0.004;

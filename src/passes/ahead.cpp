@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kBytesAhead = 1024;  ///< of a row and those that follow
 constexpr int64_t kFewestRows = 8;     ///< of a loop, for each that is asked for ahead
+/// Bytes ahead of where a stream is read. A core's own prefetcher ends at a page's end.
+constexpr int64_t kStreamAhead = 2048;
 
 class Ahead {
  public:
@@ -48,33 +50,60 @@ class Ahead {
   }
 
   void statement(Placed& p, int row, int vector) {
-    if (row >= 0 && vector >= 0 && kernel_.vars[static_cast<size_t>(row)].extent >= kFewestRows)
-      for (size_t k = 0; k < p.statement.loads.size(); ++k)
-        if (pays(p, p.statement.loads[k], row, vector))
-          p.ahead.push_back(
-              {static_cast<int>(k), row, iterations(p.statement.loads[k], row, vector)});
+    for (size_t k = 0; vector >= 0 && k < p.statement.loads.size(); ++k) {
+      const Access& load = p.statement.loads[k];
+      if (!is_far(load)) continue;
+      if (row >= 0 && extent(row) >= kFewestRows && pays(p, load, row, vector))
+        p.ahead.push_back({static_cast<int>(k), row, iterations(load, row, vector)});
+      else if (target_.times.unasked_stream > 1 && is_stream(p, load, vector))
+        p.ahead.push_back(
+            {static_cast<int>(k), vector, static_cast<int>(kStreamAhead / bytes_of(load))});
+    }
     for (const Access& load : p.statement.loads) read_.emplace_back(load.storage, load.offset);
     stored_.push_back(p.statement.store.storage);
+  }
+
+  static int64_t bytes_of(const Access& load) {
+    return static_cast<int64_t>(c10::elementSize(load.dtype));
+  }
+  int64_t extent(int v) const { return kernel_.vars[static_cast<size_t>(v)].extent; }
+
+  /// Does it walk through memory without a gap, wherever its rows end? Of loads of the same line
+  /// the last one asks.
+  bool is_stream(const Placed& p, const Access& load, int vector) const {
+    const int along = axis_of(p, vector);
+    if (along < 0 || load.strides[static_cast<size_t>(along)] != 1) return false;
+    int64_t run = extent(vector);
+    for (bool longer = true; longer && run * bytes_of(load) < 2 * kStreamAhead;) {
+      longer = false;
+      for (size_t a = 0; a < load.strides.size() && !longer; ++a) {
+        const int v = p.axis_var[a];
+        longer = v >= 0 && load.strides[a] == run && extent(v) > 1;
+        if (longer) run *= extent(v);
+      }
+    }
+    return run * bytes_of(load) >= 2 * kStreamAhead &&
+           std::none_of(p.statement.loads.begin(), p.statement.loads.end(),
+                        [&](const Access& other) {
+                          return other.storage == load.storage && other.strides == load.strides &&
+                                 other.offset > load.offset &&
+                                 (other.offset - load.offset) * bytes_of(load) < target_.line_bytes;
+                        });
   }
 
   /// Rows that are read while memory answers; few of those there are, as the last ones ask for what
   /// nobody reads.
   int iterations(const Access& load, int row, int vector) const {
-    auto extent = [&](int v) { return kernel_.vars[static_cast<size_t>(v)].extent; };
-    const int64_t bytes = extent(vector) * static_cast<int64_t>(c10::elementSize(load.dtype));
+    const int64_t bytes = extent(vector) * bytes_of(load);
     int count = 1;
     while (count * bytes < kBytesAhead && 2 * count * kFewestRows <= extent(row)) count *= 2;
     return count;
   }
 
   bool pays(const Placed& p, const Access& load, int row, int vector) const {
-    const ir::Storage& storage = schedule_.storages[static_cast<size_t>(load.storage)];
     const int down = axis_of(p, row), along = axis_of(p, vector);
-    if (down < 0 || along < 0 || !load.indirect.empty() ||
-        storage.bytes <= target_.second_cache_bytes || is_scratch(load.storage) || is_near(load))
-      return false;
-    const int64_t step = std::abs(load.strides[static_cast<size_t>(down)]),
-                  size = static_cast<int64_t>(c10::elementSize(load.dtype));
+    if (down < 0 || along < 0) return false;
+    const int64_t step = std::abs(load.strides[static_cast<size_t>(down)]), size = bytes_of(load);
     if (load.strides[static_cast<size_t>(along)] != 1 || step * size < kApartBytes) return false;
     // Of loads side by side, and in rows one behind the other (a stencil's), the last one asks.
     return std::none_of(p.statement.loads.begin(), p.statement.loads.end(),
@@ -83,6 +112,12 @@ class Ahead {
                                  other.offset > load.offset &&
                                  (other.offset - load.offset) % step * size < target_.line_bytes;
                         });
+  }
+
+  bool is_far(const Access& load) const {
+    const ir::Storage& storage = schedule_.storages[static_cast<size_t>(load.storage)];
+    return load.indirect.empty() && storage.bytes > target_.second_cache_bytes &&
+           !is_scratch(load.storage) && !is_near(load);
   }
 
   /// Has the tile touched it before? Then it is in the cache.

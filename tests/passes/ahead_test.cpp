@@ -52,6 +52,41 @@ TEST(Ahead, NobodyAsksForWhatIsInTheCacheOrNear) {
   EXPECT_EQ(count_of("ahead", normalised({1024, 64})), 0u) << "the next row follows at once";
 }
 
+/// A machine on which loops that work on what they read are faster if they ask for it.
+Settings that_asks() {
+  Settings settings = small_cache();
+  settings.target.times.unasked_stream = 1.2;
+  return settings;
+}
+
+TEST(Ahead, StreamsAskTwoKilobytesAheadWhereThatPays) {
+  const auto doubled = [](int64_t elements, const Settings& settings) {
+    ProgramBuilder b;
+    auto x = b.argument({elements}), y = b.output({elements});
+    b.map(y, [](Value v) { return v + v; }, x);
+    return schedule_of(b, {}, settings);
+  };
+  const std::string text = doubled(1 << 20, that_asks());
+  EXPECT_EQ(count_of("ahead", text), 1u) << text;
+  EXPECT_EQ(count_of("+512\n", text), 1u) << text;
+  EXPECT_EQ(count_of("ahead", doubled(1 << 20, small_cache())), 0u) << "not measured to pay";
+  EXPECT_EQ(count_of("ahead", doubled(1 << 10, that_asks())), 0u) << "in the cache";
+}
+
+TEST(Ahead, StreamsGoOnWhereTheirRowsEnd) {
+  // Sums of groups of 512 bytes, one behind the other; and of every second group, which are not.
+  const auto summed = [](int64_t step) {
+    ProgramBuilder b;
+    auto x = b.argument({512, 16, step}), y = b.output({512, 16});
+    auto groups = x;
+    groups.sizes[2] = 128;
+    b.reduce_last(y, ReduceOp::Sum, groups, kFloat);
+    return schedule_of(b, {}, that_asks());
+  };
+  EXPECT_EQ(count_of("+512\n", summed(128)), 1u) << summed(128);
+  EXPECT_EQ(count_of("+512\n", summed(256)), 0u) << summed(256);
+}
+
 TEST(Ahead, OfAStencilsRowsTheLastAsks) {
   ProgramBuilder b;
   auto x = b.argument({130, 1024}), y = b.output({128, 1024});

@@ -114,6 +114,9 @@ bool any_varying(const KernelPlan& plan, const std::vector<std::pair<int, Stride
 /// first one may be full with this iteration's. In the last iterations, and for lanes that are off,
 /// that is behind the end, which the instruction permits.
 void Emitter::fetch_ahead(const AffineAccess& affine, llvm::Value* place) {
+  constexpr size_t kLine = 64;  // bytes; one of a line's vectors asks
+  if (copy_ * static_cast<size_t>(machine_.lanes) * c10::elementSize(affine.dtype) % kLine != 0)
+    return;
   const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
   llvm::Value* far =
       b_.CreateMul(stride(shape.strides[static_cast<size_t>(affine.ahead_var)]), i64(affine.ahead));

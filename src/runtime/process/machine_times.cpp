@@ -14,22 +14,24 @@ namespace graft::runtime {
 
 namespace {
 
-constexpr const char* kVersion = "graft machine times 3";
+constexpr const char* kVersion = "graft machine times 4";
 
-/// Further from the assumed number than by so many factors of 2 it cannot be.
-constexpr double kMostDoublings = 3;
+/// Further from the assumed number than by so many steps it cannot be.
+constexpr double kMostSteps = 3;
 
 struct Number {
   const char* name;
   double ir::Times::* place;
-  double fitted;  ///< what measure_times() gives on the machine that the model was fitted on
+  double fitted;    ///< what measure_times() gives on the machine that the model was fitted on
+  double step = 2;  ///< what is measured counts as a power of it
 };
 /// Those that are measured; the others are assumed. The model's numbers stand for more than a plain
 /// loop shows (an instruction is an average one, waits and all), so what is measured scales them.
-constexpr std::array<Number, 6> kNumbers{
+constexpr std::array<Number, 7> kNumbers{
     {{"instruction", &ir::Times::instruction, 0.0318},
      {"memory_byte", &ir::Times::memory_byte, 0.0200},
      {"far_line", &ir::Times::far_line, 2.4},
+     {"unasked_stream", &ir::Times::unasked_stream, 1, 1.2},
      {"product_flop", &ir::Times::product_flop, 0.0042},
      {"call_flop", &ir::Times::call_flop, 0.0050},
      {"short_call_flop", &ir::Times::short_call_flop, 0.0050}}};
@@ -65,9 +67,9 @@ ir::Times rounded(const ir::Times& measured) {
   for (const Number& number : kNumbers) {
     const double ratio = measured.*number.place / number.fitted;
     if (!(ratio > 0) || !std::isfinite(ratio)) continue;
-    const double doublings =
-        std::clamp(std::round(std::log2(ratio)), -kMostDoublings, kMostDoublings);
-    out.*number.place = assumed.*number.place * std::exp2(doublings);
+    const double steps =
+        std::clamp(std::round(std::log(ratio) / std::log(number.step)), -kMostSteps, kMostSteps);
+    out.*number.place = assumed.*number.place * std::pow(number.step, steps);
   }
   return out;
 }

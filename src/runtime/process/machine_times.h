@@ -9,7 +9,7 @@
 namespace graft::runtime {
 
 /// The cost model's numbers for this machine. The first process that compiles on an idle machine
-/// measures them on two threads (0.1 s), rounds them to powers of 2, and writes them into a file of
+/// measures them on two threads (0.2 s), rounds them to powers of 2, and writes them into a file of
 /// cache_path(); later ones read it. Where the machine is busy, or no file can be written, they are
 /// the assumed ones: all processes are to choose the same schedules. `cpu`: ir::Target::cpu.
 /// Thread-safe; constant for the process.
@@ -17,13 +17,14 @@ ir::Times machine_times(const std::string& cpu);
 
 // --- for tests ---
 
-/// What plain loops take per instruction, per byte of memory, and per line of far rows against near
-/// ones, per operation of multiply-adds in registers and of ATen's matrix products; nothing else is
-/// set. Nothing where other work takes the cores: its use of memory and caches would be measured.
+/// What plain loops take per instruction, per byte of memory, per line of far rows against near
+/// ones, for memory that they do not ask for ahead against what they do, per operation of
+/// multiply-adds in registers and of ATen's matrix products; nothing else is set. Nothing where
+/// other work takes the cores: its use of memory and caches would be measured.
 std::optional<ir::Times> measure_times();
 /// The assumed times by as much more or less as the measured ones are against those of the machine
-/// that the assumed ones were fitted on: by a power of 2, 8 at most, so that noise chooses no
-/// schedules.
+/// that the assumed ones were fitted on: by a power of 2, 8 at most (streams: of 1.2), so that
+/// noise chooses no schedules.
 ir::Times rounded(const ir::Times& measured);
 std::string text_of(const ir::Times& times, const std::string& cpu);
 /// Nothing where the text is of another processor, of another version, or damaged.

@@ -86,6 +86,25 @@ void read_down(const char* data, int64_t bytes) {
   keep(sum);
 }
 
+/// Reads all of it, in order, with as much work for each line as fills a core's window; asks for a
+/// line 2 KiB ahead or does not.
+template <bool kAsks>
+void work_through(const char* data, int64_t bytes) {
+  constexpr auto kVector = static_cast<int64_t>(sizeof(Vector));
+  Vector sum[kLine / kVector] = {};
+  for (int64_t i = 0; i < bytes; i += kLine) {
+    if (kAsks) __builtin_prefetch(data + i + (2 << 10), 0, 2);
+    for (int64_t k = 0; k < kLine / kVector; ++k) {
+      const auto x = *reinterpret_cast<const Vector*>(data + i + k * kVector);
+      Vector y = x;
+#pragma GCC unroll 8
+      for (int power = 0; power < 8; ++power) y = y * x + 0.5F;
+      sum[k] += y;
+    }
+  }
+  keep(sum);
+}
+
 /// y = y * 0.5 + x, over the first cache: two loads, two operations and a store per vector.
 void compute(char* data, int64_t times) {
   auto* x = reinterpret_cast<Vector*>(data);
@@ -203,6 +222,9 @@ std::optional<ir::Times> measure_times() {
   const double down = pair.per(8.0 * kLine * static_cast<double>(kMemory) / kRowBytes,
                                [](char* data) { read_down(data, kMemory); });
   times.far_line = std::max(1.0, down / memory);
+  constexpr int64_t kStream = kMemory / 2;
+  times.unasked_stream = pair.least([](char* data) { work_through<false>(data, kStream); }) /
+                         pair.least([](char* data) { work_through<true>(data, kStream); });
   if (__builtin_cpu_supports("avx512f"))
     times.product_flop =
         pair.per(2.0 * 16 * kSums * kMultiplyAdds, [](char*) { multiply_add_16(kMultiplyAdds); });
