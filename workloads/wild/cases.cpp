@@ -35,7 +35,8 @@ std::vector<Workload> wild_cases() {
                            wild::diffusion_cases,   wild::molecule_cases,   wild::decoding_cases,
                            wild::backward_cases,    wild::geospatial_cases, wild::control_cases,
                            wild::learner_cases,     wild::mixture_cases,    wild::stranger_cases,
-                           wild::wanderer_cases}) {
+                           wild::wanderer_cases,    wild::passerby_cases,   wild::newcomer_cases,
+                           wild::sojourner_cases}) {
     for (Workload& workload : cases()) {
       workload.set = "wild";
       all.push_back(std::move(workload));

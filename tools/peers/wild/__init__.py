@@ -6,7 +6,8 @@ A program that returns nothing changes its arguments.
 from . import audio, colour, diffusion, finance, gradients, graph, image, losses, mixing, models, molecules, norms
 from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
 from . import vision
-from . import backward, control, decoding, geospatial, learners, mixtures, strangers, wanderers
+from . import backward, control, decoding, geospatial, learners, mixtures, newcomers, passersby, sojourners
+from . import strangers, wanderers
 
 CASES = {}
 for field in (
@@ -41,5 +42,8 @@ for field in (
     mixtures,
     strangers,
     wanderers,
+    passersby,
+    newcomers,
+    sojourners,
 ):
     CASES |= field.CASES
