@@ -26,7 +26,7 @@ GRAFT_API const char* to_string(Verdict verdict);
 /// One recorded operator and what became of it.
 struct OperatorReport {
   std::string name;   ///< "aten::mul.Tensor"
-  std::string fate;   ///< "fused", "view" or "extern"
+  std::string fate;   ///< "fused", "view", "extern"; "checked": read by the function's own code
   std::string why;    ///< reason when extern, empty otherwise
   int64_t count = 1;  ///< how often it was recorded with this fate
 };

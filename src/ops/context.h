@@ -15,12 +15,14 @@
 
 namespace graft::ops {
 
-/// What became of an operator. Extern and Broken carry the reason.
+/// What became of an operator. Extern and Broken carry the reason. Checked: its outcome is one that
+/// the plan demands.
 struct Fate {
-  enum class Kind : uint8_t { Fused, View, Extern, Broken } kind;
+  enum class Kind : uint8_t { Fused, View, Extern, Broken, Checked } kind;
   std::string why;
   std::string_view routine;  ///< Extern: an operator of the same schema to call instead, and faster
   static Fate fused() { return {Kind::Fused, {}, {}}; }
+  static Fate checked() { return {Kind::Checked, {}, {}}; }
   static Fate view() { return {Kind::View, {}, {}}; }
   static Fate external(std::string why) { return {Kind::Extern, std::move(why), {}}; }
   static Fate by(std::string_view routine) { return {Kind::Extern, std::string(routine), routine}; }
@@ -44,6 +46,10 @@ class Context {
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
   const record::TensorInfo& output(const record::OperatorRecord& op, size_t k = 0) const;
 
+  /// The operator being lowered: "aten::equal".
+  const std::string& name() const {
+    return trace.ops[static_cast<size_t>(record)].op.operator_name().name;
+  }
   /// Will anybody read the storage after the operator being lowered?
   bool is_read_later(int storage) const;
 

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ops/complex.h"
+#include "ops/condition.h"
 #include "ops/pointwise.h"
 
 namespace graft::ops {
@@ -90,6 +91,13 @@ Integers are exact everywhere.
   table(text, "Softmax and norms", "", norm_rows());
   table(text, "Indexing", "Bounds are checked as eager checks them, before anything is written.",
         index_rows());
+  table(
+      text, "Conditions",
+      "Values that the function's own code branches on. A plan checks them before it writes "
+      "anything "
+      "that is visible, and is given up where they\ndiffer: the call runs eagerly, and is recorded "
+      "again if that happens often.",
+      condition_rows());
   return text;
 }
 

@@ -42,7 +42,7 @@ std::optional<Source> source_of(Context& ctx, const OperatorRecord& op, const ch
 using Combine = std::function<Value(Value held, Value source)>;
 
 /// The axes of the indices, which are run through in order. `combine`: empty stores the source.
-struct Order {
+struct InOrder {
   size_t first, count;
   Combine combine = {};
 };
@@ -55,7 +55,7 @@ Value combined(StatementBuilder& s, const Combine& combine, const ir::Access& pl
 
 /// out = self with source stored at the indexing's places. `indexing.self` is the operator's self.
 Fate write(Context& ctx, const OperatorRecord& op, Indexing indexing, Source source,
-           const std::optional<Order>& order = {}) {
+           const std::optional<InOrder>& order = {}) {
   View self = indexing.self, out = ctx.output(op);
   if (self.storage < 0) return Fate::external("a tensor without memory");
   for (const Coordinate& coordinate : indexing.coordinates)
@@ -120,12 +120,12 @@ Fate scatter_with(Context& ctx, const OperatorRecord& op, const Combine& combine
   if (!source || index.sizes.size() != self.sizes.size()) return Fate::external(kShape);
   if (combine && !adds_plainly(self.dtype)) return Fate::external(kWider);
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
-  std::optional<Order> order;
-  if (combine) order = Order{dim, 1, combine};
+  std::optional<InOrder> order;
+  if (combine) order = InOrder{dim, 1, combine};
   if (!source->number) {
     source->view = at_least_1d(source->view);
     if (source->view.sizes.size() != index.sizes.size()) return Fate::external(kShape);
-    if (index.sizes[dim] > 1 && !order) order = Order{dim, 1};
+    if (index.sizes[dim] > 1 && !order) order = InOrder{dim, 1};
     source->view.sizes = index.sizes;  // only that part of it is read
   }
   return write(ctx, op, along_dimension(self, index, dim, index.sizes), *source, order);
@@ -163,7 +163,7 @@ Fate index_add(Context& ctx, const OperatorRecord& op) {
     return is_float(held.type()) ? fma(value, factor, held) : held + factor * value;
   };
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
-  Fate fate = write(ctx, op, select_dimension(self, index, dim), *source, Order{dim, 1, combine});
+  Fate fate = write(ctx, op, select_dimension(self, index, dim), *source, InOrder{dim, 1, combine});
   if (!unit && fate.kind == Fate::Kind::Fused) ctx.approximate(opmath(self.dtype));
   return fate;
 }
@@ -208,8 +208,8 @@ Fate index_copy(Context& ctx, const OperatorRecord& op) {
       source->view.sizes.size() != self.sizes.size())
     return Fate::external(kShape);
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
-  std::optional<Order> order;
-  if (ir::numel(index.sizes) > 1) order = Order{dim, 1};
+  std::optional<InOrder> order;
+  if (ir::numel(index.sizes) > 1) order = InOrder{dim, 1};
   return write(ctx, op, select_dimension(self, index, dim), *source, order);
 }
 
@@ -248,12 +248,12 @@ Fate index_put(Context& ctx, const OperatorRecord& op) {
     view.sizes.erase(view.sizes.begin());
     view.strides.erase(view.strides.begin());
   }
-  std::optional<Order> order;
+  std::optional<InOrder> order;
   if (accumulate) {
     if (!adds_plainly(subscript->indexing.self.dtype)) return Fate::external(kWider);
-    order = Order{subscript->first, subscript->count, add};
+    order = InOrder{subscript->first, subscript->count, add};
   } else if (!is_uniform(*values, *subscript)) {
-    order = Order{subscript->first, subscript->count};
+    order = InOrder{subscript->first, subscript->count};
   }
   Fate fate = write(ctx, op, std::move(subscript->indexing), *values, order);
   // Eager's threads add in any order.

@@ -6,6 +6,7 @@
 #include "ir/overlap.h"
 #include "ops/choice.h"
 #include "ops/complex.h"
+#include "ops/condition.h"
 #include "ops/constant.h"
 #include "ops/context.h"
 #include "ops/replay.h"
@@ -24,8 +25,8 @@ using record::TensorInfo;
 const std::unordered_map<std::string_view, Row>& rows() {
   static const auto* map = [] {
     auto* all = new std::unordered_map<std::string_view, Row>;
-    for (const auto& family :
-         {view_rows(), pointwise_rows(), copy_rows(), reduction_rows(), norm_rows(), index_rows()})
+    for (const auto& family : {view_rows(), pointwise_rows(), copy_rows(), reduction_rows(),
+                               norm_rows(), index_rows(), condition_rows()})
       for (const Row& row : family) all->emplace(row.name, row);
     return all;
   }();
@@ -62,6 +63,7 @@ class Lowering {
       size_t items = lowered_.program.items.size(), early = context_.early.size();
       auto approximated = context_.approximated;
       Fate fate = lower_one(op);
+      if (fate.kind == Fate::Kind::Extern && op.tells_value) fate = Fate::broken(fate.why);
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
         lowered_.program.items.resize(items);
@@ -195,7 +197,7 @@ class Lowering {
   Fate lower_one(const OperatorRecord& op) {
     if (only_views(op)) return Fate::view();
     if (std::optional<Fate> written = write_numbers(op)) return *written;
-    if (as_called_) return Fate::external("called as recorded");
+    if (as_called_ && !op.tells_value) return Fate::external("called as recorded");
     if (is_complex(context_, op))
       if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
     auto row = rows().find(base_name(op));
@@ -304,7 +306,7 @@ class Lowering {
 
   void report(const OperatorRecord& op, const Fate& fate) {
     gains_ = gains_ || fate.kind == Fate::Kind::Fused || !fate.routine.empty();
-    const char* names[] = {"fused", "view", "extern", "broken"};
+    const char* names[] = {"fused", "view", "extern", "broken", "checked"};
     OperatorReport row{full_name(op), names[static_cast<int>(fate.kind)], fate.why, 1};
     count(lowered_.operators, row);
     if (fate.kind == Fate::Kind::Extern) mark_choice(op, std::move(row));

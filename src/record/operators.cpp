@@ -76,6 +76,7 @@ constexpr std::array<std::string_view, 3> kSizedByData = {
     "aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"};
 // ... or a number that they return does.
 constexpr std::string_view kReturnsData = "aten::_nested_tensor_from_mask_left_aligned";
+constexpr std::string_view kItem = "aten::_local_scalar_dense";
 
 /// A generated out= form lacks its operator's tags.
 bool has_tag(const c10::OperatorHandle& op, at::Tag tag) {
@@ -140,14 +141,16 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   fills_itself = name == kFillsItself;
   composite =
       (implicit || contains(kMadeOfOperators, name) || is_loop_over_lists(name, overload)) &&
-      !counts_classes && !reads_on_host && !fills_itself;
+      !counts_classes && !reads_on_host && !fills_itself && name != "aten::is_nonzero";
   autocasts = h.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   uninitialized =
       starts_with(base, "empty") || starts_with(base, "new_empty") || starts_with(base, "_empty");
   changes_layout = h.hasTag(at::Tag::inplace_view);
   strided_view = starts_with(base, "as_strided");
   draws = h.hasTag(at::Tag::nondeterministic_seeded);
-  reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || name == kReturnsData;
+  tells_value = name == "aten::equal" || name == "aten::is_nonzero" || name == kItem;
+  reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || tells_value ||
+               name == kReturnsData;
   // Zeros are what functions make to fill them through pointers.
   repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file" &&
             !starts_with(base, "zero") && !starts_with(base, "new_zeros");

@@ -43,8 +43,10 @@ struct OperatorFacts {
   bool changes_layout = false;  ///< changes the layout of `self` itself
   /// as_strided and the like: `storage_offset` counts from the storage's start.
   bool strided_view = false;
-  bool draws = false;           ///< random numbers
-  bool reads_data = false;      ///< brings data to the host, itself or within
+  bool draws = false;       ///< random numbers
+  bool reads_data = false;  ///< brings data to the host, itself or within
+  /// What it brings is a condition or, from integers, a number: a plan can demand the same.
+  bool tells_value = false;
   bool repeats = false;         ///< makes of the same inputs the same at every call
   bool shapes_by_data = false;  ///< the sizes of its result depend on data
   /// A library's operator that makes tensors and has no Meta kernel, so that nothing says what the

@@ -296,12 +296,43 @@ bool Recorder::reads_constants(const OperatorFacts& facts,
          only_constants(inputs);
 }
 
+/// Does it hold, or are there among it, tensors whose content follows from the caller's?
+bool Recorder::is_derived(const c10::IValue& input) {
+  if (input.isList()) {
+    const c10::ArrayRef<c10::IValue> all = input.toListRef();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const c10::IValue& element) { return is_derived(element); });
+  }
+  if (!input.isTensor() || !input.toTensor().defined()) return false;
+  const c10::TensorImpl& impl = *input.toTensor().unsafeGetTensorImpl();
+  if (!is_plain(impl) || impl.is_wrapped_number()) return false;
+  const int storage = storages_.find(impl);
+  return storage < 0 ||  // captured, met for the first time
+         trace_.storages[storage].origin != StorageInfo::Origin::Made ||
+         storages_.state(storage).derived;
+}
+
+/// Is what it tells a condition or a whole number, and can a plan still give up where it differs?
+bool Recorder::has_checkable_value(const OperatorFacts& facts,
+                                   c10::ArrayRef<const c10::IValue> inputs) {
+  const at::Tensor& tensor = inputs[0].toTensor();
+  return !visible_ && !tensor.is_complex() &&
+         std::any_of(inputs.begin(), inputs.end(),
+                     [&](const c10::IValue& input) { return is_derived(input); }) &&
+         (facts.name != "aten::_local_scalar_dense" ||
+          c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true));
+}
+
 void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
-  if (facts.reads_data) {
-    return give_up(facts.full_name +
-                   " reads a tensor's data on the host (as item(), equal() and a tensor used as a "
-                   "condition do); keep the value in a tensor (at::where, at::clamp), or read it "
-                   "outside the compiled function");
+  if (facts.reads_data && !(facts.tells_value && has_checkable_value(facts, inputs))) {
+    const bool late = facts.tells_value && visible_;
+    return give_up(
+        facts.full_name + " reads a tensor's data on the host (as item() and equal() do)" +
+        (late ? " after an argument or captured tensor was written, or a random number drawn, so "
+                "that a plan that finds other data could not give up; read it before"
+              : "; only conditions, and whole numbers that arguments decide, may be") +
+        "; keep the value in a tensor (at::where, at::clamp), or read it outside the compiled "
+        "function");
   }
   if (facts.name.starts_with("c10d::") || facts.name.starts_with("_c10d_functional")) {
     return give_up(facts.full_name +
@@ -374,10 +405,13 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   if (trace_.broken) return;
 
   OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}});
+  op.tells_value = facts.tells_value;
   op.inputs.reserve(inputs.size());
   op.outputs.reserve(facts.returns.size());
   written_objects_.clear();
   constant_ = facts.repeats && only_constants(inputs);
+  derived_ = std::any_of(inputs.begin(), inputs.end(),
+                         [&](const c10::IValue& value) { return is_derived(value); });
   for (size_t k = 0; k < inputs.size(); ++k) {
     op.inputs.push_back(input(inputs[k], facts.arguments[k]));
     if (trace_.broken) return;
@@ -424,6 +458,7 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   if (trace_.storages[storage].origin == StorageInfo::Origin::Made) is_filled(tensor, storage);
   state.written = true;
   state.constant = state.constant && constant_;
+  state.derived = state.derived || derived_;
   visible_ = visible_ || trace_.storages[storage].origin != StorageInfo::Origin::Made;
   if (std::find(op.mutated.begin(), op.mutated.end(), storage) == op.mutated.end()) {
     op.mutated.push_back(storage);

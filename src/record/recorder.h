@@ -151,6 +151,8 @@ class Recorder {
 
   /// Keeps the first reason given; nothing is recorded after it.
   void give_up(std::string why);
+  bool is_derived(const c10::IValue& input);
+  bool has_checkable_value(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   std::string current() const { return facts_ == nullptr ? "" : facts_->full_name; }
 
   const std::vector<at::Tensor>& args_;
@@ -178,6 +180,7 @@ class Recorder {
   /// Arguments and captures `leaf_` writes.
   std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
   bool constant_ = false;    ///< `leaf_` reads nothing but constants
+  bool derived_ = false;     ///< `leaf_` reads what Storages::State::derived says
   bool unrecorded_ = false;  ///< `leaf_` tells the host a number that is the same at every call
   at::Generator drawn_;      ///< what `leaf_` draws from; undefined: ATen's default one
   int exceptions_ = 0;       ///< in flight when `leaf_` began

@@ -49,6 +49,9 @@ class Storages {
     size_t holder = 0;    ///< Made: index into holders_
     /// Made from nothing but numbers of the function: its content is the same at every call.
     bool constant = false;
+    /// Computed of arguments or captured tensors. Other memory may be one that the function's own
+    /// code fills, unseen.
+    bool derived = false;
     bool of_numbers = false;         ///< made by at::tensor({…}), which fills it unseen
     std::vector<char> content = {};  ///< of a constant, when an operator wrote it last
   };

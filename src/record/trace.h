@@ -53,6 +53,8 @@ struct OperatorRecord {
   std::vector<Operand> inputs;   ///< one per argument of the schema
   std::vector<Operand> outputs;  ///< one per return value
   std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
+  /// It returned a value that the function's code may branch on, so that a plan checks it.
+  bool tells_value = false;
 };
 
 /// A tensor of the function's result.

@@ -285,6 +285,7 @@ int Recorder::output_tensor(const at::Tensor& tensor) {
     storage = storages_.add_made(impl, maker, !facts_->uninitialized);
     Storages::State& state = storages_.state(storage);
     state.constant = constant_;
+    state.derived = derived_;
     state.of_numbers = facts_->uninitialized && tensor.numel() <= kMostNumbers &&
                        tensor.dim() == 1 && inside_at_tensor();
     if (state.written) keep_content(storage);

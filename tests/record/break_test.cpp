@@ -21,10 +21,33 @@ class Breaks : public ::testing::Test {
 TEST_F(Breaks, ReadingData) {
   expect_broken(trace_of({x}, [&] { return Tensors{x * x.sum().item()}; }),
                 {"aten::_local_scalar_dense", "item()", "at::where", "outside"});
-  expect_broken(trace_of({x}, [&] { return x.equal(x) ? Tensors{x} : Tensors{}; }),
-                {"aten::equal"});
-  expect_broken(trace_of({x}, [&] { return (x > 0).all().is_nonzero() ? Tensors{x} : Tensors{}; }),
-                {"aten::_local_scalar_dense"});
+  expect_broken(
+      trace_of(
+          {x},
+          [&] { return x.sum().is_nonzero() ? Tensors{x * at::rand({1}).item()} : Tensors{}; }),
+      {"aten::_local_scalar_dense"});
+}
+
+// Conditions and whole numbers are recorded, while a plan can still give up.
+TEST_F(Breaks, ReadingConditions) {
+  expect_whole(trace_of({x}, [&] { return x.equal(x) ? Tensors{x} : Tensors{}; }));
+  expect_whole(trace_of({x}, [&] { return (x > 0).all().is_nonzero() ? Tensors{x} : Tensors{}; }));
+  expect_whole(trace_of({x}, [&] { return (x > 0).any().item<bool>() ? Tensors{x} : Tensors{}; }));
+  expect_whole(trace_of({x}, [&] { return Tensors{x * x.argmax().item<int64_t>()}; }));
+  const auto late = [&](const std::function<bool()>& reads) {
+    expect_broken(trace_of({x}, [&] { return x.add_(1), reads() ? Tensors{x} : Tensors{}; }),
+                  {"aten::", "was written", "read it before", "at::where"});
+  };
+  late([&] { return x.equal(x); });
+  late([&] { return x.sum().is_nonzero(); });
+  late([&] { return x.argmax().item<int64_t>() > 0; });
+  expect_broken(
+      trace_of({x},
+               [&] { return at::bernoulli(x * 0).any().item<bool>() ? Tensors{x} : Tensors{}; }),
+      {"random number drawn"});
+  expect_broken(
+      trace_of({x}, [&] { return at::zeros({2}).any().item<bool>() ? Tensors{x} : Tensors{}; }),
+      {"whole numbers that arguments decide"});
 }
 
 // Composites that read on the host what no operator of theirs shows.

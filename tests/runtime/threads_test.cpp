@@ -139,7 +139,7 @@ const std::vector<std::pair<const char*, Many>> kScatters = {
      }}};
 
 TEST(Threads, ScatteredRowsAreSharedByManyThreads) {
-  constexpr int64_t kRows = 20000;
+  constexpr int64_t kRows = 60000;  // more than any core's own cache
   for (const auto& [name, program] : kScatters) {
     auto f = compile(program, at_once());
     for (int call = 0; call < 6; ++call) {

@@ -95,14 +95,18 @@ void outlive_backend() {
 }
 
 std::string summary(const std::vector<OperatorReport>& operators) {
-  int64_t fused = 0, views = 0, externs = 0;
+  int64_t fused = 0, views = 0, externs = 0, checked = 0;
   std::string why;
   for (const OperatorReport& row : operators) {
-    (row.fate == "fused" ? fused : row.fate == "view" ? views : externs) += row.count;
+    (row.fate == "fused"     ? fused
+     : row.fate == "view"    ? views
+     : row.fate == "checked" ? checked
+                             : externs) += row.count;
     if (row.fate == "extern") why += (why.empty() ? "" : ", ") + row.name + " (" + row.why + ")";
   }
   return std::to_string(fused) + " operators fused, " + std::to_string(views) + " views, " +
-         std::to_string(externs) + " extern" + (why.empty() ? "" : ": " + why);
+         (checked > 0 ? std::to_string(checked) + " conditions, " : "") + std::to_string(externs) +
+         " extern" + (why.empty() ? "" : ": " + why);
 }
 
 ops::LowerSettings lower_settings(const CompileSettings& settings) {

@@ -98,9 +98,10 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void lose(Entry& entry);
   /// The plan gave up. Where that happens often, the entry stays eager.
   void missed(Entry& entry);
-  /// It gave up because elements were equal: the next call is recorded for a plan that leaves such
-  /// operators to a routine, as all from then on. False: nothing may be recorded.
-  bool leave_ties(Entry& entry);
+  /// It gave up because elements were equal, or because the function's code takes another way: the
+  /// next call is recorded for a plan of that way, which leaves operators that must not meet equal
+  /// elements to a routine, as all from then on. False: nothing may be recorded, or it was often.
+  bool record_otherwise(Entry& entry);
   void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;
@@ -145,6 +146,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::string outside_;
   std::string recorded_again_;  ///< Report::recorded_again
   std::atomic<bool> gave_up_{false};
+  std::atomic<int> recorded_otherwise_{0};
   std::atomic<bool> leaves_ties_{false};  ///< ops::LowerSettings::ties
   std::atomic<int> noted_{0};             ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;

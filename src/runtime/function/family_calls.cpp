@@ -143,7 +143,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       after_serving(served, call, key, entry, wrong);
       return true;
     case Served::GivenUp:
-      if (family.misses.add() && !entry->gives_up.empty()) leave_ties(*entry);
+      if (family.misses.add() && !entry->gives_up.empty()) record_otherwise(*entry);
       break;
     case Served::No:
       break;

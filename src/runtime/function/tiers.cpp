@@ -148,7 +148,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     if (audit) return missed(*entry);
     if (++entry->no_proofs < kShadowsWithoutProof) return;
     if (!entry->gives_up.empty()) {
-      if (!leave_ties(*entry))
+      if (!record_otherwise(*entry))
         settle(*entry, Tier::Eager, Verdict::NotFaster,
                "the plan gave up in each call that was to prove it: " + entry->gives_up);
       return;
@@ -314,7 +314,7 @@ void Core::Impl::missed(Entry& entry) {
   if (!entry.misses.add()) return;
   if (entry.tier.load(std::memory_order_acquire) != Tier::Compiled) return;
   if (!entry.gives_up.empty()) {
-    if (!leave_ties(entry))
+    if (!record_otherwise(entry))
       settle(entry, Tier::Eager, Verdict::NotFaster,
              "the plan gave up in many of the last calls: " + entry.gives_up);
     return;
@@ -324,8 +324,9 @@ void Core::Impl::missed(Entry& entry) {
          "result has another size than when it was recorded), and eager ran after it");
 }
 
-bool Core::Impl::leave_ties(Entry& entry) {
-  if (stance() == Stance::FailOnRerecord) return false;
+bool Core::Impl::record_otherwise(Entry& entry) {
+  constexpr int kMost = 4;  // then it is a condition that changes from call to call
+  if (stance() == Stance::FailOnRerecord || recorded_otherwise_.fetch_add(1) >= kMost) return false;
   leaves_ties_.store(true, std::memory_order_relaxed);
   log(Topic::Recompiles, options.name + ": to be recorded again: " + entry.gives_up);
   settle(entry, Tier::Eager, Verdict::NotFaster, entry.gives_up);

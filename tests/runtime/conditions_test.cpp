@@ -1,0 +1,228 @@
+// Functions whose own code branches on what tensors hold, or takes a whole number from one: a plan
+// is for the values of the recorded run, and demands them.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "helpers.h"
+
+namespace graft {
+namespace {
+
+using test::Tensors;
+
+/// Calls it with each of `inputs`, beside eager on equal ones, and compares results and inputs.
+template <class F, class Make>
+Report follow(const F& f, int calls, const Make& make) {
+  auto compiled = compile(f, test::at_once());
+  for (int call = 0; call < calls; ++call) {
+    const Tensors theirs = make(call);
+    Tensors ours;
+    for (const at::Tensor& t : theirs) ours.push_back(t.clone());
+    const Tensors expected = f(theirs), came = compiled(ours);
+    EXPECT_EQ(expected.size(), came.size());
+    for (size_t k = 0; k < came.size(); ++k)
+      EXPECT_EQ(test::difference(expected[k], came[k]), "") << "call " << call << ", " << k;
+    for (size_t k = 0; k < ours.size(); ++k)
+      EXPECT_EQ(test::difference(theirs[k], ours[k]), "") << "call " << call << ", input " << k;
+  }
+  return compiled.report();
+}
+
+Tensors branch(const Tensors& in) {
+  const at::Tensor x = in[0] * 2 + 1;
+  if ((x > 20).any().item<bool>()) return {x.clamp_max(20) - 1};
+  return {x.exp(), x + 1};
+}
+
+TEST(Conditions, ThePlanIsForTheWayThatWasTaken) {
+  const Report report = follow(branch, 8, [](int) { return Tensors{at::rand({3, 50})}; });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+  EXPECT_EQ(report.breaks, 0);
+}
+
+TEST(Conditions, RareOtherWaysRunEagerly) {
+  const Report report = follow(
+      branch, 40, [](int call) { return Tensors{at::rand({3, 50}) + (call % 10 == 9 ? 30 : 0)}; });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+}
+
+TEST(Conditions, AnotherWayForGoodIsRecorded) {
+  const Report report =
+      follow(branch, 60, [](int call) { return Tensors{at::rand({3, 50}) + (call > 9 ? 30 : 0)}; });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+}
+
+TEST(Conditions, WaysThatChangeFromCallToCallEndEager) {
+  const Report report = follow(
+      branch, 600, [](int call) { return Tensors{at::rand({3, 50}) + (call % 2 == 0 ? 30 : 0)}; });
+  EXPECT_EQ(report.verdict, Verdict::NotFaster) << report.reason;
+  EXPECT_NE(report.reason.find("aten::_local_scalar_dense"), std::string::npos) << report.reason;
+}
+
+TEST(Conditions, ArgumentsThemselvesAndCapturedTensors) {
+  const at::Tensor on = at::ones({1, 1}, at::kBool);
+  auto f = [on](const Tensors& in) {
+    at::Tensor x = in[0] + 1;
+    if (on.item<bool>()) x = x * 3;
+    if (in[1].is_nonzero()) x = x - 1;
+    return Tensors{x};
+  };
+  auto g = compile(f, test::at_once());
+  for (int call = 0; call < 30; ++call) {
+    on.fill_(call < 12 || call % 3 == 0);
+    const Tensors in{at::rand({40}), at::full({1}, call % 7 == 6 ? 0.F : 0.5F)};
+    EXPECT_EQ(test::difference(f(in)[0], g(in)[0]), "") << call;
+  }
+  EXPECT_EQ(g.report().breaks, 0) << g.explain();
+}
+
+TEST(Conditions, WholeNumbersAsOffsetsAndSizes) {
+  for (at::ScalarType type : {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong}) {
+    auto f = [](const Tensors& in) {
+      const int64_t at = in[1].item<int64_t>(), count = in[1].add(2).item<int64_t>();
+      return Tensors{in[0].narrow(0, at, count).mul(2).add(static_cast<double>(at))};
+    };
+    const Report report = follow(f, 40, [&](int call) {
+      return Tensors{at::rand({16, 3}), at::full({}, call % 8 == 7 ? 5 : 3, type)};
+    });
+    EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+  }
+}
+
+TEST(Conditions, Equal) {
+  auto f = [](const Tensors& in) {
+    const at::Tensor y = in[0] + 1;
+    return Tensors{at::equal(y, in[1]) ? y * 2 : y * 3};
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (bool usually : {true, false})
+    for (double value : {1.0, -0.0, nan})
+      for (const std::vector<int64_t>& sizes :
+           {std::vector<int64_t>{}, {17}, {0}, {3, 40}, {2, 1, 1}}) {
+        const Report report = follow(f, 30, [&](int call) {
+          at::Tensor x = at::rand(sizes), y = x + 1;
+          const bool other = call % 9 == 8;
+          if (x.numel() > 0 && usually == other) y.view(-1)[-1] = value;
+          return Tensors{x, y};
+        });
+        EXPECT_EQ(report.breaks, 0) << report.reason;
+      }
+  // Other sizes are no condition; the same memory is one, since NaN differs from itself.
+  follow([](const Tensors& in) { return Tensors{at::equal(in[0], in[1]) ? in[0] * 2 : in[0] * 3}; },
+         8, [](int) { return Tensors{at::rand({4}), at::rand({5})}; });
+  follow(
+      [](const Tensors& in) {
+        const at::Tensor y = in[0] * 2;
+        return Tensors{at::equal(y, y) ? y * 2 : y * 3};
+      },
+      8, [&](int call) { return Tensors{at::full({4}, call % 2 == 0 ? nan : 1.0)}; });
+}
+
+TEST(Conditions, ASkippedStepWritesNothing) {
+  auto step = [](const Tensors& in) {
+    const at::Tensor &p = in[0], &g = in[1], &seen = in[2];
+    if (!at::isfinite(g).all().item<bool>()) return Tensors{at::zeros({})};
+    seen.add_(1);
+    p.sub_(g * 0.1);
+    return Tensors{p.square()};
+  };
+  const Report report = follow(step, 60, [](int call) {
+    const at::Tensor g = at::rand({64});
+    if (call % 11 == 10) g[3] = std::numeric_limits<float>::infinity();
+    return Tensors{at::rand({64}), g, at::zeros({1})};
+  });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+}
+
+TEST(Conditions, ALoopUntilSomethingHolds) {
+  auto f = [](const Tensors& in) {
+    at::Tensor x = in[0];
+    while (x.gt(1).any().item<bool>()) x = x * 0.5;
+    return Tensors{x};
+  };
+  const Report report = follow(
+      f, 80, [](int call) { return Tensors{at::rand({30}) * (call % 13 == 12 ? 9 : 4) + 4}; });
+  EXPECT_EQ(report.breaks, 0) << report.reason;
+}
+
+TEST(Conditions, BehindAWriteOrADrawAndOfFractionsTheyAreBreaks) {
+  const auto verdict = [](const std::function<Tensors(const Tensors&)>& f) {
+    return follow(f, 4, [](int) { return Tensors{at::ones({8})}; }).verdict;
+  };
+  EXPECT_EQ(verdict([](const Tensors& in) {
+              in[0].add_(1);
+              return Tensors{in[0].gt(1).all().item<bool>() ? in[0] * 2 : in[0] * 3};
+            }),
+            Verdict::Break);
+  EXPECT_EQ(verdict([](const Tensors& in) {
+              const at::Tensor noise = at::bernoulli(in[0] * 0);
+              return Tensors{noise.any().item<bool>() ? in[0] * 2 : in[0] * 3};
+            }),
+            Verdict::Break);
+  EXPECT_EQ(verdict([](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; }),
+            Verdict::Break);
+}
+
+/// Memory that the function's own code fills is no condition that a plan could check.
+TEST(Conditions, CountersFilledThroughPointersAreBreaks) {
+  auto count = [](const Tensors& in) {
+    const at::Tensor n = at::zeros({1}, at::kInt);
+    for (int64_t i = 0; i < in[0].numel(); ++i)
+      n.mutable_data_ptr<int>()[0] += in[0].const_data_ptr<float>()[i] > 0;
+    return Tensors{n.item<int>() > 4 ? in[0] * 2 : in[0] * 3};
+  };
+  const Report report =
+      follow(count, 9, [](int call) { return Tensors{at::full({8}, call > 4 ? 1.F : -1.F)}; });
+  EXPECT_EQ(report.verdict, Verdict::Break) << report.reason;
+}
+
+TEST(Conditions, OfFamilies) {
+  Options options = test::at_once();
+  options.sizes = graft::Sizes::Family;
+  auto f = [](const at::Tensor& x, const at::Tensor& length) {
+    const at::Tensor y = x * 2;
+    if (y.gt(100).any().item<bool>()) return y.clamp_max(100);
+    return y.narrow(0, 0, length.item<int64_t>()) + 1;
+  };
+  auto g = compile(f, options);
+  for (int call = 0; call < 60; ++call) {
+    const int64_t n = 5 + (call * 7) % 23;
+    at::Tensor x = at::rand({n, 4}) + (call % 10 == 9 ? 200 : 0);
+    const at::Tensor length = at::full({}, call % 12 == 11 ? 3 : n, at::kLong);
+    ASSERT_EQ(test::difference(f(x, length), g(x, length)), "") << call;
+  }
+}
+
+TEST(Conditions, InRegionsThatLearn) {
+  auto f = [](const at::Tensor& x) {
+    const at::Tensor y = x * x;
+    return y.gt(4).any().item<bool>() ? y.sin() : y.exp();
+  };
+  auto g = compile(f, test::at_once());
+  for (int call = 0; call < 24; ++call) {
+    const at::Tensor x = at::rand({20}) + (call % 9 == 8 ? 3 : 0);
+    const at::Tensor a = x.clone().requires_grad_(), b = x.clone().requires_grad_();
+    f(a).sum().backward(), g(b).sum().backward();
+    EXPECT_EQ(test::difference(a.grad(), b.grad()), "") << call;
+  }
+}
+
+/// Autograd's own formulas ask whether the largest is NaN, and whether there are zeros.
+TEST(Conditions, OfAutogradsFormulas) {
+  for (const auto& f : std::vector<at::Tensor (*)(const at::Tensor&)>{
+           [](const at::Tensor& x) { return (x * 2).max() * 3; },
+           [](const at::Tensor& x) { return (x * 2).cumprod(0) + 1; }}) {
+    auto g = compile(f, test::at_once());
+    for (int call = 0; call < 8; ++call) {
+      const at::Tensor x = at::rand({20});
+      const at::Tensor a = x.clone().requires_grad_(), b = x.clone().requires_grad_();
+      f(a).sum().backward(), g(b).sum().backward();
+      EXPECT_TRUE(at::allclose(a.grad(), b.grad(), 1e-5, 1e-6)) << call;
+    }
+    EXPECT_EQ(g.report().verdict, Verdict::Faster) << g.explain();
+  }
+}
+
+}  // namespace
+}  // namespace graft
