@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "record/recorder.h"
+#include "tensor/other_numbers.h"
 
 namespace graft::record {
 namespace {
@@ -66,6 +67,8 @@ size_t Survivors::objects(const c10::StorageImpl* storage) {
 Trace Recorder::finish(const Outcome& outcome) {
   const std::vector<at::Tensor>& results = outcome.results;
   drawn_ = {};
+  for (const at::Tensor& tensor : results)
+    if (tensor.defined() && is_view_of_other_numbers(tensor)) follow_from_layout(tensor);
   Survivors survivors(results);
   if (!trace_.broken) check_generators();
   if (!trace_.broken && !outcome.graph_stays) capture_held(survivors);
@@ -118,13 +121,11 @@ void Recorder::add_results(const std::vector<at::Tensor>& results) {
   add_bases(all);
   for (size_t i = 0; i < all.size() && !trace_.broken; ++i) {
     const Lineage found = lineage(i, all);
-    if (found.view && c10::GradMode::is_enabled() &&
+    if (found.view && c10::GradMode::is_enabled() && !is_view_of_other_numbers(all[i]) &&
         torch::autograd::impl::get_view_autograd_meta(all[i])->get_backward_view().has_view_fn())
-      return give_up(
-          c10::str("result ", i, ", a ", describe_tensor(all[i]),
-                   ", is a view of other numbers (view_as_real, view_as_complex, real, imag), of "
-                   "which autograd keeps the function that made it; return its base, and take the "
-                   "view after the call"));
+      return give_up(c10::str("result ", i, ", a ", describe_tensor(all[i]),
+                              ", is a view that autograd keeps the function of; return its base, "
+                              "and take the view after the call"));
     trace_.results[i].lineage = found;
   }
 }

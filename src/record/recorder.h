@@ -109,6 +109,7 @@ class Recorder {
   c10::IValue constant(const c10::IValue& value);
   int input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts);
   int output_tensor(const at::Tensor& tensor);
+  int constant_tensor(const at::Tensor& tensor, c10::Scalar number);
   int unknown_tensor(const at::Tensor& tensor);
   int capture(const at::Tensor& tensor);
   int describe(const c10::TensorImpl& tensor, int storage);

@@ -1,4 +1,5 @@
 // From boxed values to operands: which memory a tensor lies in, and how.
+#include <ATen/Dispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
@@ -30,6 +31,15 @@ std::optional<c10::Scalar> number_in(const at::Tensor& tensor) {
     default:
       return std::nullopt;
   }
+}
+
+/// The number that x.index_put_(indices, number) made a tensor of.
+std::optional<c10::Scalar> number_put(const at::Tensor& tensor) {
+  if (tensor.dim() != 0 || tensor.is_complex() || !inside_index_put_of_number())
+    return std::nullopt;
+  return AT_DISPATCH_ALL_TYPES_AND3(
+      c10::kBool, c10::kHalf, c10::kBFloat16, tensor.scalar_type(), "number_put",
+      [&] { return c10::Scalar(*tensor.const_data_ptr<scalar_t>()); });
 }
 
 bool holds_only_numbers(const c10::IValue& value) {
@@ -184,15 +194,17 @@ int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts)
   return describe(impl, storage);
 }
 
+int Recorder::constant_tensor(const at::Tensor& tensor, c10::Scalar number) {
+  TensorInfo& info = trace_.tensors.emplace_back();
+  info.dtype = tensor.scalar_type();
+  info.wrapped_number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  info.constant = std::move(number);
+  older_.push_back(-1);
+  return static_cast<int>(trace_.tensors.size()) - 1;
+}
+
 int Recorder::unknown_tensor(const at::Tensor& tensor) {
-  if (auto number = number_in(tensor)) {
-    TensorInfo& info = trace_.tensors.emplace_back();
-    info.dtype = tensor.scalar_type();
-    info.wrapped_number = true;
-    info.constant = std::move(number);
-    older_.push_back(-1);
-    return static_cast<int>(trace_.tensors.size()) - 1;
-  }
+  if (auto number = number_in(tensor)) return constant_tensor(tensor, std::move(*number));
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   const Range range = reach(impl);
   if (const int storage = storages_.argument_at(range); storage >= 0) {
@@ -202,6 +214,7 @@ int Recorder::unknown_tensor(const at::Tensor& tensor) {
     return describe(impl, storage);
   }
   if (allocations_.contain(range)) {
+    if (auto number = number_put(tensor)) return constant_tensor(tensor, std::move(*number));
     give_up(c10::str(current(), " got a ", describe_tensor(tensor),
                      " that no recorded operator made: a kernel was called past the dispatcher; "
                      "call the public at:: function instead, or make the tensor outside the "

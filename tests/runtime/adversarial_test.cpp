@@ -177,13 +177,11 @@ const std::vector<SideProgram>& view_programs() {
        [](Tensors& a) {
          auto z = at::complex(a[0], a[1]);
          return Tensors{at::view_as_real(z), z, at::real(z), at::imag(z), a[0] + a[1]};
-       },
-       /*compiled=*/false},
+       }},
       {"a hidden complex base",
        [](Tensors& a) {
          return Tensors{at::view_as_real(at::complex(a[0], a[1]) * 2), a[0] + a[1]};
-       },
-       /*compiled=*/false},
+       }},
       {"transposed in place",
        [](Tensors& a) {
          auto y = a[0] + a[1];

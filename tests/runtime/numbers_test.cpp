@@ -1,4 +1,6 @@
 // Tensors of numbers that a function writes down itself, and host reads of what only they make.
+#include <ATen/ScalarOps.h>
+#include <ATen/TensorIndexing.h>
 #include <gtest/gtest.h>
 
 #include "helpers.h"
@@ -59,6 +61,48 @@ TEST(Numbers, AsIndicesAndChangedInPlaceAndReturned) {
     changed.mul_(2).select(0, 1).fill_(7);
     return Tensors{x.index_select(0, order) * kept.view({3, 1, 1}), kept, changed};
   });
+}
+
+/// index_put_ makes a tensor of its number past the dispatcher.
+TEST(Numbers, PutWhereIndicesSay) {
+  using at::indexing::Slice;
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kInt, at::kChar})
+    expect_eager(
+        [](const at::Tensor& x) {
+          at::Tensor y = x * 2, z = x + 1;
+          y.index_put_({x > 0}, 0.3);
+          y.index_put_({0, Slice(1, 3)}, -7);
+          z.index_put_({Slice(), at::tensor({2, 0}, at::kLong)}, 1.1);
+          return Tensors{y, z};
+        },
+        type);
+  auto put = [](const at::Tensor& x, double value) {
+    at::Tensor y = x * 2;
+    y.index_put_({x.gt(0.5)}, value);
+    return y;
+  };
+  auto f = compile(put, test::at_once());
+  for (int call = 0; call < 12; ++call) {
+    const at::Tensor x = at::rand({50});
+    EXPECT_EQ(test::difference(put(x, call % 2), f(x, call % 2)), "") << call;
+  }
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+}
+
+/// A tensor of one number that a kernel computed past the dispatcher is none.
+TEST(Numbers, OtherNumbersMadePastTheDispatcherStayBreaks) {
+  auto f = compile(
+      [](const at::Tensor& x) {
+        const at::Tensor first =
+            at::detail::scalar_tensor_static(x.const_data_ptr<float>()[0], at::kFloat, at::kCPU);
+        return Tensors{x * first};
+      },
+      test::at_once());
+  for (int call = 0; call < 3; ++call) {
+    const at::Tensor x = at::rand({4});
+    EXPECT_EQ(test::difference(x * x[0], f(x)[0]), "");
+  }
+  EXPECT_EQ(f.report().verdict, Verdict::Break);
 }
 
 /// What at::quantile does with its levels: it checks them on the host.

@@ -88,7 +88,7 @@ TEST(Review, EagersResultInTheProofIsNoDenseTensor) {
   EXPECT_FALSE(was_compiled(conjugated.report())) << conjugated.report();
 }
 
-/// autograd repeats such a view by the function that made it, which a plan does not have.
+/// autograd repeats such a view by a function, not by as_strided.
 TEST(Review, AViewOfOtherNumbersKeepsItsHistory) {
   auto parts = [](const at::Tensor& a, const at::Tensor& b) {
     const at::Tensor z = at::complex(a * 2, b * 2);
@@ -105,6 +105,27 @@ TEST(Review, AViewOfOtherNumbersKeepsItsHistory) {
   };
   for (int call = 0; call < 4; ++call)
     EXPECT_TRUE(same(gradient(f), gradient(parts))) << call << f.report();
+  EXPECT_TRUE(was_compiled(f.report())) << f.report();
+
+  // The other way round; a part of a part; and parts of an argument.
+  auto others = [](const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor y = at::stack({a * 2, b * 3}, -1);
+    const at::Tensor z = at::view_as_complex(y);
+    return std::vector<at::Tensor>{y, z, at::imag(at::complex(a, b) * 2).slice(0, 1)};
+  };
+  auto g = compile(others, at_once());
+  auto gradients = [&](auto&& function) {
+    at::Tensor w = at::full({3}, 2.0).requires_grad_(), v = at::full({2}, 3.0).requires_grad_();
+    auto r = function(a, b);
+    r[1].mul_(w), r[2].mul_(v);
+    (r[0].sum() + r[2].square().sum()).backward();
+    return std::vector<at::Tensor>{w.grad(), v.grad()};
+  };
+  for (int call = 0; call < 4; ++call) {
+    const auto expected = gradients(others), came = gradients(g);
+    for (size_t k = 0; k < 2; ++k) EXPECT_TRUE(same(came[k], expected[k])) << call << g.report();
+  }
+  EXPECT_TRUE(was_compiled(g.report())) << g.report();
 }
 
 /// How far a result may be from eager's follows what it was computed from, not what else there is.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/plan/frame.h"
+#include "tensor/other_numbers.h"
 
 namespace graft::runtime {
 
@@ -25,10 +26,13 @@ void become_view(at::Tensor& tensor, const at::Tensor& of, torch::autograd::Crea
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(of);
   const bool is_view = meta != nullptr && meta->has_bw_view();
   if (is_view) creation = propagate_creation_meta(meta->get_creation_meta(), creation);
+  const at::Tensor& base = is_view ? meta->get_backward_view().base_ : of;
+  const bool other_numbers = base.is_complex() != tensor.is_complex();
   // Without a view function: autograd repeats a view of strided memory by as_strided.
-  ViewInfo info(is_view ? meta->get_backward_view().base_ : of, nullptr, nullptr);
+  ViewInfo info(base, nullptr, nullptr);
   torch::autograd::make_variable_differentiable_view(tensor, std::move(info), std::nullopt,
                                                      /*shared_view_info=*/true, creation);
+  if (other_numbers) follow_from_layout(tensor);
 }
 
 }  // namespace
