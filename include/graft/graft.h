@@ -6,8 +6,9 @@
 //     std::cout << rope.report();              // what was compiled, what was not, and why
 //
 // Contract, as jax.jit's: control flow inside the function may depend on shapes, dtypes and scalar
-// arguments, but not on tensor data, and the function's only effects are its results and in-place
-// changes of tensors. docs/using.md explains all of the following.
+// arguments, and on conditions and whole numbers read from tensors (item<bool>(), equal()), of
+// whose recorded values a plan is; the function's only effects are its results and in-place changes
+// of tensors. docs/using.md explains all of the following.
 //
 // - Arguments. Tensors may hold other data at each call. Other dtypes, sizes, strides, overlaps,
 //   requires_grad, grad modes, or *values* of numbers and strings need a plan of their own: the
@@ -21,8 +22,8 @@
 // - Not seen: captured numbers that change; a captured reference that switches to another tensor
 //   while the first is still alive, or a generator that is replaced by another; C++ code that reads
 //   or writes tensors through pointers (data_ptr) or has other effects (counters, output). Call
-//   reset() after such a change, or set Options::audit_every. Data that operators read (item()) is
-//   seen, and is a graph break unless constants alone make it.
+//   reset() after such a change, or set Options::audit_every. Other data that operators read
+//   (item<float>()) is seen, and is a graph break unless constants alone make it.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
 //   results that require grad and share memory with arguments, hooks on what the function
 //   differentiates, tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "graft/graft.h"
 
@@ -52,6 +53,13 @@ class GRAFT_API Optimizer {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// As torch::nn::utils::clip_grad_norm_, with its bits: scales the gradients of `parameters` in
+/// place so that their joint norm is `max_norm` at most, and returns what it was, 0-dim (0 where no
+/// parameter has a gradient). torch's returns a double, and so reads it on the host, which ends a
+/// compiled step; this one may stand in it. Thread-safe as its operators are.
+GRAFT_API at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
+                                     double norm_type = 2.0);
 
 inline Optimizer compile(torch::optim::Optimizer& optimizer, Options options = {}) {
   return Optimizer(optimizer, std::move(options));

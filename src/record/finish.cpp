@@ -10,8 +10,8 @@
 #include <torch/csrc/autograd/function.h>  // variable.h of torch 2.15 lacks it
 #include <torch/csrc/autograd/variable.h>
 
+#include "record/other_numbers.h"
 #include "record/recorder.h"
-#include "tensor/other_numbers.h"
 
 namespace graft::record {
 namespace {

@@ -51,12 +51,10 @@ constexpr std::array<std::string_view, 20> kReadOnHost = {
 
 // Operators that are no CompositeImplicitAutograd ones, but whose CPU kernels call operators and do
 // nothing else: those are recorded in their place.
-constexpr std::array<std::string_view, 6> kMadeOfOperators = {
-    "aten::binary_cross_entropy_with_logits",
-    "aten::soft_margin_loss",
-    "aten::rand",
-    "aten::rand_like",
-    "aten::randn",
+constexpr std::array<std::string_view, 7> kMadeOfOperators = {
+    "aten::allclose",         "aten::binary_cross_entropy_with_logits",
+    "aten::soft_margin_loss", "aten::rand",
+    "aten::rand_like",        "aten::randn",
     "aten::randn_like"};
 
 /// One that fills fresh memory past the dispatcher, unless a backward needs to know more.

@@ -312,11 +312,28 @@ bool Recorder::is_derived(const c10::IValue& input) {
          storages_.state(storage).derived;
 }
 
+/// Are they the caller's tensors, which this run has not written? What they hold is known before
+/// anything else of a plan runs.
+bool Recorder::are_given(c10::ArrayRef<const c10::IValue> inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [&](const c10::IValue& input) {
+    if (!input.isTensor()) return true;
+    const int storage = storages_.find(*input.toTensor().unsafeGetTensorImpl());
+    return storage < 0 ||  // captured, met for the first time
+           (trace_.storages[storage].origin != StorageInfo::Origin::Made &&
+            std::none_of(
+                trace_.ops.begin(), trace_.ops.end(),
+                [&](const OperatorRecord& op) {
+                  return std::find(op.mutated.begin(), op.mutated.end(), storage) !=
+                         op.mutated.end();
+                }));
+  });
+}
+
 /// Is what it tells a condition or a whole number, and can a plan still give up where it differs?
 bool Recorder::has_checkable_value(const OperatorFacts& facts,
                                    c10::ArrayRef<const c10::IValue> inputs) {
   const at::Tensor& tensor = inputs[0].toTensor();
-  return !visible_ && !tensor.is_complex() &&
+  return (!visible_ || are_given(inputs)) && !tensor.is_complex() &&
          std::any_of(inputs.begin(), inputs.end(),
                      [&](const c10::IValue& input) { return is_derived(input); }) &&
          (facts.name != "aten::_local_scalar_dense" ||
@@ -325,14 +342,20 @@ bool Recorder::has_checkable_value(const OperatorFacts& facts,
 
 void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
   if (facts.reads_data && !(facts.tells_value && has_checkable_value(facts, inputs))) {
-    const bool late = facts.tells_value && visible_;
-    return give_up(
-        facts.full_name + " reads a tensor's data on the host (as item() and equal() do)" +
-        (late ? " after an argument or captured tensor was written, or a random number drawn, so "
-                "that a plan that finds other data could not give up; read it before"
-              : "; only conditions, and whole numbers that arguments decide, may be") +
-        "; keep the value in a tensor (at::where, at::clamp), or read it outside the compiled "
-        "function");
+    const at::Tensor* tensor =
+        !inputs.empty() && inputs[0].isTensor() ? &inputs[0].toTensor() : nullptr;
+    const char* why = "; only conditions, and whole numbers that arguments decide, may be";
+    if (facts.tells_value && visible_)
+      why =
+          " after an argument or captured tensor was written, or a random number drawn, so that a "
+          "plan that finds other data could not give up; read it before (in place of "
+          "torch::nn::utils::clip_grad_norm_ call graft::clip_grad_norm_, which reads nothing)";
+    else if (facts.tells_value && tensor->is_complex())
+      why = ", of complex numbers, which a plan does not compare";
+    return give_up(facts.full_name +
+                   " reads a tensor's data on the host (as item() and equal() do)" + why +
+                   "; keep the value in a tensor (at::where, at::clamp), or read it outside the "
+                   "compiled function");
   }
   if (facts.name.starts_with("c10d::") || facts.name.starts_with("_c10d_functional")) {
     return give_up(facts.full_name +

@@ -153,6 +153,7 @@ class Recorder {
   /// Keeps the first reason given; nothing is recorded after it.
   void give_up(std::string why);
   bool is_derived(const c10::IValue& input);
+  bool are_given(c10::ArrayRef<const c10::IValue> inputs);
   bool has_checkable_value(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   std::string current() const { return facts_ == nullptr ? "" : facts_->full_name; }
 

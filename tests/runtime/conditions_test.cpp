@@ -35,6 +35,10 @@ Tensors branch(const Tensors& in) {
   return {x.exp(), x + 1};
 }
 
+at::Tensor branch_of_one(const at::Tensor& x) {
+  return (x * 2).gt(20).any().item<bool>() ? x - 1 : x.exp();
+}
+
 TEST(Conditions, ThePlanIsForTheWayThatWasTaken) {
   const Report report = follow(branch, 8, [](int) { return Tensors{at::rand({3, 50})}; });
   EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
@@ -162,6 +166,63 @@ TEST(Conditions, BehindAWriteOrADrawAndOfFractionsTheyAreBreaks) {
             Verdict::Break);
   EXPECT_EQ(verdict([](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; }),
             Verdict::Break);
+}
+
+TEST(Conditions, BehindAWriteOfOtherArguments) {
+  const Report report = follow(
+      [](const Tensors& in) {
+        in[0].add_(1);
+        return Tensors{in[1].is_nonzero() ? in[0] * 2 : in[0] * 3};
+      },
+      40, [](int call) { return Tensors{at::ones({8}), at::full({}, call % 9 != 8)}; });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+}
+
+TEST(Conditions, AllClose) {
+  const Report report = follow(
+      [](const Tensors& in) {
+        const at::Tensor y = in[0] * 2;
+        return Tensors{at::allclose(y, in[1]) ? y + 1 : y - 1};
+      },
+      40,
+      [](int call) {
+        const at::Tensor x = at::rand({8});
+        return Tensors{x, x * (call % 9 == 8 ? 3 : 2)};
+      });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+}
+
+/// The other way sets the flag that the plan, which runs after eager in a proof, then finds set.
+TEST(Conditions, AFlagThatTheOtherWaySets) {
+  for (int audits : {0, 1, 3}) {
+    Options options = test::at_once();
+    options.audit_every = audits;
+    auto f = [](const at::Tensor& flag, const at::Tensor& x) {
+      if (flag.item<bool>()) return x * 2;
+      flag.fill_(true);
+      return x + 5;
+    };
+    auto g = compile(f, options);
+    for (int call = 0; call < 60; ++call) {
+      const at::Tensor ours = at::full({}, call % 12 != 2), theirs = ours.clone(),
+                       x = at::rand({9});
+      EXPECT_EQ(test::difference(f(theirs, x), g(ours, x)), "") << call;
+      EXPECT_TRUE(ours.item<bool>()) << call;
+    }
+    EXPECT_EQ(g.report().verdict, Verdict::Faster) << g.explain();
+  }
+}
+
+/// Each of several layouts may take another way for good.
+TEST(Conditions, ManyLayoutsChangeOnce) {
+  auto g = compile(branch_of_one, test::at_once());
+  for (int call = 0; call < 60; ++call)
+    for (int64_t n = 1; n <= 8; ++n) {
+      const at::Tensor x = at::rand({n, 10}) + (call > 4 ? 30 : 0);
+      EXPECT_EQ(test::difference(branch_of_one(x), g(x)), "") << call << ", " << n;
+    }
+  const Report report = g.report();
+  EXPECT_GT(report.plan_hits, 8 * 25) << report.reason;
 }
 
 /// Memory that the function's own code fills is no condition that a plan could check.

@@ -146,7 +146,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::string outside_;
   std::string recorded_again_;  ///< Report::recorded_again
   std::atomic<bool> gave_up_{false};
-  std::atomic<int> recorded_otherwise_{0};
+  size_t recorded_otherwise_ = 0;
   std::atomic<bool> leaves_ties_{false};  ///< ops::LowerSettings::ties
   std::atomic<int> noted_{0};             ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;

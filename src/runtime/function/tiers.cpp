@@ -32,8 +32,8 @@ constexpr const char* kFunctionDiffers =
     "depends on data or on global state: pass what it depends on as an argument, or call it "
     "eagerly";
 constexpr const char* kValuesDiffer =
-    "; a function whose control flow depends on data must stay eager, otherwise please report it "
-    "with what GRAFT_TRACE=dir writes";
+    "; a function whose code reads tensors through pointers, or numbers that change, must stay "
+    "eager, otherwise please report it with what GRAFT_TRACE=dir writes";
 
 }  // namespace
 
@@ -144,7 +144,10 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                       ? shadow_region(*entry, call, captured.data())
                       : runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(),
                                             entry->constants, entry->scales);
-  if (shadow.outcome == Shadow::Outcome::GivenUp) {
+  // It took another way, which changed what the plan's checks read after it.
+  const bool other_way =
+      shadow.outcome == Shadow::Outcome::Different && shadow.wrote_more && !entry->gives_up.empty();
+  if (shadow.outcome == Shadow::Outcome::GivenUp || other_way) {
     if (audit) return missed(*entry);
     if (++entry->no_proofs < kShadowsWithoutProof) return;
     if (!entry->gives_up.empty()) {
@@ -325,8 +328,13 @@ void Core::Impl::missed(Entry& entry) {
 }
 
 bool Core::Impl::record_otherwise(Entry& entry) {
-  constexpr int kMost = 4;  // then it is a condition that changes from call to call
-  if (stance() == Stance::FailOnRerecord || recorded_otherwise_.fetch_add(1) >= kMost) return false;
+  constexpr size_t kMost = 4;  // per key; then it is a condition that changes from call to call
+  if (stance() == Stance::FailOnRerecord) return false;
+  {
+    std::lock_guard lock(runtime_mutex());
+    if (recorded_otherwise_ >= kMost * table.peek().entries().size()) return false;
+    ++recorded_otherwise_;
+  }
   leaves_ties_.store(true, std::memory_order_relaxed);
   log(Topic::Recompiles, options.name + ": to be recorded again: " + entry.gives_up);
   settle(entry, Tier::Eager, Verdict::NotFaster, entry.gives_up);

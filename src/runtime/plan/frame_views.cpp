@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "record/other_numbers.h"
 #include "runtime/plan/frame.h"
-#include "tensor/other_numbers.h"
 
 namespace graft::runtime {
 
@@ -32,7 +32,7 @@ void become_view(at::Tensor& tensor, const at::Tensor& of, torch::autograd::Crea
   ViewInfo info(base, nullptr, nullptr);
   torch::autograd::make_variable_differentiable_view(tensor, std::move(info), std::nullopt,
                                                      /*shared_view_info=*/true, creation);
-  if (other_numbers) follow_from_layout(tensor);
+  if (other_numbers) record::follow_from_layout(tensor);
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ class Check {
         continue;
       unlike_record((argument ? "argument " : "captured tensor ") + std::to_string(k) +
                     ": eager changed it in place, the record does not");
+      out_.wrote_more = true;
     }
   }
 

@@ -34,6 +34,9 @@ struct Shadow {
     Unknown,
     Function,                ///< it did something else than when it was recorded
   } cause = Cause::Unknown;  ///< of a difference
+  /// Different: eager changed a tensor in place that the plan leaves alone. A plan that checks
+  /// values may have met eager's.
+  bool wrote_more = false;
   /// Another thread drew random numbers meanwhile: a difference proves nothing.
   bool random_disturbed = false;
   std::vector<at::Tensor> results = {};  ///< the plan's

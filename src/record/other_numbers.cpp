@@ -1,4 +1,4 @@
-#include "tensor/other_numbers.h"
+#include "record/other_numbers.h"
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/view_as_complex.h>
@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace graft {
+namespace graft::record {
 
 namespace {
 
@@ -67,4 +67,4 @@ void follow_from_layout(const at::Tensor& tensor) {
   };
 }
 
-}  // namespace graft
+}  // namespace graft::record

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace graft {
+namespace graft::record {
 
 /// Is it an autograd view for which autograd keeps a function, and is this its kind?
 bool is_view_of_other_numbers(const at::Tensor& tensor);
@@ -15,4 +15,4 @@ bool is_view_of_other_numbers(const at::Tensor& tensor);
 /// look as if somebody kept them. `tensor` is an autograd view.
 void follow_from_layout(const at::Tensor& tensor);
 
-}  // namespace graft
+}  // namespace graft::record
