@@ -34,7 +34,8 @@ const std::map<std::string, std::vector<double>> kHandTolerance{
 
 /// Make fp32 results whatever their inputs: of bytes, of bits, of filled masks.
 const std::set<std::string> kFloatAlways = {"letterbox_f32", "stochastic_average_bf16",
-                                            "shifted_windows_bf16", "cloud_composite_f32"};
+                                            "shifted_windows_bf16", "cloud_composite_f32",
+                                            "bloom_filter_i64"};
 
 /// One value near a tie that goes the other way changes the rest of its row, or a code by 1;
 /// AdamW's first step is the sign of a gradient, which bf16 may turn.
