@@ -77,6 +77,7 @@ std::vector<Row> moment_rows();         // reduction_moments.cpp: var, std, norm
 std::vector<Row> loss_rows();           // loss.cpp
 std::vector<Row> class_loss_rows();     // loss_classes.cpp: losses that choose by class
 std::vector<Row> distance_rows();       // distance.cpp: distances between rows
+std::vector<Row> convolution_rows();    // convolution.cpp: filters of few terms
 std::vector<Row> product_rows();        // products.cpp: matrix products that are loops
 std::vector<Row> order_rows();          // order.cpp: sorted rows, the few largest elements
 // And of norm_rows():

@@ -29,10 +29,10 @@ std::pair<const void*, size_t> memory_of(const at::Tensor& tensor) {
 }
 
 /// The proof of one call: eager first, for real, then the plan on copies of what eager changed.
-class Proof {
+class Proving {
  public:
-  Proof(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
-        const at::Tensor* captured, std::span<const uint64_t> constants, const Scales& scales)
+  Proving(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
+          const at::Tensor* captured, std::span<const uint64_t> constants, const Scales& scales)
       : plan_(plan),
         tolerance_(tolerance),
         call_(call),
@@ -211,7 +211,7 @@ class Proof {
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
                   const at::Tensor* captured, std::span<const uint64_t> constants,
                   const Scales& scales) {
-  Proof proof(plan, tolerance, call, captured, constants, scales);
+  Proving proof(plan, tolerance, call, captured, constants, scales);
   proof.run_eager();
   try {
     return proof.compare();
