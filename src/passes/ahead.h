@@ -3,6 +3,9 @@
 // A core's own prefetcher follows a row and has to find the next one anew; while a tile works on
 // what it has read (a softmax's sums, a norm's second pass) memory would be idle.
 //
+// Likewise it ends at a page's end. Loads that walk through memory without a gap ask for what lies
+// 2 KiB further on, on machines where loops are measured to be faster so (Times::unasked_stream).
+//
 //     kernel v0:4096                                        kernel v0:4096
 //       vector v1:1024                                        vector v1:1024
 //         %2[0] f32 = … max.f32{v1} %0[v0*1024+v1]      →        %2[0] f32 = …  ahead %0 by v0+1
