@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "graft/optim.h"

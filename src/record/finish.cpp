@@ -67,8 +67,11 @@ size_t Survivors::objects(const c10::StorageImpl* storage) {
 Trace Recorder::finish(const Outcome& outcome) {
   const std::vector<at::Tensor>& results = outcome.results;
   drawn_ = {};
-  for (const at::Tensor& tensor : results)
-    if (tensor.defined() && is_view_of_other_numbers(tensor)) follow_from_layout(tensor);
+  for (const at::Tensor& tensor : results) {  // the caller's own stay as they are
+    if (trace_.broken || !tensor.defined() || !is_view_of_other_numbers(tensor)) continue;
+    const Known* known = known_.find(tensor.unsafeGetTensorImpl());
+    if (known == nullptr || known->kind == Known::Kind::View) follow_from_layout(tensor);
+  }
   Survivors survivors(results);
   if (!trace_.broken) check_generators();
   if (!trace_.broken && !outcome.graph_stays) capture_held(survivors);

@@ -149,6 +149,9 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   tells_value = name == "aten::equal" || name == "aten::is_nonzero" || name == kItem;
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || tells_value ||
                name == kReturnsData;
+  for (const std::string_view blank : {"empty", "new_empty", "_empty", "zeros", "new_zeros", "ones",
+                                       "new_ones", "full", "new_full"})
+    makes_blank = makes_blank || starts_with(base, blank);
   // Zeros are what functions make to fill them through pointers.
   repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file" &&
             !starts_with(base, "zero") && !starts_with(base, "new_zeros");

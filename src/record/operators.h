@@ -47,6 +47,7 @@ struct OperatorFacts {
   bool reads_data = false;  ///< brings data to the host, itself or within
   /// What it brings is a condition or, from integers, a number: a plan can demand the same.
   bool tells_value = false;
+  bool makes_blank = false;     ///< fresh memory, which may be filled through a pointer later
   bool repeats = false;         ///< makes of the same inputs the same at every call
   bool shapes_by_data = false;  ///< the sizes of its result depend on data
   /// A library's operator that makes tensors and has no Meta kernel, so that nothing says what the

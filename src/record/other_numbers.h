@@ -7,7 +7,7 @@
 
 namespace graft::record {
 
-/// Is it an autograd view for which autograd keeps a function, and is this its kind?
+/// Is it such a view, by autograd's account? (Not one that is also lazily conjugated or negated.)
 bool is_view_of_other_numbers(const at::Tensor& tensor);
 
 /// Gives a view whose base is complex where it is not, or the other way round, functions that

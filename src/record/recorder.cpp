@@ -336,6 +336,11 @@ bool Recorder::has_checkable_value(const OperatorFacts& facts,
   return (!visible_ || are_given(inputs)) && !tensor.is_complex() &&
          std::any_of(inputs.begin(), inputs.end(),
                      [&](const c10::IValue& input) { return is_derived(input); }) &&
+         std::all_of(inputs.begin(), inputs.end(),
+                     [&](const c10::IValue& input) {
+                       return !input.isTensor() || is_derived(input) ||
+                              is_constant(input.toTensor());
+                     }) &&
          (facts.name != "aten::_local_scalar_dense" ||
           c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true));
 }
@@ -345,10 +350,15 @@ void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::I
     const at::Tensor* tensor =
         !inputs.empty() && inputs[0].isTensor() ? &inputs[0].toTensor() : nullptr;
     const char* why = "; only conditions, and whole numbers that arguments decide, may be";
-    if (facts.tells_value && visible_)
+    const bool fraction = facts.tells_value && tensor->is_floating_point() &&
+                          facts.name != "aten::equal" && facts.name != "aten::is_nonzero";
+    if (facts.tells_value && visible_ && !fraction)
       why =
           " after an argument or captured tensor was written, or a random number drawn, so that a "
-          "plan that finds other data could not give up; read it before (in place of "
+          "plan that finds other data could not give up; read it before";
+    else if (fraction)
+      why =
+          "; only conditions and whole numbers may be (in place of "
           "torch::nn::utils::clip_grad_norm_ call graft::clip_grad_norm_, which reads nothing)";
     else if (facts.tells_value && tensor->is_complex())
       why = ", of complex numbers, which a plan does not compare";
@@ -433,7 +443,8 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   op.outputs.reserve(facts.returns.size());
   written_objects_.clear();
   constant_ = facts.repeats && only_constants(inputs);
-  derived_ = std::any_of(inputs.begin(), inputs.end(),
+  derived_ = !facts.makes_blank &&
+             std::any_of(inputs.begin(), inputs.end(),
                          [&](const c10::IValue& value) { return is_derived(value); });
   for (size_t k = 0; k < inputs.size(); ++k) {
     op.inputs.push_back(input(inputs[k], facts.arguments[k]));

@@ -110,7 +110,7 @@ class Recorder {
   int input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts);
   int output_tensor(const at::Tensor& tensor);
   int constant_tensor(const at::Tensor& tensor, c10::Scalar number);
-  int unknown_tensor(const at::Tensor& tensor);
+  int unknown_tensor(const at::Tensor& tensor, const ArgumentFacts& facts);
   int capture(const at::Tensor& tensor);
   int describe(const c10::TensorImpl& tensor, int storage);
   /// Is all that the tensor reads known? `storage`: its own, made in the run.

@@ -177,7 +177,7 @@ int Recorder::input_tensor(const at::Tensor& tensor, const ArgumentFacts& facts)
                      "the compiled function"));
     return -1;
   }
-  if (storage < 0) return unknown_tensor(tensor);
+  if (storage < 0) return unknown_tensor(tensor, facts);
   if (trace_.storages[storage].origin == StorageInfo::Origin::Made) {
     if (facts.access == Access::Read || facts.access == Access::ReadWrite) {
       check_filled(tensor, storage);
@@ -203,7 +203,7 @@ int Recorder::constant_tensor(const at::Tensor& tensor, c10::Scalar number) {
   return static_cast<int>(trace_.tensors.size()) - 1;
 }
 
-int Recorder::unknown_tensor(const at::Tensor& tensor) {
+int Recorder::unknown_tensor(const at::Tensor& tensor, const ArgumentFacts& facts) {
   if (auto number = number_in(tensor)) return constant_tensor(tensor, std::move(*number));
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   const Range range = reach(impl);
@@ -214,7 +214,9 @@ int Recorder::unknown_tensor(const at::Tensor& tensor) {
     return describe(impl, storage);
   }
   if (allocations_.contain(range)) {
-    if (auto number = number_put(tensor)) return constant_tensor(tensor, std::move(*number));
+    const bool read = facts.access == Access::Read && facts.kind == Operand::Kind::Tensor;
+    if (auto number = read ? number_put(tensor) : std::nullopt)
+      return constant_tensor(tensor, std::move(*number));
     give_up(c10::str(current(), " got a ", describe_tensor(tensor),
                      " that no recorded operator made: a kernel was called past the dispatcher; "
                      "call the public at:: function instead, or make the tensor outside the "

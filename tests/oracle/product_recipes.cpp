@@ -27,6 +27,18 @@ std::string text(const Extents& e) {
 
 std::vector<Recipe> product_recipes() {
   std::vector<Recipe> r;
+  for (int64_t groups : {1, 3})
+    for (int64_t taps : {1, 3})
+      for (int64_t step : {1, 2})
+        r.push_back({"aten::convolution " + std::to_string(groups) + " " + std::to_string(taps) +
+                         " " + std::to_string(step),
+                     {values({2, 3, 9, 41}), values({3, 3 / groups, taps, taps}), values({3})},
+                     [=](const Tensors& t) -> Tensors {
+                       return {at::convolution(t[0], t[1], t[2], {step, step}, {0, 0}, {1, 1},
+                                               false, {0, 0}, groups)};
+                     },
+                     Types::Floating,
+                     {"a convolution"}});
   for (const Extents& e : kExtents) {
     // Of two to four rows those of fp32 are.
     const bool few = e.terms > 8 && std::min(e.rows, e.columns) > 1;

@@ -227,15 +227,18 @@ TEST(Conditions, ManyLayoutsChangeOnce) {
 
 /// Memory that the function's own code fills is no condition that a plan could check.
 TEST(Conditions, CountersFilledThroughPointersAreBreaks) {
-  auto count = [](const Tensors& in) {
-    const at::Tensor n = at::zeros({1}, at::kInt);
-    for (int64_t i = 0; i < in[0].numel(); ++i)
-      n.mutable_data_ptr<int>()[0] += in[0].const_data_ptr<float>()[i] > 0;
-    return Tensors{n.item<int>() > 4 ? in[0] * 2 : in[0] * 3};
-  };
-  const Report report =
-      follow(count, 9, [](int call) { return Tensors{at::full({8}, call > 4 ? 1.F : -1.F)}; });
-  EXPECT_EQ(report.verdict, Verdict::Break) << report.reason;
+  for (bool like : {false, true}) {
+    auto count = [like](const Tensors& in) {
+      const at::Tensor n = like ? at::zeros_like(in[0], at::kInt) : at::zeros({1}, at::kInt);
+      for (int64_t i = 0; i < in[0].numel(); ++i)
+        n.mutable_data_ptr<int>()[0] += in[0].const_data_ptr<float>()[i] > 0;
+      const bool many = like ? at::equal(n.gt(4), in[0].gt(9)) : n.item<int>() > 4;
+      return Tensors{many ? in[0] * 2 : in[0] * 3};
+    };
+    const Report report =
+        follow(count, 9, [](int call) { return Tensors{at::full({8}, call > 4 ? 1.F : -1.F)}; });
+    EXPECT_EQ(report.verdict, Verdict::Break) << report.reason;
+  }
 }
 
 TEST(Conditions, OfFamilies) {

@@ -128,6 +128,25 @@ TEST(Review, AViewOfOtherNumbersKeepsItsHistory) {
   EXPECT_TRUE(was_compiled(g.report())) << g.report();
 }
 
+/// A base that begins within its memory, and a view of it that is changed in place.
+TEST(Review, AViewOfOtherNumbersBehindAnOffset) {
+  const at::Tensor a = at::randn({4, 6});
+  auto half = [](const at::Tensor& x) {
+    const at::Tensor z = at::complex(x * 2, x * 3).unsafe_chunk(2, 0)[1];
+    return std::vector<at::Tensor>{at::view_as_real(z), z};  // of its parts eager's own fail
+  };
+  auto f = compile(half, at_once());
+  auto gradient = [&](auto&& function) {
+    at::Tensor w = at::full({2, 6, 2}, 2.0).requires_grad_();
+    auto r = function(a);
+    r[0].mul_(w);
+    r[1].abs().sum().backward();
+    return w.grad();
+  };
+  for (int call = 0; call < 4; ++call)
+    EXPECT_TRUE(same(gradient(f), gradient(half))) << call << f.report();
+}
+
 /// How far a result may be from eager's follows what it was computed from, not what else there is.
 TEST(Review, ABFloat16NeighbourLoosensNoFloatResult) {
   double scale = 1;

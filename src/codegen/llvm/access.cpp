@@ -110,20 +110,24 @@ bool any_varying(const KernelPlan& plan, const std::vector<std::pair<int, Stride
 
 }  // namespace
 
-/// Asks for what lies at `place` some iterations of another loop later, into the second cache: the
+/// Asks for what lies at `place` some iterations of a loop later, into the second cache: the
 /// first one may be full with this iteration's. In the last iterations, and for lanes that are off,
 /// that is behind the end, which the instruction permits.
 void Emitter::fetch_ahead(const AffineAccess& affine, llvm::Value* place) {
-  constexpr size_t kLine = 64;  // bytes; one of a line's vectors asks
-  if (copy_ * static_cast<size_t>(machine_.lanes) * c10::elementSize(affine.dtype) % kLine != 0)
-    return;
+  constexpr int64_t kLine = 64;  // bytes
+  const auto size = static_cast<int64_t>(c10::elementSize(affine.dtype));
+  const int64_t vector = machine_.lanes * size;
+  if (static_cast<int64_t>(copy_) * vector % kLine != 0) return;  // one of a line's vectors asks
   const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
   llvm::Value* far =
       b_.CreateMul(stride(shape.strides[static_cast<size_t>(affine.ahead_var)]), i64(affine.ahead));
   constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                     {b_.CreateGEP(mem(affine.dtype), place, far), b_.getInt32(kRead),
-                      b_.getInt32(kSecondCache), b_.getInt32(kData)});
+  for (int64_t line = 0; line < std::max(vector, kLine); line += kLine) {
+    llvm::Value* at = line == 0 ? far : b_.CreateAdd(far, i64(line / size));
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                       {b_.CreateGEP(mem(affine.dtype), place, at), b_.getInt32(kRead),
+                        b_.getInt32(kSecondCache), b_.getInt32(kData)});
+  }
 }
 
 llvm::Value* Emitter::load(const PlanValue& v) {

@@ -143,7 +143,8 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       after_serving(served, call, key, entry, wrong);
       return true;
     case Served::GivenUp:
-      if (family.misses.add() && !entry->gives_up.empty()) record_otherwise(*entry);
+      if (family.misses.add() && !entry->gives_up.empty() && !record_otherwise(*entry))
+        retire(family, "its plans gave up in many of the last calls: " + entry->gives_up);
       break;
     case Served::No:
       break;
@@ -187,6 +188,7 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
   eager_calls.fetch_add(1, std::memory_order_relaxed);
   Shadow shadow =
       runtime::run_shadow(*entry.plan, entry.tolerance, call, captured, entry.constants);
+  if (shadow.took_other_way(!entry.gives_up.empty())) shadow.outcome = Shadow::Outcome::GivenUp;
   if (shadow.outcome == Shadow::Outcome::Different) {
     if (shadow.random_disturbed) return;
     if (shadow.maybe_rounding && !entry.tolerance.exact)

@@ -144,10 +144,8 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                       ? shadow_region(*entry, call, captured.data())
                       : runtime::run_shadow(*entry->plan, entry->tolerance, call, captured.data(),
                                             entry->constants, entry->scales);
-  // It took another way, which changed what the plan's checks read after it.
-  const bool other_way =
-      shadow.outcome == Shadow::Outcome::Different && shadow.wrote_more && !entry->gives_up.empty();
-  if (shadow.outcome == Shadow::Outcome::GivenUp || other_way) {
+  if (shadow.took_other_way(!entry->gives_up.empty())) shadow.outcome = Shadow::Outcome::GivenUp;
+  if (shadow.outcome == Shadow::Outcome::GivenUp) {
     if (audit) return missed(*entry);
     if (++entry->no_proofs < kShadowsWithoutProof) return;
     if (!entry->gives_up.empty()) {

@@ -27,12 +27,11 @@ void become_view(at::Tensor& tensor, const at::Tensor& of, torch::autograd::Crea
   const bool is_view = meta != nullptr && meta->has_bw_view();
   if (is_view) creation = propagate_creation_meta(meta->get_creation_meta(), creation);
   const at::Tensor& base = is_view ? meta->get_backward_view().base_ : of;
-  const bool other_numbers = base.is_complex() != tensor.is_complex();
   // Without a view function: autograd repeats a view of strided memory by as_strided.
   ViewInfo info(base, nullptr, nullptr);
   torch::autograd::make_variable_differentiable_view(tensor, std::move(info), std::nullopt,
                                                      /*shared_view_info=*/true, creation);
-  if (other_numbers) record::follow_from_layout(tensor);
+  if (record::is_view_of_other_numbers(tensor)) record::follow_from_layout(tensor);
 }
 
 }  // namespace

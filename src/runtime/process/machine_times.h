@@ -9,9 +9,9 @@
 namespace graft::runtime {
 
 /// The cost model's numbers for this machine. The first process that compiles on an idle machine
-/// measures them on two threads (0.2 s), rounds them to powers of 2, and writes them into a file of
-/// cache_path(); later ones read it. Where the machine is busy, or no file can be written, they are
-/// the assumed ones: all processes are to choose the same schedules. `cpu`: ir::Target::cpu.
+/// measures them on two threads (0.2 s), rounds them as rounded() says, and writes them into a file
+/// of cache_path(); later ones read it. Where the machine is busy, or no file can be written, they
+/// are the assumed ones: all processes are to choose the same schedules. `cpu`: ir::Target::cpu.
 /// Thread-safe; constant for the process.
 ir::Times machine_times(const std::string& cpu);
 

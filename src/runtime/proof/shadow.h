@@ -37,6 +37,10 @@ struct Shadow {
   /// Different: eager changed a tensor in place that the plan leaves alone. A plan that checks
   /// values may have met eager's.
   bool wrote_more = false;
+  /// Of a plan that `checks` values: eager changed what its checks read after it.
+  bool took_other_way(bool checks) const {
+    return checks && outcome == Outcome::Different && wrote_more;
+  }
   /// Another thread drew random numbers meanwhile: a difference proves nothing.
   bool random_disturbed = false;
   std::vector<at::Tensor> results = {};  ///< the plan's
