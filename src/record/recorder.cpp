@@ -442,7 +442,12 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
   op.inputs.reserve(inputs.size());
   op.outputs.reserve(facts.returns.size());
   written_objects_.clear();
-  constant_ = facts.repeats && only_constants(inputs);
+  // Of what ones_like and the like are given they take the layout alone.
+  const bool by_layout = facts.makes_blank && !facts.uninitialized;
+  constant_ =
+      facts.repeats && std::all_of(inputs.begin(), inputs.end(), [&](const c10::IValue& value) {
+        return (by_layout && value.isTensor()) || only_constants({value});
+      });
   derived_ = !facts.makes_blank &&
              std::any_of(inputs.begin(), inputs.end(),
                          [&](const c10::IValue& value) { return is_derived(value); });
