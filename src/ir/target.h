@@ -11,6 +11,9 @@
 
 namespace graft::ir {
 
+/// How far ahead of where it reads, in bytes, a loop asks for memory that it reads in order.
+constexpr int64_t kStreamAhead = 2048;
+
 /// What work takes on a small machine, of two cores, with both at it: the cost model's numbers
 /// (passes/cost.h). In nanoseconds.
 struct Times {

@@ -6,6 +6,7 @@
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
+#include "ops/windows.h"
 
 namespace graft::ops {
 
@@ -40,14 +41,7 @@ struct Convolution {
 View bordered(Context& ctx, const Convolution& c) {
   std::vector<int64_t> sizes = c.in.sizes;
   for (size_t k = 0; k < c.places(); ++k) sizes[2 + k] += 2 * c.padding[k];
-  if (sizes == c.in.sizes) return c.in;
-  const View made = ctx.temporary(sizes, c.in.dtype);
-  ctx.fill(made, 0);
-  View inside = made;
-  inside.sizes = c.in.sizes;
-  for (size_t k = 0; k < c.places(); ++k) advance(inside, 2 + k, c.padding[k]);
-  ctx.copy(c.in, inside);
-  return made;
+  return sizes == c.in.sizes ? c.in : with_border(ctx, c.in, sizes, c.padding, 0);
 }
 
 /// The sums of one group's output channel `channel`, of all groups.

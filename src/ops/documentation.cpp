@@ -94,9 +94,8 @@ Integers are exact everywhere.
   table(
       text, "Conditions",
       "Values that the function's own code branches on. A plan checks them before it writes "
-      "anything "
-      "that is visible, and is given up where they\ndiffer: the call runs eagerly, and is recorded "
-      "again if that happens often.",
+      "anything that is visible, and is given up where they\ndiffer: the call runs eagerly, and is "
+      "recorded again if that happens often.",
       condition_rows());
   return text;
 }

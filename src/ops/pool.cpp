@@ -90,19 +90,14 @@ bool has_elements(const std::vector<Part>& parts) {
 /// With a copy of the input that has a border of `value`, so that no window is cut off.
 Pool bordered(Context& ctx, const Pool& pool, double value) {
   Pool made = pool;
-  std::vector<int64_t> sizes = pool.in.sizes;
+  std::vector<int64_t> sizes = pool.in.sizes, before;
   for (size_t k = 0; k < pool.windows.size(); ++k) {
     Windows& w = made.windows[k];
+    before.push_back(w.padding);
     w.in = sizes[pool.others() + k] = std::max(w.reach(), w.in + w.padding);
     w.padding = 0;
   }
-  made.in = ctx.temporary(sizes, pool.in.dtype);
-  ctx.fill(made.in, value);
-  View inside = made.in;
-  inside.sizes = pool.in.sizes;
-  for (size_t k = 0; k < pool.windows.size(); ++k)
-    advance(inside, pool.others() + k, pool.windows[k].padding);
-  ctx.copy(pool.in, inside);
+  made.in = with_border(ctx, pool.in, sizes, before, value);
   return made;
 }
 

@@ -66,6 +66,18 @@ bool make_equal(std::vector<Windows>& windows) {
   return true;
 }
 
+View with_border(Context& ctx, const View& in, const std::vector<int64_t>& sizes,
+                 const std::vector<int64_t>& before, double value) {
+  const View made = ctx.temporary(sizes, in.dtype);
+  ctx.fill(made, value);
+  View inside = made;
+  inside.sizes = in.sizes;
+  const size_t others = sizes.size() - before.size();
+  for (size_t k = 0; k < before.size(); ++k) advance(inside, others + k, before[k]);
+  ctx.copy(in, inside);
+  return made;
+}
+
 Value window_elements(StatementBuilder& s, const Windows& w, int axis, bool padding) {
   auto number = [&](int64_t value) { return s.integer(value, ScalarType::Long); };
   const Value first = s.axis(axis) * number(w.step) - number(w.padding),

@@ -1,4 +1,5 @@
-// The windows of pooling, whose forward and backward read them from the same arguments.
+// The windows of pooling, whose forward and backward read them from the same arguments, and the
+// border that they and those of convolutions reach into.
 #pragma once
 
 #include <vector>
@@ -32,6 +33,11 @@ std::vector<Windows> read_windows(const record::OperatorRecord& op, const ir::Vi
 /// Makes them the windows of adaptive pooling, side by side. False: these are not equally large.
 bool make_equal(std::vector<Windows>& windows);
 inline constexpr const char* kUnequalWindows = "windows of several sizes";
+
+/// A copy of `in` of `sizes` in all, in which it begins at `before` along the last dimensions and
+/// `value` is around it.
+ir::View with_border(Context& ctx, const ir::View& in, const std::vector<int64_t>& sizes,
+                     const std::vector<int64_t>& before, double value);
 
 /// How many elements each window along axis `axis` has, perhaps with those in the padding.
 ir::Value window_elements(ir::StatementBuilder& s, const Windows& w, int axis, bool padding);

@@ -1,6 +1,7 @@
 #include "passes/ahead.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace graft::passes {
 
 using ir::Access;
 using ir::Kernel;
+using ir::kStreamAhead;
 using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
@@ -19,8 +21,6 @@ namespace {
 
 constexpr int64_t kBytesAhead = 1024;  ///< of a row and those that follow
 constexpr int64_t kFewestRows = 8;     ///< of a loop, for each that is asked for ahead
-/// Bytes ahead of where a stream is read. A core's own prefetcher ends at a page's end.
-constexpr int64_t kStreamAhead = 2048;
 
 class Ahead {
  public:
@@ -52,8 +52,9 @@ class Ahead {
   void statement(Placed& p, int row, int vector) {
     for (size_t k = 0; vector >= 0 && k < p.statement.loads.size(); ++k) {
       const Access& load = p.statement.loads[k];
-      if (!is_far(load)) continue;
-      if (row >= 0 && extent(row) >= kFewestRows && pays(p, load, row, vector))
+      const int along = axis_of(p, vector);
+      if (along < 0 || load.strides[static_cast<size_t>(along)] != 1 || !is_far(load)) continue;
+      if (row >= 0 && extent(row) >= kFewestRows && pays(p, load, row))
         p.ahead.push_back({static_cast<int>(k), row, iterations(load, row, vector)});
       else if (target_.times.unasked_stream > 1 && is_stream(p, load, vector))
         p.ahead.push_back(
@@ -68,11 +69,19 @@ class Ahead {
   }
   int64_t extent(int v) const { return kernel_.vars[static_cast<size_t>(v)].extent; }
 
-  /// Does it walk through memory without a gap, wherever its rows end? Of loads of the same line
+  /// Of loads side by side, and in rows `step` elements apart one behind the other (a stencil's),
   /// the last one asks.
+  bool is_last(const Placed& p, const Access& load, int64_t step) const {
+    return std::none_of(
+        p.statement.loads.begin(), p.statement.loads.end(), [&](const Access& other) {
+          return other.storage == load.storage && other.strides == load.strides &&
+                 other.offset > load.offset &&
+                 (other.offset - load.offset) % step * bytes_of(load) < target_.line_bytes;
+        });
+  }
+
+  /// Does it walk through memory without a gap, wherever its rows end?
   bool is_stream(const Placed& p, const Access& load, int vector) const {
-    const int along = axis_of(p, vector);
-    if (along < 0 || load.strides[static_cast<size_t>(along)] != 1) return false;
     int64_t run = extent(vector);
     for (bool longer = true; longer && run * bytes_of(load) < 2 * kStreamAhead;) {
       longer = false;
@@ -83,12 +92,7 @@ class Ahead {
       }
     }
     return run * bytes_of(load) >= 2 * kStreamAhead &&
-           std::none_of(p.statement.loads.begin(), p.statement.loads.end(),
-                        [&](const Access& other) {
-                          return other.storage == load.storage && other.strides == load.strides &&
-                                 other.offset > load.offset &&
-                                 (other.offset - load.offset) * bytes_of(load) < target_.line_bytes;
-                        });
+           is_last(p, load, std::numeric_limits<int64_t>::max());
   }
 
   /// Rows that are read while memory answers; few of those there are, as the last ones ask for what
@@ -100,18 +104,11 @@ class Ahead {
     return count;
   }
 
-  bool pays(const Placed& p, const Access& load, int row, int vector) const {
-    const int down = axis_of(p, row), along = axis_of(p, vector);
-    if (down < 0 || along < 0) return false;
-    const int64_t step = std::abs(load.strides[static_cast<size_t>(down)]), size = bytes_of(load);
-    if (load.strides[static_cast<size_t>(along)] != 1 || step * size < kApartBytes) return false;
-    // Of loads side by side, and in rows one behind the other (a stencil's), the last one asks.
-    return std::none_of(p.statement.loads.begin(), p.statement.loads.end(),
-                        [&](const Access& other) {
-                          return other.storage == load.storage && other.strides == load.strides &&
-                                 other.offset > load.offset &&
-                                 (other.offset - load.offset) % step * size < target_.line_bytes;
-                        });
+  bool pays(const Placed& p, const Access& load, int row) const {
+    const int down = axis_of(p, row);
+    if (down < 0) return false;
+    const int64_t step = std::abs(load.strides[static_cast<size_t>(down)]);
+    return step * bytes_of(load) >= kApartBytes && is_last(p, load, step);
   }
 
   bool is_far(const Access& load) const {

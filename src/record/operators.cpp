@@ -74,7 +74,6 @@ constexpr std::array<std::string_view, 3> kSizedByData = {
     "aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"};
 // ... or a number that they return does.
 constexpr std::string_view kReturnsData = "aten::_nested_tensor_from_mask_left_aligned";
-constexpr std::string_view kItem = "aten::_local_scalar_dense";
 
 /// A generated out= form lacks its operator's tags.
 bool has_tag(const c10::OperatorHandle& op, at::Tag tag) {
@@ -146,11 +145,13 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   changes_layout = h.hasTag(at::Tag::inplace_view);
   strided_view = starts_with(base, "as_strided");
   draws = h.hasTag(at::Tag::nondeterministic_seeded);
-  tells_value = name == "aten::equal" || name == "aten::is_nonzero" || name == kItem;
+  tells_number = name == "aten::_local_scalar_dense";
+  tells_value = tells_number || name == "aten::equal" || name == "aten::is_nonzero";
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || tells_value ||
                name == kReturnsData;
-  for (const std::string_view blank : {"empty", "new_empty", "_empty", "zeros", "new_zeros", "ones",
-                                       "new_ones", "full", "new_full"})
+  makes_blank = uninitialized;
+  for (const std::string_view blank :
+       {"zeros", "new_zeros", "ones", "new_ones", "full", "new_full"})
     makes_blank = makes_blank || starts_with(base, blank);
   // Zeros are what functions make to fill them through pointers.
   repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file" &&

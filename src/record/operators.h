@@ -45,8 +45,9 @@ struct OperatorFacts {
   bool strided_view = false;
   bool draws = false;       ///< random numbers
   bool reads_data = false;  ///< brings data to the host, itself or within
-  /// What it brings is a condition or, from integers, a number: a plan can demand the same.
+  /// What it brings is a condition or a tensor's own number: a plan can demand the same.
   bool tells_value = false;
+  bool tells_number = false;    ///< tells_value: the number
   bool makes_blank = false;     ///< fresh memory, which may be filled through a pointer later
   bool repeats = false;         ///< makes of the same inputs the same at every call
   bool shapes_by_data = false;  ///< the sizes of its result depend on data

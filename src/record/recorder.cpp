@@ -341,26 +341,21 @@ bool Recorder::has_checkable_value(const OperatorFacts& facts,
                        return !input.isTensor() || is_derived(input) ||
                               is_constant(input.toTensor());
                      }) &&
-         (facts.name != "aten::_local_scalar_dense" ||
-          c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true));
+         (!facts.tells_number || c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true));
 }
 
 void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
   if (facts.reads_data && !(facts.tells_value && has_checkable_value(facts, inputs))) {
-    const at::Tensor* tensor =
-        !inputs.empty() && inputs[0].isTensor() ? &inputs[0].toTensor() : nullptr;
     const char* why = "; only conditions, and whole numbers that arguments decide, may be";
-    const bool fraction = facts.tells_value && tensor->is_floating_point() &&
-                          facts.name != "aten::equal" && facts.name != "aten::is_nonzero";
-    if (facts.tells_value && visible_ && !fraction)
-      why =
-          " after an argument or captured tensor was written, or a random number drawn, so that a "
-          "plan that finds other data could not give up; read it before";
-    else if (fraction)
+    if (facts.tells_number && inputs[0].toTensor().is_floating_point())
       why =
           "; only conditions and whole numbers may be (in place of "
           "torch::nn::utils::clip_grad_norm_ call graft::clip_grad_norm_, which reads nothing)";
-    else if (facts.tells_value && tensor->is_complex())
+    else if (facts.tells_value && visible_)
+      why =
+          " after an argument or captured tensor was written, or a random number drawn, so that a "
+          "plan that finds other data could not give up; read it before";
+    else if (facts.tells_value && inputs[0].toTensor().is_complex())
       why = ", of complex numbers, which a plan does not compare";
     return give_up(facts.full_name +
                    " reads a tensor's data on the host (as item() and equal() do)" + why +

@@ -100,6 +100,9 @@ class Recorder {
   void keep_content(int storage);
   bool only_constants(c10::ArrayRef<const c10::IValue> inputs);
   bool reads_constants(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
+  bool is_derived(const c10::IValue& input);
+  bool are_given(c10::ArrayRef<const c10::IValue> inputs);
+  bool has_checkable_value(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void check_strided_view(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
 
@@ -152,9 +155,6 @@ class Recorder {
 
   /// Keeps the first reason given; nothing is recorded after it.
   void give_up(std::string why);
-  bool is_derived(const c10::IValue& input);
-  bool are_given(c10::ArrayRef<const c10::IValue> inputs);
-  bool has_checkable_value(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   std::string current() const { return facts_ == nullptr ? "" : facts_->full_name; }
 
   const std::vector<at::Tensor>& args_;

@@ -14,32 +14,29 @@ namespace {
 // are mostly what the last few operators made.
 constexpr int kRemembered = 8;
 
+/// Of a tensor with one element.
+c10::Scalar element_of(const at::Tensor& tensor) {
+  return AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(
+      c10::kBool, c10::kHalf, c10::kBFloat16, tensor.scalar_type(), "element_of",
+      [&] { return c10::Scalar(*tensor.const_data_ptr<scalar_t>()); });
+}
+
 /// The value of a 0-dim tensor that stands for a C++ number; those have one of the four widest
 /// types.
 std::optional<c10::Scalar> number_in(const at::Tensor& tensor) {
-  if (!tensor.unsafeGetTensorImpl()->is_wrapped_number() || tensor.dim() != 0) return std::nullopt;
-  const void* data = tensor.const_data_ptr();
-  switch (tensor.scalar_type()) {
-    case c10::kDouble:
-      return c10::Scalar(*static_cast<const double*>(data));
-    case c10::kLong:
-      return c10::Scalar(*static_cast<const int64_t*>(data));
-    case c10::kBool:
-      return c10::Scalar(*static_cast<const bool*>(data));
-    case c10::kComplexDouble:
-      return c10::Scalar(*static_cast<const c10::complex<double>*>(data));
-    default:
-      return std::nullopt;
-  }
+  const c10::ScalarType type = tensor.scalar_type();
+  if (!tensor.unsafeGetTensorImpl()->is_wrapped_number() || tensor.dim() != 0 ||
+      (type != c10::kDouble && type != c10::kLong && type != c10::kBool &&
+       type != c10::kComplexDouble))
+    return std::nullopt;
+  return element_of(tensor);
 }
 
 /// The number that x.index_put_(indices, number) made a tensor of.
 std::optional<c10::Scalar> number_put(const at::Tensor& tensor) {
   if (tensor.dim() != 0 || tensor.is_complex() || !inside_index_put_of_number())
     return std::nullopt;
-  return AT_DISPATCH_ALL_TYPES_AND3(
-      c10::kBool, c10::kHalf, c10::kBFloat16, tensor.scalar_type(), "number_put",
-      [&] { return c10::Scalar(*tensor.const_data_ptr<scalar_t>()); });
+  return element_of(tensor);
 }
 
 bool holds_only_numbers(const c10::IValue& value) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -95,17 +96,15 @@ void outlive_backend() {
 }
 
 std::string summary(const std::vector<OperatorReport>& operators) {
-  int64_t fused = 0, views = 0, externs = 0, checked = 0;
+  std::map<std::string, int64_t> counts;
   std::string why;
   for (const OperatorReport& row : operators) {
-    (row.fate == "fused"     ? fused
-     : row.fate == "view"    ? views
-     : row.fate == "checked" ? checked
-                             : externs) += row.count;
+    counts[row.fate] += row.count;
     if (row.fate == "extern") why += (why.empty() ? "" : ", ") + row.name + " (" + row.why + ")";
   }
-  return std::to_string(fused) + " operators fused, " + std::to_string(views) + " views, " +
-         (checked > 0 ? std::to_string(checked) + " conditions, " : "") + std::to_string(externs) +
+  const auto count = [&](const char* fate) { return std::to_string(counts[fate]); };
+  return count("fused") + " operators fused, " + count("view") + " views, " +
+         (counts["checked"] > 0 ? count("checked") + " conditions, " : "") + count("extern") +
          " extern" + (why.empty() ? "" : ": " + why);
 }
 

@@ -26,9 +26,8 @@ void become_view(at::Tensor& tensor, const at::Tensor& of, torch::autograd::Crea
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(of);
   const bool is_view = meta != nullptr && meta->has_bw_view();
   if (is_view) creation = propagate_creation_meta(meta->get_creation_meta(), creation);
-  const at::Tensor& base = is_view ? meta->get_backward_view().base_ : of;
   // Without a view function: autograd repeats a view of strided memory by as_strided.
-  ViewInfo info(base, nullptr, nullptr);
+  ViewInfo info(is_view ? meta->get_backward_view().base_ : of, nullptr, nullptr);
   torch::autograd::make_variable_differentiable_view(tensor, std::move(info), std::nullopt,
                                                      /*shared_view_info=*/true, creation);
   if (record::is_view_of_other_numbers(tensor)) record::follow_from_layout(tensor);

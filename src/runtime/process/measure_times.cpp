@@ -87,13 +87,13 @@ void read_down(const char* data, int64_t bytes) {
 }
 
 /// Reads all of it, in order, with as much work for each line as fills a core's window; asks for a
-/// line 2 KiB ahead or does not.
+/// line further on as kernels do (ir::kStreamAhead), or does not.
 template <bool kAsks>
 void work_through(const char* data, int64_t bytes) {
   constexpr auto kVector = static_cast<int64_t>(sizeof(Vector));
   Vector sum[kLine / kVector] = {};
   for (int64_t i = 0; i < bytes; i += kLine) {
-    if (kAsks) __builtin_prefetch(data + i + (2 << 10), 0, 2);
+    if (kAsks) __builtin_prefetch(data + i + ir::kStreamAhead, 0, 2);
     for (int64_t k = 0; k < kLine / kVector; ++k) {
       const auto x = *reinterpret_cast<const Vector*>(data + i + k * kVector);
       Vector y = x;
