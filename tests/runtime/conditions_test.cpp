@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "helpers.h"
 
@@ -57,11 +59,101 @@ TEST(Conditions, AnotherWayForGoodIsRecorded) {
   EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
 }
 
-TEST(Conditions, WaysThatChangeFromCallToCallEndEager) {
+TEST(Conditions, WaysThatTakeTurnsHaveAPlanEach) {
   const Report report = follow(
-      branch, 600, [](int call) { return Tensors{at::rand({3, 50}) + (call % 2 == 0 ? 30 : 0)}; });
+      branch, 200, [](int call) { return Tensors{at::rand({3, 50}) + (call % 2 == 0 ? 30 : 0)}; });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+  EXPECT_EQ(report.plans, 2);
+  EXPECT_EQ(report.records, 2);
+  EXPECT_GT(report.plan_hits, 180);
+}
+
+at::Tensor halved_until_small(const at::Tensor& start) {
+  at::Tensor x = start * 1;
+  while (x.gt(1).any().item<bool>()) x = x * 0.5;
+  return x;
+}
+
+TEST(Conditions, LoopsOfSeveralLengths) {
+  const Report report =
+      follow([](const Tensors& in) { return Tensors{halved_until_small(in[0])}; }, 300,
+             [](int call) { return Tensors{at::full({7}, 1.5F * (1 << (call * call % 7 % 4)))}; });
+  EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
+  EXPECT_EQ(report.plans, 3);
+  EXPECT_GT(report.plan_hits, 250);
+}
+
+TEST(Conditions, EverNewWaysEndEager) {
+  auto f = [](const Tensors& in) {
+    return Tensors{in[0].narrow(0, in[1].item<int64_t>(), 4).exp() + 1};
+  };
+  const Report report = follow(f, 200, [](int call) {
+    return Tensors{at::rand({100}), at::full({}, call % 90, at::kLong)};
+  });
   EXPECT_EQ(report.verdict, Verdict::NotFaster) << report.reason;
+  EXPECT_LE(report.records, 6);
   EXPECT_NE(report.reason.find("aten::_local_scalar_dense"), std::string::npos) << report.reason;
+}
+
+/// Of three ways one has no plan: the others keep theirs as long as it is seldom taken.
+TEST(Conditions, TheUsualWayComesFirst) {
+  auto g = compile(branch_of_one, test::at_once());
+  for (int call = 0; call < 100; ++call) {
+    const at::Tensor x = at::rand({20}) + (call > 9 && call % 5 != 0 ? 30 : 0);
+    ASSERT_EQ(test::difference(branch_of_one(x), g(x)), "") << call;
+  }
+  EXPECT_EQ(g.report().plans, 2);
+  EXPECT_GT(g.report().plan_hits, 90) << g.report().reason;
+  g.reset();
+  EXPECT_EQ(g.report().plans, 0);
+}
+
+/// What one way writes, the other one leaves alone; a way's captured tensors may be replaced.
+TEST(Conditions, WaysThatWriteAndCapture) {
+  at::Tensor seen = at::zeros({1}), other = at::rand({64});
+  auto step = [&](const at::Tensor& p, const at::Tensor& g) {
+    if (!at::isfinite(g).all().item<bool>()) return p * other;
+    seen.add_(1);
+    p.sub_(g * 0.1);
+    return p.square();
+  };
+  auto compiled = compile(step, test::at_once());
+  double steps = 0;
+  for (int call = 0; call < 120; ++call) {
+    if (call == 60) other = at::rand({64});
+    const at::Tensor p = at::rand({64}), g = at::rand({64}), q = p.clone();
+    if (call % 3 == 2) g[3] = std::numeric_limits<float>::infinity();
+    const at::Tensor result = compiled(p, g);
+    const double counted = seen.item<double>();
+    EXPECT_EQ(counted, steps + (call % 3 == 2 ? 0 : 1)) << call;
+    steps = counted;
+    ASSERT_EQ(test::difference(step(q, g), result), "") << call;
+    ASSERT_EQ(test::difference(q, p), "") << call;
+    seen.fill_(steps);
+  }
+  EXPECT_GT(compiled.report().plan_hits, 90) << compiled.report().reason;
+}
+
+/// In each mode: raced, audited, from several threads.
+TEST(Conditions, WaysInEveryMode) {
+  for (int mode = 0; mode < 4; ++mode) {
+    Options options = test::at_once();
+    options.race = mode == 0;
+    options.audit_every = mode == 1 ? 5 : 0;
+    if (mode == 2) options.mode = Mode::ReduceOverhead;
+    auto g = compile(branch_of_one, options);
+    const auto calls = [&] {
+      for (int call = 0; call < 150; ++call) {
+        const at::Tensor x = at::rand({2000}) + (call % 3 == 0 ? 30 : 0);
+        ASSERT_EQ(test::difference(branch_of_one(x), g(x).clone()), "") << mode << ", " << call;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int thread = 0; mode == 3 && thread < 3; ++thread) threads.emplace_back(calls);
+    calls();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LE(g.report().records, 3) << mode;
+  }
 }
 
 TEST(Conditions, ArgumentsThemselvesAndCapturedTensors) {
@@ -264,8 +356,8 @@ TEST(Conditions, InRegionsThatLearn) {
     return y.gt(4).any().item<bool>() ? y.sin() : y.exp();
   };
   auto g = compile(f, test::at_once());
-  for (int call = 0; call < 24; ++call) {
-    const at::Tensor x = at::rand({20}) + (call % 9 == 8 ? 3 : 0);
+  for (int call = 1; call < 80; ++call) {
+    const at::Tensor x = at::rand({20}) + (call % (call < 24 ? 9 : 2) == 0 ? 3 : 0);
     const at::Tensor a = x.clone().requires_grad_(), b = x.clone().requires_grad_();
     f(a).sum().backward(), g(b).sum().backward();
     EXPECT_EQ(test::difference(a.grad(), b.grad()), "") << call;

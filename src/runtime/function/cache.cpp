@@ -188,7 +188,7 @@ void Core::Impl::save(const std::string& path) const {
   std::string bytes;
   {
     std::lock_guard lock(runtime::runtime_mutex());
-    for (const auto& entry : table.peek().entries()) {
+    for (const auto& entry : all_entries()) {
       const Tier tier = entry->tier.load(std::memory_order_acquire);
       const bool usable = entry->verdict != Verdict::Mismatch &&
                           entry->verdict != Verdict::Failed && entry->verdict != Verdict::Break;

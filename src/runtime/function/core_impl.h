@@ -93,7 +93,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   static void keep_scales(Entry& entry, const std::vector<runtime::StoredScales>& scales);
   bool raced_before(Entry& entry, const std::string& proven);
   void weigh(const std::shared_ptr<Entry>& entry, const std::string& difference);
-  void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
+  /// `spent_us`: what the compiled side took before, for plans of other ways that gave up.
+  void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
+            double spent_us = 0);
   void finish_race(Entry& entry);
   void lose(Entry& entry);
   /// The plan gave up. Where that happens often, the entry stays eager.
@@ -104,10 +106,19 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   bool record_otherwise(Entry& entry);
   void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
+  bool is_audited(Entry& entry, const CallBase& call) const;
   void throw_if_broken(const Entry& entry) const;
   /// Keeps the entry's plan for other processes, with what was found out about it.
   void keep_proof(Entry& entry, bool faster);
   void settle(Entry& entry, Tier tier, Verdict verdict, const std::string& reason);
+
+  // ways.cpp: functions whose code branches on what tensors hold
+  /// Serves a call in which the key's first plan gave up.
+  void other_way(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& first);
+  void overtakes(const std::shared_ptr<Entry>& first, const std::shared_ptr<Entry>& way);
+  bool record_way(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& first,
+                  size_t others);
+  std::vector<std::shared_ptr<Entry>> all_entries() const;  ///< under runtime_mutex()
 
   // region.cpp: functions whose results take part in autograd
   static runtime::Shadow shadow_region(const Entry& entry, CallBase& call,

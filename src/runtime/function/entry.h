@@ -77,11 +77,20 @@ struct Entry {
     if (used.load(std::memory_order_relaxed) != now) used.store(now, std::memory_order_relaxed);
   }
 
+  /// It served a call.
+  void served() {
+    misses.served();
+    if (overtaken.load(std::memory_order_relaxed) > 0)
+      overtaken.fetch_sub(1, std::memory_order_relaxed);
+  }
+
   const StoredKey key;
   std::atomic<Tier> tier{Tier::Recording};
   std::atomic<int64_t> used{0};   ///< the function's clock at its last call, to drop the oldest
   std::atomic<bool> busy{false};  ///< one thread at a time records, proves or races
   Misses misses;
+  std::atomic<int> unserved{0};   ///< calls that `others` did not serve either, since a record
+  std::atomic<int> overtaken{0};  ///< calls that `others` served, less those that this one did
   std::atomic<int64_t> until_audit{0};
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
 
@@ -92,8 +101,9 @@ struct Entry {
   std::shared_ptr<const void> prototype;  ///< of the result
   std::vector<uint64_t> constants;        ///< the result's words
   Tolerance tolerance;
-  std::string gives_up;  ///< why it may although eager would go on; empty: it may not
-  Scales scales;         ///< for what `tolerance` refused
+  std::string gives_up;   ///< why it may although eager would go on; empty: it may not
+  bool branches = false;  ///< the function's code asked what tensors hold
+  Scales scales;          ///< for what `tolerance` refused
   /// Of a function whose results take part in autograd: `plan` is that of its forward. Otherwise
   /// null.
   std::shared_ptr<Region> region;
@@ -113,6 +123,8 @@ struct Entry {
   int races_lost = 0;
 
   // Under runtime_mutex().
+  /// Of a key's first entry: those of other ways that the function's code took.
+  std::vector<std::shared_ptr<Entry>> others;
   Verdict verdict = Verdict::NotCalled;
   std::string reason;
   std::shared_ptr<const record::Trace> trace;  ///< of the function's newest entry only

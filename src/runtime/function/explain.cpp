@@ -23,7 +23,7 @@ Report Core::Impl::report() const {
   out.family_calls = families_.served();
   out.breaks = breaks_;
   out.kernels_compiled = kernels_compiled_;
-  for (const auto& entry : table.peek().entries()) {
+  for (const auto& entry : all_entries()) {
     Tier tier = entry->tier.load(std::memory_order_acquire);
     out.plans += tier == Tier::Proving || tier == Tier::Racing || tier == Tier::Compiled;
   }

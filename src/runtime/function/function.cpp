@@ -84,7 +84,7 @@ void Core::call(CallBase& call) {
           !ready.steady.changes(call.args)) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) {
-          ready.misses.served();
+          ready.served();
           if (reduces && table->leaves().empty()) impl.last_calls.note(*found, version);
           return;
         }

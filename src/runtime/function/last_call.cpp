@@ -22,7 +22,7 @@ bool LastCalls::serve(detail::CallBase& call, uint64_t version) {
     results_.resize(entry.plan->result_count());
     if (known.replay->run(call.args, captured_.data(), results_.data()) != Plan::Outcome::Done)
       return false;
-    entry.misses.served();
+    entry.served();
     call.set_result(entry.prototype.get(), results_.data());
     served_.fetch_add(1, std::memory_order_relaxed);
     return true;

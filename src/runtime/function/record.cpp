@@ -308,6 +308,8 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
   } else {
     entry->tolerance = built.tolerance;
     entry->gives_up = std::move(built.gives_up);
+    entry->branches = std::any_of(trace->ops.begin(), trace->ops.end(),
+                                  [](const auto& op) { return op.tells_value; });
     entry->plan = std::move(built.plan);
     entry->region = std::move(built.region);
     entry->stored = std::move(built.stored);

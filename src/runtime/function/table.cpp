@@ -1,6 +1,7 @@
 // Which argument layouts of a function are known.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
@@ -58,13 +59,31 @@ void Core::Impl::add_newest(const std::shared_ptr<Entry>& entry) {
 void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
   std::lock_guard lock(runtime_mutex());
   std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
-  auto found = std::find_if(entries.begin(), entries.end(),
-                            [&](const auto& entry) { return entry.get() == &old; });
-  if (found == entries.end()) return;
-  if (with != nullptr)
+  const auto is_old = [&](const auto& entry) { return entry.get() == &old; };
+  const auto found = std::find_if(entries.begin(), entries.end(), is_old);
+  if (found == entries.end()) {
+    for (const auto& first : entries)
+      if (auto way = std::find_if(first->others.begin(), first->others.end(), is_old);
+          way != first->others.end()) {
+        if (with != nullptr)
+          *way = std::move(with);
+        else
+          first->others.erase(way);
+        return;
+      }
+    return;
+  }
+  std::vector<std::shared_ptr<Entry>> others = std::exchange((*found)->others, {});
+  if (with == nullptr && !others.empty()) {
+    with = std::move(others.back());
+    others.pop_back();
+  }
+  if (with != nullptr) {
+    with->others = std::move(others);
     *found = std::move(with);
-  else
+  } else {
     entries.erase(found);
+  }
   table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
 }
 

@@ -111,7 +111,7 @@ void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
     case Served::Yes:
       return;
     case Served::GivenUp:
-      if (entry) missed(*entry);
+      if (entry) return other_way(call, key, entry);
       return run_eager(call);
     case Served::Stale:
       return replace_stale(call, key, entry);
@@ -268,7 +268,8 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
   });
 }
 
-void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
+void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
+                      double spent_us) {
   if (entry->steady.changes(call.args)) return prove(call, key, entry, /*audit=*/true);
   Turn turn(entry->busy);
   if (!turn || entry->tier.load(std::memory_order_acquire) != Tier::Racing) return run_eager(call);
@@ -286,6 +287,10 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
   } else {
     std::optional<runtime::PlanError> wrong;
     Served served = serve(*entry, call, wrong);
+    if (served == Served::GivenUp && entry->branches) {
+      turn.release();
+      return other_way(call, key, entry);
+    }
     if (served == Served::GivenUp) {
       run_eager(call);  // the plan's time is what both took
     } else if (served != Served::Yes) {
@@ -293,9 +298,8 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
       return after_serving(served, call, key, entry, wrong);
     }
   }
-  entry->race.add(
-      side,
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+  entry->race.add(side, took.count() + (side == Race::Side::Compiled ? spent_us : 0));
   finish_race(*entry);
 }
 
@@ -363,16 +367,19 @@ void Core::Impl::rematch(CallBase& call, const Key& key, const std::shared_ptr<E
   race(call, key, entry);
 }
 
+bool Core::Impl::is_audited(Entry& entry, const CallBase& call) const {
+  return entry.steady.changes(call.args) ||
+         (options.audit_every > 0 &&
+          entry.until_audit.fetch_add(1, std::memory_order_relaxed) % options.audit_every ==
+              options.audit_every - 1);
+}
+
 /// Only functions that are audited come here for each call.
 void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
-  if (entry->steady.changes(call.args)) return prove(call, key, entry, /*audit=*/true);
-  if (options.audit_every > 0 &&
-      entry->until_audit.fetch_add(1, std::memory_order_relaxed) % options.audit_every ==
-          options.audit_every - 1)
-    return prove(call, key, entry, /*audit=*/true);
+  if (is_audited(*entry, call)) return prove(call, key, entry, /*audit=*/true);
   std::optional<runtime::PlanError> wrong;
   Served served = serve(*entry, call, wrong);
-  if (served == Served::Yes) return entry->misses.served();
+  if (served == Served::Yes) return entry->served();
   after_serving(served, call, key, entry, wrong);
 }
 
