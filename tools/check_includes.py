@@ -43,7 +43,7 @@ MAY_INCLUDE = {
     "src/runtime/family": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
     "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft", "src/runtime/communication"],
     "src/runtime/function": [*COMPILER, *RUNTIME],
-    "src/optim": ["include/graft"],
+    "src/optim": ["src/record", "include/graft"],
     "src/attention": ["include/graft"],
     "src/sorting": ["src/tensor"],
     **{f"systems/{room}": ["include/graft", "include/graft/systems"] for room in SYSTEMS},

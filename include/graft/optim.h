@@ -51,7 +51,7 @@ class GRAFT_API Optimizer {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// As torch::nn::utils::clip_grad_norm_, with its bits: scales the gradients of `parameters` in

@@ -83,9 +83,9 @@ class Context {
   bool is_within(const ir::View& view, int64_t low, int64_t high) const;
   /// Notes that the storage is written.
   void stored(int storage);
-  /// Notes that random numbers are drawn, or that other processes heard something: as visible as
-  /// memory.
-  void drawn() { visible_written_ = true; }
+  /// Notes that other processes heard something, which is as visible as memory. (Random numbers are
+  /// not: a run that gives up puts their generators back.)
+  void communicated() { visible_written_ = true; }
   /// So few sums are as exact as Double makes them: the luck of each one's last roundings would
   /// show. (Everything has one sum, whatever its size.)
   bool are_exact(int64_t results) const {

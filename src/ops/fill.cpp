@@ -131,7 +131,6 @@ void draw(Context& context, const View& drawn, const c10::IValue& probability,
                 {OperandKind::Constant, constant_of(generator), {}}};
   call.written = {drawn.storage};
   context.stored(drawn.storage);
-  context.drawn();
   context.program.items.emplace_back(std::move(call));
 }
 

@@ -239,7 +239,7 @@ class Lowering {
     }
     call.written = op.mutated;
     for (int storage : call.written) context_.stored(storage);
-    if (op.op.hasTag(at::Tag::nondeterministic_seeded) || communicates(name.name)) context_.drawn();
+    if (communicates(name.name)) context_.communicated();
     add_outputs(op, std::move(call));
     return {};
   }

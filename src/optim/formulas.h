@@ -22,6 +22,8 @@ struct Constants {
   double beta1 = 0, beta2 = 0;  ///< RMSprop's alpha is beta1
   double eps = 0;
   bool nesterov = false, amsgrad = false, centered = false;
+
+  bool operator==(const Constants&) const = default;
 };
 
 /// State tensors of a parameter, each in a list over parameters; those that a kind lacks are empty.

@@ -18,8 +18,13 @@ namespace {
 /// Reads a group of one kind.
 class Reader {
  public:
-  Reader(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& from, Kind kind)
-      : optimizer_(optimizer), from_(from) {
+  Reader(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& from, Kind kind,
+         const Group* recorded, int64_t ahead, bool under_way = false)
+      : optimizer_(optimizer),
+        from_(from),
+        recorded_(recorded),
+        ahead_(ahead),
+        under_way_(under_way) {
     group_.constants.kind = kind;
   }
 
@@ -49,7 +54,7 @@ class Reader {
       keep(1, state->exp_avg_sq());
       if (c.amsgrad) keep(2, state->max_exp_avg_sq());
     });
-    const auto n = static_cast<double>(steps_ + 1);
+    const auto n = static_cast<double>(steps_ + ahead_ + 1);
     group_.numbers = {1 - o.lr() * c.weight_decay, std::sqrt(1 - std::pow(c.beta2, n)),
                       -(o.lr() / (1 - std::pow(c.beta1, n)))};
   }
@@ -76,7 +81,8 @@ class Reader {
       count(state);
       keep(0, state->sum());
     });
-    group_.numbers = {-(o.lr() / (1 + static_cast<double>(steps_) * o.lr_decay()))};
+    const auto before = static_cast<double>(steps_ + ahead_);
+    group_.numbers = {-(o.lr() / (1 + before * o.lr_decay()))};
   }
 
  private:
@@ -84,12 +90,25 @@ class Reader {
     if (!why_) why_ = why;
   }
 
+  /// Has the parameter a gradient, or did it have one when it was recorded?
+  bool takes_step(const at::Tensor& p) {
+    const bool has_gradient = p.grad().defined();
+    if (recorded_ == nullptr) return has_gradient;
+    const size_t k = group_.steps.size();
+    const bool took = k < recorded_->steps.size() && recorded_->steps[k];
+    if (has_gradient && !took) give_up("a parameter has a gradient that had none");
+    return took;
+  }
+
   /// Calls fn(state) for each parameter with a gradient.
   template <class StateOf, class Fn>
   void each(bool needs_state, Fn fn) {
     for (at::Tensor& p : from_.params()) {
-      if (!p.grad().defined()) continue;
-      if (p.is_sparse() || p.grad().is_sparse()) return give_up("a gradient is sparse");
+      group_.steps.push_back(takes_step(p));
+      if (!group_.steps.back()) continue;
+      group_.objects.push_back(p.unsafeGetTensorImpl());
+      if (p.is_sparse() || (p.grad().defined() && p.grad().is_sparse()))
+        return give_up("a gradient is sparse");
       auto found = optimizer_.state().find(p.unsafeGetTensorImpl());
       // A step that threw may have left an empty one.
       const bool has = found != optimizer_.state().end() && found->second != nullptr;
@@ -104,7 +123,7 @@ class Reader {
   /// Of a kind whose numbers depend on the step.
   template <class StateOf>
   void count(StateOf* state) {
-    if (!group_.count.empty() && state->step() != steps_)
+    if (!group_.count.empty() && state->step() != steps_ && !under_way_)
       give_up("parameters of one group have made different numbers of steps");
     steps_ = state->step();
     count_alone(state);
@@ -117,11 +136,15 @@ class Reader {
   /// A state tensor, which must be there.
   void keep(size_t which, const at::Tensor& tensor) {
     if (!tensor.defined()) return give_up("a parameter's state is not complete");
+    group_.objects.push_back(tensor.unsafeGetTensorImpl());
     group_.states[which].push_back(tensor);
   }
 
   torch::optim::Optimizer& optimizer_;
   torch::optim::OptimizerParamGroup& from_;
+  const Group* const recorded_;  ///< null: none
+  const int64_t ahead_;          ///< steps until this one
+  const bool under_way_;         ///< some parameters have made it
   Group group_;
   int64_t steps_ = 0;  ///< before this one
   std::optional<std::string> why_;
@@ -167,12 +190,33 @@ const char* name_of(Kind kind) {
 }
 
 std::vector<Group> groups_of(torch::optim::Optimizer& optimizer, Kind kind,
-                             std::optional<std::string>& why) {
+                             std::optional<std::string>& why, bool under_way) {
   std::vector<Group> all;
   for (torch::optim::OptimizerParamGroup& from : optimizer.param_groups()) {
-    Reader reader(optimizer, from, kind);
+    Reader reader(optimizer, from, kind, nullptr, 0, under_way);
     all.push_back(reader.read());
     if (reader.why() && !why) why = reader.why();
+  }
+  return all;
+}
+
+std::vector<Group> groups_to_come(torch::optim::Optimizer& optimizer, Kind kind,
+                                  const std::vector<Group>& recorded, int64_t ahead,
+                                  std::optional<std::string>& why) {
+  std::vector<Group> all;
+  if (optimizer.param_groups().size() != recorded.size()) {
+    why = "groups of parameters were added";
+    return all;
+  }
+  for (torch::optim::OptimizerParamGroup& from : optimizer.param_groups()) {
+    const Group& before = recorded[all.size()];
+    Reader reader(optimizer, from, kind, &before, ahead);
+    all.push_back(reader.read());
+    const Group& now = all.back();
+    if (reader.why() && !why) why = reader.why();
+    if (now.constants != before.constants && !why) why = "its options are others";
+    if ((now.steps != before.steps || now.objects != before.objects) && !why)
+      why = "its parameters or their states are others";
   }
   return all;
 }

@@ -29,10 +29,20 @@ struct Group {
   Numbers numbers;
   /// Counts the step in each parameter's state, as the optimizer's own step does.
   std::vector<std::function<void()>> count;
+  std::vector<bool> steps;  ///< of each of the optimizer's group: is it among `parameters`?
+  /// The optimizer's parameters among them, and their states, by address.
+  std::vector<const void*> objects;
 };
 
 /// All groups of a step; `why`: what a program cannot take, and so the optimizer has to do.
+/// `under_way`: some parameters have made the step already, so that the numbers mean nothing.
 std::vector<Group> groups_of(torch::optim::Optimizer& optimizer, Kind kind,
-                             std::optional<std::string>& why);
+                             std::optional<std::string>& why, bool under_way = false);
+/// Those of a step that is still to come, after `ahead` others (of one that is over: -1), as far as
+/// they are known before its gradients: of the parameters that made a step when `recorded` was
+/// made.
+std::vector<Group> groups_to_come(torch::optim::Optimizer& optimizer, Kind kind,
+                                  const std::vector<Group>& recorded, int64_t ahead,
+                                  std::optional<std::string>& why);
 
 }  // namespace graft::optim

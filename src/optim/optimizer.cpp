@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "optim/groups.h"
+#include "optim/host_steps.h"
+#include "record/trace.h"
 
 namespace graft::detail {
 
@@ -92,7 +96,7 @@ Options named(Options options, Kind kind) {
 
 }  // namespace
 
-struct Optimizer::Impl {
+struct Optimizer::Impl : std::enable_shared_from_this<Impl> {
   Impl(torch::optim::Optimizer& optimizer, Options options)
       : optimizer(optimizer),
         kind(optim::kind_of(optimizer)),
@@ -115,6 +119,11 @@ struct Optimizer::Impl {
   void step() {
     why.reset();
     if (agrees && !*agrees) why = kDiffers;
+    if (record::recording()) {  // the optimizer's own step is seen
+      const optim::KnownStep known(optimizer, weak_from_this());
+      optimizer.step();
+      return;
+    }
     std::vector<Group> groups;
     if (!why) groups = optim::groups_of(optimizer, kind, why);
     if (why) {
@@ -137,7 +146,7 @@ struct Optimizer::Impl {
 };
 
 Optimizer::Optimizer(torch::optim::Optimizer& optimizer, Options options)
-    : impl_(std::make_unique<Impl>(optimizer, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(optimizer, std::move(options))) {}
 Optimizer::~Optimizer() = default;
 Optimizer::Optimizer(Optimizer&& other) noexcept = default;
 Optimizer& Optimizer::operator=(Optimizer&& other) noexcept = default;

@@ -78,6 +78,22 @@ class Flow {
       return i > last || std::binary_search(writers[storage].begin(), writers[storage].end(), i);
     });
   }
+  /// Likewise, of those readers that depend on incoming gradients.
+  bool is_settled_for_backward(size_t storage) const {
+    return !is_written(storage) ||
+           std::all_of(readers[storage].begin(), readers[storage].end(),
+                       [&](size_t i) { return !of_backward[i] || i > writers[storage].back(); });
+  }
+  /// Does the item read what others overwrite later?
+  bool reads_midway(size_t i) const {
+    bool midway = false;
+    each_touch(joint_.items[i], [&](int read, bool writes) {
+      const std::vector<size_t>& all = writers[static_cast<size_t>(read)];
+      midway = midway || (!writes && !all.empty() && i < all.back() &&
+                          !std::binary_search(all.begin(), all.end(), i));
+    });
+    return midway;
+  }
   bool backward_reads(size_t storage) const {
     return std::any_of(readers[storage].begin(), readers[storage].end(),
                        [&](size_t i) { return of_backward[i]; });
@@ -104,7 +120,12 @@ class Partitioner {
     Partition out;
     out.refused = refuse();
     if (out.refused) return out;
+    // Where memory that is overwritten can only be kept, what read it before is kept, too.
     std::optional<std::vector<int>> kept = keep();
+    if (!kept) {
+      keeps_overwritten_ = true;
+      kept = keep();
+    }
     if (!kept) {
       out.refused = "its backward reads memory that the forward changes in place";
       return out;
@@ -131,6 +152,10 @@ class Partitioner {
   /// Of computing what lies in it once more; kNever where that cannot be.
   double recompute(size_t storage) const {
     if (flow_.callers(storage)) return MinCut::kNever;
+    if (keeps_overwritten_ &&
+        std::any_of(flow_.writers[storage].begin(), flow_.writers[storage].end(),
+                    [&](size_t i) { return flow_.reads_midway(i); }))
+      return MinCut::kNever;
     double sum = 0;
     for (size_t i : flow_.writers[storage])
       ir::match(
@@ -152,7 +177,8 @@ class Partitioner {
   /// Of having it in the backward as the forward left it.
   double carry(size_t storage) const {
     if (flow_.callers(storage) && flow_.is_written(storage)) return MinCut::kNever;
-    if (!flow_.is_settled(storage)) return MinCut::kNever;
+    if (keeps_overwritten_ ? !flow_.is_settled_for_backward(storage) : !flow_.is_settled(storage))
+      return MinCut::kNever;
     const bool there = flow_.callers(storage) || result_[storage];
     const auto size = static_cast<double>(bytes(storage));
     // What is kept is stored, loaded, and in the way until then; more so what a product made large,
@@ -219,6 +245,7 @@ class Partitioner {
   const PartitionSettings& settings_;
   const Flow& flow_;
   const std::vector<bool> result_;  ///< by storage
+  bool keeps_overwritten_ = false;
 };
 
 /// Makes one part of the joint program.

@@ -67,6 +67,9 @@ size_t Survivors::objects(const c10::StorageImpl* storage) {
 Trace Recorder::finish(const Outcome& outcome) {
   const std::vector<at::Tensor>& results = outcome.results;
   drawn_ = {};
+  if (bystander_ != nullptr && !trace_.broken)
+    if (std::string why = bystander_->finish(trace_.participants); !why.empty())
+      give_up(std::move(why));
   for (const at::Tensor& tensor : results) {  // the caller's own stay as they are
     if (trace_.broken || !tensor.defined() || !is_view_of_other_numbers(tensor)) continue;
     const Known* known = known_.find(tensor.unsafeGetTensorImpl());
@@ -220,6 +223,8 @@ void Recorder::check_held(Survivors& survivors, bool graph_stays) {
                    k, ", a ", describe_tensor(tensor), "; change a view or a copy of it instead"));
     }
     if (!trace_.gradient_of[k] && !held_elsewhere(tensor, survivors)) {
+      // Known leaves tell whether it was the gradient of one.
+      trace_.lost_tensor = true;
       return give_up(
           c10::str("the function uses a ", describe_tensor(tensor),
                    " that no recorded operator made and that is gone after the call (made on "

@@ -157,7 +157,7 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   repeats = starts_with(name, "aten::") && !draws && !reads_data && base != "from_file" &&
             !starts_with(base, "zero") && !starts_with(base, "new_zeros");
   // As many as `minlength` says, but for data that it was not meant for.
-  const bool has_usual_size = name == "aten::bincount";
+  const bool has_usual_size = name == "aten::bincount" || full_name == "aten::_ctc_loss";
   shapes_by_data =
       (has_tag(h, at::Tag::dynamic_output_shape) && !counts_classes && !has_usual_size) ||
       contains(kSizedByData, name);

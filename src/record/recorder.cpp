@@ -2,6 +2,7 @@
 
 #include "graft/options.h"
 #include "record/numbers.h"
+#include "record/participants.h"
 #include "record/symbol.h"
 #include "tensor/communication.h"
 
@@ -13,13 +14,16 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <memory>
+#include <utility>
 
 namespace graft::record {
 namespace {
 
 thread_local Recorder* t_recorder = nullptr;
+std::atomic<std::unique_ptr<Bystander> (*)()> g_make_bystander{nullptr};
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   // c10 hands its callbacks on to threads that the run starts: those have no recorder.
@@ -44,6 +48,13 @@ bool is_told_by_others(const OperatorFacts& facts, const at::RecordFunction& fn)
   const c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
   const c10::IValue& self = inputs[inputs.size() - facts.arguments.size()];
   return c10::GradMode::is_enabled() && self.isTensor() && self.toTensor().requires_grad();
+}
+
+/// As zero_grad() does to gradients that it then drops.
+bool detaches_nothing(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
+  if (facts.name != "aten::detach_") return false;
+  const at::Tensor& self = inputs[0].toTensor();
+  return self.defined() && !self.requires_grad() && !self.is_view();
 }
 
 c10::MemoryReportingInfoBase* memory_profiler() {
@@ -145,12 +156,22 @@ void number_is_read() {
   if (t_recorder != nullptr) t_recorder->number_is_read();
 }
 
+void set_bystander(std::unique_ptr<Bystander> (*make)()) {
+  g_make_bystander.store(make);
+}
+
+Unseen::Unseen() : recorder_(std::exchange(t_recorder, nullptr)) {}
+Unseen::~Unseen() {
+  t_recorder = static_cast<Recorder*>(recorder_);
+}
+
 Recorder::Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Tensor>& leaves,
                    const Allocations& allocations)
     : args_(args),
       allocations_(allocations),
       storages_(trace_.storages),
       parallel_(at::in_parallel_region()) {
+  if (auto* make = g_make_bystander.load()) bystander_ = make();
   trace_.default_dtype = c10::get_default_dtype_as_scalartype();
   for (size_t k = 0; k < args.size(); ++k) {
     if (args[k].defined() && !is_plain(*args[k].unsafeGetTensorImpl())) {
@@ -200,7 +221,11 @@ void Recorder::give_up(std::string why) {
 }
 
 void Recorder::start(const at::RecordFunction& fn) noexcept {
-  if (leaf_ != nullptr || trace_.broken) return;
+  if (trace_.broken) return;
+  if (leaf_ != nullptr) {
+    if (kept_ == nullptr && keeps_old_value(fn)) kept_ = &fn;
+    return;
+  }
   const size_t ops = trace_.ops.size();
   try {
     const OperatorFacts* facts = facts_of(fn);
@@ -212,8 +237,19 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
     // A boxed call shows the caller's whole stack, and the arguments on top of it.
     c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
     inputs = inputs.slice(inputs.size() - facts->arguments.size());
-    unrecorded_ = reads_constants(*facts, inputs);
-    if (!unrecorded_) begin_operator(*facts, inputs);
+    unrecorded_ = reads_constants(*facts, inputs) || detaches_nothing(*facts, inputs);
+    overwritten_ = !inputs.empty() && inputs[0].isTensor() && inputs[0].toTensor().defined()
+                       ? inputs[0].toTensor().unsafeGetTensorImpl()
+                       : nullptr;
+    if (!unrecorded_ && bystander_ != nullptr && !c10::GradMode::is_enabled()) {
+      std::vector<c10::IValue> replaced(inputs.begin(), inputs.end());
+      if (std::string why = bystander_->before(facts->name, replaced); !why.empty())
+        give_up(std::move(why));
+      else
+        begin_operator(*facts, c10::ArrayRef<const c10::IValue>(replaced.data(), replaced.size()));
+    } else if (!unrecorded_) {
+      begin_operator(*facts, inputs);
+    }
   } catch (const std::exception& error) {
     give_up(c10::str(current(), " could not be recorded: ", error.what()));
   }
@@ -225,6 +261,14 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
 }
 
 void Recorder::end(const at::RecordFunction& fn) noexcept {
+  if (kept_ == &fn) {
+    kept_ = nullptr;
+    try {
+      if (std::uncaught_exceptions() == exceptions_ && !trace_.broken) record_kept(fn);
+    } catch (const std::exception& error) {
+      give_up(c10::str(current(), " could not be recorded: ", error.what()));
+    }
+  }
   if (leaf_ != &fn) return;
   leaf_ = nullptr;
   try {
@@ -333,7 +377,7 @@ bool Recorder::are_given(c10::ArrayRef<const c10::IValue> inputs) {
 bool Recorder::has_checkable_value(const OperatorFacts& facts,
                                    c10::ArrayRef<const c10::IValue> inputs) {
   const at::Tensor& tensor = inputs[0].toTensor();
-  return (!visible_ || are_given(inputs)) && !tensor.is_complex() &&
+  return (!written_ || are_given(inputs)) && !tensor.is_complex() &&
          std::any_of(inputs.begin(), inputs.end(),
                      [&](const c10::IValue& input) { return is_derived(input); }) &&
          std::all_of(inputs.begin(), inputs.end(),
@@ -351,10 +395,10 @@ void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::I
       why =
           "; only conditions and whole numbers may be (in place of "
           "torch::nn::utils::clip_grad_norm_ call graft::clip_grad_norm_, which reads nothing)";
-    else if (facts.tells_value && visible_)
+    else if (facts.tells_value && written_)
       why =
-          " after an argument or captured tensor was written, or a random number drawn, so that a "
-          "plan that finds other data could not give up; read it before";
+          " after an argument or captured tensor was written, so that a plan that finds other data "
+          "could not give up; read it before";
     else if (facts.tells_value && inputs[0].toTensor().is_complex())
       why = ", of complex numbers, which a plan does not compare";
     return give_up(facts.full_name +
@@ -429,7 +473,7 @@ void Recorder::check_strided_view(const OperatorFacts& facts,
 void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
   check_call(facts, inputs);
   if (facts.draws) draw(inputs);
-  visible_ = visible_ || communicates(facts.name);
+  written_ = written_ || communicates(facts.name);
   if (trace_.broken) return;
 
   OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}});
@@ -464,7 +508,7 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
       }
     }
   }
-  if (facts.unknown_shapes && visible_) {
+  if (facts.unknown_shapes && (written_ || drew_)) {
     give_up(facts.full_name +
             " runs after an argument or captured tensor was written, or a random number drawn, and "
             "the sizes of its results may depend on data (it has no Meta kernel that tells them), "
@@ -476,7 +520,7 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
 
 void Recorder::draw(c10::ArrayRef<const c10::IValue> inputs) {
   drawn_ = {};
-  visible_ = true;
+  drew_ = true;
   for (const c10::IValue& input : inputs) {
     if (input.isGenerator()) drawn_ = input.toGenerator();
   }
@@ -493,7 +537,7 @@ void Recorder::write(const at::Tensor& tensor, OperatorRecord& op) {
   state.written = true;
   state.constant = state.constant && constant_;
   state.derived = state.derived || derived_;
-  visible_ = visible_ || trace_.storages[storage].origin != StorageInfo::Origin::Made;
+  written_ = written_ || trace_.storages[storage].origin != StorageInfo::Origin::Made;
   if (std::find(op.mutated.begin(), op.mutated.end(), storage) == op.mutated.end()) {
     op.mutated.push_back(storage);
   }

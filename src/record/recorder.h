@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "record/gradients.h"
 #include "record/holes.h"
 #include "record/operators.h"
+#include "record/participants.h"
 #include "record/pointer_map.h"
 #include "record/storages.h"
 #include "record/trace.h"
@@ -91,6 +93,8 @@ class Recorder {
   void add_argument(int k);
   void begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs);
   void end_operator(c10::ArrayRef<c10::IValue> outputs);
+  bool keeps_old_value(const at::RecordFunction& fn);
+  void record_kept(const at::RecordFunction& fn);
   void write(const at::Tensor& tensor, OperatorRecord& op);
   void draw(c10::ArrayRef<const c10::IValue> inputs);
   bool autocast_wrapper(const OperatorFacts& facts) const;
@@ -178,16 +182,21 @@ class Recorder {
 
   /// The operator now running; operators inside it are not recorded.
   const at::RecordFunction* leaf_ = nullptr;
-  const OperatorFacts* facts_ = nullptr;  ///< of `leaf_`
+  const OperatorFacts* facts_ = nullptr;          ///< of `leaf_`
+  const c10::TensorImpl* overwritten_ = nullptr;  ///< first of `leaf_`'s, if it is a tensor
+  const at::RecordFunction* kept_ = nullptr;      ///< autograd's copy of it, being made
   /// Arguments and captures `leaf_` writes.
   std::vector<std::pair<const c10::TensorImpl*, int>> written_objects_;
-  bool constant_ = false;    ///< `leaf_` reads nothing but constants
-  bool derived_ = false;     ///< `leaf_` reads what Storages::State::derived says
-  bool unrecorded_ = false;  ///< `leaf_` tells the host a number that is the same at every call
-  at::Generator drawn_;      ///< what `leaf_` draws from; undefined: ATen's default one
-  int exceptions_ = 0;       ///< in flight when `leaf_` began
-  bool parallel_ = false;    ///< the run itself is part of a parallel region
-  bool visible_ = false;     ///< the caller's memory was written, or a generator has advanced
+  bool constant_ = false;  ///< `leaf_` reads nothing but constants
+  bool derived_ = false;   ///< `leaf_` reads what Storages::State::derived says
+  /// `leaf_` tells the host a number that is the same at every call, or does nothing.
+  bool unrecorded_ = false;
+  at::Generator drawn_;  ///< what `leaf_` draws from; undefined: ATen's default one
+  int exceptions_ = 0;   ///< in flight when `leaf_` began
+  std::unique_ptr<Bystander> bystander_;
+  bool parallel_ = false;  ///< the run itself is part of a parallel region
+  bool written_ = false;   ///< the caller's memory, or what other processes hear
+  bool drew_ = false;      ///< a generator has advanced
 };
 
 /// Tells the thread's recorder, if there is one.

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <c10/core/SymFloat.h>
 #include <c10/core/SymNodeImpl.h>
 
 #include <string>
@@ -57,6 +56,10 @@ class NumberNode final : public c10::SymNodeImpl {
 
 c10::Scalar scalar_of(const at::Tensor& number) {
   if (!recording()) return value_in(number);
+  return symbol_of(number);
+}
+
+c10::SymFloat symbol_of(const at::Tensor& number) {
   return c10::SymFloat(c10::SymNode(c10::make_intrusive<NumberNode>(number)));
 }
 

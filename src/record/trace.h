@@ -6,6 +6,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "tensor/view.h"
 
 namespace graft::record {
+
+class Participant;
 
 /// Memory seen during the run. Arguments whose memory overlaps share one storage; the plan key
 /// holds the distances between them. The base of an argument's or capture's storage is the lowest
@@ -85,6 +88,8 @@ struct Trace {
   /// Some of these leaves were met in the middle of the run, so that what is said of their
   /// gradients may be wrong: record again, with them.
   bool met_leaves = false;
+  /// `broken` by a tensor that is gone after the run.
+  bool lost_tensor = false;
   /// Arguments whose version counter the run raised: one per distinct counter.
   std::vector<int> bumped;
   std::vector<int> bumped_captured;  ///< likewise, captures
@@ -101,6 +106,7 @@ struct Trace {
     std::vector<CallersTensor> inputs;  ///< per outgoing gradient: the tensor that it is of
   };
   std::optional<Backward> backward;
+  std::vector<std::shared_ptr<Participant>> participants;
   /// Why the function must stay eager: operator, cause, next step.
   std::optional<std::string> broken;
 };

@@ -156,7 +156,9 @@ Operand Recorder::input(const c10::IValue& value, const ArgumentFacts& facts) {
   if (const at::Tensor* number = number_behind(value)) {
     ArgumentFacts read;
     read.access = Access::Read;
-    return tensors(Kind::Number, {input_tensor(*number, read)});
+    // One from outside is nothing that the run made, wherever its memory was before.
+    const bool outside = storages_.find(*number->unsafeGetTensorImpl()) < 0;
+    return tensors(Kind::Number, {outside ? capture(*number) : input_tensor(*number, read)});
   }
   return {Kind::Constant, constant(value), {}};
 }

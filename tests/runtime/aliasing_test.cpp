@@ -171,7 +171,7 @@ TEST(Aliasing, ReplacedAgainAndAgainStaysEager) {
     EXPECT_TRUE(same(f(x), x * weight + 1));
   }
   EXPECT_EQ(f.report().verdict, Verdict::Break);
-  EXPECT_NE(f.report().reason.find("update them in place"), std::string::npos) << f.report();
+  EXPECT_NE(f.report().reason.find("update it in place"), std::string::npos) << f.report();
 }
 
 TEST(Aliasing, ATensorSavedForBackwardAndThenChangedRaises) {

@@ -16,12 +16,14 @@
 
 namespace graft::workloads::wild {
 
+std::vector<Workload> arrival_cases();
 std::vector<Workload> audio_cases();
 std::vector<Workload> backward_cases();
 std::vector<Workload> colour_cases();
 std::vector<Workload> control_cases();
 std::vector<Workload> decoding_cases();
 std::vector<Workload> diffusion_cases();
+std::vector<Workload> drifter_cases();
 std::vector<Workload> finance_cases();
 std::vector<Workload> geospatial_cases();
 std::vector<Workload> gradient_cases();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graft/report.h"
+#include "record/participants.h"
 #include "record/trace.h"
 #include "runtime/function/compile.h"
 #include "runtime/function/steady.h"
@@ -98,6 +99,7 @@ struct Entry {
   std::unique_ptr<Plan> plan;
   CapturedSet captured;
   SteadyArguments steady;
+  std::vector<std::shared_ptr<record::Participant>> participants;
   std::shared_ptr<const void> prototype;  ///< of the result
   std::vector<uint64_t> constants;        ///< the result's words
   Tolerance tolerance;

@@ -132,6 +132,8 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
     turn = std::unique_lock(*turns);
   c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
   if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;
+  for (const auto& participant : entry.participants)
+    if (!participant->prepare().empty()) return Served::Stale;
   c10::SmallVector<at::Tensor, 4> results(entry.plan->result_count());
   try {
     if (entry.plan->run(call.args, captured.data(), results.data()) ==
@@ -141,6 +143,7 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
     wrong.emplace(error);
     return Served::Wrong;
   }
+  for (const auto& participant : entry.participants) participant->commit();
   if (entry.region)
     runtime::connect(entry.region, call.args, captured.data(), captured.size(), results.data(),
                      entry.region->has_effects ? nullptr : call.keep());

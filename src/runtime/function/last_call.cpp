@@ -32,8 +32,8 @@ bool LastCalls::serve(detail::CallBase& call, uint64_t version) {
 
 void LastCalls::note(const std::shared_ptr<Entry>& entry, uint64_t version) noexcept {
   const Turn turn(busy_);
-  if (!turn || entry->region != nullptr || !entry->captured.may_borrow() ||
-      !Replay::serves(*entry->plan))
+  if (!turn || entry->region != nullptr || !entry->participants.empty() ||
+      !entry->captured.may_borrow() || !Replay::serves(*entry->plan))
     return;
   for (Known& known : known_)
     if (known.entry == entry) {

@@ -28,6 +28,16 @@ bool communicates(const record::Trace& trace) {
 
 }  // namespace
 
+constexpr const char* kNoBackward =
+    "autograd cannot differentiate what the function returns; one that calls backward() itself "
+    "must return its results detached (loss.detach())";
+
+/// Without the stack that c10's errors carry.
+std::string what(const std::exception& error) {
+  const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
+  return c10_error == nullptr ? error.what() : c10_error->what_without_backtrace();
+}
+
 using runtime::Key;
 using runtime::log;
 using runtime::runtime_mutex;
@@ -89,7 +99,7 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
       forget(*entry);
       throw;
     }
-    trace.broken = std::string("the run could not be recorded: ") + error.what();
+    trace.broken = differentiates ? kNoBackward : "the run could not be recorded: " + what(error);
   } catch (...) {
     forget(*entry);
     throw;
@@ -118,17 +128,23 @@ void Core::Impl::forget(const Entry& entry) {
 void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
                                const std::shared_ptr<Entry>& entry, record::Trace recorded) {
   auto trace = std::make_shared<record::Trace>(std::move(recorded));
-  if (!trace->broken && trace->met_leaves) {
+  if ((!trace->broken || trace->lost_tensor) && trace->met_leaves) {
     constexpr int kMost = 8;
     if (++meetings < kMost) return meet(entry, *trace);
-    trace->broken =
-        "the function uses the gradients of other captured tensors at each call; pass "
-        "them as arguments";
+    if (!trace->broken)
+      trace->broken =
+          "the function uses the gradients of other captured tensors at each call; pass "
+          "them as arguments";
   }
+  if (!trace->participants.empty() && trace->backward && !trace->broken)
+    trace->broken =
+        "an optimizer makes its step in a function whose backward comes after the call; let the "
+        "function call backward() itself";
   if (!trace->broken) entry->captured = runtime::CapturedSet(*trace, args);
   // From here on their owner alone keeps them; a trace is kept for explain().
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
+  entry->participants = trace->participants;
   entry->steady.record(args);
   entry->prototype = call.result_prototype();
   entry->constants = call.result_words();
@@ -218,7 +234,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
     if (found.plan != nullptr) {
       adopt(entry, trace, chosen, std::move(found));
       // That lowers several traces: nothing that a call should wait for.
-      if (options.sizes == Sizes::Family)
+      if (options.sizes == Sizes::Family && trace->participants.empty())
         enqueue([entry, trace](Impl& impl) { impl.consider_family(entry, trace); });
       return;
     }
@@ -226,7 +242,8 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
-    if (impl.options.sizes == Sizes::Family && entry->plan != nullptr)
+    if (impl.options.sizes == Sizes::Family && entry->plan != nullptr &&
+        trace->participants.empty())
       impl.consider_family(entry, trace);
   });
 }
@@ -322,12 +339,25 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
   }
 }
 
+namespace {
+
+std::string why_stale(const Entry& entry, const FlatArgs& args) {
+  c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
+  if (entry.captured.lock(args, captured.data()))  // and so those who take part are there
+    for (const auto& participant : entry.participants)
+      if (std::string why = participant->prepare(); !why.empty()) return why;
+  return entry.captured.describe();
+}
+
+}  // namespace
+
 void Core::Impl::replace_stale(CallBase& call, const Key& key,
                                const std::shared_ptr<Entry>& stale) {
   if (stale->captured.any_is_argument(call.args)) return run_eager(call);
   const bool adapts = stale->region && stale->region->feedback.ready();
-  std::string why = adapts ? "gradients come for other results, or in other layouts, than recorded"
-                           : stale->captured.describe();
+  const std::string why =
+      adapts ? "gradients come for other results, or in other layouts, than recorded"
+             : why_stale(*stale, call.args);
   if (stance() == Stance::FailOnRerecord)
     throw Error(options.name + ": no plan fits this call: " + why +
                 "; set_stance(Stance::Default) to let it be recorded again");
@@ -350,8 +380,8 @@ void Core::Impl::replace_stale(CallBase& call, const Key& key,
   }
   if (!hopeless) return record(call, entry);
   settle(*entry, Tier::Eager, Verdict::Break,
-         "captured tensors are replaced again and again (" + why +
-             "); update them in place with copy_, or pass them as arguments");
+         "what the function captures is replaced again and again (" + why +
+             "); update it in place with copy_, or pass it as an argument");
   run_eager(call);
 }
 

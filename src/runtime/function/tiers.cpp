@@ -135,7 +135,10 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (!turn || !expected) return run_eager(call);
   const runtime::HeldArguments held(call);
   c10::SmallVector<at::Tensor, 4> captured(entry->captured.size());
-  if (!entry->captured.lock(call.args, captured.data())) {
+  bool stale = !entry->captured.lock(call.args, captured.data());
+  for (const auto& participant : entry->participants)
+    stale = stale || !participant->prepare().empty();
+  if (stale) {
     turn.release();
     return replace_stale(call, key, entry);
   }

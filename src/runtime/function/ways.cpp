@@ -6,6 +6,7 @@
 
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
+#include "runtime/process/worker.h"
 
 namespace graft::detail {
 

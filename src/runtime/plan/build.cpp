@@ -51,7 +51,7 @@ class PlanBuilder {
     size_t next = 0;
     for (const ir::Step& step : schedule_.steps) {
       Step made;
-      made.visible_before = visible_;
+      made.visible_before = visible_ || !plan_.generators_.empty();
       ir::match(
           step,
           [&](const ir::Kernel& kernel) {
@@ -71,8 +71,9 @@ class PlanBuilder {
             made.kind = Step::Kind::Abort;
             made.flag = place(check.flag, 0);
             if (visible_) fail("a run is given up after something visible was written");
+            plan_.rewinds_ = plan_.rewinds_ || !plan_.generators_.empty();
           });
-      made.visible_after = visible_;
+      made.visible_after = visible_ || !plan_.generators_.empty();
       plan_.steps_.push_back(std::move(made));
     }
     add_results();
@@ -270,9 +271,8 @@ class PlanBuilder {
     return static_cast<int>(plan_.externs_.size()) - 1;
   }
 
-  /// A generator's state is as visible as memory.
+  /// A generator's state is as visible as memory, except to checks, which put it back.
   void note_generator(const ExternStep& step) {
-    visible_ = true;
     at::Generator from = at::detail::getDefaultCPUGenerator();
     for (const auto& slot : step.slots)
       if (slot.constant.isGenerator()) from = slot.constant.toGenerator();

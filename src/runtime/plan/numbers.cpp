@@ -210,6 +210,7 @@ std::unique_ptr<Plan> Plan::with_numbers(const std::vector<int64_t>& numbers) co
   made->captured_views_ = captured_views_;
   made->max_pointers_ = max_pointers_;
   made->generators_ = generators_;
+  made->rewinds_ = rewinds_;
   made->set_numbers(numbers);
   return made;
 }

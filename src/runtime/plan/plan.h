@@ -218,6 +218,7 @@ class Plan {
   std::unique_ptr<const Folded> folded_;  ///< null: no block is folded
   size_t max_pointers_ = 0;
   std::vector<at::Generator> generators_;
+  bool rewinds_ = false;  ///< a check may end a run after it drew from them
 };
 
 inline void visit(Plan& plan, ir::NumberVisitor& visitor) {

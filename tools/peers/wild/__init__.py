@@ -6,8 +6,8 @@ A program that returns nothing changes its arguments.
 from . import audio, colour, diffusion, finance, gradients, graph, image, losses, mixing, models, molecules, norms
 from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
 from . import vision
-from . import backward, control, decoding, geospatial, learners, mixtures, newcomers, passersby, sojourners
-from . import strangers, wanderers
+from . import arrivals, backward, control, decoding, drifters, geospatial, learners, mixtures, newcomers, passersby
+from . import sojourners, strangers, wanderers
 
 CASES = {}
 for field in (
@@ -45,5 +45,7 @@ for field in (
     passersby,
     newcomers,
     sojourners,
+    drifters,
+    arrivals,
 ):
     CASES |= field.CASES

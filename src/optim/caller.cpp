@@ -1,0 +1,89 @@
+#include "optim/caller.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <array>
+#include <unordered_map>
+
+namespace graft::optim {
+
+namespace {
+
+constexpr int kMostFrames = 64;
+constexpr uintptr_t kMostWords = 4096;  ///< of one function's part of the stack
+
+/// The registers that a function finds as it left them after it called another one.
+#if defined(__x86_64__)
+constexpr std::array<int, 6> kKept = {3, 6, 12, 13, 14, 15};  // rbx, rbp, r12 to r15
+#elif defined(__aarch64__)
+constexpr std::array<int, 11> kKept = {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29};
+#else
+constexpr std::array<int, 0> kKept = {};
+#endif
+
+bool is_in(uintptr_t address, std::string_view prefix) {
+  // Symbols do not move while code that calls operators runs.
+  thread_local std::unordered_map<uintptr_t, bool> known;
+  const auto found = known.find(address);
+  if (found != known.end()) return found->second;
+  Dl_info info{};
+  const bool is = dladdr(reinterpret_cast<void*>(address), &info) != 0 &&
+                  info.dli_sname != nullptr && std::string_view(info.dli_sname).starts_with(prefix);
+  known.emplace(address, is);
+  return is;
+}
+
+struct Search {
+  std::string_view prefix;
+  bool with_words;
+  Caller found = {};
+  bool inside = false;
+  uintptr_t bottom = 0;
+  int frames = 0;
+};
+
+/// Called for each function, from the inside out, with where its part of the stack begins.
+_Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
+  Search& search = *static_cast<Search*>(data);
+  const uintptr_t begin = _Unwind_GetCFA(context);
+  if (search.inside) {
+    search.found.top = begin;
+    for (uintptr_t at = search.bottom; search.with_words && at + sizeof(uintptr_t) <= begin &&
+                                       at < search.bottom + kMostWords * sizeof(uintptr_t);
+         at += sizeof(uintptr_t))
+      search.found.words.push_back(*reinterpret_cast<const uintptr_t*>(at));
+    return _URC_NORMAL_STOP;
+  }
+  if (++search.frames > kMostFrames) return _URC_NORMAL_STOP;
+  // A call may be a function's last instruction: what follows is another one.
+  const uintptr_t address = _Unwind_GetIP(context);
+  if (address == 0 || !is_in(address - 1, search.prefix)) return _URC_NO_REASON;
+  search.inside = true;
+  search.bottom = begin;
+  for (const int number : kKept)
+    if (search.with_words) search.found.words.push_back(_Unwind_GetGR(context, number));
+  return _URC_NO_REASON;
+}
+
+}  // namespace
+
+Caller find_caller(std::string_view prefix, bool with_words) {
+  Search search{prefix, with_words};
+  _Unwind_Backtrace(visit, &search);
+  return std::move(search.found);
+}
+
+bool read_word(uintptr_t address, uintptr_t& word) {
+  // The kernel says whether there is something; a look of our own might end the process.
+  static const int file = memfd_create("graft", MFD_CLOEXEC);
+  if (file < 0 || address % sizeof(uintptr_t) != 0) return false;
+  if (pwrite(file, reinterpret_cast<const void*>(address), sizeof word, 0) != sizeof word)
+    return false;
+  word = *reinterpret_cast<const uintptr_t*>(address);
+  return true;
+}
+
+}  // namespace graft::optim

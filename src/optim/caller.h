@@ -1,0 +1,24 @@
+// Which function of libtorch's calls, and what it holds: found on the thread's stack.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace graft::optim {
+
+struct Caller {
+  /// Where its part of the stack ends: another one for each function that runs. 0: none was found.
+  uintptr_t top = 0;
+  /// What its registers and its part of the stack hold, among that the addresses of its objects.
+  std::vector<uintptr_t> words;
+};
+
+/// The function nearest to the top of this thread's stack whose mangled name begins with
+/// `prefix`, as far as dynamic symbols tell. `words` are left out unless asked for.
+Caller find_caller(std::string_view prefix, bool with_words);
+
+/// The word at an address, which may be none. False: nothing can be read there.
+bool read_word(uintptr_t address, uintptr_t& word);
+
+}  // namespace graft::optim

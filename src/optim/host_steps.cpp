@@ -1,0 +1,351 @@
+#include "optim/host_steps.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/optimizer.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "optim/caller.h"
+#include "optim/groups.h"
+#include "record/participants.h"
+#include "record/symbol.h"
+
+namespace graft::optim {
+
+namespace {
+
+using record::Participant;
+
+thread_local const KnownStep* t_known = nullptr;
+
+constexpr const char* kStep = "_ZN5torch5optim";
+constexpr const char* kNextStep =
+    "; make it a graft::Optimizer (graft::compile(optimizer), graft/optim.h) and call its step()";
+
+std::string name_of(const torch::optim::Optimizer& optimizer) {
+  return std::string("torch::optim::") + name_of(kind_of(optimizer));
+}
+
+/// One step inside a compiled function.
+class Step final : public Participant {
+ public:
+  /// `owner`: null where nothing tells whether the optimizer is still there but itself.
+  Step(torch::optim::Optimizer& optimizer, std::optional<std::weak_ptr<void>> owner,
+       std::vector<Group> groups, int64_t ahead)
+      : optimizer_(optimizer),
+        kind_(kind_of(optimizer)),
+        owner_(std::move(owner)),
+        ahead_(ahead),
+        rates_(rates()),
+        recorded_(std::move(groups)) {
+    for (size_t g = 0; g < recorded_.size(); ++g) {
+      for (const at::Tensor& p : recorded_[g].parameters) parameters_.emplace(p.data_ptr(), g);
+      for (const Tensors& states : recorded_[g].states)
+        for (const at::Tensor& state : states) states_.emplace(state.data_ptr(), g);
+      numbers_.emplace_back(recorded_[g].numbers.size());
+    }
+    // A plan keeps no model alive.
+    if (!owner_) look();
+    for (Group& group : recorded_) {
+      group.parameters.clear(), group.gradients.clear(), group.numbers.clear();
+      group.states = {};
+      group.count.clear();
+    }
+  }
+
+  bool is_of(const torch::optim::Optimizer& other) const { return &optimizer_ == &other; }
+  bool owns(const void* data) const { return parameters_.count(data) + states_.count(data) > 0; }
+  /// Has the operator been called on what lies there? No step does that twice.
+  bool is_done(const void* data, const std::string& op) const {
+    return called_.count({data, op}) > 0;
+  }
+
+  /// The number among the operator's inputs that is the optimizer's becomes a tensor's.
+  std::string replace(const std::string& op, std::vector<c10::IValue>& inputs) {
+    const void* self = inputs[0].toTensor().data_ptr();
+    called_.emplace(self, op);
+    const auto parameter = parameters_.find(self);
+    if (const auto state = states_.find(self); state != states_.end()) group_ = state->second;
+    if (parameter != parameters_.end()) group_ = parameter->second;
+    const bool decays = op == "aten::mul_";
+    const bool divides = op == "aten::div";
+    const bool updates = op == "aten::add_" || op == "aten::addcdiv_";
+    if (kind_ == Kind::Adam || kind_ == Kind::AdamW) {
+      if (decays && parameter != parameters_.end()) return put(inputs, 1, 0);
+      if (divides) return put(inputs, 1, 1);
+    }
+    if (!updates || parameter == parameters_.end()) return {};
+    done_.insert(self);
+    const bool last_of_three = kind_ == Kind::Adam || kind_ == Kind::AdamW;
+    return put(inputs, inputs.size() - 1, last_of_three ? 2 : 0);
+  }
+
+  /// After the run: were the numbers those of the formulas? `later`: steps of the optimizer after
+  /// this one.
+  std::string check(int64_t later) const {
+    if (owner_ && owner_->expired()) return "its optimizer is gone after the call";
+    if (rates() != rates_)
+      return "the function changes the learning rate of " + name_of(optimizer_) +
+             " (a scheduler's step?), which a plan does not repeat; change it outside the "
+             "compiled function";
+    std::optional<std::string> why;
+    const std::vector<Group> groups = groups_to_come(optimizer_, kind_, recorded_, -1 - later, why);
+    if (why) return name_of(optimizer_) + ": " + *why;
+    size_t made = 0;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      made += groups[g].parameters.size();
+      for (size_t k = 0; k < groups[g].numbers.size(); ++k) {
+        const std::optional<double>& value = numbers_[g][k].recorded;
+        if (value && !same(*value, groups[g].numbers[k].value()))
+          return name_of(optimizer_) + ": this libtorch computes other numbers than Graft expects";
+        const bool decay = k == 0 && (kind_ == Kind::Adam || kind_ == Kind::AdamW);
+        const bool used = !decay || (kind_ == Kind::AdamW && groups[g].constants.weight_decay != 0);
+        if (value.has_value() != (used && !groups[g].parameters.empty()))
+          return name_of(optimizer_) + ": this libtorch calls other operators than Graft expects";
+      }
+    }
+    return made == done_.size() ? ""
+                                : name_of(optimizer_) +
+                                      ": some of its parameters lie in one place of memory, or "
+                                      "have no elements";
+  }
+
+  std::string prepare() override {
+    if (owner_ ? owner_->expired() : !lies_as_it_lay())
+      return "the optimizer of the recorded step is gone, or lies elsewhere";
+    std::optional<std::string> why;
+    const std::vector<Group> groups = groups_to_come(optimizer_, kind_, recorded_, ahead_, why);
+    if (why) return name_of(optimizer_) + " has changed since it was recorded: " + *why;
+    counts_.clear();
+    for (size_t g = 0; g < groups.size(); ++g) {
+      for (size_t k = 0; k < groups[g].numbers.size(); ++k)
+        numbers_[g][k].value = groups[g].numbers[k].value();
+      counts_.insert(counts_.end(), groups[g].count.begin(), groups[g].count.end());
+    }
+    return {};
+  }
+
+  void commit() override {
+    for (const auto& count : counts_) count();
+  }
+
+ private:
+  struct Place {
+    double value = 0;  ///< of the call's step; `tensor` lies over it
+    at::Tensor tensor;
+    std::optional<double> recorded;
+  };
+
+  static bool same(double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  }
+
+  std::vector<double> rates() const {
+    std::vector<double> all;
+    for (const auto& group : optimizer_.param_groups()) all.push_back(group.options().get_lr());
+    return all;
+  }
+
+  /// Of an optimizer that nothing else tells of: the words that its destructor, or whoever gets its
+  /// memory, would have changed.
+  void look() {
+    const auto see = [&](const void* object, size_t words) {
+      for (size_t k = 0; k < words; ++k) {
+        const uintptr_t address = reinterpret_cast<uintptr_t>(object) + k * sizeof(uintptr_t);
+        words_.emplace_back(address, *reinterpret_cast<const uintptr_t*>(address));
+      }
+    };
+    see(&optimizer_, 1);
+    see(&optimizer_.param_groups(), 2);  // a vector: where it begins and ends
+    for (torch::optim::OptimizerParamGroup& group : optimizer_.param_groups()) {
+      see(&group.params(), 2);
+      see(&group.options(), 1);
+    }
+  }
+
+  bool lies_as_it_lay() const {
+    return std::all_of(words_.begin(), words_.end(), [](const auto& word) {
+      uintptr_t now = 0;
+      return read_word(word.first, now) && now == word.second;
+    });
+  }
+
+  std::string put(std::vector<c10::IValue>& inputs, size_t input, size_t number) {
+    if (input >= inputs.size() || !inputs[input].isScalar() || !inputs[input].isDouble())
+      return name_of(optimizer_) + ": this libtorch calls other operators than Graft expects";
+    Place& place = numbers_[group_][number];
+    const double value = inputs[input].toDouble();
+    if (place.recorded && !same(*place.recorded, value))
+      return name_of(optimizer_) + ": parameters of one group have made different numbers of steps";
+    place.recorded = value;
+    if (!place.tensor.defined()) {
+      place.value = value;
+      place.tensor = at::from_blob(&place.value, {}, at::kDouble);
+    }
+    inputs[input] = c10::IValue(record::symbol_of(place.tensor));
+    return {};
+  }
+
+  torch::optim::Optimizer& optimizer_;
+  const Kind kind_;
+  const std::optional<std::weak_ptr<void>> owner_;
+  const int64_t ahead_;  ///< earlier steps of the same optimizer in the function
+  const std::vector<double> rates_;
+  std::vector<Group> recorded_;  ///< without tensors
+  std::vector<std::deque<Place>> numbers_;
+  std::vector<std::function<void()>> counts_;
+  std::vector<std::pair<uintptr_t, uintptr_t>> words_;  ///< addresses and what was there
+  // While it is recorded: groups by where parameters and states lie.
+  std::unordered_map<const void*, size_t> parameters_, states_;
+  std::set<std::pair<const void*, std::string>> called_;
+  std::unordered_set<const void*> done_;  ///< parameters
+  size_t group_ = 0;
+};
+
+/// The vtables of the optimizers that are known.
+const std::vector<uintptr_t>& vtables() {
+  static const auto* all = [] {
+    const record::Unseen unseen;
+    auto* made = new std::vector<uintptr_t>;
+    const auto add = [&](const auto& optimizer) {
+      made->push_back(*reinterpret_cast<const uintptr_t*>(&optimizer));
+    };
+    const std::vector<at::Tensor> none;
+    add(torch::optim::SGD(none, torch::optim::SGDOptions(1)));
+    add(torch::optim::Adam(none, torch::optim::AdamOptions(1)));
+    add(torch::optim::AdamW(none, torch::optim::AdamWOptions(1)));
+    add(torch::optim::RMSprop(none, torch::optim::RMSpropOptions(1)));
+    add(torch::optim::Adagrad(none, torch::optim::AdagradOptions(1)));
+    return made;
+  }();
+  return *all;
+}
+
+/// Does one of its parameters, or their states, lie there?
+bool has(torch::optim::Optimizer& optimizer, const void* data) {
+  std::optional<std::string> why;
+  for (const Group& group : groups_of(optimizer, kind_of(optimizer), why, /*under_way=*/true)) {
+    const auto lies = [&](const at::Tensor& t) { return t.data_ptr() == data; };
+    if (std::any_of(group.parameters.begin(), group.parameters.end(), lies)) return true;
+    for (const Tensors& states : group.states)
+      if (std::any_of(states.begin(), states.end(), lies)) return true;
+  }
+  return false;
+}
+
+torch::optim::Optimizer* find_optimizer(const Caller& caller, const void* data) {
+  std::unordered_set<uintptr_t> seen;
+  for (const uintptr_t word : caller.words) {
+    uintptr_t first = 0;
+    if (word == 0 || !seen.insert(word).second || !read_word(word, first)) continue;
+    if (std::find(vtables().begin(), vtables().end(), first) == vtables().end()) continue;
+    auto* optimizer = reinterpret_cast<torch::optim::Optimizer*>(word);
+    if (has(*optimizer, data)) return optimizer;
+  }
+  return nullptr;
+}
+
+class HostSteps final : public record::Bystander {
+ public:
+  std::string before(const std::string& op, std::vector<c10::IValue>& inputs) override {
+    if (inputs.empty() || !inputs[0].isTensor() || !inputs[0].toTensor().defined()) return {};
+    const bool begins = may_begin(op, inputs);
+    if (step_ == nullptr && !begins) return {};
+    const record::Unseen unseen;
+    const bool is_known = t_known != nullptr;
+    Caller caller;
+    if (!is_known) caller = find_caller(kStep, /*with_words=*/false);
+    if (!is_known && caller.top == 0) {
+      step_ = nullptr;
+      return {};
+    }
+    const void* data = inputs[0].toTensor().data_ptr();
+    if (begins && (step_ == nullptr || !step_->owns(data) || step_->is_done(data, op)))
+      if (std::string why = begin(data); !why.empty()) return why;
+    return step_ == nullptr ? "" : step_->replace(op, inputs);
+  }
+
+  std::string finish(std::vector<std::shared_ptr<Participant>>& participants) override {
+    const record::Unseen unseen;
+    for (size_t k = 0; k < steps_.size(); ++k) {
+      int64_t later = 0;
+      for (size_t other = k + 1; other < steps_.size(); ++other)
+        later += steps_[other]->is_of(*optimizers_[k]);
+      if (std::string why = steps_[k]->check(later); !why.empty()) return why;
+      participants.push_back(steps_[k]);
+    }
+    return {};
+  }
+
+ private:
+  /// Operators by which a step begins; the others of a step are looked at once it has.
+  static bool may_begin(std::string_view op, const std::vector<c10::IValue>& inputs) {
+    if (op == "aten::mul_") return inputs[1].isScalar();
+    if (op == "aten::add_") return inputs.size() == 3 && inputs[2].isDouble();
+    return op == "aten::addcmul_" || op == "aten::addcdiv_";
+  }
+
+  std::string begin(const void* data) {
+    torch::optim::Optimizer* optimizer = nullptr;
+    std::optional<std::weak_ptr<void>> owner;
+    if (t_known != nullptr) {
+      optimizer = &t_known->optimizer;
+      owner = t_known->owner;
+    } else {
+      optimizer = find_optimizer(find_caller(kStep, /*with_words=*/true), data);
+    }
+    if (optimizer == nullptr) {
+      if (step_ != nullptr) return {};  // on what the step made for itself
+      return "a step of torch::optim inside the function computes with numbers on the host" +
+             std::string(kNextStep);
+    }
+    std::optional<std::string> why;
+    std::vector<Group> groups = groups_of(*optimizer, kind_of(*optimizer), why, /*under_way=*/true);
+    if (why) return "the step of " + name_of(*optimizer) + " inside the function: " + *why;
+    const auto ahead = std::count_if(steps_.begin(), steps_.end(),
+                                     [&](const auto& step) { return step->is_of(*optimizer); });
+    step_ = std::make_shared<Step>(*optimizer, owner, std::move(groups), ahead);
+    steps_.push_back(step_);
+    optimizers_.push_back(optimizer);
+    return {};
+  }
+
+  std::shared_ptr<Step> step_;  ///< under way
+  std::vector<std::shared_ptr<Step>> steps_;
+  std::vector<torch::optim::Optimizer*> optimizers_;  ///< theirs
+};
+
+const bool g_watches = [] {
+  record::set_bystander(
+      []() -> std::unique_ptr<record::Bystander> { return std::make_unique<HostSteps>(); });
+  return true;
+}();
+
+}  // namespace
+
+KnownStep::KnownStep(torch::optim::Optimizer& optimizer, std::weak_ptr<void> owner)
+    : optimizer(optimizer), owner(std::move(owner)) {
+  t_known = this;
+}
+KnownStep::~KnownStep() {
+  t_known = nullptr;
+}
+
+}  // namespace graft::optim
