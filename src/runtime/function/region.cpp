@@ -85,6 +85,7 @@ Shadow Core::Impl::shadow_region(const Entry& entry, CallBase& call, const at::T
   const runtime::HeldArguments held(call);
   Differentiation backward(held.args(), entry.expected);
   Forward forward(call, backward);
+  runtime::SavedGenerators before(entry.plan->generators());
   Shadow shadow = runtime::run_shadow(*entry.plan, entry.tolerance, forward, captured,
                                       entry.constants, entry.scales);
   if (shadow.outcome != Shadow::Outcome::Equal) return shadow;
@@ -97,7 +98,7 @@ Shadow Core::Impl::shadow_region(const Entry& entry, CallBase& call, const at::T
   const BackwardArguments given(region, held.tensors(), backward.incoming(), kept);
   Backward second(backward, given.args());
   return both(std::move(shadow), runtime::run_shadow(*region.backward, region.tolerance, second,
-                                                     captured, {}, region.scales));
+                                                     captured, {}, region.scales, &before));
 }
 
 bool Core::Impl::race_region(Entry& entry, CallBase& call) {

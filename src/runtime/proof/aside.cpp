@@ -38,8 +38,8 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
   return stand_ins;
 }
 
-std::optional<Plan::StandIns> Originals::clone(const Plan& plan) const {
-  Plan::StandIns stand_ins(plan.blocks().size());
+Plan::StandIns Originals::clone(const Plan& plan) const {
+  Plan::StandIns stand_ins = clone_written(plan, args_, captured_);
   for (size_t b = 0; b < stand_ins.size(); ++b) {
     const Block& block = plan.blocks()[b];
     if (!block.is_callers() || !block.written) continue;
@@ -48,7 +48,7 @@ std::optional<Plan::StandIns> Originals::clone(const Plan& plan) const {
       return other.written && other.kind == block.kind && other.source == block.source &&
              other.bytes == block.bytes && other.back == block.back;
     });
-    if (same == blocks.end()) return std::nullopt;
+    if (same == blocks.end()) continue;
     stand_ins[b] = copy_of(
         static_cast<const char*>(copies_[static_cast<size_t>(same - blocks.begin())].data()),
         block.bytes);
@@ -58,11 +58,10 @@ std::optional<Plan::StandIns> Originals::clone(const Plan& plan) const {
 
 namespace {
 
-std::optional<Outputs> run_over(std::optional<Plan::StandIns> stand_ins, const Plan& plan,
+std::optional<Outputs> run_over(Plan::StandIns stand_ins, const Plan& plan,
                                 const detail::FlatArgs& args, const at::Tensor* captured,
                                 SavedGenerators& generators) {
-  if (!stand_ins) return std::nullopt;
-  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()), std::move(*stand_ins)};
+  Outputs made{&plan, std::vector<at::Tensor>(plan.result_count()), std::move(stand_ins)};
   bool done = false;
   const auto start = std::chrono::steady_clock::now();
   try {

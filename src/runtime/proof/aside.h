@@ -80,15 +80,22 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
 /// The caller's memory as it was before eager wrote it, for plans that run after eager.
 class Originals {
  public:
+  /// `args` and `captured` outlive it.
   Originals(const Plan& plan, const detail::FlatArgs& args, const at::Tensor* captured)
-      : plan_(plan), copies_(clone_written(plan, args, captured)) {}
-  /// For another plan of the same record; nothing where that writes something else.
-  std::optional<Plan::StandIns> clone(const Plan& plan) const;
+      : plan_(plan),
+        args_(args),
+        captured_(captured),
+        copies_(clone_written(plan, args, captured)) {}
+  /// For another plan of the same record. What that writes besides (statistics, where it computes a
+  /// region's forward once more) is as it is now.
+  Plan::StandIns clone(const Plan& plan) const;
   /// For the plan that they were made of; nothing is left.
   Plan::StandIns take() { return std::move(copies_); }
 
  private:
   const Plan& plan_;
+  const detail::FlatArgs& args_;
+  const at::Tensor* const captured_;
   Plan::StandIns copies_;
 };
 

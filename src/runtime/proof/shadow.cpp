@@ -32,7 +32,8 @@ std::pair<const void*, size_t> memory_of(const at::Tensor& tensor) {
 class Proving {
  public:
   Proving(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
-          const at::Tensor* captured, std::span<const uint64_t> constants, const Scales& scales)
+          const at::Tensor* captured, std::span<const uint64_t> constants, const Scales& scales,
+          SavedGenerators* forwards)
       : plan_(plan),
         tolerance_(tolerance),
         call_(call),
@@ -43,6 +44,7 @@ class Proving {
         args_(held_.args()),
         originals_(plan, args_, captured),
         generators_(plan.generators()),
+        forwards_(forwards),
         tape_(plan.communicates() ? &kept_ : nullptr) {}
 
   /// What eager throws passes through.
@@ -93,7 +95,7 @@ class Proving {
 
   void run_plan(Shadow& out) {
     // Others will need the originals only where they may explain a difference.
-    stand_ins_ = scales_.replay ? *originals_.clone(plan_) : originals_.take();
+    stand_ins_ = scales_.replay ? originals_.clone(plan_) : originals_.take();
     compiled_.resize(plan_.result_count());
     const auto start = Clock::now();
     try {
@@ -135,7 +137,11 @@ class Proving {
     const Aside none;
     Check check(*scales_.replay, bits, args_, captured_, none, found);
     check.results(call_.result_tensors(), replayed.results);
-    check.written(replayed.stand_ins);
+    // A region's backward writes nothing of the caller's; what its forward did is computed again.
+    const auto& blocks = plan_.blocks();
+    if (std::any_of(blocks.begin(), blocks.end(),
+                    [](const Block& block) { return block.is_callers() && block.written; }))
+      check.written(replayed.stand_ins);
     return found.outcome == Shadow::Outcome::Equal;
   }
 
@@ -158,7 +164,12 @@ class Proving {
 
   std::optional<Outputs> run_aside(const Plan& plan) {
     const Tape::Scope scope(tape_, Tape::Mode::Play);
-    return runtime::run_aside(plan, args_, captured_, generators_, originals_);
+    if (forwards_ == nullptr)
+      return runtime::run_aside(plan, args_, captured_, generators_, originals_);
+    forwards_->keep_eagers();  // the forward is computed again, and draws again
+    auto made = runtime::run_aside(plan, args_, captured_, *forwards_, originals_);
+    forwards_->resume();
+    return made;
   }
 
   Shadow compared(Shadow out, const Aside& aside) const {
@@ -193,6 +204,7 @@ class Proving {
   const detail::FlatArgs& args_;
   Originals originals_;
   SavedGenerators generators_;
+  SavedGenerators* const forwards_;
   Tape kept_;
   Tape* const tape_;
   // Of eager's run.
@@ -210,8 +222,8 @@ class Proving {
 
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
                   const at::Tensor* captured, std::span<const uint64_t> constants,
-                  const Scales& scales) {
-  Proving proof(plan, tolerance, call, captured, constants, scales);
+                  const Scales& scales, SavedGenerators* forwards) {
+  Proving proof(plan, tolerance, call, captured, constants, scales, forwards);
   proof.run_eager();
   try {
     return proof.compare();

@@ -16,6 +16,8 @@
 
 namespace graft::runtime {
 
+class SavedGenerators;
+
 struct Shadow {
   enum class Outcome : uint8_t {
     Equal,
@@ -58,9 +60,9 @@ struct Scales {
 };
 
 /// Runs both; `call` holds eager's result afterwards. What eager throws passes through; nothing is
-/// proven then.
+/// proven then. `forwards`, of a region's backward: where generators were before its forward.
 Shadow run_shadow(const Plan& plan, const Tolerance& tolerance, detail::CallBase& call,
                   const at::Tensor* captured, std::span<const uint64_t> constants,
-                  const Scales& scales = {});
+                  const Scales& scales = {}, SavedGenerators* forwards = nullptr);
 
 }  // namespace graft::runtime

@@ -1,0 +1,114 @@
+// libtorch's own modules in training, as regions and as parts of whole steps, beside eager.
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn.h>
+
+#include <functional>
+
+#include "runtime/helpers.h"
+
+namespace graft::test {
+namespace {
+
+using at::Tensor;
+namespace nn = torch::nn;
+
+/// A module that is made alike each time.
+struct Model {
+  std::shared_ptr<nn::Module> module;
+  std::function<Tensor(const Tensor&)> forward;
+};
+
+template <class Holder>
+Model model_of(Holder holder) {
+  return {holder.ptr(), [holder](const Tensor& x) mutable { return holder->forward(x); }};
+}
+
+Model recurrent() {
+  nn::GRU gru(nn::GRUOptions(8, 12).num_layers(2).dropout(0.2));
+  return {gru.ptr(), [gru](const Tensor& x) mutable { return std::get<0>(gru->forward(x)); }};
+}
+Model cells() {
+  nn::GRUCell cell(8, 12);
+  return {cell.ptr(), [cell](const Tensor& x) mutable {
+            Tensor state;
+            for (int64_t t = 0; t < x.size(0); ++t)
+              state = state.defined() ? cell->forward(x[t], state) : cell->forward(x[t]);
+            return state;
+          }};
+}
+Model encoder() {
+  nn::TransformerEncoderLayer layer(
+      nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0.1));
+  return model_of(nn::TransformerEncoder(layer, 2));
+}
+Model normalized() {
+  return model_of(nn::Sequential(nn::Dropout(0.3), nn::Flatten(), nn::Linear(24, 10),
+                                 nn::BatchNorm1d(10), nn::ReLU(), nn::Dropout(0.3),
+                                 nn::Linear(10, 4)));
+}
+Model convolved() {
+  return model_of(nn::Sequential(nn::Unflatten(nn::UnflattenOptions(1, {1, 3})),
+                                 nn::Conv2d(nn::Conv2dOptions(1, 4, 3).padding(1)),
+                                 nn::BatchNorm2d(4), nn::GELU(), nn::Flatten()));
+}
+
+void expect_same_gradients(const Model& eager, const Model& ours, const std::string& what) {
+  const auto a = eager.module->parameters(), b = ours.module->parameters();
+  for (size_t k = 0; k < a.size(); ++k) {
+    ASSERT_EQ(a[k].grad().defined(), b[k].grad().defined()) << what << ", parameter " << k;
+    if (!a[k].grad().defined()) continue;
+    EXPECT_TRUE(at::allclose(a[k].grad(), b[k].grad(), 1e-3, 1e-4)) << what << ", parameter " << k;
+    a[k].mutable_grad().reset(), b[k].mutable_grad().reset();
+  }
+}
+
+void expect_trains(Model (*make)(), const std::string& name) {
+  for (bool whole : {false, true}) {
+    const auto made = [&] {
+      at::manual_seed(1);
+      return make();
+    };
+    const Model eager = made(), ours = made();
+    const auto run = [&](const Model& model, const Tensor& x) {
+      if (!whole) return model.forward(x);
+      const Tensor loss = model.forward(x).square().sum();
+      loss.backward();
+      return loss.detach();
+    };
+    auto compiled = compile([&](const Tensor& x) { return run(ours, x); }, at_once(name));
+    for (int call = 0; call < 8; ++call) {
+      const std::string what = name + (whole ? ", step " : ", region ") + std::to_string(call);
+      at::manual_seed(static_cast<uint64_t>(call) + 7);
+      const Tensor x = at::randn({4, 3, 8});
+      at::manual_seed(static_cast<uint64_t>(call));
+      const Tensor expected = run(eager, x);
+      if (!whole) expected.square().sum().backward();
+      at::manual_seed(static_cast<uint64_t>(call));
+      const Tensor came = compiled(x);
+      if (!whole) came.square().sum().backward();
+      EXPECT_TRUE(at::allclose(expected, came, 1e-4, 1e-5)) << what;
+      expect_same_gradients(eager, ours, what);
+    }
+    const Report report = compiled.report();
+    EXPECT_EQ(report.verdict, Verdict::Faster) << name << report;
+    EXPECT_GT(report.plan_hits, 3) << name << report;
+  }
+}
+
+TEST(Modules, GatedRecurrentUnits) {
+  expect_trains(recurrent, "GRU");
+}
+TEST(Modules, Cells) {
+  expect_trains(cells, "GRUCell");
+}
+TEST(Modules, TransformersWithDropout) {
+  expect_trains(encoder, "TransformerEncoder");
+}
+/// The gradient of a bias before a norm is what rounding leaves of a sum that cancels.
+TEST(Modules, BiasesBeforeNorms) {
+  expect_trains(normalized, "Linear, BatchNorm1d");
+  expect_trains(convolved, "Conv2d, BatchNorm2d");
+}
+
+}  // namespace
+}  // namespace graft::test
