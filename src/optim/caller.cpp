@@ -5,8 +5,10 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <utility>
 
 namespace graft::optim {
 
@@ -26,19 +28,21 @@ constexpr std::array<int, 0> kKept = {};
 
 bool is_in(uintptr_t address, std::string_view prefix) {
   // Symbols do not move while code that calls operators runs.
-  thread_local std::unordered_map<uintptr_t, bool> known;
-  const auto found = known.find(address);
-  if (found != known.end()) return found->second;
-  Dl_info info{};
-  const bool is = dladdr(reinterpret_cast<void*>(address), &info) != 0 &&
-                  info.dli_sname != nullptr && std::string_view(info.dli_sname).starts_with(prefix);
-  known.emplace(address, is);
-  return is;
+  thread_local std::unordered_map<uintptr_t, const char*> known;
+  auto found = known.find(address);
+  if (found == known.end()) {
+    Dl_info info{};
+    const bool has_name =
+        dladdr(reinterpret_cast<void*>(address), &info) != 0 && info.dli_sname != nullptr;
+    found = known.emplace(address, has_name ? info.dli_sname : "").first;
+  }
+  return std::string_view(found->second).starts_with(prefix);
 }
 
 struct Search {
   std::string_view prefix;
   bool with_words;
+  bool all = false;  ///< not the first one alone, and whatever its name
   Caller found = {};
   bool inside = false;
   uintptr_t bottom = 0;
@@ -48,23 +52,26 @@ struct Search {
 /// Called for each function, from the inside out, with where its part of the stack begins.
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   Search& search = *static_cast<Search*>(data);
+  std::vector<uintptr_t>& words = search.found.words;
   const uintptr_t begin = _Unwind_GetCFA(context);
-  if (search.inside) {
+  if (search.inside) {  // the part of the one before ends here
     search.found.top = begin;
-    for (uintptr_t at = search.bottom; search.with_words && at + sizeof(uintptr_t) <= begin &&
-                                       at < search.bottom + kMostWords * sizeof(uintptr_t);
+    const uintptr_t end =
+        std::min<uintptr_t>(begin, search.bottom + kMostWords * sizeof(uintptr_t));
+    for (uintptr_t at = search.bottom; search.with_words && at + sizeof(uintptr_t) <= end;
          at += sizeof(uintptr_t))
-      search.found.words.push_back(*reinterpret_cast<const uintptr_t*>(at));
-    return _URC_NORMAL_STOP;
+      words.push_back(*reinterpret_cast<const uintptr_t*>(at));
+    if (!search.all) return _URC_NORMAL_STOP;
+    search.inside = false;
   }
   if (++search.frames > kMostFrames) return _URC_NORMAL_STOP;
   // A call may be a function's last instruction: what follows is another one.
   const uintptr_t address = _Unwind_GetIP(context);
-  if (address == 0 || !is_in(address - 1, search.prefix)) return _URC_NO_REASON;
+  if (address == 0 || !(search.all || is_in(address - 1, search.prefix))) return _URC_NO_REASON;
   search.inside = true;
   search.bottom = begin;
   for (const int number : kKept)
-    if (search.with_words) search.found.words.push_back(_Unwind_GetGR(context, number));
+    if (search.with_words) words.push_back(_Unwind_GetGR(context, number));
   return _URC_NO_REASON;
 }
 
@@ -74,6 +81,12 @@ Caller find_caller(std::string_view prefix, bool with_words) {
   Search search{prefix, with_words};
   _Unwind_Backtrace(visit, &search);
   return std::move(search.found);
+}
+
+std::vector<uintptr_t> words_of_callers() {
+  Search search{{}, /*with_words=*/true, /*all=*/true};
+  _Unwind_Backtrace(visit, &search);
+  return std::move(search.found.words);
 }
 
 bool read_word(uintptr_t address, uintptr_t& word) {

@@ -18,6 +18,9 @@ struct Caller {
 /// `prefix`, as far as dynamic symbols tell. `words` are left out unless asked for.
 Caller find_caller(std::string_view prefix, bool with_words);
 
+/// What the registers and parts of the stack hold of the functions that are nearest.
+std::vector<uintptr_t> words_of_callers();
+
 /// The word at an address, which may be none. False: nothing can be read there.
 bool read_word(uintptr_t address, uintptr_t& word);
 

@@ -24,6 +24,7 @@
 
 #include "optim/caller.h"
 #include "optim/groups.h"
+#include "optim/host_modes.h"
 #include "record/participants.h"
 #include "record/symbol.h"
 
@@ -250,6 +251,31 @@ bool has(torch::optim::Optimizer& optimizer, const void* data) {
   return false;
 }
 
+/// Where a vector's elements lie; false: no such vector can be there.
+template <class T>
+bool reads_as(const std::vector<T>& vector, uintptr_t& begin, uintptr_t& end) {
+  constexpr uintptr_t kMost = uintptr_t{1} << 20;
+  const auto at = reinterpret_cast<uintptr_t>(&vector);
+  uintptr_t word = 0;
+  return read_word(at, begin) && read_word(at + sizeof begin, end) && begin <= end &&
+         (end - begin) % sizeof(T) == 0 && (end - begin) / sizeof(T) <= kMost &&
+         (begin == end || (read_word(begin, word) && read_word(end - sizeof word, word)));
+}
+
+/// The stack has words of old: is what the address has left an optimizer, as far as its lists of
+/// parameters tell?
+bool is_whole(torch::optim::Optimizer& optimizer) {
+  uintptr_t begin = 0, end = 0, word = 0;
+  if (!reads_as(optimizer.param_groups(), begin, end)) return false;
+  for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    uintptr_t first = 0, last = 0;
+    if (!reads_as(group.params(), first, last)) return false;
+    for (; first < last; first += sizeof(at::Tensor))
+      if (!read_word(first, begin) || !read_word(begin, word)) return false;
+  }
+  return true;
+}
+
 torch::optim::Optimizer* find_optimizer(const Caller& caller, const void* data) {
   std::unordered_set<uintptr_t> seen;
   for (const uintptr_t word : caller.words) {
@@ -257,12 +283,12 @@ torch::optim::Optimizer* find_optimizer(const Caller& caller, const void* data) 
     if (word == 0 || !seen.insert(word).second || !read_word(word, first)) continue;
     if (std::find(vtables().begin(), vtables().end(), first) == vtables().end()) continue;
     auto* optimizer = reinterpret_cast<torch::optim::Optimizer*>(word);
-    if (has(*optimizer, data)) return optimizer;
+    if (is_whole(*optimizer) && has(*optimizer, data)) return optimizer;
   }
   return nullptr;
 }
 
-class HostSteps final : public record::Bystander {
+class HostObjects final : public record::Bystander {
  public:
   std::string before(const std::string& op, std::vector<c10::IValue>& inputs) override {
     if (inputs.empty() || !inputs[0].isTensor() || !inputs[0].toTensor().defined()) return {};
@@ -282,6 +308,11 @@ class HostSteps final : public record::Bystander {
     return step_ == nullptr ? "" : step_->replace(op, inputs);
   }
 
+  void mode_is_told() override {
+    const record::Unseen unseen;
+    modes_.look();
+  }
+
   std::string finish(std::vector<std::shared_ptr<Participant>>& participants) override {
     const record::Unseen unseen;
     for (size_t k = 0; k < steps_.size(); ++k) {
@@ -291,6 +322,8 @@ class HostSteps final : public record::Bystander {
       if (std::string why = steps_[k]->check(later); !why.empty()) return why;
       participants.push_back(steps_[k]);
     }
+    const auto modes = modes_.participants();
+    participants.insert(participants.end(), modes.begin(), modes.end());
     return {};
   }
 
@@ -327,6 +360,7 @@ class HostSteps final : public record::Bystander {
     return {};
   }
 
+  HostModes modes_;
   std::shared_ptr<Step> step_;  ///< under way
   std::vector<std::shared_ptr<Step>> steps_;
   std::vector<torch::optim::Optimizer*> optimizers_;  ///< theirs
@@ -334,7 +368,7 @@ class HostSteps final : public record::Bystander {
 
 const bool g_watches = [] {
   record::set_bystander(
-      []() -> std::unique_ptr<record::Bystander> { return std::make_unique<HostSteps>(); });
+      []() -> std::unique_ptr<record::Bystander> { return std::make_unique<HostObjects>(); });
   return true;
 }();
 

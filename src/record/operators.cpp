@@ -145,6 +145,9 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
   changes_layout = h.hasTag(at::Tag::inplace_view);
   strided_view = starts_with(base, "as_strided");
   draws = h.hasTag(at::Tag::nondeterministic_seeded);
+  for (const c10::Argument& argument : h.schema().arguments())
+    takes_mode = takes_mode || argument.name() == "train" || argument.name() == "training" ||
+                 argument.name() == "use_input_stats";
   tells_number = name == "aten::_local_scalar_dense";
   tells_value = tells_number || name == "aten::equal" || name == "aten::is_nonzero";
   reads_data = has_tag(h, at::Tag::data_dependent_output) || reads_on_host || tells_value ||

@@ -44,6 +44,7 @@ struct OperatorFacts {
   /// as_strided and the like: `storage_offset` counts from the storage's start.
   bool strided_view = false;
   bool draws = false;       ///< random numbers
+  bool takes_mode = false;  ///< is told whether a module trains
   bool reads_data = false;  ///< brings data to the host, itself or within
   /// What it brings is a condition or a tensor's own number: a plan can demand the same.
   bool tells_value = false;

@@ -24,6 +24,9 @@ class Participant {
   virtual std::string prepare() = 0;
   /// A plan ran: does what the function would have done beside tensors.
   virtual void commit() = 0;
+  /// May it become again what it was when it was recorded, so that plans of both ways are kept?
+  /// Then commit() does nothing.
+  virtual bool may_come_back() const { return false; }
 };
 
 /// Looks at the operators of one recorded run that autograd does not see, for whether they were
@@ -38,6 +41,8 @@ class Bystander {
   /// An operator is to be recorded. Puts what stands for a number (record/symbol.h) in its place
   /// among the inputs. Not empty: why a plan cannot be made.
   virtual std::string before(const std::string& op, std::vector<c10::IValue>& inputs) = 0;
+  /// An operator is called that is told whether a module trains.
+  virtual void mode_is_told() = 0;
   /// The run has ended; says who took part. Not empty: why a plan cannot be made.
   virtual std::string finish(std::vector<std::shared_ptr<Participant>>& participants) = 0;
 };

@@ -229,6 +229,7 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
   const size_t ops = trace_.ops.size();
   try {
     const OperatorFacts* facts = facts_of(fn);
+    if (facts != nullptr && facts->takes_mode && bystander_ != nullptr) bystander_->mode_is_told();
     if (facts == nullptr || is_told_by_others(*facts, fn) || autocast_wrapper(*facts)) return;
     facts_ = facts;
     // A backward may begin at a graph from outside.

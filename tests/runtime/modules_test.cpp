@@ -110,5 +110,31 @@ TEST(Modules, BiasesBeforeNorms) {
   expect_trains(convolved, "Conv2d, BatchNorm2d");
 }
 
+/// eval() and train() change what a recorded forward did; both ways have plans.
+TEST(Modules, ModesTakeTurns) {
+  for (int mode = 0; mode < 3; ++mode) {
+    const Model model = normalized();
+    Options options = at_once();
+    if (mode == 1) options.mode = Mode::ReduceOverhead;
+    if (mode == 2) options.sizes = Sizes::Family;
+    auto f = [&](const Tensor& x) {
+      const at::NoGradGuard no_grad;
+      return model.forward(x);
+    };
+    auto compiled = compile(f, options);
+    for (int call = 0; call < 90; ++call) {
+      model.module->train(call / 15 % 2 == 0);
+      const Tensor x = at::randn({4 + (mode == 2 ? call % 5 : 0), 3, 8});
+      at::manual_seed(static_cast<uint64_t>(call));
+      const Tensor expected = f(x);
+      at::manual_seed(static_cast<uint64_t>(call));
+      ASSERT_TRUE(at::allclose(expected, compiled(x), 1e-3, 1e-4)) << mode << ", call " << call;
+    }
+    if (mode < 2) {
+      EXPECT_GT(compiled.report().plan_hits, 70) << compiled.report();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft::test

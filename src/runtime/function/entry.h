@@ -1,6 +1,7 @@
 // What is known about one argument layout of one function, and the table of them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -70,6 +71,20 @@ class Misses {
   std::atomic<int> score_{0};
 };
 
+/// Brings all up to date for a call.
+enum class Prepared : uint8_t { Yes, OtherWay, Stale };
+inline Prepared prepare(const std::vector<std::shared_ptr<record::Participant>>& participants) {
+  for (const auto& participant : participants)
+    if (!participant->prepare().empty())
+      return participant->may_come_back() ? Prepared::OtherWay : Prepared::Stale;
+  return Prepared::Yes;
+}
+/// Has none of them anything to do after a call?
+inline bool only_watch(const std::vector<std::shared_ptr<record::Participant>>& participants) {
+  return std::all_of(participants.begin(), participants.end(),
+                     [](const auto& participant) { return participant->may_come_back(); });
+}
+
 struct Entry {
   explicit Entry(const Key& key) : key(key) {}
 
@@ -104,7 +119,7 @@ struct Entry {
   std::vector<uint64_t> constants;        ///< the result's words
   Tolerance tolerance;
   std::string gives_up;   ///< why it may although eager would go on; empty: it may not
-  bool branches = false;  ///< the function's code asked what tensors hold
+  bool branches = false;  ///< its code asked what tensors hold, or whether modules train
   Scales scales;          ///< for what `tolerance` refused
   /// Of a function whose results take part in autograd: `plan` is that of its forward. Otherwise
   /// null.

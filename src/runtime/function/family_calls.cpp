@@ -62,6 +62,7 @@ std::shared_ptr<Entry> like(const Entry& example, const Key& key,
   entry->constants = example.constants;
   entry->tolerance = example.tolerance;
   entry->gives_up = example.gives_up;
+  entry->participants = example.participants;
   entry->tier.store(Tier::Compiled, std::memory_order_relaxed);
   entry->verdict = Verdict::Faster;
   entry->reason = "made of the plans of other sizes";
@@ -115,6 +116,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     if (plan == nullptr) return false;
     entry = like(*family.newest.entry, key, std::move(plan));
   }
+  if (runtime::prepare(entry->participants) != runtime::Prepared::Yes) return false;
   if (state == FamilyBox::State::Proving || audit) {
     runtime::Turn turn(box->busy);
     if (!turn) return run_eager(call), true;

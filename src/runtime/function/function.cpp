@@ -132,8 +132,11 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
     turn = std::unique_lock(*turns);
   c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
   if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;
-  for (const auto& participant : entry.participants)
-    if (!participant->prepare().empty()) return Served::Stale;
+  if (!entry.participants.empty()) {
+    const auto prepared = runtime::prepare(entry.participants);
+    if (prepared == runtime::Prepared::OtherWay) return Served::GivenUp;
+    if (prepared == runtime::Prepared::Stale) return Served::Stale;
+  }
   c10::SmallVector<at::Tensor, 4> results(entry.plan->result_count());
   try {
     if (entry.plan->run(call.args, captured.data(), results.data()) ==

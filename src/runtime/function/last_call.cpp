@@ -8,7 +8,8 @@ namespace graft::runtime {
 bool LastCalls::is_like(const Known& known, const detail::CallBase& call, uint64_t version) {
   return known.replay != nullptr && known.version == version &&
          known.entry->tier.load(std::memory_order_acquire) == Tier::Compiled &&
-         fits(known.entry->key, call.args) && !known.entry->steady.changes(call.args);
+         fits(known.entry->key, call.args) && !known.entry->steady.changes(call.args) &&
+         prepare(known.entry->participants) == Prepared::Yes;
 }
 
 bool LastCalls::serve(detail::CallBase& call, uint64_t version) {
@@ -32,7 +33,7 @@ bool LastCalls::serve(detail::CallBase& call, uint64_t version) {
 
 void LastCalls::note(const std::shared_ptr<Entry>& entry, uint64_t version) noexcept {
   const Turn turn(busy_);
-  if (!turn || entry->region != nullptr || !entry->participants.empty() ||
+  if (!turn || entry->region != nullptr || !only_watch(entry->participants) ||
       !entry->captured.may_borrow() || !Replay::serves(*entry->plan))
     return;
   for (Known& known : known_)

@@ -136,7 +136,7 @@ void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
           "the function uses the gradients of other captured tensors at each call; pass "
           "them as arguments";
   }
-  if (!trace->participants.empty() && trace->backward && !trace->broken)
+  if (!runtime::only_watch(trace->participants) && trace->backward && !trace->broken)
     trace->broken =
         "an optimizer makes its step in a function whose backward comes after the call; let the "
         "function call backward() itself";
@@ -234,7 +234,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
     if (found.plan != nullptr) {
       adopt(entry, trace, chosen, std::move(found));
       // That lowers several traces: nothing that a call should wait for.
-      if (options.sizes == Sizes::Family && trace->participants.empty())
+      if (options.sizes == Sizes::Family && runtime::only_watch(trace->participants))
         enqueue([entry, trace](Impl& impl) { impl.consider_family(entry, trace); });
       return;
     }
@@ -243,7 +243,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
     if (impl.options.sizes == Sizes::Family && entry->plan != nullptr &&
-        trace->participants.empty())
+        runtime::only_watch(trace->participants))
       impl.consider_family(entry, trace);
   });
 }
@@ -325,7 +325,8 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
   } else {
     entry->tolerance = built.tolerance;
     entry->gives_up = std::move(built.gives_up);
-    entry->branches = std::any_of(trace->ops.begin(), trace->ops.end(),
+    entry->branches = (!trace->participants.empty() && runtime::only_watch(trace->participants)) ||
+                      std::any_of(trace->ops.begin(), trace->ops.end(),
                                   [](const auto& op) { return op.tells_value; });
     entry->plan = std::move(built.plan);
     entry->region = std::move(built.region);

@@ -135,12 +135,13 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (!turn || !expected) return run_eager(call);
   const runtime::HeldArguments held(call);
   c10::SmallVector<at::Tensor, 4> captured(entry->captured.size());
-  bool stale = !entry->captured.lock(call.args, captured.data());
-  for (const auto& participant : entry->participants)
-    stale = stale || !participant->prepare().empty();
-  if (stale) {
+  const auto prepared = entry->captured.lock(call.args, captured.data())
+                            ? runtime::prepare(entry->participants)
+                            : runtime::Prepared::Stale;
+  if (prepared != runtime::Prepared::Yes) {
     turn.release();
-    return replace_stale(call, key, entry);
+    return prepared == runtime::Prepared::Stale ? replace_stale(call, key, entry)
+                                                : other_way(call, key, entry);
   }
   eager_calls.fetch_add(1, std::memory_order_relaxed);
   Shadow shadow = entry->region

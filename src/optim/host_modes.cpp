@@ -1,0 +1,101 @@
+#include "optim/host_modes.h"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/dropout.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+
+#include "optim/caller.h"
+
+namespace graft::optim {
+
+class HostModes::Mode final : public record::Participant {
+ public:
+  explicit Mode(const torch::nn::Module& module)
+      : module_(module.weak_from_this()), trains_(module.is_training()) {}
+
+  std::string prepare() override {
+    const std::shared_ptr<const torch::nn::Module> module = module_.lock();
+    if (module == nullptr) return "a module of the recorded call is gone";
+    if (module->is_training() == trains_) return {};
+    return std::string("a module was in ") + (trains_ ? "training" : "evaluation") +
+           " mode when the function was recorded";
+  }
+  void commit() override {}
+  bool may_come_back() const override { return true; }
+  bool is_gone() const { return module_.expired(); }
+
+ private:
+  const std::weak_ptr<const torch::nn::Module> module_;
+  const bool trains_;
+};
+
+namespace {
+
+/// Is an object with that virtual table a torch::nn::Module, which lies at its start? Reads the
+/// types as the Itanium C++ ABI lays them out, where there is something to be read.
+bool is_table_of_module(uintptr_t table) {
+  constexpr uintptr_t kWord = sizeof(uintptr_t);
+  constexpr int kMostBases = 16;
+  const std::type_info& derived = typeid(torch::nn::DropoutImpl);  // of a class with one base
+  const auto of_one_base = *reinterpret_cast<const uintptr_t*>(&derived);
+  const auto module = reinterpret_cast<uintptr_t>(typeid(torch::nn::Module).name());
+  uintptr_t to_top = 0, type = 0, kind = 0, name = 0;
+  if (!read_word(table - 2 * kWord, to_top) || to_top != 0) return false;
+  if (!read_word(table - kWord, type)) return false;
+  for (int base = 0; base < kMostBases; ++base) {
+    if (!read_word(type, kind) || !read_word(type + kWord, name)) return false;
+    if (name == module) return true;
+    if (kind != of_one_base || !read_word(type + 2 * kWord, type)) return false;
+  }
+  return false;
+}
+
+/// Does a std::shared_ptr own it? The stack has words of old, and memory that was freed still looks
+/// like what it was, except for what the owners' counts say.
+bool is_owned(const torch::nn::Module* object) {
+  constexpr uintptr_t kWord = sizeof(uintptr_t);
+  // What libstdc++ keeps: the object's address, and that of the counts.
+  const auto own = reinterpret_cast<uintptr_t>(
+      static_cast<const std::enable_shared_from_this<torch::nn::Module>*>(object));
+  uintptr_t self = 0, block = 0, table = 0, counts = 0, type = 0, name = 0, first = 0;
+  if (!read_word(own, self) || self != reinterpret_cast<uintptr_t>(object)) return false;
+  if (!read_word(own + kWord, block) || block == 0) return false;
+  if (!read_word(block, table) || !read_word(block + kWord, counts)) return false;
+  const auto used = static_cast<int32_t>(counts), watched = static_cast<int32_t>(counts >> 32);
+  if (used <= 0 || watched <= 0) return false;
+  // std::_Sp_counted_ptr_inplace and the like: "St23_Sp_counted_ptr…"
+  if (!read_word(table - kWord, type) || !read_word(type + kWord, name)) return false;
+  const uintptr_t aligned = name - name % kWord;
+  uintptr_t second = 0;
+  if (!read_word(aligned, first) || !read_word(aligned + kWord, second)) return false;
+  std::array<char, 2 * kWord> text{};
+  std::memcpy(text.data(), &first, kWord);
+  std::memcpy(text.data() + kWord, &second, kWord);
+  return std::string_view(text.data() + name % kWord, kWord).substr(4) == "_Sp_";
+}
+
+}  // namespace
+
+void HostModes::look() {
+  for (const uintptr_t word : words_of_callers()) {
+    uintptr_t table = 0;
+    if (!known_.insert(word).second || !read_word(word, table) || !is_table_of_module(table))
+      continue;
+    const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
+    if (is_owned(object)) modes_.push_back(std::make_shared<Mode>(*object));
+  }
+}
+
+std::vector<std::shared_ptr<record::Participant>> HostModes::participants() const {
+  std::vector<std::shared_ptr<record::Participant>> all;
+  for (const std::shared_ptr<Mode>& mode : modes_)
+    if (!mode->is_gone()) all.push_back(mode);
+  return all;
+}
+
+}  // namespace graft::optim
