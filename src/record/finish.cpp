@@ -78,7 +78,7 @@ Trace Recorder::finish(const Outcome& outcome) {
   Survivors survivors(results);
   if (!trace_.broken) check_generators();
   if (!trace_.broken && !outcome.graph_stays) capture_held(survivors);
-  if (!trace_.broken) add_results(results);
+  if (!trace_.broken) add_results(results, outcome.graph_is_spent);
   std::vector<const at::Tensor*> surviving;
   for (const at::Tensor& tensor : results) surviving.push_back(&tensor);
   each_owner([&](const CallersTensor&, const at::Tensor& owner) {
@@ -110,13 +110,14 @@ void Recorder::check_generators() {
   if (auto why = generators_.finish(held)) give_up(std::move(*why));
 }
 
-void Recorder::add_results(const std::vector<at::Tensor>& results) {
+void Recorder::add_results(const std::vector<at::Tensor>& results, bool graph_is_spent) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& tensor : results) {
     const std::string who = c10::str("result ", all.size());
     trace_.results.push_back(result(who, tensor, all));
     const ResultInfo& info = trace_.results.back();
-    if (tensor.defined() && tensor.requires_grad() && info.argument < 0 && info.captured < 0)
+    if (tensor.defined() && tensor.requires_grad() && info.argument < 0 && info.captured < 0 &&
+        !graph_is_spent)
       give_up(who +
               " requires grad, and the run has no record of its backward; return it detached, or "
               "call the function under at::NoGradGuard or c10::InferenceMode");

@@ -127,7 +127,7 @@ class Recorder {
   // finish.cpp: what is known only after the run
   void capture_held(Survivors& survivors);
   void check_generators();
-  void add_results(const std::vector<at::Tensor>& results);
+  void add_results(const std::vector<at::Tensor>& results, bool graph_is_spent);
   /// `who`: "result 2"
   ResultInfo result(const std::string& who, const at::Tensor& tensor,
                     const std::vector<at::Tensor>& earlier);

@@ -113,12 +113,15 @@ struct Trace {
 
 /// What a run leaves.
 struct Outcome {
-  Outcome(std::vector<at::Tensor> made, bool graph_stays = false)
-      : results(std::move(made)), graph_stays(graph_stays) {}
+  Outcome(std::vector<at::Tensor> made, bool graph_stays = false, bool graph_is_spent = false)
+      : results(std::move(made)), graph_stays(graph_stays), graph_is_spent(graph_is_spent) {}
   std::vector<at::Tensor> results;
   /// Autograd's graph of the run is still there, and holds what its backward needs: who else holds
   /// it cannot be seen.
   bool graph_stays;
+  /// The run's own backward freed the graph of results that require grad: nobody can go on from
+  /// them.
+  bool graph_is_spent;
 };
 
 /// Runs `fn` and records what it does on this thread. `args` are the caller's tensor arguments, in

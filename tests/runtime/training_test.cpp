@@ -246,5 +246,25 @@ TEST(Training, WhatAPlanCannotRepeatIsABreak) {
   });
 }
 
+/// As people write it. What comes is detached: nobody could go on from eager's.
+TEST(Training, TheLossIsReturnedWithItsGraph) {
+  Tensor w = at::randn({6}).requires_grad_(), v = w.detach().clone().requires_grad_();
+  const auto step = [](const Tensor& x, const Tensor& weight) {
+    const Tensor loss = (x * weight).square().sum();
+    loss.backward();
+    const at::NoGradGuard no_grad;
+    weight.sub_(weight.grad(), 0.01);
+    weight.mutable_grad().reset();
+    return loss;
+  };
+  auto compiled = compile([&](const Tensor& x) { return step(x, w); }, test::at_once());
+  for (int call = 0; call < 8; ++call) {
+    const Tensor x = at::randn({4, 6});
+    EXPECT_TRUE(at::allclose(compiled(x).detach(), step(x, v).detach(), 1e-5, 1e-6)) << call;
+    EXPECT_TRUE(at::allclose(w.detach(), v.detach(), 1e-5, 1e-6)) << call;
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+}
+
 }  // namespace
 }  // namespace graft::test

@@ -129,7 +129,9 @@ struct Entry {
   bool found = false;  ///< another process kept it
 
   // By the busy thread alone.
-  int attempts = 0;   ///< recorded runs that broke
+  int attempts = 0;  ///< recorded runs that broke
+  /// The function's own backward() freed the graph of a result that it returns undetached.
+  bool graph_is_spent = false;
   int no_proofs = 0;  ///< shadow runs that proved nothing
   /// Where results are approximated and not proven yet: what to make `scales` from.
   std::shared_ptr<const record::Trace> approximated;

@@ -28,9 +28,13 @@ bool communicates(const record::Trace& trace) {
 
 }  // namespace
 
-constexpr const char* kNoBackward =
-    "autograd cannot differentiate what the function returns; one that calls backward() itself "
-    "must return its results detached (loss.detach())";
+constexpr const char* kSpent =
+    "the function calls backward() and returns a result whose graph that freed; it is recorded "
+    "again, and plans return it detached, as loss.detach() would";
+
+bool is_spent(const std::string& error) {
+  return error.find("backward through the graph a second time") != std::string::npos;
+}
 
 /// Without the stack that c10's errors carry.
 std::string what(const std::exception& error) {
@@ -75,7 +79,8 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
     run_eager(call);
     ran = true;
     // What broke the record may have been said to other processes: not once more.
-    differentiates = !record::gave_up() && backward.begin(call.result_tensors());
+    differentiates =
+        !record::gave_up() && !entry->graph_is_spent && backward.begin(call.result_tensors());
     if (!differentiates) return;
     for (const at::Tensor& gradient : backward.incoming())
       if (gradient.defined()) arguments.push_back(gradient);
@@ -84,7 +89,8 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   };
   auto outcome = [&] {
     return differentiates ? record::Outcome(backward.all_results(), /*graph_stays=*/true)
-                          : record::Outcome(call.result_tensors());
+                          : record::Outcome(call.result_tensors(), /*graph_stays=*/false,
+                                            entry->graph_is_spent);
   };
   try {
     trace = record::record(arguments, run, outcome, leaves);
@@ -99,7 +105,12 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
       forget(*entry);
       throw;
     }
-    trace.broken = differentiates ? kNoBackward : "the run could not be recorded: " + what(error);
+    trace.broken = "the run could not be recorded: " + what(error);
+    if (differentiates && is_spent(*trace.broken)) {
+      trace.broken = kSpent;
+      entry->graph_is_spent = true;
+      --entry->attempts;  // the next record knows
+    }
   } catch (...) {
     forget(*entry);
     throw;
@@ -324,6 +335,7 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
     settle(*entry, Tier::Eager, Verdict::Failed, *built.failed);
   } else {
     entry->tolerance = built.tolerance;
+    entry->tolerance.detaches = entry->graph_is_spent;
     entry->gives_up = std::move(built.gives_up);
     entry->branches = (!trace->participants.empty() && runtime::only_watch(trace->participants)) ||
                       std::any_of(trace->ops.begin(), trace->ops.end(),

@@ -163,7 +163,7 @@ class Check {
     if (eager.is_view() != compiled.is_view())
       return unlike_record(who + ": eager's is " + (eager.is_view() ? "a" : "no") +
                            " view of another tensor, unlike the recorded one");
-    if (eager.requires_grad() != compiled.requires_grad())
+    if (eager.requires_grad() != compiled.requires_grad() && !tolerance_.detaches)
       unlike_record(who + ": eager's " + (eager.requires_grad() ? "requires" : "does not require") +
                     " grad, unlike the recorded one");
   }

@@ -41,6 +41,7 @@ struct Tolerance {
   c10::ScalarType coarsest = c10::ScalarType::Double;
   double slack = 1;
   bool either_zero = false;  ///< +0 and −0 are the same
+  bool detaches = false;     ///< eager's results may require grad, where the plan's do not
   /// If not exact: what `coarsest` is for each result, and for each argument and captured tensor
   /// that is written.
   std::vector<c10::ScalarType> results = {}, arguments = {}, captured = {};
