@@ -26,7 +26,8 @@ constexpr std::array<int, 11> kKept = {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 2
 constexpr std::array<int, 0> kKept = {};
 #endif
 
-bool is_in(uintptr_t address, std::string_view prefix) {
+/// Null where it has none.
+const char* name_of(uintptr_t address) {
   // Symbols do not move while code that calls operators runs.
   thread_local std::unordered_map<uintptr_t, const char*> known;
   auto found = known.find(address);
@@ -34,9 +35,9 @@ bool is_in(uintptr_t address, std::string_view prefix) {
     Dl_info info{};
     const bool has_name =
         dladdr(reinterpret_cast<void*>(address), &info) != 0 && info.dli_sname != nullptr;
-    found = known.emplace(address, has_name ? info.dli_sname : "").first;
+    found = known.emplace(address, has_name ? info.dli_sname : nullptr).first;
   }
-  return std::string_view(found->second).starts_with(prefix);
+  return found->second;
 }
 
 struct Search {
@@ -67,7 +68,13 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   if (++search.frames > kMostFrames) return _URC_NORMAL_STOP;
   // A call may be a function's last instruction: what follows is another one.
   const uintptr_t address = _Unwind_GetIP(context);
-  if (address == 0 || !(search.all || is_in(address - 1, search.prefix))) return _URC_NO_REASON;
+  if (address == 0) return _URC_NO_REASON;
+  if (!search.all) {
+    const char* name = name_of(address - 1);
+    if (name == nullptr || !std::string_view(name).starts_with(search.prefix))
+      return _URC_NO_REASON;
+    search.found.name = name;
+  }
   search.inside = true;
   search.bottom = begin;
   for (const int number : kKept)
@@ -87,6 +94,35 @@ std::vector<uintptr_t> words_of_callers() {
   Search search{{}, /*with_words=*/true, /*all=*/true};
   _Unwind_Backtrace(visit, &search);
   return std::move(search.found.words);
+}
+
+namespace {
+
+/// Two classes of whose types the kinds tell how a class with one base is told of.
+struct Base {
+  virtual ~Base() = default;
+};
+struct Derived : Base {};
+
+}  // namespace
+
+/// As the Itanium C++ ABI lays types out: before a virtual table the offset to the object's top and
+/// its type; in a type its kind, its name, and its base where it has one.
+bool is_table_of(uintptr_t table, const std::type_info& base) {
+  constexpr uintptr_t kWord = sizeof(uintptr_t);
+  constexpr int kMostBases = 16;
+  const std::type_info& derived = typeid(Derived);
+  const auto of_one_base = *reinterpret_cast<const uintptr_t*>(&derived);
+  const auto base_name = reinterpret_cast<uintptr_t>(base.name());
+  uintptr_t to_top = 0, type = 0, kind = 0, name = 0;
+  if (!read_word(table - 2 * kWord, to_top) || to_top != 0) return false;
+  if (!read_word(table - kWord, type)) return false;
+  for (int k = 0; k < kMostBases; ++k) {
+    if (!read_word(type, kind) || !read_word(type + kWord, name)) return false;
+    if (name == base_name) return true;
+    if (kind != of_one_base || !read_word(type + 2 * kWord, type)) return false;
+  }
+  return false;
 }
 
 bool read_word(uintptr_t address, uintptr_t& word) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 namespace graft::optim {
@@ -10,6 +11,7 @@ namespace graft::optim {
 struct Caller {
   /// Where its part of the stack ends: another one for each function that runs. 0: none was found.
   uintptr_t top = 0;
+  const char* name = "";  ///< its mangled name, of the library that it is in
   /// What its registers and its part of the stack hold, among that the addresses of its objects.
   std::vector<uintptr_t> words;
 };
@@ -20,6 +22,10 @@ Caller find_caller(std::string_view prefix, bool with_words);
 
 /// What the registers and parts of the stack hold of the functions that are nearest.
 std::vector<uintptr_t> words_of_callers();
+
+/// Is what begins with the address of that virtual table a `base`? Of classes with one base each,
+/// so that the `base` lies at its start.
+bool is_table_of(uintptr_t table, const std::type_info& base);
 
 /// The word at an address, which may be none. False: nothing can be read there.
 bool read_word(uintptr_t address, uintptr_t& word);

@@ -1,7 +1,6 @@
 #include "optim/host_modes.h"
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/dropout.h>
 
 #include <array>
 #include <cstring>
@@ -36,25 +35,6 @@ class HostModes::Mode final : public record::Participant {
 
 namespace {
 
-/// Is an object with that virtual table a torch::nn::Module, which lies at its start? Reads the
-/// types as the Itanium C++ ABI lays them out, where there is something to be read.
-bool is_table_of_module(uintptr_t table) {
-  constexpr uintptr_t kWord = sizeof(uintptr_t);
-  constexpr int kMostBases = 16;
-  const std::type_info& derived = typeid(torch::nn::DropoutImpl);  // of a class with one base
-  const auto of_one_base = *reinterpret_cast<const uintptr_t*>(&derived);
-  const auto module = reinterpret_cast<uintptr_t>(typeid(torch::nn::Module).name());
-  uintptr_t to_top = 0, type = 0, kind = 0, name = 0;
-  if (!read_word(table - 2 * kWord, to_top) || to_top != 0) return false;
-  if (!read_word(table - kWord, type)) return false;
-  for (int base = 0; base < kMostBases; ++base) {
-    if (!read_word(type, kind) || !read_word(type + kWord, name)) return false;
-    if (name == module) return true;
-    if (kind != of_one_base || !read_word(type + 2 * kWord, type)) return false;
-  }
-  return false;
-}
-
 /// Does a std::shared_ptr own it? The stack has words of old, and memory that was freed still looks
 /// like what it was, except for what the owners' counts say.
 bool is_owned(const torch::nn::Module* object) {
@@ -84,7 +64,8 @@ bool is_owned(const torch::nn::Module* object) {
 void HostModes::look() {
   for (const uintptr_t word : words_of_callers()) {
     uintptr_t table = 0;
-    if (!known_.insert(word).second || !read_word(word, table) || !is_table_of_module(table))
+    if (!known_.insert(word).second || !read_word(word, table) ||
+        !is_table_of(table, typeid(torch::nn::Module)))
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
     if (is_owned(object)) modes_.push_back(std::make_shared<Mode>(*object));

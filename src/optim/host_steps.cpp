@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -101,7 +102,9 @@ class Step final : public Participant {
   /// After the run: were the numbers those of the formulas? `later`: steps of the optimizer after
   /// this one.
   std::string check(int64_t later) const {
-    if (owner_ && owner_->expired()) return "its optimizer is gone after the call";
+    if (owner_ ? owner_->expired() : !lies_as_it_lay())
+      return "the function makes an optimizer for itself, or moves one; make it before, and keep "
+             "it";
     if (rates() != rates_)
       return "the function changes the learning rate of " + name_of(optimizer_) +
              " (a scheduler's step?), which a plan does not repeat; change it outside the "
@@ -220,29 +223,19 @@ class Step final : public Participant {
   size_t group_ = 0;
 };
 
-/// The vtables of the optimizers that are known.
-const std::vector<uintptr_t>& vtables() {
-  static const auto* all = [] {
-    const record::Unseen unseen;
-    auto* made = new std::vector<uintptr_t>;
-    const auto add = [&](const auto& optimizer) {
-      made->push_back(*reinterpret_cast<const uintptr_t*>(&optimizer));
-    };
-    const std::vector<at::Tensor> none;
-    add(torch::optim::SGD(none, torch::optim::SGDOptions(1)));
-    add(torch::optim::Adam(none, torch::optim::AdamOptions(1)));
-    add(torch::optim::AdamW(none, torch::optim::AdamWOptions(1)));
-    add(torch::optim::RMSprop(none, torch::optim::RMSpropOptions(1)));
-    add(torch::optim::Adagrad(none, torch::optim::AdagradOptions(1)));
-    return made;
-  }();
-  return *all;
+/// Whose step has that mangled name?
+Kind kind_of_step(std::string_view name) {
+  for (const Kind kind : {Kind::SGD, Kind::Adam, Kind::AdamW, Kind::RMSprop, Kind::Adagrad}) {
+    const std::string of = name_of(kind);
+    if (name.starts_with(kStep + std::to_string(of.size()) + of + "4step")) return kind;
+  }
+  return Kind::Unknown;
 }
 
 /// Does one of its parameters, or their states, lie there?
-bool has(torch::optim::Optimizer& optimizer, const void* data) {
+bool has(torch::optim::Optimizer& optimizer, Kind kind, const void* data) {
   std::optional<std::string> why;
-  for (const Group& group : groups_of(optimizer, kind_of(optimizer), why, /*under_way=*/true)) {
+  for (const Group& group : groups_of(optimizer, kind, why, /*under_way=*/true)) {
     const auto lies = [&](const at::Tensor& t) { return t.data_ptr() == data; };
     if (std::any_of(group.parameters.begin(), group.parameters.end(), lies)) return true;
     for (const Tensors& states : group.states)
@@ -276,16 +269,26 @@ bool is_whole(torch::optim::Optimizer& optimizer) {
   return true;
 }
 
+/// The one that makes the step. Null where that is of an unknown class, or others that the step's
+/// part of the stack tells of have the same parameters.
 torch::optim::Optimizer* find_optimizer(const Caller& caller, const void* data) {
+  const Kind kind = kind_of_step(caller.name);
+  if (kind == Kind::Unknown) return nullptr;
+  torch::optim::Optimizer* found = nullptr;
   std::unordered_set<uintptr_t> seen;
   for (const uintptr_t word : caller.words) {
-    uintptr_t first = 0;
-    if (word == 0 || !seen.insert(word).second || !read_word(word, first)) continue;
-    if (std::find(vtables().begin(), vtables().end(), first) == vtables().end()) continue;
+    uintptr_t table = 0;
+    if (!seen.insert(word).second || !read_word(word, table) ||
+        !is_table_of(table, typeid(torch::optim::Optimizer)))
+      continue;
     auto* optimizer = reinterpret_cast<torch::optim::Optimizer*>(word);
-    if (is_whole(*optimizer) && has(*optimizer, data)) return optimizer;
+    if (!is_whole(*optimizer)) continue;
+    const Kind own = kind_of(*optimizer);  // of a derived class: what its base has is looked at
+    if (!has(*optimizer, own == Kind::Unknown ? kind : own, data)) continue;
+    if (found != nullptr || own != kind) return nullptr;
+    found = optimizer;
   }
-  return nullptr;
+  return found;
 }
 
 class HostObjects final : public record::Bystander {
@@ -295,13 +298,14 @@ class HostObjects final : public record::Bystander {
     const bool begins = may_begin(op, inputs);
     if (step_ == nullptr && !begins) return {};
     const record::Unseen unseen;
-    const bool is_known = t_known != nullptr;
     Caller caller;
-    if (!is_known) caller = find_caller(kStep, /*with_words=*/false);
-    if (!is_known && caller.top == 0) {
-      step_ = nullptr;
-      return {};
-    }
+    if (t_known == nullptr) caller = find_caller(kStep, /*with_words=*/false);
+    // Steps that follow one another have other frames, or are other functions, or are told apart by
+    // what they are about.
+    const Frame frame{t_known == nullptr ? 0 : t_known->number, caller.top, caller.name};
+    if (frame != frame_) step_ = nullptr;
+    frame_ = frame;
+    if (frame == Frame{0, 0, ""} || (step_ == nullptr && !begins)) return {};
     const void* data = inputs[0].toTensor().data_ptr();
     if (begins && (step_ == nullptr || !step_->owns(data) || step_->is_done(data, op)))
       if (std::string why = begin(data); !why.empty()) return why;
@@ -344,11 +348,11 @@ class HostObjects final : public record::Bystander {
     } else {
       optimizer = find_optimizer(find_caller(kStep, /*with_words=*/true), data);
     }
-    if (optimizer == nullptr) {
-      if (step_ != nullptr) return {};  // on what the step made for itself
-      return "a step of torch::optim inside the function computes with numbers on the host" +
+    if (optimizer == nullptr)
+      return "a step of torch::optim inside the function computes with numbers on the host, and "
+             "its "
+             "optimizer cannot be told" +
              std::string(kNextStep);
-    }
     std::optional<std::string> why;
     std::vector<Group> groups = groups_of(*optimizer, kind_of(*optimizer), why, /*under_way=*/true);
     if (why) return "the step of " + name_of(*optimizer) + " inside the function: " + *why;
@@ -360,7 +364,11 @@ class HostObjects final : public record::Bystander {
     return {};
   }
 
+  /// The known step's number, else where the step's part of the stack ends, and its name.
+  using Frame = std::tuple<uint64_t, uintptr_t, std::string_view>;
+
   HostModes modes_;
+  Frame frame_;
   std::shared_ptr<Step> step_;  ///< under way
   std::vector<std::shared_ptr<Step>> steps_;
   std::vector<torch::optim::Optimizer*> optimizers_;  ///< theirs
@@ -375,7 +383,10 @@ const bool g_watches = [] {
 }  // namespace
 
 KnownStep::KnownStep(torch::optim::Optimizer& optimizer, std::weak_ptr<void> owner)
-    : optimizer(optimizer), owner(std::move(owner)) {
+    : optimizer(optimizer), owner(std::move(owner)), number([] {
+        thread_local uint64_t count = 0;
+        return ++count;
+      }()) {
   t_known = this;
 }
 KnownStep::~KnownStep() {

@@ -3,6 +3,7 @@
 // steps) become tensors, which get their values anew before each call that a plan serves.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 namespace torch::optim {
@@ -22,6 +23,7 @@ class KnownStep {
 
   torch::optim::Optimizer& optimizer;
   const std::weak_ptr<void> owner;
+  const uint64_t number;  ///< each has its own
 };
 
 }  // namespace graft::optim

@@ -221,6 +221,52 @@ TEST(HostSteps, ASchedulerInsideIsABreak) {
   EXPECT_NE(report.reason.find("learning rate"), std::string::npos) << report.reason;
 }
 
+/// It is gone when the call ends.
+TEST(HostSteps, AnOptimizerMadeInsideIsABreak) {
+  const auto body = [](Trainee& t, const Tensor& x, const Tensor& y) {
+    t.net->zero_grad();
+    optim::SGD sgd(t.net->parameters(), optim::SGDOptions(0.01));
+    const Tensor loss = at::mse_loss(t.net->forward(x), y);
+    loss.backward();
+    sgd.step();
+    return loss.detach();
+  };
+  const Report report =
+      train(maker<optim::Adam>(optim::AdamOptions(0.01)), 8, body, [](Trainee&, int) {});
+  EXPECT_EQ(report.verdict, Verdict::Break) << report;
+}
+
+class OwnSGD : public optim::SGD {
+ public:
+  using optim::SGD::SGD;
+};
+
+/// What a class derived from libtorch's does besides is not known.
+TEST(HostSteps, DerivedClassesAreBreaks) {
+  const auto make = maker<OwnSGD>(optim::SGDOptions(0.05).momentum(0.9));
+  EXPECT_EQ(train(make, 8, kStep, [](Trainee&, int) {}).verdict, Verdict::Break);
+  // Right after another optimizer's step, with its parameters.
+  Trainee eager(make), ours(make);
+  const auto both = [](Trainee& t, optim::SGD& first, const Tensor& x, const Tensor& y) {
+    t.net->zero_grad();
+    const Tensor loss = at::mse_loss(t.net->forward(x), y);
+    loss.backward();
+    first.step();
+    t.optimizer->step();
+    return loss.detach();
+  };
+  optim::SGD theirs(eager.net->parameters(), optim::SGDOptions(0.01)),
+      mine(ours.net->parameters(), optim::SGDOptions(0.01));
+  auto compiled =
+      compile([&](const Tensor& x, const Tensor& y) { return both(ours, mine, x, y); }, at_once());
+  for (int step = 0; step < 16; ++step) {
+    if (step == 8) kSchedule(eager, step), kSchedule(ours, step);
+    const Tensor x = at::randn({8, 12}), y = at::randn({8, 3});
+    EXPECT_TRUE(at::allclose(both(eager, theirs, x, y), compiled(x, y), 1e-4, 1e-6)) << step;
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Break) << compiled.explain();
+}
+
 /// `x.mul_(w)`: autograd copies what is overwritten, for its backward.
 TEST(HostSteps, WhatAutogradKeepsOfOverwrittenTensors) {
   const std::vector<std::function<Tensor(Tensor, const Tensor&)>> all = {
