@@ -75,7 +75,9 @@ struct Options {
   /// If N > 0, compares one call in N with eager for as long as the function lives, also after the
   /// proof: for functions that use something that Graft does not see (graft.h).
   int64_t audit_every = 0;
-  int64_t max_plans = 64;  ///< one per argument layout; the one unused longest is dropped first
+  /// Argument layouts that have plans (one each; up to six where the function's code branches on
+  /// what tensors hold); the one unused longest is dropped first.
+  int64_t max_plans = 64;
   Sizes sizes = Sizes::PerLayout;
   /// Take plans that another process kept, and keep those compiled here (graft/cache.h).
   bool cache = true;

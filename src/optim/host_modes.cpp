@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -14,22 +15,39 @@ namespace graft::optim {
 
 class HostModes::Mode final : public record::Participant {
  public:
-  explicit Mode(const torch::nn::Module& module)
-      : module_(module.weak_from_this()), trains_(module.is_training()) {}
+  /// `owned`: by a std::shared_ptr. Another one lies in some variable, and is taken for gone once
+  /// something else lies there.
+  Mode(const torch::nn::Module& module, uintptr_t table, bool owned)
+      : unowned_(owned ? nullptr : &module), table_(table), trains_(module.is_training()) {
+    if (owned) module_ = module.weak_from_this();
+  }
 
   std::string prepare() override {
     const std::shared_ptr<const torch::nn::Module> module = module_.lock();
-    if (module == nullptr) return "a module of the recorded call is gone";
-    if (module->is_training() == trains_) return {};
+    if (module == nullptr && unowned_ == nullptr) return "a module of the recorded call is gone";
+    if (!is_switched(module.get())) return {};
     return std::string("a module was in ") + (trains_ ? "training" : "evaluation") +
            " mode when the function was recorded";
   }
+  bool is_switched() const { return is_switched(module_.lock().get()); }
   void commit() override {}
   bool may_come_back() const override { return true; }
-  bool is_gone() const { return module_.expired(); }
+  bool is_gone() const { return unowned_ == nullptr && module_.expired(); }
 
  private:
-  const std::weak_ptr<const torch::nn::Module> module_;
+  bool is_switched(const torch::nn::Module* module) const {
+    uintptr_t table = 0;
+    if (module == nullptr) {
+      if (unowned_ == nullptr) return false;
+      if (!read_word(reinterpret_cast<uintptr_t>(unowned_), table) || table != table_) return false;
+      module = unowned_;
+    }
+    return module->is_training() != trains_;
+  }
+
+  std::weak_ptr<const torch::nn::Module> module_;
+  const torch::nn::Module* const unowned_;
+  const uintptr_t table_;
   const bool trains_;
 };
 
@@ -68,8 +86,16 @@ void HostModes::look() {
         !is_table_of(table, typeid(torch::nn::Module)))
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
-    if (is_owned(object)) modes_.push_back(std::make_shared<Mode>(*object));
+    modes_.push_back(std::make_shared<Mode>(*object, table, is_owned(object)));
   }
+}
+
+std::string HostModes::why_not() const {
+  const bool switched = std::any_of(modes_.begin(), modes_.end(),
+                                    [](const auto& mode) { return mode->is_switched(); });
+  return switched ? "the function changes whether a module trains, which a plan does not repeat; "
+                    "call train() or eval() outside the compiled function"
+                  : "";
 }
 
 std::vector<std::shared_ptr<record::Participant>> HostModes::participants() const {

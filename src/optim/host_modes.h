@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -17,6 +18,8 @@ class HostModes {
  public:
   /// Such an operator is called: finds modules on the stack.
   void look();
+  /// After the run. Not empty: why a plan cannot be made.
+  std::string why_not() const;
   /// After the run, one for each module: a plan is for the mode that it had. Those that the
   /// function made for itself are gone then.
   std::vector<std::shared_ptr<record::Participant>> participants() const;

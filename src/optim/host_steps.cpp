@@ -282,7 +282,8 @@ torch::optim::Optimizer* find_optimizer(const Caller& caller, const void* data) 
         !is_table_of(table, typeid(torch::optim::Optimizer)))
       continue;
     auto* optimizer = reinterpret_cast<torch::optim::Optimizer*>(word);
-    if (!is_whole(*optimizer)) continue;
+    // A base alone is what a destructor leaves.
+    if (typeid(*optimizer) == typeid(torch::optim::Optimizer) || !is_whole(*optimizer)) continue;
     const Kind own = kind_of(*optimizer);  // of a derived class: what its base has is looked at
     if (!has(*optimizer, own == Kind::Unknown ? kind : own, data)) continue;
     if (found != nullptr || own != kind) return nullptr;
@@ -326,6 +327,7 @@ class HostObjects final : public record::Bystander {
       if (std::string why = steps_[k]->check(later); !why.empty()) return why;
       participants.push_back(steps_[k]);
     }
+    if (std::string why = modes_.why_not(); !why.empty()) return why;
     const auto modes = modes_.participants();
     participants.insert(participants.end(), modes.begin(), modes.end());
     return {};
@@ -350,8 +352,7 @@ class HostObjects final : public record::Bystander {
     }
     if (optimizer == nullptr)
       return "a step of torch::optim inside the function computes with numbers on the host, and "
-             "its "
-             "optimizer cannot be told" +
+             "its optimizer cannot be told" +
              std::string(kNextStep);
     std::optional<std::string> why;
     std::vector<Group> groups = groups_of(*optimizer, kind_of(*optimizer), why, /*under_way=*/true);
@@ -383,14 +384,17 @@ const bool g_watches = [] {
 }  // namespace
 
 KnownStep::KnownStep(torch::optim::Optimizer& optimizer, std::weak_ptr<void> owner)
-    : optimizer(optimizer), owner(std::move(owner)), number([] {
+    : optimizer(optimizer),
+      owner(std::move(owner)),
+      number([] {
         thread_local uint64_t count = 0;
         return ++count;
-      }()) {
+      }()),
+      before_(t_known) {
   t_known = this;
 }
 KnownStep::~KnownStep() {
-  t_known = nullptr;
+  t_known = before_;
 }
 
 }  // namespace graft::optim

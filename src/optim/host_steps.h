@@ -24,6 +24,9 @@ class KnownStep {
   torch::optim::Optimizer& optimizer;
   const std::weak_ptr<void> owner;
   const uint64_t number;  ///< each has its own
+
+ private:
+  const KnownStep* const before_;
 };
 
 }  // namespace graft::optim

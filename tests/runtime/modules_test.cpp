@@ -1,6 +1,7 @@
 // libtorch's own modules in training, as regions and as parts of whole steps, beside eager.
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn.h>
+#include <torch/optim.h>
 
 #include <functional>
 
@@ -133,6 +134,78 @@ TEST(Modules, ModesTakeTurns) {
     if (mode < 2) {
       EXPECT_GT(compiled.report().plan_hits, 70) << compiled.report();
     }
+  }
+}
+
+/// A module that no std::shared_ptr owns, whose own code asks for its mode.
+struct Net : nn::Module {
+  Net() { first = register_module("first", nn::Linear(8, 8)); }
+  Tensor forward(const Tensor& x) {
+    return at::dropout(torch::relu(first->forward(x)), 0.5, is_training());
+  }
+  nn::Linear first{nullptr};
+};
+
+TEST(Modules, ModesOfModulesInVariables) {
+  Net net;
+  auto compiled = compile([&](const Tensor& x) { return net.forward(x); }, at_once());
+  for (int call = 0; call < 60; ++call) {
+    net.train(call / 20 != 1);
+    const Tensor x = at::randn({4, 8});
+    at::manual_seed(1);
+    const Tensor expected = net.forward(x).detach();
+    at::manual_seed(1);
+    ASSERT_TRUE(at::allclose(expected, compiled(x).detach(), 1e-4, 1e-5)) << call;
+  }
+}
+
+TEST(Modules, ModesThatTheFunctionSets) {
+  const Model model = normalized();
+  const auto f = [&](const Tensor& x) {
+    const at::NoGradGuard no_grad;
+    model.module->eval();
+    const Tensor y = model.forward(x);
+    model.module->train();
+    return y;
+  };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 6; ++call) {
+    const Tensor x = at::randn({4, 3, 8});
+    EXPECT_TRUE(at::allclose(f(x), compiled(x), 1e-4, 1e-5)) << call;
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Break) << compiled.report();
+}
+
+/// A step and its evaluation in one function, compiled while calls go on.
+TEST(Modules, StepsAndModesTakeTurns) {
+  for (bool async : {false, true}) {
+    const auto made = [] {
+      at::manual_seed(2);
+      return normalized();
+    };
+    const Model eager = made(), ours = made();
+    torch::optim::SGD theirs(eager.module->parameters(), torch::optim::SGDOptions(0.01)),
+        mine(ours.module->parameters(), torch::optim::SGDOptions(0.01));
+    const auto run = [](const Model& model, torch::optim::SGD& sgd, const Tensor& x) {
+      const Tensor loss = model.forward(x).square().mean();
+      loss.backward();
+      sgd.step();
+      sgd.zero_grad();
+      return loss.detach();
+    };
+    Options options = at_once();
+    options.async = async;
+    auto compiled = compile([&](const Tensor& x) { return run(ours, mine, x); }, options);
+    for (int call = 0; call < 120; ++call) {
+      for (const Model& model : {eager, ours}) model.module->train(call / 30 % 2 == 0);
+      const Tensor x = at::randn({4, 3, 8});
+      at::manual_seed(static_cast<uint64_t>(call));
+      const Tensor expected = run(eager, theirs, x);
+      at::manual_seed(static_cast<uint64_t>(call));
+      ASSERT_TRUE(at::allclose(expected, compiled(x), 1e-2, 1e-4)) << call;
+      if (call % 30 == 20) compiled.wait();
+    }
+    EXPECT_GT(compiled.report().plan_hits, async ? 20 : 90) << compiled.report();
   }
 }
 

@@ -266,5 +266,24 @@ TEST(Training, TheLossIsReturnedWithItsGraph) {
   EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
 }
 
+/// Of two results one has a graph that is still there.
+TEST(Training, OneOfTwoResultsIsReturnedWithItsGraph) {
+  const Tensor w = at::randn({6}).requires_grad_();
+  const auto f = [&](const Tensor& x) {
+    const Tensor loss = (x * w).square().sum();
+    loss.backward();
+    w.mutable_grad().reset();
+    return std::vector<Tensor>{loss, (x * w).exp()};
+  };
+  auto compiled = compile(f, test::at_once());
+  for (int call = 0; call < 5; ++call) {
+    const std::vector<Tensor> came = compiled(at::randn({4, 6}));
+    came[1].sum().backward();
+    EXPECT_TRUE(w.grad().defined()) << call;
+    w.mutable_grad().reset();
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Break) << compiled.report();
+}
+
 }  // namespace
 }  // namespace graft::test

@@ -157,6 +157,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::string outside_;
   std::string recorded_again_;  ///< Report::recorded_again
   std::atomic<bool> gave_up_{false};
+  std::atomic<bool> graph_is_spent_{false};  ///< Entry::graph_is_spent, of a record before
   size_t recorded_otherwise_ = 0;
   std::atomic<bool> leaves_ties_{false};  ///< ops::LowerSettings::ties
   std::atomic<int> noted_{0};             ///< the unsupported argument that outside_ speaks of

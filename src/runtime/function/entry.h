@@ -60,23 +60,29 @@ class Turn {
 class Misses {
  public:
   /// One more in which it gave up: are these too many?
-  bool add() { return score_.fetch_add(kMiss, std::memory_order_relaxed) >= kMost; }
+  bool add(int weight = kMiss) {
+    return score_.fetch_add(weight, std::memory_order_relaxed) >= kMost;
+  }
   void served() {
     if (score_.load(std::memory_order_relaxed) > 0) score_.fetch_sub(1, std::memory_order_relaxed);
   }
 
- private:
   static constexpr int kMiss = 4;  ///< calls served that make up for one given up
+
+ private:
   static constexpr int kMost = 64;
   std::atomic<int> score_{0};
 };
 
-/// Brings all up to date for a call.
+/// What a plan's participants say of a call: it is as when they were recorded; it is not, and may
+/// be so again; it is not.
 enum class Prepared : uint8_t { Yes, OtherWay, Stale };
+/// Brings them up to date for the call, unless it is another one.
 inline Prepared prepare(const std::vector<std::shared_ptr<record::Participant>>& participants) {
-  for (const auto& participant : participants)
-    if (!participant->prepare().empty())
-      return participant->may_come_back() ? Prepared::OtherWay : Prepared::Stale;
+  for (bool comes_back : {true, false})
+    for (const auto& participant : participants)
+      if (participant->may_come_back() == comes_back && !participant->prepare().empty())
+        return comes_back ? Prepared::OtherWay : Prepared::Stale;
   return Prepared::Yes;
 }
 /// Has none of them anything to do after a call?
@@ -132,7 +138,8 @@ struct Entry {
   int attempts = 0;  ///< recorded runs that broke
   /// The function's own backward() freed the graph of a result that it returns undetached.
   bool graph_is_spent = false;
-  int no_proofs = 0;  ///< shadow runs that proved nothing
+  int no_proofs = 0;    ///< shadow runs that proved nothing
+  bool is_way = false;  ///< recorded beside others of its key: calls of those prove nothing of it
   /// Where results are approximated and not proven yet: what to make `scales` from.
   std::shared_ptr<const record::Trace> approximated;
   runtime::IncomingLayouts expected = {};  ///< of a region's backward; empty: the usual ones

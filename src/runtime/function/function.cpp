@@ -128,7 +128,8 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
   static auto* turns = new std::recursive_mutex;  // a thread may outlive static objects
   std::unique_lock<std::recursive_mutex> turn;
   if (!entry.plan->communicates() &&
-      (entry.plan->sets_gradients() || entry.captured.has_gradients()))
+      (entry.plan->sets_gradients() || entry.captured.has_gradients() ||
+       !runtime::only_watch(entry.participants)))
     turn = std::unique_lock(*turns);
   c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
   if (!captured.empty() && !entry.captured.lock(call.args, captured.data())) return Served::Stale;

@@ -20,18 +20,11 @@ namespace graft::detail {
 
 namespace {
 
-bool communicates(const record::Trace& trace) {
-  return std::any_of(trace.ops.begin(), trace.ops.end(), [](const record::OperatorRecord& op) {
-    return graft::communicates(op.op.schema().name());
-  });
-}
-
-}  // namespace
-
 constexpr const char* kSpent =
     "the function calls backward() and returns a result whose graph that freed; it is recorded "
     "again, and plans return it detached, as loss.detach() would";
 
+/// libtorch's own words (test: Training.TheLossIsReturnedWithItsGraph).
 bool is_spent(const std::string& error) {
   return error.find("backward through the graph a second time") != std::string::npos;
 }
@@ -41,6 +34,20 @@ std::string what(const std::exception& error) {
   const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
   return c10_error == nullptr ? error.what() : c10_error->what_without_backtrace();
 }
+
+size_t requires_grad(const std::vector<at::Tensor>& results) {
+  return static_cast<size_t>(std::count_if(results.begin(), results.end(), [](const at::Tensor& t) {
+    return t.defined() && t.requires_grad();
+  }));
+}
+
+bool communicates(const record::Trace& trace) {
+  return std::any_of(trace.ops.begin(), trace.ops.end(), [](const record::OperatorRecord& op) {
+    return graft::communicates(op.op.schema().name());
+  });
+}
+
+}  // namespace
 
 using runtime::Key;
 using runtime::log;
@@ -69,6 +76,7 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
 void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   auto start = std::chrono::steady_clock::now();
   const runtime::HeldArguments held(call);
+  entry->graph_is_spent = entry->graph_is_spent || graph_is_spent_.load();
   const std::vector<at::Tensor> leaves = known_leaves();
   std::vector<at::Tensor> arguments = held.tensors();
   runtime::Differentiation backward(held.args(), entry->expected);
@@ -106,9 +114,10 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
       throw;
     }
     trace.broken = "the run could not be recorded: " + what(error);
-    if (differentiates && is_spent(*trace.broken)) {
+    if (differentiates && is_spent(*trace.broken) && requires_grad(call.result_tensors()) == 1) {
       trace.broken = kSpent;
       entry->graph_is_spent = true;
+      graph_is_spent_.store(true);
       --entry->attempts;  // the next record knows
     }
   } catch (...) {
@@ -203,7 +212,8 @@ void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
                        std::shared_ptr<const record::Trace> trace, const std::string& why) {
   // What a first call alone does (a table made lazily) may be what broke the record: it gets a
   // second chance.
-  bool again = ++entry->attempts < 2 && !options.fullgraph;
+  bool again =
+      ++entry->attempts < 2 && (!options.fullgraph || (entry->graph_is_spent && why == kSpent));
   {
     std::lock_guard lock(runtime_mutex());
     ++breaks_;
@@ -337,9 +347,13 @@ void Core::Impl::adopt(const std::shared_ptr<Entry>& entry,
     entry->tolerance = built.tolerance;
     entry->tolerance.detaches = entry->graph_is_spent;
     entry->gives_up = std::move(built.gives_up);
-    entry->branches = (!trace->participants.empty() && runtime::only_watch(trace->participants)) ||
-                      std::any_of(trace->ops.begin(), trace->ops.end(),
-                                  [](const auto& op) { return op.tells_value; });
+    const bool has_modes =
+        std::any_of(trace->participants.begin(), trace->participants.end(),
+                    [](const auto& participant) { return participant->may_come_back(); });
+    if (has_modes && entry->gives_up.empty())
+      entry->gives_up = "a module trains that did not when it was recorded, or the reverse";
+    entry->branches = has_modes || std::any_of(trace->ops.begin(), trace->ops.end(),
+                                               [](const auto& op) { return op.tells_value; });
     entry->plan = std::move(built.plan);
     entry->region = std::move(built.region);
     entry->stored = std::move(built.stored);

@@ -104,6 +104,7 @@ Shadow Core::Impl::shadow_region(const Entry& entry, CallBase& call, const at::T
 bool Core::Impl::race_region(Entry& entry, CallBase& call) {
   c10::SmallVector<at::Tensor, 4> captured(entry.captured.size());
   if (!entry.captured.lock(call.args, captured.data())) return false;
+  if (runtime::prepare(entry.participants) != runtime::Prepared::Yes) return run_eager(call), true;
   const Region& region = *entry.region;
   const runtime::HeldArguments held(call);
   // The plan first: eager may change what it reads.

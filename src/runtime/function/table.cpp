@@ -75,8 +75,13 @@ void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
   }
   std::vector<std::shared_ptr<Entry>> others = std::exchange((*found)->others, {});
   if (with == nullptr && !others.empty()) {
-    with = std::move(others.back());
-    others.pop_back();
+    auto next = std::find_if(others.begin(), others.end(), [](const auto& way) {
+      return way->tier.load(std::memory_order_acquire) == Tier::Compiled;
+    });
+    if (next == others.end()) next = others.begin();
+    with = std::move(*next);
+    with->touch(old.used.load(std::memory_order_relaxed));
+    others.erase(next);
   }
   if (with != nullptr) {
     with->others = std::move(others);

@@ -25,7 +25,7 @@ using runtime::Turn;
 
 namespace {
 
-constexpr int kShadowsWithoutProof = 3;
+constexpr int kShadowsWithoutProof = 3, kShadowsOfWays = 16;
 
 constexpr const char* kFunctionDiffers =
     "; the function did something else than when it was recorded, as one does whose control flow "
@@ -150,8 +150,8 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                                             entry->constants, entry->scales);
   if (shadow.took_other_way(!entry->gives_up.empty())) shadow.outcome = Shadow::Outcome::GivenUp;
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
-    if (audit) return missed(*entry);
-    if (++entry->no_proofs < kShadowsWithoutProof) return;
+    if (audit) return entry->branches ? void() : missed(*entry);
+    if (++entry->no_proofs < (entry->is_way ? kShadowsOfWays : kShadowsWithoutProof)) return;
     if (!entry->gives_up.empty()) {
       if (!record_otherwise(*entry))
         settle(*entry, Tier::Eager, Verdict::NotFaster,
@@ -283,6 +283,12 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
       return replace_stale(call, key, entry);
     }
     return finish_race(*entry);
+  }
+  if (const auto prepared = runtime::prepare(entry->participants);
+      prepared != runtime::Prepared::Yes) {
+    turn.release();
+    return prepared == runtime::Prepared::Stale ? replace_stale(call, key, entry)
+                                                : other_way(call, key, entry);
   }
   Race::Side side = entry->race.next();
   auto start = std::chrono::steady_clock::now();

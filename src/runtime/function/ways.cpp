@@ -11,6 +11,7 @@
 namespace graft::detail {
 
 using runtime::Key;
+using runtime::Misses;
 using runtime::runtime_mutex;
 
 namespace {
@@ -35,14 +36,16 @@ void Core::Impl::other_way(CallBase& call, const Key& key, const std::shared_ptr
     std::lock_guard lock(runtime_mutex());
     others = first->others;
   }
-  std::shared_ptr<Entry> next;  // whose plan may be of this call's way
-  bool waits = false;
+  std::shared_ptr<Entry> next, eager;  // whose plan may be, or would be, of this call's way
+  bool waits = false;                  // for a plan
   for (const std::shared_ptr<Entry>& way : others) {
     const Tier tier = way->tier.load(std::memory_order_acquire);
     if (tier == Tier::Proving || tier == Tier::Racing || tier == Tier::Retry) {
       if (next == nullptr) next = way;
+    } else if (tier == Tier::Eager) {
+      eager = way;
     } else if (tier != Tier::Compiled) {
-      waits = true;  // for its plan, or stays eager: perhaps it is this one's
+      waits = true;
     } else if (is_audited(*way, call)) {
       return prove(call, key, way, /*audit=*/true);
     } else {
@@ -50,9 +53,7 @@ void Core::Impl::other_way(CallBase& call, const Key& key, const std::shared_ptr
       const Served served = serve(*way, call, wrong);
       if (served == Served::GivenUp) continue;
       if (served == Served::Yes) return overtakes(first, way);
-      if (served == Served::Stale) replace(*way, nullptr);
-      return after_serving(served == Served::Stale ? Served::GivenUp : served, call, key, nullptr,
-                           wrong);
+      return after_serving(served, call, key, way, wrong);
     }
   }
   if (next != nullptr) {
@@ -62,8 +63,17 @@ void Core::Impl::other_way(CallBase& call, const Key& key, const std::shared_ptr
       return race(call, key, next, spent.count());
     return slow_call(call, key, next, {});
   }
-  if (!waits && record_way(call, key, first, others.size())) return;
-  if (first->misses.add() && first->tier.load(std::memory_order_acquire) == Tier::Compiled)
+  if (waits) {
+    runtime::Worker::instance().ensure_running();
+    return run_eager(call);
+  }
+  if (eager != nullptr && eager->until_rematch.load(std::memory_order_relaxed) > 0 &&
+      eager->until_rematch.fetch_sub(1, std::memory_order_relaxed) == 1)
+    return rematch(call, key, eager);
+  if (record_way(call, key, first, others.size())) return;
+  // One that is known to be eager's is no sign of ever new ways.
+  if (first->misses.add(eager == nullptr ? Misses::kMiss : 1) &&
+      first->tier.load(std::memory_order_acquire) == Tier::Compiled)
     settle(*first, Tier::Eager, Verdict::NotFaster,
            "many of the last calls took other ways than those of " +
                std::to_string(others.size() + 1) + " plans: " + first->gives_up);
@@ -99,6 +109,7 @@ bool Core::Impl::record_way(CallBase& call, const Key& key, const std::shared_pt
     return false;
   auto way = std::make_shared<Entry>(key);
   way->busy.store(true);
+  way->is_way = true;
   {
     std::lock_guard lock(runtime_mutex());
     const std::shared_ptr<Entry>* now = table.peek().find(key);
