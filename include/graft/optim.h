@@ -7,6 +7,9 @@
 //     optimizer.step();          // as adamw.step(), with its bits (of 16-bit parameters but for
 //                                // the tails that docs/numerics.md tells of)
 //
+// Inside a compiled function, too: its plan makes the step, with the rate and count of the call.
+// (So does one that calls adamw.step() itself, where Graft finds the object on the stack.)
+//
 // Parameters, options and state stay in the torch::optim object: learning rates are changed there,
 // and it is saved and loaded as before. A learning rate or a count of steps that changes needs no
 // new plan. SGD, Adam, AdamW, RMSprop and Adagrad are compiled; the first step of a parameter,
