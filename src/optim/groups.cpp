@@ -189,6 +189,14 @@ const char* name_of(Kind kind) {
   return "optimizer";
 }
 
+Kind kind_of_step(std::string_view name) {
+  for (const Row& row : rows()) {
+    const std::string of = row.name;
+    if (name.starts_with(kMangled + std::to_string(of.size()) + of + "4step")) return row.kind;
+  }
+  return Kind::Unknown;
+}
+
 std::vector<Group> groups_of(torch::optim::Optimizer& optimizer, Kind kind,
                              std::optional<std::string>& why, bool under_way) {
   std::vector<Group> all;

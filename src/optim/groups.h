@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optim/formulas.h"
@@ -18,6 +19,10 @@ namespace graft::optim {
 Kind kind_of(const torch::optim::Optimizer& optimizer);
 /// "AdamW"
 const char* name_of(Kind kind);
+/// How the mangled names of torch::optim's functions begin.
+inline constexpr const char* kMangled = "_ZN5torch5optim";
+/// Whose step() has that mangled name?
+Kind kind_of_step(std::string_view name);
 
 /// The parameters of one group that have gradients.
 struct Group {

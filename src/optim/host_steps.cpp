@@ -34,10 +34,10 @@ namespace graft::optim {
 namespace {
 
 using record::Participant;
+using Inputs = c10::ArrayRef<const c10::IValue>;
 
 thread_local const KnownStep* t_known = nullptr;
 
-constexpr const char* kStep = "_ZN5torch5optim";
 constexpr const char* kNextStep =
     "; make it a graft::Optimizer (graft::compile(optimizer), graft/optim.h) and call its step()";
 
@@ -72,7 +72,7 @@ class Step final : public Participant {
     }
   }
 
-  bool is_of(const torch::optim::Optimizer& other) const { return &optimizer_ == &other; }
+  const torch::optim::Optimizer* optimizer() const { return &optimizer_; }
   bool owns(const void* data) const { return parameters_.count(data) + states_.count(data) > 0; }
   /// Has the operator been called on what lies there? No step does that twice.
   bool is_done(const void* data, const std::string& op) const {
@@ -80,7 +80,7 @@ class Step final : public Participant {
   }
 
   /// The number among the operator's inputs that is the optimizer's becomes a tensor's.
-  std::string replace(const std::string& op, std::vector<c10::IValue>& inputs) {
+  std::string replace(const std::string& op, Inputs inputs, std::vector<c10::IValue>& replaced) {
     const void* self = inputs[0].toTensor().data_ptr();
     called_.emplace(self, op);
     const auto parameter = parameters_.find(self);
@@ -89,20 +89,19 @@ class Step final : public Participant {
     const bool decays = op == "aten::mul_";
     const bool divides = op == "aten::div";
     const bool updates = op == "aten::add_" || op == "aten::addcdiv_";
-    if (kind_ == Kind::Adam || kind_ == Kind::AdamW) {
-      if (decays && parameter != parameters_.end()) return put(inputs, 1, 0);
-      if (divides) return put(inputs, 1, 1);
+    if (is_adam()) {
+      if (decays && parameter != parameters_.end()) return put(inputs, 1, 0, replaced);
+      if (divides) return put(inputs, 1, 1, replaced);
     }
     if (!updates || parameter == parameters_.end()) return {};
     done_.insert(self);
-    const bool last_of_three = kind_ == Kind::Adam || kind_ == Kind::AdamW;
-    return put(inputs, inputs.size() - 1, last_of_three ? 2 : 0);
+    return put(inputs, inputs.size() - 1, is_adam() ? 2 : 0, replaced);
   }
 
   /// After the run: were the numbers those of the formulas? `later`: steps of the optimizer after
   /// this one.
   std::string check(int64_t later) const {
-    if (owner_ ? owner_->expired() : !lies_as_it_lay())
+    if (is_gone())
       return "the function makes an optimizer for itself, or moves one; make it before, and keep "
              "it";
     if (rates() != rates_)
@@ -119,7 +118,7 @@ class Step final : public Participant {
         const std::optional<double>& value = numbers_[g][k].recorded;
         if (value && !same(*value, groups[g].numbers[k].value()))
           return name_of(optimizer_) + ": this libtorch computes other numbers than Graft expects";
-        const bool decay = k == 0 && (kind_ == Kind::Adam || kind_ == Kind::AdamW);
+        const bool decay = k == 0 && is_adam();
         const bool used = !decay || (kind_ == Kind::AdamW && groups[g].constants.weight_decay != 0);
         if (value.has_value() != (used && !groups[g].parameters.empty()))
           return name_of(optimizer_) + ": this libtorch calls other operators than Graft expects";
@@ -132,8 +131,7 @@ class Step final : public Participant {
   }
 
   std::string prepare() override {
-    if (owner_ ? owner_->expired() : !lies_as_it_lay())
-      return "the optimizer of the recorded step is gone, or lies elsewhere";
+    if (is_gone()) return "the optimizer of the recorded step is gone, or lies elsewhere";
     std::optional<std::string> why;
     const std::vector<Group> groups = groups_to_come(optimizer_, kind_, recorded_, ahead_, why);
     if (why) return name_of(optimizer_) + " has changed since it was recorded: " + *why;
@@ -184,14 +182,18 @@ class Step final : public Participant {
     }
   }
 
-  bool lies_as_it_lay() const {
-    return std::all_of(words_.begin(), words_.end(), [](const auto& word) {
+  /// Or lies elsewhere.
+  bool is_gone() const {
+    if (owner_) return owner_->expired();
+    return !std::all_of(words_.begin(), words_.end(), [](const auto& word) {
       uintptr_t now = 0;
       return read_word(word.first, now) && now == word.second;
     });
   }
 
-  std::string put(std::vector<c10::IValue>& inputs, size_t input, size_t number) {
+  bool is_adam() const { return kind_ == Kind::Adam || kind_ == Kind::AdamW; }
+
+  std::string put(Inputs inputs, size_t input, size_t number, std::vector<c10::IValue>& replaced) {
     if (input >= inputs.size() || !inputs[input].isScalar() || !inputs[input].isDouble())
       return name_of(optimizer_) + ": this libtorch calls other operators than Graft expects";
     Place& place = numbers_[group_][number];
@@ -203,7 +205,8 @@ class Step final : public Participant {
       place.value = value;
       place.tensor = at::from_blob(&place.value, {}, at::kDouble);
     }
-    inputs[input] = c10::IValue(record::symbol_of(place.tensor));
+    replaced.assign(inputs.begin(), inputs.end());
+    replaced[input] = c10::IValue(record::symbol_of(place.tensor));
     return {};
   }
 
@@ -222,15 +225,6 @@ class Step final : public Participant {
   std::unordered_set<const void*> done_;  ///< parameters
   size_t group_ = 0;
 };
-
-/// Whose step has that mangled name?
-Kind kind_of_step(std::string_view name) {
-  for (const Kind kind : {Kind::SGD, Kind::Adam, Kind::AdamW, Kind::RMSprop, Kind::Adagrad}) {
-    const std::string of = name_of(kind);
-    if (name.starts_with(kStep + std::to_string(of.size()) + of + "4step")) return kind;
-  }
-  return Kind::Unknown;
-}
 
 /// Does one of its parameters, or their states, lie there?
 bool has(torch::optim::Optimizer& optimizer, Kind kind, const void* data) {
@@ -294,13 +288,14 @@ torch::optim::Optimizer* find_optimizer(const Caller& caller, const void* data) 
 
 class HostObjects final : public record::Bystander {
  public:
-  std::string before(const std::string& op, std::vector<c10::IValue>& inputs) override {
+  std::string before(const std::string& op, Inputs inputs,
+                     std::vector<c10::IValue>& replaced) override {
     if (inputs.empty() || !inputs[0].isTensor() || !inputs[0].toTensor().defined()) return {};
     const bool begins = may_begin(op, inputs);
     if (step_ == nullptr && !begins) return {};
     const record::Unseen unseen;
     Caller caller;
-    if (t_known == nullptr) caller = find_caller(kStep, /*with_words=*/false);
+    if (t_known == nullptr) caller = find_caller(kMangled, /*with_words=*/false);
     // Steps that follow one another have other frames, or are other functions, or are told apart by
     // what they are about.
     const Frame frame{t_known == nullptr ? 0 : t_known->number, caller.top, caller.name};
@@ -310,7 +305,7 @@ class HostObjects final : public record::Bystander {
     const void* data = inputs[0].toTensor().data_ptr();
     if (begins && (step_ == nullptr || !step_->owns(data) || step_->is_done(data, op)))
       if (std::string why = begin(data); !why.empty()) return why;
-    return step_ == nullptr ? "" : step_->replace(op, inputs);
+    return step_ == nullptr ? "" : step_->replace(op, inputs, replaced);
   }
 
   void mode_is_told() override {
@@ -321,9 +316,8 @@ class HostObjects final : public record::Bystander {
   std::string finish(std::vector<std::shared_ptr<Participant>>& participants) override {
     const record::Unseen unseen;
     for (size_t k = 0; k < steps_.size(); ++k) {
-      int64_t later = 0;
-      for (size_t other = k + 1; other < steps_.size(); ++other)
-        later += steps_[other]->is_of(*optimizers_[k]);
+      const auto after = steps_.begin() + static_cast<int64_t>(k) + 1;
+      const int64_t later = steps_of(steps_[k]->optimizer(), after, steps_.end());
       if (std::string why = steps_[k]->check(later); !why.empty()) return why;
       participants.push_back(steps_[k]);
     }
@@ -335,10 +329,18 @@ class HostObjects final : public record::Bystander {
 
  private:
   /// Operators by which a step begins; the others of a step are looked at once it has.
-  static bool may_begin(std::string_view op, const std::vector<c10::IValue>& inputs) {
+  static bool may_begin(std::string_view op, Inputs inputs) {
     if (op == "aten::mul_") return inputs[1].isScalar();
     if (op == "aten::add_") return inputs.size() == 3 && inputs[2].isDouble();
     return op == "aten::addcmul_" || op == "aten::addcdiv_";
+  }
+
+  using Steps = std::vector<std::shared_ptr<Step>>;
+  /// Addresses alone are compared: an optimizer may be gone.
+  static int64_t steps_of(const torch::optim::Optimizer* optimizer, Steps::const_iterator from,
+                          Steps::const_iterator to) {
+    return std::count_if(from, to,
+                         [&](const auto& step) { return step->optimizer() == optimizer; });
   }
 
   std::string begin(const void* data) {
@@ -348,7 +350,7 @@ class HostObjects final : public record::Bystander {
       optimizer = &t_known->optimizer;
       owner = t_known->owner;
     } else {
-      optimizer = find_optimizer(find_caller(kStep, /*with_words=*/true), data);
+      optimizer = find_optimizer(find_caller(kMangled, /*with_words=*/true), data);
     }
     if (optimizer == nullptr)
       return "a step of torch::optim inside the function computes with numbers on the host, and "
@@ -357,11 +359,9 @@ class HostObjects final : public record::Bystander {
     std::optional<std::string> why;
     std::vector<Group> groups = groups_of(*optimizer, kind_of(*optimizer), why, /*under_way=*/true);
     if (why) return "the step of " + name_of(*optimizer) + " inside the function: " + *why;
-    const auto ahead = std::count_if(steps_.begin(), steps_.end(),
-                                     [&](const auto& step) { return step->is_of(*optimizer); });
+    const int64_t ahead = steps_of(optimizer, steps_.begin(), steps_.end());
     step_ = std::make_shared<Step>(*optimizer, owner, std::move(groups), ahead);
     steps_.push_back(step_);
-    optimizers_.push_back(optimizer);
     return {};
   }
 
@@ -371,8 +371,7 @@ class HostObjects final : public record::Bystander {
   HostModes modes_;
   Frame frame_;
   std::shared_ptr<Step> step_;  ///< under way
-  std::vector<std::shared_ptr<Step>> steps_;
-  std::vector<torch::optim::Optimizer*> optimizers_;  ///< theirs
+  Steps steps_;
 };
 
 const bool g_watches = [] {

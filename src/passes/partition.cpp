@@ -72,25 +72,24 @@ class Flow {
   bool is_written(size_t storage) const { return !writers[storage].empty(); }
   /// Is what lies in it in the end what every reader but its own writers saw?
   bool is_settled(size_t storage) const {
-    if (!is_written(storage)) return true;
-    const size_t last = writers[storage].back();
-    return std::all_of(readers[storage].begin(), readers[storage].end(), [&](size_t i) {
-      return i > last || std::binary_search(writers[storage].begin(), writers[storage].end(), i);
-    });
+    return std::none_of(readers[storage].begin(), readers[storage].end(),
+                        [&](size_t i) { return reads_midway(i, storage); });
   }
   /// Likewise, of those readers that depend on incoming gradients.
   bool is_settled_for_backward(size_t storage) const {
-    return !is_written(storage) ||
-           std::all_of(readers[storage].begin(), readers[storage].end(),
-                       [&](size_t i) { return !of_backward[i] || i > writers[storage].back(); });
+    return std::none_of(readers[storage].begin(), readers[storage].end(),
+                        [&](size_t i) { return of_backward[i] && reads_midway(i, storage); });
   }
-  /// Does the item read what others overwrite later?
+  /// Does the item read there what others overwrite later?
+  bool reads_midway(size_t i, size_t storage) const {
+    const std::vector<size_t>& all = writers[storage];
+    return !all.empty() && i < all.back() && !std::binary_search(all.begin(), all.end(), i);
+  }
+  /// Anywhere?
   bool reads_midway(size_t i) const {
     bool midway = false;
     each_touch(joint_.items[i], [&](int read, bool writes) {
-      const std::vector<size_t>& all = writers[static_cast<size_t>(read)];
-      midway = midway || (!writes && !all.empty() && i < all.back() &&
-                          !std::binary_search(all.begin(), all.end(), i));
+      midway = midway || (!writes && reads_midway(i, static_cast<size_t>(read)));
     });
     return midway;
   }

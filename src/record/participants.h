@@ -38,9 +38,10 @@ class Bystander {
   Bystander(const Bystander&) = delete;
   Bystander& operator=(const Bystander&) = delete;
 
-  /// An operator is to be recorded. Puts what stands for a number (record/symbol.h) in its place
-  /// among the inputs. Not empty: why a plan cannot be made.
-  virtual std::string before(const std::string& op, std::vector<c10::IValue>& inputs) = 0;
+  /// An operator is to be recorded; with `replaced` for its inputs, unless that stays empty: there
+  /// something stands for a number (record/symbol.h). Not empty: why a plan cannot be made.
+  virtual std::string before(const std::string& op, c10::ArrayRef<const c10::IValue> inputs,
+                             std::vector<c10::IValue>& replaced) = 0;
   /// An operator is called that is told whether a module trains.
   virtual void mode_is_told() = 0;
   /// The run has ended; says who took part. Not empty: why a plan cannot be made.

@@ -242,15 +242,13 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
     overwritten_ = !inputs.empty() && inputs[0].isTensor() && inputs[0].toTensor().defined()
                        ? inputs[0].toTensor().unsafeGetTensorImpl()
                        : nullptr;
-    if (!unrecorded_ && bystander_ != nullptr && !c10::GradMode::is_enabled()) {
-      std::vector<c10::IValue> replaced(inputs.begin(), inputs.end());
-      if (std::string why = bystander_->before(facts->name, replaced); !why.empty())
+    std::vector<c10::IValue> replaced;
+    if (!unrecorded_ && bystander_ != nullptr && !c10::GradMode::is_enabled())
+      if (std::string why = bystander_->before(facts->name, inputs, replaced); !why.empty())
         give_up(std::move(why));
-      else
-        begin_operator(*facts, c10::ArrayRef<const c10::IValue>(replaced.data(), replaced.size()));
-    } else if (!unrecorded_) {
-      begin_operator(*facts, inputs);
-    }
+    if (!replaced.empty())
+      inputs = c10::ArrayRef<const c10::IValue>(replaced.data(), replaced.size());
+    if (!unrecorded_ && !trace_.broken) begin_operator(*facts, inputs);
   } catch (const std::exception& error) {
     give_up(c10::str(current(), " could not be recorded: ", error.what()));
   }

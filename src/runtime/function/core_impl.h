@@ -88,6 +88,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void replace_stale(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& stale);
 
   // tiers.cpp: from a plan to a verdict
+  /// Serves a call for which the entry's participants are not as they were recorded.
+  void unlike_record(runtime::Prepared prepared, CallBase& call, const runtime::Key& key,
+                     const std::shared_ptr<Entry>& entry);
   void prove(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
              bool audit);
   static void keep_scales(Entry& entry, const std::vector<runtime::StoredScales>& scales);

@@ -233,6 +233,7 @@ void Core::Impl::retire(Family& family, const std::string& why) {
 /// The entry was compiled: with others like it, it may say how plans depend on sizes.
 void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
+  if (!runtime::only_watch(trace->participants)) return;
   std::vector<runtime::FamilyExample> examples;
   {
     std::lock_guard lock(runtime_mutex());

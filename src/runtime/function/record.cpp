@@ -255,7 +255,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
     if (found.plan != nullptr) {
       adopt(entry, trace, chosen, std::move(found));
       // That lowers several traces: nothing that a call should wait for.
-      if (options.sizes == Sizes::Family && runtime::only_watch(trace->participants))
+      if (options.sizes == Sizes::Family)
         enqueue([entry, trace](Impl& impl) { impl.consider_family(entry, trace); });
       return;
     }
@@ -263,8 +263,7 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
-    if (impl.options.sizes == Sizes::Family && entry->plan != nullptr &&
-        runtime::only_watch(trace->participants))
+    if (impl.options.sizes == Sizes::Family && entry->plan != nullptr)
       impl.consider_family(entry, trace);
   });
 }

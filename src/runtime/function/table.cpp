@@ -155,6 +155,7 @@ void Core::Impl::reset() {
   recorded_again_.clear();
   gave_up_.store(false);
   leaves_ties_.store(false);
+  graph_is_spent_.store(false);
   recorded_otherwise_ = 0;
   noted_.store(0);
   records_ = breaks_ = kernels_compiled_ = 0;

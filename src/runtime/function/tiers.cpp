@@ -126,6 +126,12 @@ void Core::Impl::after_serving(Served served, CallBase& call, const Key& key,
   run_eager(call);
 }
 
+void Core::Impl::unlike_record(runtime::Prepared prepared, CallBase& call, const Key& key,
+                               const std::shared_ptr<Entry>& entry) {
+  if (prepared == runtime::Prepared::Stale) return replace_stale(call, key, entry);
+  other_way(call, key, entry);
+}
+
 void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
                        bool audit) {
   Turn turn(entry->busy);
@@ -140,8 +146,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                             : runtime::Prepared::Stale;
   if (prepared != runtime::Prepared::Yes) {
     turn.release();
-    return prepared == runtime::Prepared::Stale ? replace_stale(call, key, entry)
-                                                : other_way(call, key, entry);
+    return unlike_record(prepared, call, key, entry);
   }
   eager_calls.fetch_add(1, std::memory_order_relaxed);
   Shadow shadow = entry->region
@@ -287,8 +292,7 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
   if (const auto prepared = runtime::prepare(entry->participants);
       prepared != runtime::Prepared::Yes) {
     turn.release();
-    return prepared == runtime::Prepared::Stale ? replace_stale(call, key, entry)
-                                                : other_way(call, key, entry);
+    return unlike_record(prepared, call, key, entry);
   }
   Race::Side side = entry->race.next();
   auto start = std::chrono::steady_clock::now();

@@ -7,6 +7,7 @@
 #include "runtime/memory/scratch.h"
 #include "runtime/memory/size_class.h"
 #include "runtime/plan/frame.h"
+#include "runtime/plan/generators.h"
 
 namespace graft::runtime {
 
@@ -115,28 +116,6 @@ void Frame::release(const std::vector<int>& blocks) {
 
 namespace {
 
-/// Where generators were before a run that gives up.
-class Rewind {
- public:
-  explicit Rewind(const std::vector<at::Generator>& generators) : generators_(generators) {
-    for (at::Generator generator : generators_) {
-      std::lock_guard lock(generator.mutex());
-      states_.push_back(generator.get_state());
-    }
-  }
-  void rewind() {
-    for (size_t k = 0; k < states_.size(); ++k) {
-      at::Generator generator = generators_[k];
-      std::lock_guard lock(generator.mutex());
-      generator.set_state(states_[k]);
-    }
-  }
-
- private:
-  const std::vector<at::Generator>& generators_;
-  std::vector<at::Tensor> states_;
-};
-
 void raise_version(const Raise& raise, const detail::FlatArgs& args, const at::Tensor* captured) {
   const at::Tensor& tensor =
       raise.captured ? captured[raise.index] : *args.tensors[static_cast<size_t>(raise.index)];
@@ -166,8 +145,8 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
     return Outcome::GivenUp;  // out of memory: eager may need less
   }
   Frame& frame = *made;
-  std::optional<Rewind> before;
-  if (rewinds_) before.emplace(generators_);
+  std::vector<at::Tensor> before;  // where generators are put back to
+  if (rewinds_) before = states_of(generators_);
   c10::SmallVector<char*, 48> pointers;
   pointers.resize_for_overwrite(max_pointers_);
   auto raise = raises_.begin();
@@ -193,7 +172,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
         break;
       case Step::Kind::Abort:
         if (*frame.at(step.flag) == 0) break;
-        if (before) before->rewind();
+        set_states(generators_, before);
         return Outcome::GivenUp;
       case Step::Kind::Extern:
         try {

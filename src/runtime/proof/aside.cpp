@@ -23,6 +23,13 @@ c10::Storage copy_of(const char* memory, int64_t bytes) {
   return made;
 }
 
+c10::Storage copy_now(const Block& block, const detail::FlatArgs& args,
+                      const at::Tensor* captured) {
+  return copy_of(
+      static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back,
+      block.bytes);
+}
+
 }  // namespace
 
 Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
@@ -31,15 +38,13 @@ Plan::StandIns clone_written(const Plan& plan, const detail::FlatArgs& args,
   for (size_t b = 0; b < stand_ins.size(); ++b) {
     const Block& block = plan.blocks()[b];
     if (!block.is_callers() || !block.written) continue;
-    stand_ins[b] = copy_of(
-        static_cast<const char*>(source(block, args, captured).const_data_ptr()) - block.back,
-        block.bytes);
+    stand_ins[b] = copy_now(block, args, captured);
   }
   return stand_ins;
 }
 
 Plan::StandIns Originals::clone(const Plan& plan) const {
-  Plan::StandIns stand_ins = clone_written(plan, args_, captured_);
+  Plan::StandIns stand_ins(plan.blocks().size());
   for (size_t b = 0; b < stand_ins.size(); ++b) {
     const Block& block = plan.blocks()[b];
     if (!block.is_callers() || !block.written) continue;
@@ -48,10 +53,10 @@ Plan::StandIns Originals::clone(const Plan& plan) const {
       return other.written && other.kind == block.kind && other.source == block.source &&
              other.bytes == block.bytes && other.back == block.back;
     });
-    if (same == blocks.end()) continue;
-    stand_ins[b] = copy_of(
-        static_cast<const char*>(copies_[static_cast<size_t>(same - blocks.begin())].data()),
-        block.bytes);
+    const auto place = static_cast<size_t>(same - blocks.begin());
+    stand_ins[b] = same == blocks.end()
+                       ? copy_now(block, args_, captured_)
+                       : copy_of(static_cast<const char*>(copies_[place].data()), block.bytes);
   }
   return stand_ins;
 }

@@ -6,12 +6,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "graft/detail/core.h"
+#include "runtime/plan/generators.h"
 #include "runtime/plan/plan.h"
 
 namespace graft::runtime {
@@ -20,7 +20,7 @@ namespace graft::runtime {
 class SavedGenerators {
  public:
   explicit SavedGenerators(const std::vector<at::Generator>& generators)
-      : generators_(generators), before_(states()) {}
+      : generators_(generators), before_(states_of(generators)) {}
   /// Eager's numbers are the ones that were drawn, however the rest ends.
   ~SavedGenerators() {
     if (!after_eager_.empty() && !resumed_) resume();
@@ -28,23 +28,24 @@ class SavedGenerators {
   SavedGenerators(const SavedGenerators&) = delete;
   SavedGenerators& operator=(const SavedGenerators&) = delete;
   void restore() {
-    after_plan_ = states();
+    after_plan_ = states_of(generators_);
     rewind();
   }
-  void rewind() { set(before_); }
+  void rewind() { set_states(generators_, before_); }
   /// Eager ran first: back to where it began. restore() keeps the plan's end, resume() goes on from
   /// eager's.
   void keep_eagers() {
-    after_eager_ = states();
+    after_eager_ = states_of(generators_);
+    resumed_ = false;
     rewind();
   }
   void resume() {
     resumed_ = true;
-    set(after_eager_);
+    set_states(generators_, after_eager_);
   }
   /// After eager: did both sides leave the generators in one state?
   bool disturbed() const {
-    std::vector<at::Tensor> now = states();
+    const std::vector<at::Tensor> now = states_of(generators_);
     for (size_t i = 0; i < now.size(); ++i)
       if (std::memcmp(now[i].const_data_ptr(), after_plan_[i].const_data_ptr(), now[i].nbytes()) !=
           0)
@@ -53,21 +54,6 @@ class SavedGenerators {
   }
 
  private:
-  void set(const std::vector<at::Tensor>& states) {
-    for (size_t i = 0; i < generators_.size(); ++i) {
-      at::Generator generator = generators_[i];
-      std::lock_guard lock(generator.mutex());
-      generator.set_state(states[i]);
-    }
-  }
-  std::vector<at::Tensor> states() const {
-    std::vector<at::Tensor> all;
-    for (at::Generator generator : generators_) {
-      std::lock_guard lock(generator.mutex());
-      all.push_back(generator.get_state());
-    }
-    return all;
-  }
   const std::vector<at::Generator>& generators_;
   std::vector<at::Tensor> before_, after_plan_, after_eager_;
   bool resumed_ = false;
