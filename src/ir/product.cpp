@@ -30,10 +30,10 @@ std::optional<ProductAxes> product_axes(const Statement& s) {
     if (node->op != Op::Load) return {};
     *loads[k] = static_cast<size_t>(node->payload);
     const Access& load = s.loads[*loads[k]];
-    if ((load.dtype != ScalarType::Float && !is_reduced(load.dtype)) || !load.indirect.empty())
+    if ((load.dtype != ScalarType::Float && !is_half(load.dtype)) || !load.indirect.empty())
       return {};
-    if (!is_reduced(load.dtype)) continue;
-    if (is_reduced(*types[k]) && *types[k] != load.dtype) return {};
+    if (!is_half(load.dtype)) continue;
+    if (is_half(*types[k]) && *types[k] != load.dtype) return {};
     *types[k] = load.dtype;
   }
   size_t terms = 0;

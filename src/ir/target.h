@@ -79,7 +79,7 @@ struct Target {
     return times.product_flop * (pairs(type) ? 0.5 : 1);
   }
   double call_flop(ScalarType type) const {
-    return is_reduced(type) && one_dnn(type) ? times.short_call_flop : times.call_flop;
+    return is_half(type) && one_dnn(type) ? times.short_call_flop : times.call_flop;
   }
   /// Does the routine multiply numbers of this dtype two at a time?
   bool pairs(ScalarType type) const {

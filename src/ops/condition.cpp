@@ -22,8 +22,8 @@ constexpr const char* kOtherDtype = "numbers that loops do not compare";
 /// Ends runs in which `other(builder)`, a Bool over `axes`, holds anywhere.
 Fate demand(Context& ctx, const std::vector<int64_t>& axes,
             const std::function<Value(StatementBuilder&)>& other) {
-  if (!ctx.check(axes, other))
-    return Fate::broken("is read after an argument or captured tensor was written");
+  if (!ctx.check(axes, other, /*puts_back=*/true))
+    return Fate::broken("is read after other processes heard from this one");
   ctx.gives_up = "a tensor that the function's code reads (" + ctx.name() +
                  ") has another value than when it was recorded";
   return Fate::checked();

@@ -147,7 +147,7 @@ bool Context::was_checked(const ir::Statement& check) const {
 }
 
 bool Context::check(const std::vector<int64_t>& axes,
-                    const std::function<ir::Value(ir::StatementBuilder&)>& bad) {
+                    const std::function<ir::Value(ir::StatementBuilder&)>& bad, bool puts_back) {
   if (std::find(axes.begin(), axes.end(), 0) != axes.end()) return true;
   ir::StatementBuilder s(axes);
   ir::Value any = bad(s);
@@ -159,7 +159,7 @@ bool Context::check(const std::vector<int64_t>& axes,
     return is_callers(load.storage) && stored_.count(load.storage) == 0;
   });
   if (given && was_checked(check)) return true;
-  if (!given && visible_written_) return false;
+  if (!given && (puts_back ? communicated_ : visible_written_)) return false;
   check.store.storage = temporary({}, c10::ScalarType::Bool).storage;
   check.record = record;
   ir::Abort abort{check.store.storage, record};

@@ -74,9 +74,11 @@ class Context {
   /// ends and the call runs eagerly, to raise eager's own error. Call it before emitting the
   /// operator's stores. A check that reads only the caller's tensors runs at the program's start,
   /// once however often it is asked for. Returns false when a check of other values would come
-  /// after something visible was written: the operator must then stay extern.
+  /// after something visible was written: the operator must then stay extern. `puts_back`: after
+  /// memory was written it may come (a run copies that memory first), after other processes heard
+  /// not.
   bool check(const std::vector<int64_t>& axes,
-             const std::function<ir::Value(ir::StatementBuilder&)>& bad);
+             const std::function<ir::Value(ir::StatementBuilder&)>& bad, bool puts_back = false);
   /// Could a check of values that the program computes still come?
   bool can_check() const { return !visible_written_; }
   /// Are the view's elements known to lie in [low, high], whatever else the trace's numbers may be?
@@ -85,7 +87,7 @@ class Context {
   void stored(int storage);
   /// Notes that other processes heard something, which is as visible as memory. (Random numbers are
   /// not: a run that gives up puts their generators back.)
-  void communicated() { visible_written_ = true; }
+  void communicated() { visible_written_ = communicated_ = true; }
   /// So few sums are as exact as Double makes them: the luck of each one's last roundings would
   /// show. (Everything has one sum, whatever its size.)
   bool are_exact(int64_t results) const {
@@ -112,6 +114,7 @@ class Context {
 
   std::map<int, Held> held_;      ///< by storage, until something else is stored there
   std::set<int> stored_;          ///< storages that operators so far wrote
+  bool communicated_ = false;     ///< other processes heard something
   bool visible_written_ = false;  ///< or an argument's or captured tensor's memory was
 };
 

@@ -93,9 +93,9 @@ Integers are exact everywhere.
         index_rows());
   table(
       text, "Conditions",
-      "Values that the function's own code branches on. A plan checks them before it writes "
-      "anything that is visible, and is given up where they\ndiffer: the call runs eagerly, and is "
-      "recorded again if that happens often.",
+      "Values that the function's own code branches on. A plan checks them, and is given up "
+      "where they differ: what it wrote is\nput back, the call runs eagerly, and is recorded again "
+      "if that happens often.",
       condition_rows());
   return text;
 }

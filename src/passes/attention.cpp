@@ -119,7 +119,7 @@ std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
     const std::optional<Attention> a = read(*call);
-    const bool narrow = a && (a->out.dtype == c10::ScalarType::Float || is_reduced(a->out.dtype));
+    const bool narrow = a && (a->out.dtype == c10::ScalarType::Float || is_half(a->out.dtype));
     if (!narrow || !target.loops(a->out.dtype) || a->queries() < kFewestQueries ||
         a->keys() < kFewestKeys || kRows * a->keys() * 4 > target.second_cache_bytes / 2)
       continue;

@@ -85,7 +85,7 @@ std::optional<Call> read(const Extern& call, const ir::Target& target) {
   }
   views.push_back(call.outputs[0]);
   const ScalarType dtype = views.back().dtype;
-  if ((dtype != ScalarType::Float && !is_reduced(dtype)) || !target.loops(dtype)) return {};
+  if ((dtype != ScalarType::Float && !is_half(dtype)) || !target.loops(dtype)) return {};
   for (View& view : views) {
     const bool fits = view.storage >= 0 && view.dtype == dtype && ir::numel(view.sizes) > 0 &&
                       view.sizes.size() <= 3;

@@ -1,8 +1,5 @@
 #include "passes/quiet_columns.h"
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -110,7 +107,7 @@ class Quieting {
       if (!nothing || s.reduction->scan) return {};
       return Placed::Quiet{-1, -1, 0, finite_};
     }
-    const bool fits = s.store.dtype == ScalarType::Float || is_reduced(s.store.dtype);
+    const bool fits = s.store.dtype == ScalarType::Float || is_half(s.store.dtype);
     if (!fits || !walks_columns(s, s.store)) return {};
     const std::optional<double> stored = value_of(p, s.value);
     if (!stored) return {};
@@ -195,7 +192,7 @@ class Quieting {
   }
 
   /// Demands that the value, the same for the whole row and not known, is a finite number. (Not of
-  /// 16 bits, whose registers hold integers.)
+  /// narrow ones, whose registers hold integers.)
   bool demand(const Placed& p, NodeId id) {
     const ScalarType type = node(p, id).type;
     if (!is_float(type) || is_reduced(type) || varies(p, id)) return false;
@@ -208,10 +205,7 @@ class Quieting {
     const ScalarType type = node(p, id).type;
     const std::optional<double> exact = exact_value_of(p, id);
     if (!exact || !is_float(type) || type == ScalarType::Double) return exact;
-    const auto number = static_cast<float>(*exact);
-    if (type == ScalarType::BFloat16) return static_cast<float>(c10::BFloat16(number));
-    if (type == ScalarType::Half) return static_cast<float>(c10::Half(number));
-    return number;
+    return rounded_to(*exact, type);
   }
   std::optional<double> exact_value_of(const Placed& p, NodeId id) {
     const Node& n = node(p, id);

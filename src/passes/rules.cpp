@@ -39,8 +39,8 @@ std::optional<NodeId> rounded_to_half(const Expr& e, const Node& n) {
     return {};
   ScalarType middle = e.type(n.in[0]);
   NodeId inner = node_at(e, n.in[0]).in[0];
-  return is_reduced(middle) && e.type(inner) == ScalarType::Float ? std::optional(inner)
-                                                                  : std::nullopt;
+  return is_half(middle) && e.type(inner) == ScalarType::Float ? std::optional(inner)
+                                                               : std::nullopt;
 }
 
 }  // namespace graft::passes

@@ -87,7 +87,7 @@ constexpr Rule kExactRules[] = {
        auto inner = rounded_to_half(e, n);
        return inner && fits(e, *inner, e.type(n.in[0])) ? inner : std::nullopt;
      }},
-    {"double(float(x)) = double(x) for bf16 and f16 x",
+    {"double(float(x)) = double(x) for narrow x",
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op != Op::Cast || n.type != ScalarType::Double || node_at(e, n.in[0]).op != Op::Cast)
          return {};

@@ -376,7 +376,7 @@ bool Recorder::are_given(c10::ArrayRef<const c10::IValue> inputs) {
 bool Recorder::has_checkable_value(const OperatorFacts& facts,
                                    c10::ArrayRef<const c10::IValue> inputs) {
   const at::Tensor& tensor = inputs[0].toTensor();
-  return (!written_ || are_given(inputs)) && !tensor.is_complex() &&
+  return (!spoke_ || are_given(inputs)) && !tensor.is_complex() &&
          std::any_of(inputs.begin(), inputs.end(),
                      [&](const c10::IValue& input) { return is_derived(input); }) &&
          std::all_of(inputs.begin(), inputs.end(),
@@ -394,10 +394,10 @@ void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::I
       why =
           "; only conditions and whole numbers may be (in place of "
           "torch::nn::utils::clip_grad_norm_ call graft::clip_grad_norm_, which reads nothing)";
-    else if (facts.tells_value && written_)
+    else if (facts.tells_value && spoke_)
       why =
-          " after an argument or captured tensor was written, so that a plan that finds other data "
-          "could not give up; read it before";
+          " after other processes heard from this one, so that a plan that finds other data could "
+          "not give up; read it before";
     else if (facts.tells_value && inputs[0].toTensor().is_complex())
       why = ", of complex numbers, which a plan does not compare";
     return give_up(facts.full_name +
@@ -472,7 +472,8 @@ void Recorder::check_strided_view(const OperatorFacts& facts,
 void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
   check_call(facts, inputs);
   if (facts.draws) draw(inputs);
-  written_ = written_ || communicates(facts.name);
+  spoke_ = spoke_ || communicates(facts.name);
+  written_ = written_ || spoke_;
   if (trace_.broken) return;
 
   OperatorRecord& op = trace_.ops.emplace_back(OperatorRecord{facts.handle, {}, {}, {}});

@@ -195,6 +195,7 @@ class Recorder {
   int exceptions_ = 0;   ///< in flight when `leaf_` began
   std::unique_ptr<Bystander> bystander_;
   bool parallel_ = false;  ///< the run itself is part of a parallel region
+  bool spoke_ = false;     ///< other processes heard
   bool written_ = false;   ///< the caller's memory, or what other processes hear
   bool drew_ = false;      ///< a generator has advanced
 };

@@ -35,9 +35,9 @@ inline constexpr DtypeInfo kDtypes[] = {
     {ScalarType::Half, "f16", DtypeKind::Real, true, ScalarType::Float, 11, true, 65504},
     {ScalarType::Float, "f32", DtypeKind::Real, true, ScalarType::Float, 24, true, 0x1.fffffep127},
     {ScalarType::Double, "f64", DtypeKind::Real, true, ScalarType::Double, 53, true, 0x1.fffffffffffffp1023},
-    {ScalarType::Float8_e4m3fn, "f8e4m3fn", DtypeKind::Real, false, ScalarType::Float, 4, false, 448},
+    {ScalarType::Float8_e4m3fn, "f8e4m3fn", DtypeKind::Real, true, ScalarType::Float, 4, false, 448},
     {ScalarType::Float8_e4m3fnuz, "f8e4m3fnuz", DtypeKind::Real, false, ScalarType::Float, 4, false, 240},
-    {ScalarType::Float8_e5m2, "f8e5m2", DtypeKind::Real, false, ScalarType::Float, 3, true, 57344},
+    {ScalarType::Float8_e5m2, "f8e5m2", DtypeKind::Real, true, ScalarType::Float, 3, true, 57344},
     {ScalarType::Float8_e5m2fnuz, "f8e5m2fnuz", DtypeKind::Real, false, ScalarType::Float, 3, false, 57344},
 };
 // clang-format on
@@ -54,7 +54,7 @@ constexpr bool has_loops(ScalarType type) {
   const DtypeInfo* row = find_dtype(type);
   return row != nullptr && row->loops;
 }
-/// A floating dtype with loops: BFloat16, Half, Float, Double.
+/// A floating dtype with loops: Float, Double and those that only hold values.
 constexpr bool is_float(ScalarType type) {
   return has_loops(type) && find_dtype(type)->kind == DtypeKind::Real;
 }
@@ -78,14 +78,18 @@ constexpr int64_t wrapped_to(int64_t value, ScalarType type) {
   const int above = 63 - row->digits;
   return static_cast<int64_t>(bits << above) >> above;
 }
-/// What arithmetic on it is done in: Float for BFloat16 and Half, everything else in itself.
+/// What arithmetic on it is done in: Float for the narrow floating ones, everything else in itself.
 constexpr ScalarType opmath(ScalarType type) {
   const DtypeInfo* row = find_dtype(type);
   return row == nullptr ? type : row->computes;
 }
-/// A floating dtype that only holds values (BFloat16, Half): arithmetic is done in a wider one.
+/// A floating dtype that only holds values (16 and 8 bits): arithmetic is done in a wider one.
 constexpr bool is_reduced(ScalarType type) {
   return is_float(type) && opmath(type) != type;
+}
+/// BFloat16 or Half: that ATen computes with, too. (8 bits are codes; it only converts them.)
+constexpr bool is_half(ScalarType type) {
+  return type == ScalarType::BFloat16 || type == ScalarType::Half;
 }
 /// Spacing of a floating dtype's values at 1; 0 for types without rounding.
 constexpr double epsilon(ScalarType type) {

@@ -135,8 +135,8 @@ std::vector<T> special_values(ops::Domain domain, int k) {
   } else {
     auto t = [](double v) { return static_cast<T>(static_cast<float>(v)); };
     std::vector<T> values = {Limits::quiet_NaN(),
-                             Limits::infinity(),
-                             -Limits::infinity(),
+                             t(std::numeric_limits<float>::infinity()),
+                             t(-std::numeric_limits<float>::infinity()),
                              t(0.0),
                              t(-0.0),
                              Limits::denorm_min(),

@@ -162,7 +162,7 @@ std::vector<Row> table() {
          "f32(bf16(max(f32(%0.bf16[a*18+b]), 0.1)))"},
         {kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kHalf).to(kFloat); },
          "f32(f16(f32(%0.bf16[a*18+b])))"}}},
-      {"double(float(x)) = double(x) for bf16 and f16 x",
+      {"double(float(x)) = double(x) for narrow x",
        {{kBFloat16, [](Value x, Value) { return x.to(kFloat).to(kDouble); },
          "f64(%0.bf16[a*18+b])"},
         {kHalf, [](Value x, Value) { return x.to(kFloat).to(kDouble); }, "f64(%0.f16[a*18+b])"}},

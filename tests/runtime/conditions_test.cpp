@@ -242,17 +242,111 @@ TEST(Conditions, ALoopUntilSomethingHolds) {
   EXPECT_EQ(report.breaks, 0) << report.reason;
 }
 
-TEST(Conditions, BehindAWriteAndOfFractionsTheyAreBreaks) {
-  const auto verdict = [](const std::function<Tensors(const Tensors&)>& f) {
-    return follow(f, 4, [](int) { return Tensors{at::ones({8})}; }).verdict;
+TEST(Conditions, OfFractionsAreBreaks) {
+  const Report report =
+      follow([](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; }, 4,
+             [](int) { return Tensors{at::ones({8})}; });
+  EXPECT_EQ(report.verdict, Verdict::Break);
+}
+
+/// A run that gives up puts back what it wrote: parts of arguments, through views, twice, by loops
+/// and by ATen's calls, with draws between.
+TEST(Conditions, BehindWrites) {
+  const std::vector<Tensors (*)(const Tensors&)> programs = {
+      [](const Tensors& in) {
+        in[0].add_(1);
+        return Tensors{in[0].gt(1.5).all().item<bool>() ? in[0] * 2 : in[0] * 3};
+      },
+      [](const Tensors& in) {
+        in[0].select(0, 1).mul_(2);
+        in[0].slice(1, 3, 7).add_(in[1].slice(1, 3, 7));
+        if (in[0].sum().gt(0).item<bool>()) return Tensors{in[0].exp()};
+        in[1].copy_(in[0]);
+        return Tensors{in[1] - 1};
+      },
+      [](const Tensors& in) {
+        in[1].addmm_(in[0], in[2]);
+        in[0].mul_(0.5);
+        const bool small = in[1].abs().max().lt(1e3).item<bool>();
+        in[0].add_(small ? 1 : 2);
+        if (!at::isfinite(in[0]).all().item<bool>()) in[0].zero_();
+        in[2].sub_(1);
+        return Tensors{in[0] + in[2]};
+      },
+      [](const Tensors& in) {
+        in[0].t().index_add_(0, at::tensor({1, 2, 1}), in[1].t().slice(0, 0, 3));
+        const at::Tensor noise = at::rand_like(in[0]);
+        in[2].uniform_();
+        return Tensors{(in[0] + noise).gt(0).any().item<bool>() ? in[2] * noise : in[2] - noise};
+      },
   };
-  EXPECT_EQ(verdict([](const Tensors& in) {
-              in[0].add_(1);
-              return Tensors{in[0].gt(1).all().item<bool>() ? in[0] * 2 : in[0] * 3};
-            }),
-            Verdict::Break);
-  EXPECT_EQ(verdict([](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; }),
-            Verdict::Break);
+  for (const auto& f : programs) {
+    auto g = compile(f, test::at_once());
+    for (int call = 0; call < 50; ++call) {
+      at::manual_seed(static_cast<uint64_t>(call));
+      const double shift = call % 7 == 6 ? -2 : 2;
+      Tensors theirs, ours;
+      for (int k = 0; k < 3; ++k) theirs.push_back(at::rand({9, 9}) + shift);
+      if (call % 11 == 10) theirs[0][2][2] = std::numeric_limits<double>::infinity();
+      for (const at::Tensor& t : theirs) ours.push_back(t.clone());
+      at::manual_seed(static_cast<uint64_t>(call));
+      const Tensors expected = f(theirs);
+      at::manual_seed(static_cast<uint64_t>(call));
+      const Tensors came = g(ours);
+      for (size_t k = 0; k < came.size(); ++k)
+        ASSERT_EQ(test::difference(expected[k], came[k]), "") << call;
+      for (size_t k = 0; k < ours.size(); ++k) {
+        ASSERT_EQ(test::difference(theirs[k], ours[k]), "") << call << ", input " << k;
+        ASSERT_EQ(theirs[k]._version() > 0, ours[k]._version() > 0) << call << ", input " << k;
+      }
+    }
+    EXPECT_EQ(g.report().verdict, Verdict::Faster) << g.explain();
+  }
+}
+
+/// A loss scaled by hand: gradients divided in place, a step that is left out where one of them is
+/// not finite.
+TEST(Conditions, StepsThatAreSkipped) {
+  auto make = [] {
+    at::manual_seed(1);
+    return Tensors{(at::randn({8, 4}) * 0.3).requires_grad_(),
+                   (at::randn({4}) * 0.3).requires_grad_()};
+  };
+  auto step = [](const Tensors& p, const at::Tensor& x, const at::Tensor& scale) {
+    const at::Tensor loss = (at::matmul(x, p[0]).tanh() + p[1]).square().mean();
+    for (const at::Tensor& w : p)
+      if (w.grad().defined()) w.mutable_grad().zero_();
+    (loss * scale).backward();
+    at::NoGradGuard no_grad;
+    at::Tensor finite = at::ones({}, at::kBool);
+    for (const at::Tensor& w : p) {
+      w.mutable_grad().div_(scale);
+      finite = finite & at::isfinite(w.grad()).all();
+    }
+    if (finite.item<bool>()) {
+      for (const at::Tensor& w : p) at::Tensor(w).sub_(w.grad(), 0.1);
+      scale.mul_(1.01);
+    } else {
+      scale.mul_(0.5);
+    }
+    return loss.detach();
+  };
+  const Tensors theirs = make(), ours = make();
+  const at::Tensor their_scale = at::full({}, 64.0), our_scale = at::full({}, 64.0);
+  auto g = compile(step, test::at_once());
+  for (int call = 0; call < 60; ++call) {
+    const at::Tensor x = at::randn({16, 8});
+    if (call % 13 == 12) x[3][3] = std::numeric_limits<float>::infinity();
+    const at::Tensor expected = step(theirs, x, their_scale), came = g(ours, x, our_scale);
+    EXPECT_TRUE(at::allclose(expected, came, 1e-5, 1e-6, true)) << call;
+    for (size_t k = 0; k < ours.size(); ++k) {
+      EXPECT_TRUE(at::allclose(theirs[k], ours[k], 1e-5, 1e-6)) << call;
+      EXPECT_TRUE(at::allclose(theirs[k].grad(), ours[k].grad(), 1e-5, 1e-6, true)) << call;
+    }
+    ASSERT_EQ(test::difference(their_scale, our_scale), "") << call;
+  }
+  EXPECT_EQ(g.report().verdict, Verdict::Faster) << g.explain();
+  EXPECT_GT(g.report().plan_hits, 30);
 }
 
 /// A run that gives up puts the generators back: eager draws what it would have drawn.

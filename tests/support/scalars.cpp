@@ -211,7 +211,6 @@ Bits identity(ir::ReduceOp op, c10::ScalarType type) {
   return with_type(type, [&](auto zero) -> Bits {
     using T = decltype(zero);
     using Limits = std::numeric_limits<T>;
-    constexpr bool kInfinite = Limits::has_infinity;
     switch (op) {
       case ir::ReduceOp::Sum:
       case ir::ReduceOp::Or:
@@ -219,9 +218,11 @@ Bits identity(ir::ReduceOp op, c10::ScalarType type) {
       case ir::ReduceOp::Prod:
         return to_bits(static_cast<T>(1));
       case ir::ReduceOp::Max:
-        return to_bits(kInfinite ? static_cast<T>(-Limits::infinity()) : Limits::lowest());
+        if constexpr (Limits::has_infinity) return to_bits(static_cast<T>(-Limits::infinity()));
+        return to_bits(Limits::lowest());
       case ir::ReduceOp::Min:
-        return to_bits(kInfinite ? Limits::infinity() : Limits::max());
+        if constexpr (Limits::has_infinity) return to_bits(Limits::infinity());
+        return to_bits(Limits::max());
       case ir::ReduceOp::And:
         return std::is_same_v<T, bool> ? Bits{1} : to_bits(static_cast<T>(-1));
       default:

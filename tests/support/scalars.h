@@ -3,6 +3,8 @@
 #pragma once
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Float8_e4m3fn.h>
+#include <c10/util/Float8_e5m2.h>
 #include <c10/util/Half.h>
 
 #include <cstring>
@@ -49,6 +51,10 @@ auto with_type(c10::ScalarType type, F f) {
       return f(c10::Half{});
     case c10::ScalarType::BFloat16:
       return f(c10::BFloat16{});
+    case c10::ScalarType::Float8_e4m3fn:
+      return f(c10::Float8_e4m3fn{});
+    case c10::ScalarType::Float8_e5m2:
+      return f(c10::Float8_e5m2{});
     case c10::ScalarType::Float:
       return f(0.0f);
     case c10::ScalarType::Double:

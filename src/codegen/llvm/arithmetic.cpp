@@ -21,6 +21,8 @@ llvm::Type* register_type(llvm::LLVMContext& c, ScalarType type) {
       return llvm::Type::getInt1Ty(c);
     case ScalarType::Byte:
     case ScalarType::Char:
+    case ScalarType::Float8_e4m3fn:
+    case ScalarType::Float8_e5m2:
       return llvm::Type::getInt8Ty(c);
     case ScalarType::Short:
     case ScalarType::Half:
@@ -49,17 +51,29 @@ llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like) {
   return scalar;
 }
 
+static const llvm::fltSemantics& semantics(ScalarType narrow) {
+  switch (narrow) {
+    case ScalarType::Half:
+      return llvm::APFloat::IEEEhalf();
+    case ScalarType::Float8_e4m3fn:
+      return llvm::APFloat::Float8E4M3FN();
+    case ScalarType::Float8_e5m2:
+      return llvm::APFloat::Float8E5M2();
+    default:
+      return llvm::APFloat::BFloat();
+  }
+}
+
 llvm::Constant* Arithmetic::constant(int64_t payload, ScalarType type) {
   auto& c = b_.getContext();
   if (type == ScalarType::Float || type == ScalarType::Double)
     return llvm::ConstantFP::get(register_type(c, type), std::bit_cast<double>(payload));
-  if (type == ScalarType::BFloat16 || type == ScalarType::Half) {
+  if (is_reduced(type)) {
     llvm::APFloat value(std::bit_cast<double>(payload));
     bool inexact;
     // As eager: through float, then to the narrow type.
     value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &inexact);
-    value.convert(type == ScalarType::Half ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
-                  llvm::APFloat::rmNearestTiesToEven, &inexact);
+    value.convert(semantics(type), llvm::APFloat::rmNearestTiesToEven, &inexact);
     return llvm::ConstantInt::get(c, value.bitcastToAPInt());
   }
   if (type == ScalarType::Bool) return b_.getInt1(payload != 0);

@@ -2,10 +2,44 @@
 
 namespace graft::codegen {
 
+namespace {
+
+/// How c10 rounds to a floating dtype of 8 bits: in the integer that a float's bits are.
+struct ByteFloat {
+  unsigned dropped;     ///< bits of the significand
+  uint32_t bias;        ///< what the exponent's bias is less than a float's
+  uint32_t smallest;    ///< exponent field of the smallest normal number, in a float
+  uint32_t to_integer;  ///< exponent field of a float whose spacing is that of the subnormal ones
+  uint32_t limit;       ///< a float's bits: from here on it is `beyond`
+  uint32_t beyond;      ///< its code: infinity, or NaN where there is none
+};
+
+ByteFloat byte_float(ScalarType type) {
+  if (type == ScalarType::Float8_e4m3fn) return {20, 120, 121, 141, 1087u << 20, 0x7f};
+  return {21, 112, 113, 134, 143u << 23, 0x7c};
+}
+
+}  // namespace
+
 llvm::Value* Arithmetic::to_float(llvm::Value* x, ScalarType from) {
   llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
-  if (from == ScalarType::Half)
-    return b_.CreateFPExt(b_.CreateBitCast(x, shaped(b_.getHalfTy(), x->getType())), real);
+  auto half_to_float = [&](llvm::Value* bits) {
+    return b_.CreateFPExt(b_.CreateBitCast(bits, shaped(b_.getHalfTy(), x->getType())), real);
+  };
+  if (from == ScalarType::Half) return half_to_float(x);
+  if (c10::elementSize(from) == 1) {
+    // Both lie in Half: e5m2 is its upper byte, e4m3fn has an exponent that is 8 less.
+    llvm::Type* half = shaped(b_.getInt16Ty(), x->getType());
+    auto k = [&](uint64_t value) { return llvm::ConstantInt::get(half, value); };
+    llvm::Value* upper = b_.CreateShl(b_.CreateZExt(x, half), 8);
+    if (from == ScalarType::Float8_e5m2) return half_to_float(upper);
+    llvm::Value* size = b_.CreateAnd(upper, k(0x7f00));
+    llvm::Value* sign = b_.CreateAnd(upper, k(0x8000));
+    llvm::Value* number = b_.CreateFMul(half_to_float(b_.CreateOr(sign, b_.CreateLShr(size, 1))),
+                                        this->number(real, 0x1p8));
+    return b_.CreateSelect(b_.CreateICmpEQ(size, k(0x7f00)), llvm::ConstantFP::getNaN(real),
+                           number);
+  }
   if (auto found = rounded_.find(x); found != rounded_.end()) return found->second;
   llvm::Type* word = shaped(b_.getInt32Ty(), x->getType());
   return mark_short_nan(b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(x, word), 16), real));
@@ -27,6 +61,29 @@ llvm::Value* Arithmetic::float_to_bfloat16(llvm::Value* x) {
   llvm::Value* kept = b_.CreateAnd(sum, k(0xffff0000));
   rounded_[rounded] = mark_short_nan(b_.CreateBitCast(kept, x->getType()));
   return rounded;
+}
+
+llvm::Value* Arithmetic::float_to_byte(llvm::Value* x, ScalarType to) {
+  const ByteFloat f = byte_float(to);
+  llvm::Type* word = shaped(b_.getInt32Ty(), x->getType());
+  auto k = [&](uint64_t value) { return llvm::ConstantInt::get(word, value); };
+  llvm::Value* bits = b_.CreateBitCast(x, word);
+  llvm::Value* size = b_.CreateAnd(bits, k(0x7fffffff));
+  // Half of what is dropped, less one where the digit before it is even.
+  llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(size, f.dropped), k(1));
+  llvm::Value* rounding = b_.CreateAdd(odd, k((1u << (f.dropped - 1)) - 1 - (f.bias << 23)));
+  llvm::Value* normal = b_.CreateLShr(b_.CreateAdd(size, rounding), f.dropped);
+  // Adding the large number rounds as the machine does; its low bits are then the code.
+  llvm::Constant* large = llvm::ConstantExpr::getBitCast(k(f.to_integer << 23), x->getType());
+  llvm::Value* sum = b_.CreateFAdd(b_.CreateBitCast(size, x->getType()), large);
+  llvm::Value* small = b_.CreateSub(b_.CreateBitCast(sum, word), k(f.to_integer << 23));
+  llvm::Value* code = b_.CreateSelect(b_.CreateICmpULT(size, k(f.smallest << 23)), small, normal);
+  llvm::Value* beyond = k(f.beyond);
+  if (to == ScalarType::Float8_e5m2)
+    beyond = b_.CreateSelect(b_.CreateICmpUGT(size, k(0x7f800000)), k(0x7f), beyond);
+  code = b_.CreateSelect(b_.CreateICmpUGE(size, k(f.limit)), beyond, code);
+  llvm::Value* sign = b_.CreateAnd(b_.CreateLShr(bits, 24), k(0x80));
+  return b_.CreateTrunc(b_.CreateOr(code, sign), shaped(b_.getInt8Ty(), x->getType()));
 }
 
 llvm::Value* Arithmetic::mark_short_nan(llvm::Value* x) {
@@ -68,10 +125,13 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
       case ScalarType::Float:
         return is_double ? b_.CreateFPTrunc(x, t) : x;
       case ScalarType::BFloat16:
-      case ScalarType::Half: {
+      case ScalarType::Half:
+      case ScalarType::Float8_e4m3fn:
+      case ScalarType::Float8_e5m2: {
         // From double through float, rounding twice, as c10 does.
         if (is_double) x = b_.CreateFPTrunc(x, shaped(b_.getFloatTy(), x->getType()));
         if (to == ScalarType::BFloat16) return float_to_bfloat16(x);
+        if (c10::elementSize(to) == 1) return float_to_byte(x, to);
         return b_.CreateBitCast(b_.CreateFPTrunc(x, shaped(b_.getHalfTy(), x->getType())), t);
       }
       case ScalarType::Long:

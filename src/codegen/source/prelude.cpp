@@ -37,6 +37,12 @@ struct bf16 {
 struct f16 {
   uint16_t bits;
 };
+struct f8e4m3fn {
+  uint8_t bits;
+};
+struct f8e5m2 {
+  uint8_t bits;
+};
 
 float widen(bf16 x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
@@ -47,6 +53,14 @@ float widen(f16 x) {
   const float denormal = std::bit_cast<float>((twice >> 17) | (126u << 23)) - 0.5f;
   const uint32_t bits = std::bit_cast<uint32_t>(twice < (1u << 27) ? denormal : normal);
   return std::bit_cast<float>((word & 0x80000000u) | bits);
+}
+float widen(f8e5m2 x) {
+  return widen(f16{static_cast<uint16_t>(x.bits << 8)});
+}
+float widen(f8e4m3fn x) {
+  const auto sign = static_cast<uint16_t>((x.bits & 0x80) << 8);
+  if ((x.bits & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
+  return widen(f16{static_cast<uint16_t>(sign | (x.bits & 0x7f) << 7)}) * 0x1p8f;
 }
 void narrow(float x, bf16& to) {
   const auto word = std::bit_cast<uint32_t>(x);
@@ -63,8 +77,29 @@ void narrow(float x, f16& to) {
   to.bits = static_cast<uint16_t>((word & 0x80000000u) >> 16 | (twice > 0xFF000000u ? 0x7E00u : number));
 }
 
+/// Without `dropped` bits of the significand, an exponent whose bias is `bias` less; subnormal below
+/// the exponent `smallest`, spaced as numbers of the exponent `even`.
+uint8_t narrow_to_byte(float x, int dropped, uint32_t bias, uint32_t smallest, uint32_t even) {
+  const auto word = std::bit_cast<uint32_t>(x), size = word & 0x7fffffffu;
+  const auto sum = std::bit_cast<float>(size) + std::bit_cast<float>(even << 23);
+  const uint32_t small = std::bit_cast<uint32_t>(sum) - (even << 23);
+  const uint32_t rounding = (1u << (dropped - 1)) - 1 + ((size >> dropped) & 1);
+  const uint32_t normal = (size - (bias << 23) + rounding) >> dropped;
+  return static_cast<uint8_t>((size < (smallest << 23) ? small : normal) | (word >> 24 & 0x80));
+}
+void narrow(float x, f8e4m3fn& to) {
+  to.bits = std::fabs(x) < 480 ? narrow_to_byte(x, 20, 120, 121, 141)
+                               : static_cast<uint8_t>(0x7f | (std::bit_cast<uint32_t>(x) >> 24 & 0x80));
+}
+void narrow(float x, f8e5m2& to) {
+  to.bits = std::fabs(x) < 65536 ? narrow_to_byte(x, 21, 112, 113, 134)
+                                 : static_cast<uint8_t>((x != x ? 0x7f : 0x7c) |
+                                                        (std::bit_cast<uint32_t>(x) >> 24 & 0x80));
+}
+
 template <class T>
-constexpr bool holds_only = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+constexpr bool holds_only = std::is_same_v<T, bf16> || std::is_same_v<T, f16> ||
+                            std::is_same_v<T, f8e4m3fn> || std::is_same_v<T, f8e5m2>;
 
 /// As x86 converts to integers: what does not fit, NaN too, becomes the minimum; narrow ones are
 /// the low bits of a wider one.

@@ -51,6 +51,10 @@ std::string cpp_type(ScalarType type) {
       return "bf16";
     case ScalarType::Half:
       return "f16";
+    case ScalarType::Float8_e4m3fn:
+      return "f8e4m3fn";
+    case ScalarType::Float8_e5m2:
+      return "f8e5m2";
     case ScalarType::Float:
       return "float";
     case ScalarType::Double:

@@ -48,10 +48,11 @@ class PlanBuilder {
       plan_.argument_views_.push_back(callers_spec(view));
     for (const View& view : signature_.captured)
       plan_.captured_views_.push_back(callers_spec(view));
+    find_undone();
     size_t next = 0;
     for (const ir::Step& step : schedule_.steps) {
       Step made;
-      made.visible_before = visible_ || !plan_.generators_.empty();
+      made.visible_before = is_visible();
       ir::match(
           step,
           [&](const ir::Kernel& kernel) {
@@ -70,10 +71,9 @@ class PlanBuilder {
           [&](const ir::Abort& check) {
             made.kind = Step::Kind::Abort;
             made.flag = place(check.flag, 0);
-            if (visible_) fail("a run is given up after something visible was written");
             plan_.rewinds_ = plan_.rewinds_ || !plan_.generators_.empty();
           });
-      made.visible_after = visible_ || !plan_.generators_.empty();
+      made.visible_after = is_visible();
       plan_.steps_.push_back(std::move(made));
     }
     add_results();
@@ -96,6 +96,33 @@ class PlanBuilder {
     if (id < 0 || static_cast<size_t>(id) >= schedule_.storages.size())
       fail("no storage " + std::to_string(id));
     return schedule_.storages[static_cast<size_t>(id)];
+  }
+
+  /// What checks have to put back: the caller's memory that is written before the last of them.
+  void find_undone() {
+    std::set<int> written, undone;
+    auto write = [&](int storage) {
+      const int b = block_of_[static_cast<size_t>(storage)];
+      if (b >= 0 && plan_.blocks_[static_cast<size_t>(b)].is_callers()) written.insert(b);
+    };
+    for (size_t s = 0; s < schedule_.steps.size(); ++s)
+      ir::match(
+          schedule_.steps[s],
+          [&](const ir::Kernel& kernel) {
+            for (const ir::Placed& placed : kernel.placed) write(placed.statement.store.storage);
+          },
+          [&](const ir::Extern& call) {
+            for (int storage : call.written) write(storage);
+          },
+          [&](const ir::Abort&) {
+            if (!written.empty()) plan_.undone_steps_ = s + 1;
+            undone = written;
+          });
+    plan_.undone_.assign(undone.begin(), undone.end());
+  }
+
+  bool is_visible() const {
+    return plan_.steps_.size() >= plan_.undone_steps_ && (visible_ || !plan_.generators_.empty());
   }
 
   void make_blocks() {
@@ -266,7 +293,11 @@ class PlanBuilder {
     }
     step.starts = call.op.name == kStartsCollective;
     step.awaits = call.op.name == kAwaitsCollective;
-    if (communicates(call.op.name)) visible_ = plan_.communicates_ = true;
+    if (communicates(call.op.name)) {
+      if (plan_.steps_.size() < plan_.undone_steps_)
+        fail("a check comes after other processes heard");
+      visible_ = plan_.communicates_ = true;
+    }
     plan_.externs_.push_back(std::move(step));
     return static_cast<int>(plan_.externs_.size()) - 1;
   }

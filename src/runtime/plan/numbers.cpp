@@ -184,6 +184,8 @@ void Plan::visit(ir::NumberVisitor& v) {
   visit_all(externs_, v);
   visit_all(results_, v);
   v.structures(result_order_);
+  v.structure(static_cast<int64_t>(undone_steps_));
+  v.structures(undone_);
   v.structure(static_cast<int64_t>(raises_.size()));
   for (const Raise& raise : raises_) {
     v.structure(raise.index * 2 + raise.captured);
@@ -211,6 +213,8 @@ std::unique_ptr<Plan> Plan::with_numbers(const std::vector<int64_t>& numbers) co
   made->max_pointers_ = max_pointers_;
   made->generators_ = generators_;
   made->rewinds_ = rewinds_;
+  made->undone_steps_ = undone_steps_;
+  made->undone_ = undone_;
   made->set_numbers(numbers);
   return made;
 }

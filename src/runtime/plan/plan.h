@@ -103,7 +103,7 @@ struct Step {
   int index = -1;       ///< into kernels, externs
   Place flag;           ///< Abort
   bool folded = false;  ///< Kernel: it stores in Folded blocks, and runs when they are made
-  /// An earlier step changed the caller's memory or drew random numbers.
+  /// An earlier step changed the caller's memory or drew random numbers, and that is not undone.
   bool visible_before = false;
   bool visible_after = false;  ///< likewise, or this one does
   std::vector<int> acquire;    ///< late blocks that no earlier step needs
@@ -153,7 +153,7 @@ class Plan {
 
   enum class Outcome : uint8_t {
     Done,
-    GivenUp,  ///< ended before it wrote anything visible: eager has to run
+    GivenUp,  ///< nothing visible was written, or it was put back: eager has to run
   };
   /// Per block: memory to use in place of the real one; undefined where the real one is used.
   using StandIns = std::vector<c10::Storage>;
@@ -219,6 +219,9 @@ class Plan {
   size_t max_pointers_ = 0;
   std::vector<at::Generator> generators_;
   bool rewinds_ = false;  ///< a check may end a run after it drew from them
+  /// What ends a run before this step is undone: `undone_`, blocks of the caller's, are put back.
+  size_t undone_steps_ = 0;
+  std::vector<int> undone_;
 };
 
 inline void visit(Plan& plan, ir::NumberVisitor& visitor) {

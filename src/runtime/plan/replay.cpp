@@ -40,7 +40,7 @@ bool Replay::serves(const Plan& plan) {
     return result.kind == ResultSpec::Kind::Argument || result.kind == ResultSpec::Kind::Same ||
            result.kind == ResultSpec::Kind::Undefined;
   };
-  return bytes <= kMostKept && plan.externs_.empty() &&
+  return bytes <= kMostKept && plan.externs_.empty() && plan.undone_steps_ == 0 &&
          std::all_of(plan.results_.begin(), plan.results_.end(), is_simple);
 }
 

@@ -1,7 +1,9 @@
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <cstring>
 #include <optional>
+#include <vector>
 
 #include "runtime/memory/pool.h"
 #include "runtime/memory/scratch.h"
@@ -133,14 +135,44 @@ void set_gradients(const std::vector<ResultSpec>& specs, const detail::FlatArgs&
   }
 }
 
+/// Memory of the caller's as it is now. (What lies between an argument's elements is part of it.)
+class Saved {
+ public:
+  /// Throws c10::Error: out of memory.
+  void save(char* from, int64_t bytes) {
+    parts_.push_back({from, pool_data(static_cast<size_t>(bytes)), bytes});
+    copy(static_cast<char*>(parts_.back().to.get()), from, bytes);
+  }
+  void put_back() const {
+    for (const Part& part : parts_)
+      copy(part.from, static_cast<const char*>(part.to.get()), part.bytes);
+  }
+
+ private:
+  static void copy(char* to, const char* from, int64_t bytes) {
+    constexpr int64_t kTask = 1 << 20;
+    at::parallel_for(0, bytes, kTask, [&](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
+  }
+  struct Part {
+    char* from;
+    c10::DataPtr to;
+    int64_t bytes;
+  };
+  std::vector<Part> parts_;
+};
+
 }  // namespace
 
 Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured,
                         at::Tensor* results, const StandIns* stand_ins) const {
   std::optional<Frame> made;
+  Saved saved;
   try {
     made.emplace(*this, args, captured, stand_ins);
     bind_folded(*made, captured);
+    for (int b : undone_) saved.save(made->bases()[b], blocks_[static_cast<size_t>(b)].bytes);
   } catch (const c10::Error&) {
     return Outcome::GivenUp;  // out of memory: eager may need less
   }
@@ -150,7 +182,13 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
   c10::SmallVector<char*, 48> pointers;
   pointers.resize_for_overwrite(max_pointers_);
   auto raise = raises_.begin();
+  auto give_up = [&] {
+    saved.put_back();
+    set_states(generators_, before);
+    return Outcome::GivenUp;
+  };
   auto raise_written_by = [&](size_t step) {
+    if (step < undone_steps_) return;
     for (; raise != raises_.end() && raise->step <= step; ++raise)
       if (stand_ins == nullptr) raise_version(*raise, args, captured);
   };
@@ -162,7 +200,7 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
         frame.acquire(step.acquire);
       } catch (const c10::Error&) {
         if (step.visible_before) throw;
-        return Outcome::GivenUp;  // out of memory: eager may need less
+        return give_up();  // out of memory: eager may need less
       }
     }
     if (step.kind == Step::Kind::Kernel) raise_written_by(s);
@@ -172,19 +210,18 @@ Plan::Outcome Plan::run(const detail::FlatArgs& args, const at::Tensor* captured
         break;
       case Step::Kind::Abort:
         if (*frame.at(step.flag) == 0) break;
-        set_states(generators_, before);
-        return Outcome::GivenUp;
+        return give_up();
       case Step::Kind::Extern:
         try {
           frame.call(externs_[static_cast<size_t>(step.index)]);
         } catch (const PlanError& error) {
-          if (!step.visible_after) return Outcome::GivenUp;
+          if (!step.visible_after) return give_up();
           raise_written_by(s);
           throw PlanError(error.what(), true);
         } catch (...) {
           // It may have stored a part of what it writes before it threw.
           if (step.visible_after) throw;
-          return Outcome::GivenUp;
+          return give_up();
         }
         // An operator that throws does not raise what it would have written, as in eager.
         raise_written_by(s);
