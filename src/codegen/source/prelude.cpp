@@ -77,8 +77,8 @@ void narrow(float x, f16& to) {
   to.bits = static_cast<uint16_t>((word & 0x80000000u) >> 16 | (twice > 0xFF000000u ? 0x7E00u : number));
 }
 
-/// Without `dropped` bits of the significand, an exponent whose bias is `bias` less; subnormal below
-/// the exponent `smallest`, spaced as numbers of the exponent `even`.
+/// Drops bits of the significand; the exponent's bias is `bias` less; subnormal below the exponent
+/// `smallest`, spaced as numbers of the exponent `even`.
 uint8_t narrow_to_byte(float x, int dropped, uint32_t bias, uint32_t smallest, uint32_t even) {
   const auto word = std::bit_cast<uint32_t>(x), size = word & 0x7fffffffu;
   const auto sum = std::bit_cast<float>(size) + std::bit_cast<float>(even << 23);
