@@ -24,9 +24,9 @@ using ir::TreeNode;
 
 namespace {
 
-/// With fewer rows to a block, a right operand larger than the second cache comes too slowly; and
-/// one larger than a part of the last cache, which is shared.
-constexpr int64_t kFewestRowsOfBlocks = 16, kFewestRowsOfFar = 48;
+/// Rows of a block that hide the way of a right operand from memory, for each byte's time by an
+/// operation's; and from the last cache, of which others have most.
+constexpr double kRowsOfFar = 4, kRowsOfLastCache = kRowsOfFar / 3;
 constexpr int64_t kPartOfLastCache = 8;
 constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
 /// Fewer blocks than this leave threads without work; multiply-adds that one does as well.
@@ -276,11 +276,7 @@ class Blocks {
       most = std::min(most, std::max(tiles / kEnough, 2 * ir::kProductRows));
     }
     if (each > 0) most = std::min(most, budget / each);
-    const int64_t operand = largest_operand();
-    const int64_t fewest = operand <= target_.second_cache_bytes ? 0
-                           : operand <= target_.last_cache_bytes / kPartOfLastCache
-                               ? kFewestRowsOfBlocks
-                               : kFewestRowsOfFar;
+    const int64_t fewest = fewest_rows();
     if (budget < 0 || most < std::min(fewest, all)) return 0;
     if (most == all) return all;
     most = most / ir::kProductRows * ir::kProductRows;
@@ -288,6 +284,17 @@ class Blocks {
     for (int64_t rows = most; rows > most / 2; rows -= ir::kProductRows)
       if (all % rows == 0) return rows;
     return most;
+  }
+
+  /// With fewer rows to a block a right operand larger than the second cache comes too slowly.
+  int64_t fewest_rows() const {
+    const int64_t operand = largest_operand();
+    if (operand <= target_.second_cache_bytes) return 0;
+    const bool near = operand <= target_.last_cache_bytes / kPartOfLastCache;
+    const ir::Times& times = target_.times;
+    const double rows =
+        (near ? kRowsOfLastCache : kRowsOfFar) * times.memory_byte / times.product_flop;
+    return std::min(static_cast<int64_t>(rows), ir::kProductBlock);
   }
 
   /// Are there blocks for several threads, where that matters?

@@ -46,6 +46,7 @@ class Grouper {
           [&](ir::Extern&& e) { groups_.emplace_back(std::move(e)); },
           [&](ir::Abort&& a) { groups_.emplace_back(a); });
     if (share_) {
+      rise();
       sink();
       sink_members();
     }
@@ -126,6 +127,22 @@ class Grouper {
     groups_.emplace_back(std::move(unit));
   }
 
+  /// Groups move up to the one whose values they read: a statement joined another of its inputs
+  /// when this one had not been made yet.
+  void rise() {
+    for (size_t i = 1; i < groups_.size(); ++i) {
+      const auto* group = std::get_if<Group>(&groups_[i]);
+      if (group == nullptr) continue;
+      const size_t last = i - std::min(i, kLookDown);
+      size_t j = i;
+      while (j > last && !depends(groups_[j - 1], *group)) --j;
+      // Its neighbour was tried when the group began, and again by those that joined it.
+      if (j == last || j == i || !try_join(j - 1, *group)) continue;
+      groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(i));
+      --i;
+    }
+  }
+
   /// Groups that nothing in between needs move down to a later one that gains by it: what makes all
   /// of a list before any of it is used.
   void sink() {
@@ -199,15 +216,7 @@ class Grouper {
         if (any.empty()) conflicts(s, t, any);
     if (any.empty() && !same_tiles(group, unit)) return false;
     Group trial = group, candidate = unit;
-    if (candidate.members.size() == 1 && !candidate.members.front().repeated()) {
-      Statement t = std::move(candidate.members.front());
-      align(trial, t);
-      candidate = alone(std::move(t));
-    } else if (trial.members.size() == 1 && !trial.members.front().repeated()) {
-      Statement s = std::move(trial.members.front());
-      align(candidate, s);
-      trial = alone(std::move(s));
-    }
+    align(trial, candidate);
     if (join_aligned(group, unit, trial, candidate, apart)) return true;
     if (candidate.members.size() != 1 || !is_product(candidate.members.front())) return false;
     // As it was, too: what the group walks in two axes may be the rows of this one.
@@ -334,45 +343,44 @@ class Grouper {
 
   /// Splits axes where one side walks in one axis what the other walks in several ([B*S, D] beside
   /// [B, S, D]).
-  static void align(Group& group, Statement& t) {
+  static void align(Group& group, Group& unit) {
     for (int round = 0; round < 6; ++round)
-      if (!align_once(group, t)) return;
+      if (!align_once(group, unit)) return;
   }
-  static bool align_once(Group& group, Statement& t) {
-    for (size_t m = 0; m < group.members.size(); ++m) {
-      const Statement& s = group.members[m];
-      std::vector<Conflict> met;
-      if (s.repeated()) continue;
-      conflicts(s, t, met);
-      for (const Conflict& c : met) {
-        if (c.member->dtype != c.incoming->dtype) continue;
-        for (size_t o = 0; o < group.outer.size(); ++o) {
-          int64_t stride = c.member->strides[group.outer_axis[m][o]], extent = group.outer[o];
-          if (stride <= 0) continue;
-          for (size_t b = 0; b < t.axes.size(); ++b) {
-            int64_t own = c.incoming->strides[b];
-            if (own <= 0 || (t.reduction && (t.reduction->scan || t.reduction->axes[b]))) continue;
-            if (own < stride && stride % own == 0 && t.axes[b] > stride / own &&
-                t.axes[b] % (stride / own) == 0) {
-              split_axis(t, b, stride / own);
-              return true;
-            }
-            if (own > stride && own % stride == 0 && extent > own / stride &&
-                extent % (own / stride) == 0 && split_outer(group, o, own / stride))
-              return true;
-            if (own == stride && t.axes[b] > extent && t.axes[b] % extent == 0 && extent > 1) {
-              split_axis(t, b, extent);
-              return true;
-            }
-            if (own == stride && t.axes[b] < extent && extent % t.axes[b] == 0 &&
-                split_outer(group, o, t.axes[b]))
-              return true;
-          }
-        }
+  static bool align_once(Group& group, Group& unit) {
+    std::vector<Conflict> met;
+    for (size_t m = 0; m < group.members.size(); ++m)
+      for (size_t n = 0; n < unit.members.size(); ++n) {
+        if (group.members[m].repeated() || unit.members[n].repeated()) continue;
+        met.clear();
+        conflicts(group.members[m], unit.members[n], met);
+        for (const Conflict& c : met)
+          if (c.member->dtype == c.incoming->dtype && align_over(group, m, unit, n, c)) return true;
       }
-    }
     return false;
   }
+  /// Member m of the group, n of the unit.
+  static bool align_over(Group& group, size_t m, Group& unit, size_t n, const Conflict& c) {
+    for (size_t o = 0; o < group.outer.size(); ++o)
+      for (size_t u = 0; u < unit.outer.size(); ++u) {
+        const size_t a = group.outer_axis[m][o], b = unit.outer_axis[n][u];
+        if (a == kNoAxis || b == kNoAxis) continue;
+        const int64_t theirs = c.member->strides[a], ours = c.incoming->strides[b];
+        const int64_t extent = group.outer[o], steps = unit.outer[u];
+        if (theirs <= 0 || ours <= 0) continue;
+        auto splits = [](Group& side, size_t axis, int64_t whole, int64_t inner) {
+          return whole > inner && inner > 1 && whole % inner == 0 && split_outer(side, axis, inner);
+        };
+        if (ours < theirs && theirs % ours == 0 && splits(unit, u, steps, theirs / ours))
+          return true;
+        if (ours > theirs && ours % theirs == 0 && splits(group, o, extent, ours / theirs))
+          return true;
+        if (ours == theirs && (splits(unit, u, steps, extent) || splits(group, o, extent, steps)))
+          return true;
+      }
+    return false;
+  }
+
   Program program_;
   bool share_;
   const Settings& settings_;

@@ -129,6 +129,34 @@ argument 2 = %2 f32[1024,1024]:(1024,1)
   EXPECT_GT(text.find(" %4["), text.rfind("kernel ")) << text;
 }
 
+/// The gradient of a norm of x + y, and of its weight: what is begun before the row's sum is known,
+/// and needs nothing of it yet, joins the blocks of rows where it is finished.
+TEST(Fuse, WhatIsFinishedBehindASumRisesToIt) {
+  std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 f32[4096,2048]:(2048,1)
+argument 1 = %1 f32[4096,2048]:(2048,1)
+argument 2 = %2 f32[2048]:(1)
+argument 3 = %3 f32[4096,2048]:(2048,1)
+%0: argument 0, 33554432 bytes
+%1: argument 1, 33554432 bytes
+%2: argument 2, 8192 bytes
+%3: argument 3, 33554432 bytes
+%4: temporary, 33554432 bytes
+%5: output, 8192 bytes
+%6: output, 33554432 bytes
+%7: temporary, 16384 bytes
+[a:4096,b:2048] %4[a*2048+b] f32 = (%0[a*2048+b] + %1[a*2048+b])
+[a:4096,b:2048] %5[b] f32 = f32(reduced)  reduced = sum.f64{a} (%3.f32[a*2048+b] * %4[a*2048+b])
+[a:4096,b:2048] %6[a*2048+b] f32 = (%3[a*2048+b] * %2[b])
+[a:4096,b:2048] %7[a] f32 = f32(reduced)  reduced = sum.f64{b} ((%3.f32[a*2048+b] * %2[b]) * %4[a*2048+b])
+[a:4096,b:2048] %6[a*2048+b] f32 = (%6[a*2048+b] + (%7[a] * %4[a*2048+b]))
+result 0 = %6 f32[4096,2048]:(2048,1)
+result 1 = %5 f32[2048]:(1)
+)"));
+  EXPECT_EQ(count_of("kernel ", text), 2u) << text;
+  EXPECT_LT(text.find(" %6["), text.rfind("kernel ")) << text;
+}
+
 /// A number that is computed makes one tile, which a large map does not wait in.
 TEST(Fuse, ALargeMapKeepsItsTilesBehindAComputedScalar) {
   std::string text = schedule_of(ir::parse(R"(

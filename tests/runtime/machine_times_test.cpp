@@ -38,8 +38,8 @@ TEST(MachineTimes, NoiseIsRoundedAway) {
   EXPECT_DOUBLE_EQ(times.far_line, 2 * assumed.far_line);
   measured.instruction = 0.0660;
   EXPECT_DOUBLE_EQ(rounded(measured).instruction, 2 * assumed.instruction);
-  measured.product_flop = 0.0021, measured.call_flop = 0.0055;
-  EXPECT_DOUBLE_EQ(rounded(measured).product_flop, assumed.product_flop / 2);
+  measured.product_flop = 0.0030, measured.call_flop = 0.0052;
+  EXPECT_NEAR(rounded(measured).product_flop, assumed.product_flop * 0.0030 / 0.0046, 2e-4);
   EXPECT_EQ(rounded(measured).call_flop, assumed.call_flop);
   measured.instruction = 0;  // nothing came of it
   EXPECT_EQ(rounded(measured).instruction, assumed.instruction);

@@ -446,7 +446,7 @@ class ProductWriter {
     }
     llvm::SmallVector<llvm::Value*, kVectors> columns;
     llvm::Value* from = step(from_right, right, b_.CreateMul(k, from_right.down));
-    if (layout_.panel_by_panel && right_copy_ == nullptr) fetch(from_right, from);
+    if (panel_ != nullptr && right_copy_ == nullptr) fetch(from_right, from);
     for (int v = 0; v < kVectors; ++v)
       columns.push_back(pairs_ ? raw(from_right, from, v, nullptr)
                                : load(from_right, from, v, off(v)));
@@ -472,11 +472,13 @@ class ProductWriter {
         [&] { store(row, rows, next, true); });
   }
 
-  /// Asks for the same place of the next block of terms, which lies behind this one.
+  /// Asks for the same place of what comes next: the next block of terms, which lies behind this
+  /// one, or the next panel.
   void fetch(const Operand& x, llvm::Value* from) {
+    llvm::Value* block =
+        layout_.panel_by_panel ? i64(ir::kProductTerms * ir::kMostProductColumns) : x.across;
     for (int v = 0; v < kVectors; ++v) {
-      llvm::Value* next =
-          step(x, from, i64(ir::kProductTerms * ir::kMostProductColumns + v * machine_.lanes));
+      llvm::Value* next = step(x, from, b_.CreateAdd(block, i64(v * machine_.lanes)));
       constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {next->getType()},
                          {next, b_.getInt32(kRead), b_.getInt32(kSecondCache), b_.getInt32(kData)});

@@ -14,10 +14,10 @@ namespace graft::runtime {
 
 namespace {
 
-constexpr const char* kVersion = "graft machine times 4";
+constexpr const char* kVersion = "graft machine times 5";
 
 /// Further from the assumed number than by so many steps it cannot be.
-constexpr double kMostSteps = 3;
+constexpr double kMost = 8;
 
 struct Number {
   const char* name;
@@ -32,9 +32,9 @@ constexpr std::array<Number, 7> kNumbers{
      {"memory_byte", &ir::Times::memory_byte, 0.0200},
      {"far_line", &ir::Times::far_line, 2.4},
      {"unasked_stream", &ir::Times::unasked_stream, 1, 1.2},
-     {"product_flop", &ir::Times::product_flop, 0.0042},
-     {"call_flop", &ir::Times::call_flop, 0.0050},
-     {"short_call_flop", &ir::Times::short_call_flop, 0.0050}}};
+     {"product_flop", &ir::Times::product_flop, 0.0046, 1.15},
+     {"call_flop", &ir::Times::call_flop, 0.0050, 1.15},
+     {"short_call_flop", &ir::Times::short_call_flop, 0.0050, 1.15}}};
 
 ir::Times find_or_measure(const std::string& cpu) {
   const CacheFolder folder(cache_path());
@@ -67,8 +67,8 @@ ir::Times rounded(const ir::Times& measured) {
   for (const Number& number : kNumbers) {
     const double ratio = measured.*number.place / number.fitted;
     if (!(ratio > 0) || !std::isfinite(ratio)) continue;
-    const double steps =
-        std::clamp(std::round(std::log(ratio) / std::log(number.step)), -kMostSteps, kMostSteps);
+    const double most = std::log(kMost), by = std::log(number.step),
+                 steps = std::round(std::clamp(std::log(ratio), -most, most) / by);
     out.*number.place = assumed.*number.place * std::pow(number.step, steps);
   }
   return out;

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "ir/product.h"
 #include "runtime/process/machine_times.h"
 #include "runtime/process/with_threads.h"
 
@@ -117,28 +118,46 @@ void compute(char* data, int64_t times) {
   }
 }
 
-/// Multiply-adds in registers, as many as hide their latency, of the widest vectors.
-constexpr int kSums = 12;
-[[gnu::target("avx512f")]] void multiply_add_16(int64_t times) {
-  __m512 sums[kSums];
-#pragma GCC unroll kSums
-  for (__m512& sum : sums) sum = _mm512_set1_ps(1 + static_cast<float>(&sum - sums));
-  const __m512 x = _mm512_set1_ps(0.5F);
-  for (int64_t t = 0; t < times; ++t)
-#pragma GCC unroll kSums
-    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, x);
-  keep(sums);
-}
-[[gnu::target("avx2,fma")]] void multiply_add_8(int64_t times) {
-  __m256 sums[kSums];
-#pragma GCC unroll kSums
-  for (__m256& sum : sums) sum = _mm256_set1_ps(1 + static_cast<float>(&sum - sums));
-  const __m256 x = _mm256_set1_ps(0.5F);
-  for (int64_t t = 0; t < times; ++t)
-#pragma GCC unroll kSums
-    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, x);
-  keep(sums);
-}
+/// A part of a product as kernels compute it (codegen/llvm/product.cpp): a block of terms adds to
+/// what is there, of a right operand that lies beyond a core's own caches. `kRows` x 2 vectors in
+/// registers.
+constexpr int64_t kPanels = 32;
+constexpr int64_t kRightOfBlock = kPanels * ir::kMostProductColumns * ir::kProductTerms;
+constexpr double kProductOperations =
+    2.0 * ir::kProductBlock * ir::kProductTerms * kPanels * ir::kMostProductColumns;
+#define GRAFT_MULTIPLY_BLOCK(name, isa, Lanes, kRows, set1, load, store, multiply_add)          \
+  [[gnu::target(isa)]] void name(float* data, const float* right) {                             \
+    constexpr int64_t kWide = 2 * sizeof(Lanes) / sizeof(float), kTerms = ir::kProductTerms;    \
+    constexpr int64_t kColumns = ir::kMostProductColumns, kAll = kPanels * kColumns;            \
+    const float* left = data;                                                                   \
+    float* out = data + ir::kProductBlock * kTerms;                                             \
+    for (int64_t column = 0; column < kAll; column += kWide)                                    \
+      for (int64_t row = 0; row < ir::kProductBlock; row += kRows) {                            \
+        const float* panel = right + column / kColumns * kColumns * kTerms + column % kColumns; \
+        Lanes sums[kRows][2] = {};                                                              \
+        for (int64_t k = 0; k < kTerms; ++k) {                                                  \
+          const float* from = panel + k * kColumns;                                             \
+          const Lanes a = load(from), b = load(from + kWide / 2);                               \
+          __builtin_prefetch(from + kTerms * kColumns, 0, 2);                                   \
+          __builtin_prefetch(from + kTerms * kColumns + kWide / 2, 0, 2);                       \
+          _Pragma("GCC unroll 8") for (int64_t r = 0; r < kRows; ++r) {                         \
+            const Lanes one = set1(left[(row + r) * kTerms + k]);                               \
+            sums[r][0] = multiply_add(one, a, sums[r][0]);                                      \
+            sums[r][1] = multiply_add(one, b, sums[r][1]);                                      \
+          }                                                                                     \
+        }                                                                                       \
+        _Pragma("GCC unroll 8") for (int64_t r = 0; r < kRows; ++r)                             \
+            _Pragma("GCC unroll 2") for (int64_t v = 0; v < 2; ++v) {                           \
+          float* to = out + (row + r) * kAll + column + v * kWide / 2;                          \
+          store(to, load(to) + sums[r][v]);                                                     \
+        }                                                                                       \
+      }                                                                                         \
+  }
+GRAFT_MULTIPLY_BLOCK(multiply_block_16, "avx512f", __m512, 8, _mm512_set1_ps, _mm512_loadu_ps,
+                     _mm512_storeu_ps, _mm512_fmadd_ps)
+GRAFT_MULTIPLY_BLOCK(multiply_block_8, "avx2,fma", __m256, 4, _mm256_set1_ps, _mm256_loadu_ps,
+                     _mm256_storeu_ps, _mm256_fmadd_ps)
+#undef GRAFT_MULTIPLY_BLOCK
 
 /// ATen's product of two square matrices, on the calling thread, into a third.
 void multiply(char* data, c10::ScalarType type) {
@@ -212,7 +231,7 @@ class Pair {
 std::optional<ir::Times> measure_times() {
   Pair pair;
   ir::Times times;
-  constexpr int64_t kPasses = 2000, kMultiplyAdds = 40000;
+  constexpr int64_t kPasses = 2000;
   // Instructions for a vector: see compute().
   times.instruction = pair.per(5.0 * kPasses * kFirst / 2 / sizeof(Vector),
                                [](char* data) { compute(data, kPasses); });
@@ -225,12 +244,19 @@ std::optional<ir::Times> measure_times() {
   constexpr int64_t kStream = kMemory / 2;
   times.unasked_stream = pair.least([](char* data) { work_through<false>(data, kStream); }) /
                          pair.least([](char* data) { work_through<true>(data, kStream); });
+  auto blocks = [&pair](void (*multiply_block)(float*, const float*)) {
+    constexpr int kBlocks = 16;
+    return pair.per(kBlocks * kProductOperations, [multiply_block](char* data) {
+      auto* numbers = reinterpret_cast<float*>(data);
+      const float* right = numbers + kMemory / 4 / 2;
+      for (int k = 0; k < kBlocks; ++k) multiply_block(numbers, right), right += kRightOfBlock;
+    });
+  };
+  pair.least([](char* data) { std::fill_n(reinterpret_cast<float*>(data), kMemory / 4, 1.0F); });
   if (__builtin_cpu_supports("avx512f"))
-    times.product_flop =
-        pair.per(2.0 * 16 * kSums * kMultiplyAdds, [](char*) { multiply_add_16(kMultiplyAdds); });
+    times.product_flop = blocks(multiply_block_16);
   else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    times.product_flop =
-        pair.per(2.0 * 8 * kSums * kMultiplyAdds, [](char*) { multiply_add_8(kMultiplyAdds); });
+    times.product_flop = blocks(multiply_block_8);
   const auto call = [&](c10::ScalarType type) {
     return pair.per(2.0 * kSide * kSide * kSide, [type](char* data) { multiply(data, type); });
   };
