@@ -128,14 +128,16 @@ class Grouper {
   }
 
   /// Groups move up to the one whose values they read: a statement joined another of its inputs
-  /// when this one had not been made yet.
+  /// when this one had not been made yet. Not past calls, whose memory would be taken beside theirs.
   void rise() {
     for (size_t i = 1; i < groups_.size(); ++i) {
       const auto* group = std::get_if<Group>(&groups_[i]);
       if (group == nullptr) continue;
       const size_t last = i - std::min(i, kLookDown);
       size_t j = i;
-      while (j > last && !depends(groups_[j - 1], *group)) --j;
+      while (j > last && std::holds_alternative<Group>(groups_[j - 1]) &&
+             !depends(groups_[j - 1], *group))
+        --j;
       // Its neighbour was tried when the group began, and again by those that joined it.
       if (j == last || j == i || !try_join(j - 1, *group)) continue;
       groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -24,7 +24,7 @@ using ir::Role;
 using ir::Statement;
 using ir::Storage;
 
-constexpr double kShare = 0.02;  ///< of the program's time that computing again may take
+constexpr double kShare = 0.03;  ///< of the program's time that computing again may take
 constexpr int kMostAgain = 256;  ///< storages that are computed again, at most
 constexpr int64_t kSmall = 16;   ///< of so many bytes that are freed, one may stay for it
 
