@@ -58,7 +58,7 @@ std::string operator_documentation() {
 
 Printed from the tables in `src/ops`, whose rows also make the lowering and the tests. A row stands for all overloads of
 its operator, in-place and `out=` forms included. An operator that is not listed, or that is called with complex
-tensors and not listed for them, or with quantised or 8-bit floating ones, runs as ATen's own kernel between the fused ones. Random operators always do,
+tensors and not listed for them, or with quantised ones or those of dtypes without loops (`float8_e4m3fnuz`), runs as ATen's own kernel between the fused ones. Random operators always do,
 but for the rows of `bernoulli_` and `native_dropout`, which draw by ATen's generator.
 
 ## Pointwise

@@ -8,7 +8,7 @@
 //                                       %8 = mm(%7, %9)
 //
 // It looks at the point of the program where most memory is in use, and takes there what frees most
-// bytes for the time that it costs, until there is nothing more or the step has become a fiftieth
+// bytes for the time that it costs, until there is nothing more or the step has become 3 %
 // slower by the cost model. What is computed again is maps and matrix products of them, never
 // reductions and random numbers.
 #pragma once

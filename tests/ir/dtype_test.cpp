@@ -3,6 +3,8 @@
 
 #include <ATen/OpMathType.h>
 #include <c10/util/BFloat16.h>
+#include <c10/util/Float8_e4m3fn.h>
+#include <c10/util/Float8_e5m2.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
@@ -41,6 +43,8 @@ TEST(Dtype, FactsAreC10s) {
   expect_facts<c10::Half>(ScalarType::Half);
   expect_facts<float>(ScalarType::Float);
   expect_facts<double>(ScalarType::Double);
+  expect_facts<c10::Float8_e4m3fn>(ScalarType::Float8_e4m3fn);
+  expect_facts<c10::Float8_e5m2>(ScalarType::Float8_e5m2);
 }
 
 TEST(Dtype, NamesAreDifferent) {
@@ -51,12 +55,13 @@ TEST(Dtype, NamesAreDifferent) {
 }
 
 TEST(Dtype, WhatHasNoLoopsIsNothing) {
-  for (ScalarType type : {ScalarType::ComplexFloat, ScalarType::Float8_e5m2, ScalarType::UInt16}) {
+  for (ScalarType type :
+       {ScalarType::ComplexFloat, ScalarType::Float8_e5m2fnuz, ScalarType::UInt16}) {
     EXPECT_FALSE(has_loops(type));
     EXPECT_FALSE(is_float(type));
     EXPECT_FALSE(is_integer(type));
   }
-  EXPECT_EQ(epsilon(ScalarType::Float8_e5m2), 0.25);
+  EXPECT_EQ(epsilon(ScalarType::Float8_e5m2fnuz), 0.25);
 }
 
 TEST(Dtype, RoundingToANarrowTypeGoesThroughFloat) {

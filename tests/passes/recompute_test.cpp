@@ -60,8 +60,10 @@ TEST(Recompute, AMapOfASmallResult) {
             "[a:512,b:512] %19[a*512+b] f32 = (%1[a*512+b] - %3[a])  after %17\n");
 }
 
-TEST(Recompute, NotWhereItTakesMoreThanAFiftieth) {
-  EXPECT_EQ(computed_again(kMap, 1), "");
+/// Across rows: a twentieth of the one product.
+TEST(Recompute, NotWhereItTakesTooLong) {
+  EXPECT_EQ(
+      computed_again("[a:512,b:512] %2[a*512+b] f32 = (min(%1[b*512+a], 3) * %1[a*512+b])", 1), "");
 }
 
 TEST(Recompute, NotARunningSum) {

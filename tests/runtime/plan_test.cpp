@@ -255,12 +255,6 @@ TEST(Plan, RefusesWhatCannotBeExecuted) {
   scratch.kernel(add_one, y, t, 8);
   EXPECT_THROW(scratch.plan(), std::logic_error) << "the temporary has no memory";
 
-  Program late({x});
-  int flag = late.temporary(1);
-  late.kernel(add_one, 0, 0, 8);
-  late.schedule.steps.emplace_back(ir::Abort{flag, 0});
-  EXPECT_THROW(late.plan(), std::logic_error) << "the argument is written before the check";
-
   Program unknown({x});
   unknown.call("aten::no_such_operator", "", {unknown.view(0, {8})});
   EXPECT_THROW(unknown.plan(), std::logic_error);
