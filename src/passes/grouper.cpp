@@ -128,7 +128,7 @@ class Grouper {
   }
 
   /// Groups move up to the one whose values they read: a statement joined another of its inputs
-  /// when this one had not been made yet. Not past calls, whose memory would be taken beside theirs.
+  /// when this one had not been made yet. Not past calls, whose memory would lie beside theirs.
   void rise() {
     for (size_t i = 1; i < groups_.size(); ++i) {
       const auto* group = std::get_if<Group>(&groups_[i]);
