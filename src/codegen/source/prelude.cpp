@@ -78,23 +78,22 @@ void narrow(float x, f16& to) {
 }
 
 /// Drops bits of the significand; the exponent's bias is `bias` less; subnormal below the exponent
-/// `smallest`, spaced as numbers of the exponent `even`.
-uint8_t narrow_to_byte(float x, int dropped, uint32_t bias, uint32_t smallest, uint32_t even) {
+/// `smallest`, spaced as numbers of the exponent `even`. From `limit` on the code is `beyond`.
+uint8_t narrow_to_byte(float x, float limit, uint32_t beyond, int dropped, uint32_t bias,
+                       uint32_t smallest, uint32_t even) {
   const auto word = std::bit_cast<uint32_t>(x), size = word & 0x7fffffffu;
   const auto sum = std::bit_cast<float>(size) + std::bit_cast<float>(even << 23);
   const uint32_t small = std::bit_cast<uint32_t>(sum) - (even << 23);
   const uint32_t rounding = (1u << (dropped - 1)) - 1 + ((size >> dropped) & 1);
   const uint32_t normal = (size - (bias << 23) + rounding) >> dropped;
-  return static_cast<uint8_t>((size < (smallest << 23) ? small : normal) | (word >> 24 & 0x80));
+  const uint32_t code = size < (smallest << 23) ? small : normal;
+  return static_cast<uint8_t>((std::fabs(x) < limit ? code : beyond) | (word >> 24 & 0x80));
 }
 void narrow(float x, f8e4m3fn& to) {
-  to.bits = std::fabs(x) < 480 ? narrow_to_byte(x, 20, 120, 121, 141)
-                               : static_cast<uint8_t>(0x7f | (std::bit_cast<uint32_t>(x) >> 24 & 0x80));
+  to.bits = narrow_to_byte(x, 480, 0x7f, 20, 120, 121, 141);
 }
 void narrow(float x, f8e5m2& to) {
-  to.bits = std::fabs(x) < 65536 ? narrow_to_byte(x, 21, 112, 113, 134)
-                                 : static_cast<uint8_t>((x != x ? 0x7f : 0x7c) |
-                                                        (std::bit_cast<uint32_t>(x) >> 24 & 0x80));
+  to.bits = narrow_to_byte(x, 65536, x != x ? 0x7f : 0x7c, 21, 112, 113, 134);
 }
 
 template <class T>

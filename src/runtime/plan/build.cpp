@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/overlap.h"
+#include "ir/touch.h"
 #include "ir/visit.h"
 #include "ops/constant.h"
 #include "runtime/plan/folded.h"
@@ -101,23 +102,16 @@ class PlanBuilder {
   /// What checks have to put back: the caller's memory that is written before the last of them.
   void find_undone() {
     std::set<int> written, undone;
-    auto write = [&](int storage) {
-      const int b = block_of_[static_cast<size_t>(storage)];
-      if (b >= 0 && plan_.blocks_[static_cast<size_t>(b)].is_callers()) written.insert(b);
-    };
-    for (size_t s = 0; s < schedule_.steps.size(); ++s)
-      ir::match(
-          schedule_.steps[s],
-          [&](const ir::Kernel& kernel) {
-            for (const ir::Placed& placed : kernel.placed) write(placed.statement.store.storage);
-          },
-          [&](const ir::Extern& call) {
-            for (int storage : call.written) write(storage);
-          },
-          [&](const ir::Abort&) {
-            if (!written.empty()) plan_.undone_steps_ = s + 1;
-            undone = written;
-          });
+    for (size_t k = 0; k < schedule_.steps.size(); ++k) {
+      const ir::Step& step = schedule_.steps[k];
+      if (std::holds_alternative<ir::Abort>(step) && !written.empty())
+        plan_.undone_steps_ = k + 1, undone = written;
+      ir::each_touch(step, [&](int storage, bool writes) {
+        const int b = block_of_[static_cast<size_t>(storage)];
+        if (writes && b >= 0 && plan_.blocks_[static_cast<size_t>(b)].is_callers())
+          written.insert(b);
+      });
+    }
     plan_.undone_.assign(undone.begin(), undone.end());
   }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kVersion = "graft machine times 5";
 
-/// Further from the assumed number than by so many steps it cannot be.
+/// Further from the assumed number than by this factor it cannot be.
 constexpr double kMost = 8;
 
 struct Number {

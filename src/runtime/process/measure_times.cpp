@@ -123,8 +123,7 @@ void compute(char* data, int64_t times) {
 /// registers.
 constexpr int64_t kPanels = 32;
 constexpr int64_t kRightOfBlock = kPanels * ir::kMostProductColumns * ir::kProductTerms;
-constexpr double kProductOperations =
-    2.0 * ir::kProductBlock * ir::kProductTerms * kPanels * ir::kMostProductColumns;
+constexpr double kProductOperations = 2.0 * ir::kProductBlock * kRightOfBlock;
 #define GRAFT_MULTIPLY_BLOCK(name, isa, Lanes, kRows, set1, load, store, multiply_add)          \
   [[gnu::target(isa)]] void name(float* data, const float* right) {                             \
     constexpr int64_t kWide = 2 * sizeof(Lanes) / sizeof(float), kTerms = ir::kProductTerms;    \
@@ -215,6 +214,11 @@ class Pair {
   }
   /// Was there never a run in which all threads had cores of their own?
   bool busy() const { return busy_; }
+  /// Sets all numbers in the threads' memory.
+  void fill(float number) {
+    std::fill_n(reinterpret_cast<float*>(memory_.data()), threads_ * kMemory / sizeof number,
+                number);
+  }
   /// Of what all threads did in that time, the share of one unit of `each`.
   double per(double each, const std::function<void(char*)>& work) {
     return least(work) / each / threads_;
@@ -252,7 +256,7 @@ std::optional<ir::Times> measure_times() {
       for (int k = 0; k < kBlocks; ++k) multiply_block(numbers, right), right += kRightOfBlock;
     });
   };
-  pair.least([](char* data) { std::fill_n(reinterpret_cast<float*>(data), kMemory / 4, 1.0F); });
+  pair.fill(1);  // of numbers as small as those that it holds products would not be normal
   if (__builtin_cpu_supports("avx512f"))
     times.product_flop = blocks(multiply_block_16);
   else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
