@@ -63,15 +63,17 @@ void visit(std::optional<Reduction>& reduction, NumberVisitor& v) {
 }
 
 void visit(Statement& s, NumberVisitor& v) {
-  v.exact(s.axes);
-  v.exact(s.growth);
-  visit(s.store, v);
-  v.size(s.loads);
-  for (Access& load : s.loads) visit(load, v);
-  v.size(s.scalars);
-  v.size(s.expr.nodes);
-  std::vector<NumberKind> scalars(s.scalars.size(), NumberKind::Exact);
-  for (Node& node : s.expr.nodes) {
+  auto& [axes, store, loads, scalars, expr, value, reduction, record, product, rest, after,
+         growth] = s;
+  v.exact(axes);
+  v.exact(growth);
+  visit(store, v);
+  v.size(loads);
+  for (Access& load : loads) visit(load, v);
+  v.size(scalars);
+  v.size(expr.nodes);
+  std::vector<NumberKind> kinds(scalars.size(), NumberKind::Exact);
+  for (Node& node : expr.nodes) {
     v.structure(node.op);
     v.structure(node.type);
     for (NodeId& in : node.in) v.structure(in);
@@ -79,17 +81,17 @@ void visit(Statement& s, NumberVisitor& v) {
       v.number(node.payload, kind_of(node.type));
     else
       v.structure(node.payload);
-    if (node.op == Op::Scalar) scalars.at(static_cast<size_t>(node.payload)) = kind_of(node.type);
+    if (node.op == Op::Scalar) kinds.at(static_cast<size_t>(node.payload)) = kind_of(node.type);
   }
-  for (size_t k = 0; k < s.scalars.size(); ++k) {
-    auto bits = static_cast<int64_t>(s.scalars[k]);
-    v.number(bits, scalars[k]);
-    s.scalars[k] = static_cast<uint64_t>(bits);
+  for (size_t k = 0; k < scalars.size(); ++k) {
+    auto bits = static_cast<int64_t>(scalars[k]);
+    v.number(bits, kinds[k]);
+    scalars[k] = static_cast<uint64_t>(bits);
   }
-  for (int* value : {&s.value, &s.record, &s.after}) v.structure(*value);
-  v.structure(s.rest);
-  v.structure(s.product);
-  visit(s.reduction, v);
+  for (int* id : {&value, &record, &after}) v.structure(*id);
+  v.structure(rest);
+  v.structure(product);
+  visit(reduction, v);
 }
 
 /// Which alternative it is. A visitor that fills makes that one.
@@ -168,48 +170,53 @@ void visit(std::vector<TreeNode>& body, NumberVisitor& v) {
 }
 
 void visit(Placed& placed, NumberVisitor& v) {
-  visit(placed.statement, v);
-  v.structures(placed.axis_var);
-  for (bool* is : {&placed.streamed, &placed.transposed, &placed.product, &placed.adds})
-    v.structure(*is);
-  v.structure(placed.columns);
-  v.structure(placed.needed);
-  if (v.there(placed.quiet)) {
-    v.structure(placed.quiet->first);
-    v.structure(placed.quiet->last);
-    v.real(placed.quiet->value);
-    v.structures(placed.quiet->finite);
+  auto& [statement, axis_var, streamed, transposed, columns, product, adds, needed, quiet, ahead] =
+      placed;
+  visit(statement, v);
+  v.structures(axis_var);
+  for (bool* is : {&streamed, &transposed, &product, &adds}) v.structure(*is);
+  v.structure(columns);
+  v.structure(needed);
+  if (v.there(quiet)) {
+    v.structure(quiet->first);
+    v.structure(quiet->last);
+    v.real(quiet->value);
+    v.structures(quiet->finite);
   }
-  v.size(placed.ahead);
-  for (Placed::Ahead& ahead : placed.ahead)
-    for (int* value : {&ahead.load, &ahead.var, &ahead.iterations}) v.structure(*value);
+  v.size(ahead);
+  for (Placed::Ahead& load : ahead)
+    for (int* value : {&load.load, &load.var, &load.iterations}) v.structure(*value);
 }
 
 void visit(Kernel& kernel, NumberVisitor& v) {
-  v.size(kernel.vars);
-  for (Variable& var : kernel.vars) {
+  // All fields, so that one that is added is not forgotten here.
+  auto& [vars, range, body, placed, scratch, scratch_bytes, name, grain, own, any_size, is_rest,
+         rows] = kernel;
+  v.size(vars);
+  for (Variable& var : vars) {
     v.exact(var.extent);
     v.structure(var.kind);
     v.exact(var.growth);
     v.structure(var.step);
   }
-  v.structures(kernel.range);
-  visit(kernel.body, v);
-  v.size(kernel.placed);
-  for (Placed& placed : kernel.placed) visit(placed, v);
-  v.size(kernel.scratch);
-  for (Scratch& scratch : kernel.scratch) {
-    v.structure(scratch.storage);
-    v.number(scratch.offset, NumberKind::Room);
-    v.exact(scratch.bytes);
-    v.structure(scratch.vectors);
+  v.structures(range);
+  visit(body, v);
+  v.size(placed);
+  for (Placed& statement : placed) visit(statement, v);
+  v.size(scratch);
+  for (Scratch& part : scratch) {
+    v.structure(part.storage);
+    v.number(part.offset, NumberKind::Room);
+    v.exact(part.bytes);
+    v.structure(part.vectors);
   }
-  v.number(kernel.scratch_bytes, NumberKind::Room);
-  v.text(kernel.name);
-  v.number(kernel.grain, NumberKind::Free);
-  v.structures(kernel.own);
-  v.structure(kernel.any_size);
-  v.structure(kernel.is_rest);
+  v.number(scratch_bytes, NumberKind::Room);
+  v.text(name);
+  v.number(grain, NumberKind::Free);
+  v.structures(own);
+  v.structure(any_size);
+  v.structure(is_rest);
+  v.exact(rows);
 }
 
 template <class... T>

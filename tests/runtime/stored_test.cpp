@@ -424,6 +424,12 @@ TEST_F(Stored, PlansOfAllKinds) {
         [&](auto& f) { return f(wide, deep, gate); });
   auto picked = [](const at::Tensor& a, const at::Tensor& at) { return a.index_select(0, at) * 2; };
   twice([&] { return compile(picked, at_once("picked")); }, [&](auto& f) { return f(x, i); });
+  // Threads share the rows that steps add to, by their index.
+  const at::Tensor rows = at::randn({3000, 64}), to = at::randint(0, 3000, {30000}, at::kLong);
+  auto added = [](const at::Tensor& a, const at::Tensor& at) {
+    return at::elu(at::zeros_like(a).index_add_(0, at, a.index_select(0, at.flip(0)) * 2));
+  };
+  twice([&] { return compile(added, at_once("added")); }, [&](auto& f) { return f(rows, to); });
   auto changed = [](at::Tensor a) { return a.mul_(0.5).add_(1).narrow(1, 3, 7); };
   twice([&] { return compile(changed, at_once("changed")); },
         [&](auto& f) { return f(x.clone()); });
@@ -515,6 +521,7 @@ TEST_F(Stored, AFileThatAnApplicationShips) {
   EXPECT_TRUE(second.report().found);
   EXPECT_TRUE(at::equal(second(x, w), first(x, w)));
   EXPECT_THROW(save(first, "/proc/none/x.graft"), Error);
+  EXPECT_THROW(save(first, ""), Error);
 
   const std::string bytes = content(file);
   auto refuses = [&](const std::string& content, const std::string& why) {

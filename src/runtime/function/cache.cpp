@@ -200,6 +200,8 @@ void Core::Impl::save(const std::string& path) const {
     throw Error(options.name +
                 ": there is no plan to save; call the function on what it will be called on, "
                 "wait(), and see its report()");
+  if (path.empty())
+    throw Error(options.name + ": save() was given an empty path; it needs a file's name");
   const std::filesystem::path file = std::filesystem::absolute(path);
   std::string wrong;
   if (!runtime::replace_file(file, bytes, wrong)) throw Error(wrong);
