@@ -1,6 +1,9 @@
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -8,6 +11,7 @@
 #include "runtime/memory/pool.h"
 #include "runtime/memory/scratch.h"
 #include "runtime/memory/size_class.h"
+#include "runtime/plan/backoff.h"
 #include "runtime/plan/frame.h"
 #include "runtime/plan/generators.h"
 
@@ -93,23 +97,61 @@ void Frame::acquire(const std::vector<int>& blocks) {
   for (int b : blocks) allocate(static_cast<size_t>(b));
 }
 
+namespace {
+
 /// A grain is work for which starting threads pays; each more of them takes a fraction of that.
 constexpr int64_t kTasksOfAGrain = 4;
+/// What a grain's work takes (passes/tasks.cpp), by estimate.
+constexpr double kGrainNanoseconds = 20'000;
+
+double nanoseconds_now() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Runs `part` over the range on ATen's threads, or, while those come late, on this one.
+template <class Part>
+void run_parallel(const codegen::Binding& binding, Part part) {
+  thread_local Backoff backoff;
+  const double alone = 1.0 / at::get_num_threads();
+  const double grains =
+      static_cast<double>(binding.range_extent) / static_cast<double>(binding.grain);
+  const double gain = grains * kGrainNanoseconds * (1 - alone), begun = nanoseconds_now();
+  if (backoff.runs_alone(gain)) {
+    part(0, binding.range_extent);
+    backoff.ran_alone((nanoseconds_now() - begun) * (1 - alone));
+    return;
+  }
+  // Where several threads start at all, smaller tasks are worth one more of them.
+  const int64_t least = std::max<int64_t>(binding.grain / kTasksOfAGrain, 1);
+  std::atomic<double> last_start = begun;
+  double first_end = begun;
+  at::parallel_for(0, binding.range_extent, least, [&](int64_t begin, int64_t end) {
+    const double start = nanoseconds_now();
+    double last = last_start.load(std::memory_order_relaxed);
+    while (last < start && !last_start.compare_exchange_weak(last, start)) {
+    }
+    part(begin, end);
+    if (begin == 0) first_end = nanoseconds_now();
+  });
+  backoff.waited(gain, last_start.load(std::memory_order_relaxed) - first_end);
+}
+
+}  // namespace
 
 void launch(const KernelStep& step, char* const* bases, char** pointers) {
   for (size_t i = 0; i < step.pointers.size(); ++i)
     pointers[i] = bases[step.pointers[i].block] + step.pointers[i].offset;
   const codegen::Binding& binding = step.binding;
   codegen::LaunchArgs launch{pointers, binding.integers.data(), binding.scalars.data()};
-  if (binding.range_extent <= binding.grain) {
-    step.fn(&launch, thread_scratch(binding.scratch_bytes), 0, binding.range_extent);
-    return;
-  }
-  // Where several threads start at all, smaller tasks are worth one more of them.
-  const int64_t least = std::max<int64_t>(binding.grain / kTasksOfAGrain, 1);
-  at::parallel_for(0, binding.range_extent, least, [&](int64_t begin, int64_t end) {
+  const auto part = [&](int64_t begin, int64_t end) {
     step.fn(&launch, thread_scratch(binding.scratch_bytes), begin, end);
-  });
+  };
+  if (binding.range_extent <= binding.grain || at::get_num_threads() == 1)
+    part(0, binding.range_extent);
+  else
+    run_parallel(binding, part);
 }
 
 void Frame::release(const std::vector<int>& blocks) {
