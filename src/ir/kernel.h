@@ -88,6 +88,8 @@ struct Scratch {
   int vectors = 0;
 };
 
+inline constexpr double kGrainNanoseconds = 20000;
+
 struct Kernel {
   std::vector<Variable> vars;
   /// Range variables, outermost first. Empty: the one top-level Vector loop of `body` is the range,
@@ -98,7 +100,8 @@ struct Kernel {
   std::vector<Scratch> scratch;
   int64_t scratch_bytes = 0;
   std::string name;  ///< set by `tasks`: each statement's reduction or "map", in turn: "map_sum"
-  /// So many range iterations (elements, if the range is a Vector loop) are worth a second thread.
+  /// So many range iterations (elements, if the range is a Vector loop) are worth a second thread:
+  /// by estimate, kGrainNanoseconds of work.
   int64_t grain = 1;
   /// Temporaries in memory that no other step touches, set by `memory`. A store to one of these, or
   /// to scratch, need not happen where this kernel never loads it again.

@@ -10,6 +10,9 @@ namespace graft::ir {
 
 namespace {
 
+// Walks of statements, kernels and their parts name all fields, so that one that is added is not
+// forgotten: a plan that is read back would lack it.
+
 void visit(Signature& signature, NumberVisitor& v) {
   for (auto* views : {&signature.arguments, &signature.captured}) {
     v.size(*views);
@@ -29,23 +32,25 @@ void visit(Signature& signature, NumberVisitor& v) {
 }
 
 void visit(Storage& storage, NumberVisitor& v) {
-  v.structure(storage.role);
-  v.structure(storage.source);
-  v.structure(storage.made_by_extern);
-  v.structure(storage.folded);
-  v.exact(storage.bytes);
+  auto& [role, bytes, source, made_by_extern, folded] = storage;
+  v.structure(role);
+  v.structure(source);
+  v.structure(made_by_extern);
+  v.structure(folded);
+  v.exact(bytes);
 }
 
 void visit(Access& access, NumberVisitor& v) {
-  v.structure(access.storage);
-  v.structure(access.dtype);
-  v.exact(access.offset);
-  v.exact(access.strides);
-  v.size(access.indirect);
-  for (Indirect& part : access.indirect) {
-    v.structure(part.index);
-    v.exact(part.stride);
-    v.exact(part.extent);
+  auto& [storage, dtype, offset, strides, indirect] = access;
+  v.structure(storage);
+  v.structure(dtype);
+  v.exact(offset);
+  v.exact(strides);
+  v.size(indirect);
+  for (auto& [index, stride, extent] : indirect) {
+    v.structure(index);
+    v.exact(stride);
+    v.exact(extent);
   }
 }
 
@@ -55,11 +60,12 @@ NumberKind kind_of(ScalarType type) {
 
 void visit(std::optional<Reduction>& reduction, NumberVisitor& v) {
   if (!v.there(reduction)) return;
-  v.structure(reduction->op);
-  v.structure(reduction->type);
-  v.structure(reduction->input);
-  v.structure(reduction->scan);
-  v.structures(reduction->axes);
+  auto& [op, type, input, axes, scan] = *reduction;
+  v.structure(op);
+  v.structure(type);
+  v.structure(input);
+  v.structure(scan);
+  v.structures(axes);
 }
 
 void visit(Statement& s, NumberVisitor& v) {
@@ -178,37 +184,37 @@ void visit(Placed& placed, NumberVisitor& v) {
   v.structure(columns);
   v.structure(needed);
   if (v.there(quiet)) {
-    v.structure(quiet->first);
-    v.structure(quiet->last);
-    v.real(quiet->value);
-    v.structures(quiet->finite);
+    auto& [first, last, value, finite] = *quiet;
+    v.structure(first);
+    v.structure(last);
+    v.real(value);
+    v.structures(finite);
   }
   v.size(ahead);
-  for (Placed::Ahead& load : ahead)
-    for (int* value : {&load.load, &load.var, &load.iterations}) v.structure(*value);
+  for (auto& [load, var, iterations] : ahead)
+    for (int* value : {&load, &var, &iterations}) v.structure(*value);
 }
 
 void visit(Kernel& kernel, NumberVisitor& v) {
-  // All fields, so that one that is added is not forgotten here.
   auto& [vars, range, body, placed, scratch, scratch_bytes, name, grain, own, any_size, is_rest,
          rows] = kernel;
   v.size(vars);
-  for (Variable& var : vars) {
-    v.exact(var.extent);
-    v.structure(var.kind);
-    v.exact(var.growth);
-    v.structure(var.step);
+  for (auto& [extent, kind, growth, step] : vars) {
+    v.exact(extent);
+    v.structure(kind);
+    v.exact(growth);
+    v.structure(step);
   }
   v.structures(range);
   visit(body, v);
   v.size(placed);
   for (Placed& statement : placed) visit(statement, v);
   v.size(scratch);
-  for (Scratch& part : scratch) {
-    v.structure(part.storage);
-    v.number(part.offset, NumberKind::Room);
-    v.exact(part.bytes);
-    v.structure(part.vectors);
+  for (auto& [storage, offset, bytes, vectors] : scratch) {
+    v.structure(storage);
+    v.number(offset, NumberKind::Room);
+    v.exact(bytes);
+    v.structure(vectors);
   }
   v.number(scratch_bytes, NumberKind::Room);
   v.text(name);

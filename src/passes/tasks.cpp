@@ -15,7 +15,6 @@ using ir::Schedule;
 
 namespace {
 
-constexpr double kTaskNanoseconds = 20000;
 constexpr double kLook = 0.5;        ///< nanoseconds that it takes to see whose step one is
 constexpr double kOfOwnSteps = 8;    ///< times as long as a task looks, it should work
 constexpr double kOperation = 0.05;  ///< nanoseconds, at most: tasks may be longer than they look
@@ -32,7 +31,7 @@ void set_grain(Kernel& kernel) {
     nanoseconds += static_cast<double>(points(p.statement)) *
                    (static_cast<double>(p.statement.loads.size()) + 1 + work(p.statement)) *
                    kOperation;
-  double least = kTaskNanoseconds;
+  double least = ir::kGrainNanoseconds;
   if (kernel.rows > 0) {
     // Each task looks at all steps.
     iterations = static_cast<double>(kernel.rows);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "ir/kernel.h"
 #include "runtime/memory/pool.h"
 #include "runtime/memory/scratch.h"
 #include "runtime/memory/size_class.h"
@@ -101,8 +102,6 @@ namespace {
 
 /// A grain is work for which starting threads pays; each more of them takes a fraction of that.
 constexpr int64_t kTasksOfAGrain = 4;
-/// What a grain's work takes (passes/tasks.cpp), by estimate.
-constexpr double kGrainNanoseconds = 20'000;
 
 double nanoseconds_now() {
   return std::chrono::duration<double, std::nano>(
@@ -113,11 +112,13 @@ double nanoseconds_now() {
 /// Runs `part` over the range on ATen's threads, or, while those come late, on this one.
 template <class Part>
 void run_parallel(const codegen::Binding& binding, Part part) {
+  const int threads = at::get_num_threads();
+  if (threads == 1) return part(0, binding.range_extent);
   thread_local Backoff backoff;
-  const double alone = 1.0 / at::get_num_threads();
+  const double alone = 1.0 / threads;
   const double grains =
       static_cast<double>(binding.range_extent) / static_cast<double>(binding.grain);
-  const double gain = grains * kGrainNanoseconds * (1 - alone), begun = nanoseconds_now();
+  const double gain = grains * ir::kGrainNanoseconds * (1 - alone), begun = nanoseconds_now();
   if (backoff.runs_alone(gain)) {
     part(0, binding.range_extent);
     backoff.ran_alone((nanoseconds_now() - begun) * (1 - alone));
@@ -148,7 +149,7 @@ void launch(const KernelStep& step, char* const* bases, char** pointers) {
   const auto part = [&](int64_t begin, int64_t end) {
     step.fn(&launch, thread_scratch(binding.scratch_bytes), begin, end);
   };
-  if (binding.range_extent <= binding.grain || at::get_num_threads() == 1)
+  if (binding.range_extent <= binding.grain)
     part(0, binding.range_extent);
   else
     run_parallel(binding, part);
