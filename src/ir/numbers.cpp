@@ -10,18 +10,19 @@ namespace graft::ir {
 
 namespace {
 
-// Walks of statements, kernels and their parts name all fields, so that one that is added is not
-// forgotten: a plan that is read back would lack it.
+// Walks name all fields, so that one that is added is not forgotten: a plan that is read back would
+// lack it.
 
 void visit(Signature& signature, NumberVisitor& v) {
-  for (auto* views : {&signature.arguments, &signature.captured}) {
+  auto& [arguments, captured, bumped, bumped_captured, results] = signature;
+  for (auto* views : {&arguments, &captured}) {
     v.size(*views);
     for (View& view : *views) graft::ir::visit(view, v);
   }
-  v.structures(signature.bumped);
-  v.structures(signature.bumped_captured);
-  v.size(signature.results);
-  for (Result& result : signature.results) {
+  v.structures(bumped);
+  v.structures(bumped_captured);
+  v.size(results);
+  for (Result& result : results) {  // (its fields are two classes', which cannot be named so)
     for (int* value : {&result.argument, &result.captured, &result.same_as}) v.structure(*value);
     v.structure(result.defined);
     v.structure(result.returned);
@@ -132,34 +133,38 @@ void visit(Constant& constant, NumberVisitor& v) {
 }
 
 void visit(Extern& call, NumberVisitor& v) {
-  v.text(call.op.name);
-  v.text(call.op.overload);
-  v.size(call.slots);
-  for (Extern::Slot& slot : call.slots) {
-    v.structure(slot.kind);
-    visit(slot.constant, v);
-    v.structures(slot.views);
+  auto& [op, slots, inputs, outputs, written, record, may_be_loops, may_be_alone, short_factors,
+         undefined] = call;
+  v.text(op.name);
+  v.text(op.overload);
+  v.size(slots);
+  for (auto& [kind, constant, indices] : slots) {
+    v.structure(kind);
+    visit(constant, v);
+    v.structures(indices);
   }
-  for (auto* views : {&call.inputs, &call.outputs}) {
+  for (auto* views : {&inputs, &outputs}) {
     v.size(*views);
     for (View& view : *views) graft::ir::visit(view, v);
   }
-  v.structures(call.written);
-  v.structure(call.record);
-  for (bool* may : {&call.may_be_loops, &call.may_be_alone, &call.short_factors}) v.structure(*may);
-  v.structure(call.undefined);
+  v.structures(written);
+  v.structure(record);
+  for (bool* may : {&may_be_loops, &may_be_alone, &short_factors}) v.structure(*may);
+  v.structure(undefined);
 }
 
 void visit(Abort& check, NumberVisitor& v) {
-  v.structure(check.flag);
-  v.structure(check.record);
+  auto& [flag, record] = check;
+  v.structure(flag);
+  v.structure(record);
 }
 
 void visit(Repeat& loop, NumberVisitor& v) {
-  v.exact(loop.count);
-  if (v.there(loop.origin)) v.structure(*loop.origin);
-  v.size(loop.body);
-  for (Statement& s : loop.body) visit(s, v);
+  auto& [count, body, origin] = loop;
+  v.exact(count);
+  if (v.there(origin)) v.structure(*origin);
+  v.size(body);
+  for (Statement& s : body) visit(s, v);
 }
 
 void visit(std::vector<TreeNode>& body, NumberVisitor& v) {
@@ -255,43 +260,48 @@ void NumberVisitor::real(double& value) {
 }
 
 void visit(View& view, NumberVisitor& v) {
-  v.structure(view.storage);
-  v.structure(view.dtype);
-  v.exact(view.byte_offset);
-  v.exact(view.sizes);
-  v.exact(view.strides);
+  auto& [storage, dtype, byte_offset, sizes, strides] = view;
+  v.structure(storage);
+  v.structure(dtype);
+  v.exact(byte_offset);
+  v.exact(sizes);
+  v.exact(strides);
 }
 
 void visit(std::optional<CallersTensor>& tensor, NumberVisitor& v) {
   if (!v.there(tensor)) return;
-  v.structure(tensor->captured);
-  v.structure(tensor->index);
+  auto& [captured, index] = *tensor;
+  v.structure(captured);
+  v.structure(index);
 }
 
 void visit(Lineage& lineage, NumberVisitor& v) {
-  v.structure(lineage.root);
-  v.structure(lineage.index);
-  v.structure(lineage.view);
-  v.structure(lineage.inference);
-  v.structure(lineage.creation);
+  auto& [root, index, view, creation, inference] = lineage;
+  v.structure(root);
+  v.structure(index);
+  v.structure(view);
+  v.structure(creation);
+  v.structure(inference);
 }
 
 void visit(Program& program, NumberVisitor& v) {
-  visit(program.signature, v);
-  visit(program.storages, v);
-  v.size(program.items);
-  for (Item& item : program.items) visit(item, v);
+  auto& [signature, storages, items] = program;
+  visit(signature, v);
+  visit(storages, v);
+  v.size(items);
+  for (Item& item : items) visit(item, v);
 }
 
 void visit(Schedule& schedule, NumberVisitor& v) {
-  visit(schedule.signature, v);
-  visit(schedule.storages, v);
-  v.size(schedule.steps);
-  for (Step& step : schedule.steps) visit(step, v);
-  v.size(schedule.arena_offset);
-  for (int64_t& offset : schedule.arena_offset) v.number(offset, NumberKind::Room);
-  v.number(schedule.arena_bytes, NumberKind::Room);
-  v.structures(schedule.in_place_of);
+  auto& [signature, storages, steps, arena_offset, arena_bytes, in_place_of] = schedule;
+  visit(signature, v);
+  visit(storages, v);
+  v.size(steps);
+  for (Step& step : steps) visit(step, v);
+  v.size(arena_offset);
+  for (int64_t& offset : arena_offset) v.number(offset, NumberKind::Room);
+  v.number(arena_bytes, NumberKind::Room);
+  v.structures(in_place_of);
 }
 
 }  // namespace graft::ir

@@ -62,8 +62,11 @@ visit(_Unwind_Context* context, void* data) {
     const uintptr_t end =
         std::min<uintptr_t>(begin, search.bottom + kMostWords * sizeof(uintptr_t));
     for (uintptr_t at = search.bottom; search.with_words && at + sizeof(uintptr_t) <= end;
-         at += sizeof(uintptr_t))
-      words.push_back(*reinterpret_cast<const uintptr_t*>(at));
+         at += sizeof(uintptr_t)) {
+      // Read here: within push_back a sanitizer would look at where it stands.
+      const uintptr_t word = *reinterpret_cast<const uintptr_t*>(at);
+      words.push_back(word);
+    }
     if (!search.all) return _URC_NORMAL_STOP;
     search.inside = false;
   }

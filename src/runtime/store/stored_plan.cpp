@@ -39,16 +39,19 @@ void visit(std::map<Key, std::string>& map, NumberVisitor& v) {
 }
 
 void visit(ir::Times& times, NumberVisitor& v) {
-  for (double* time : {&times.instruction, &times.cache_byte, &times.memory_byte, &times.far_line,
-                       &times.product_flop, &times.call_flop, &times.short_call_flop, &times.kernel,
-                       &times.threads, &times.inner_loop, &times.second_cache})
+  auto& [instruction, cache_byte, memory_byte, far_line, unasked_stream, product_flop, call_flop,
+         short_call_flop, kernel, threads, inner_loop, second_cache] = times;
+  for (double* time :
+       {&instruction, &cache_byte, &memory_byte, &far_line, &unasked_stream, &product_flop,
+        &call_flop, &short_call_flop, &kernel, &threads, &inner_loop, &second_cache})
     v.real(*time);
 }
 
 void visit(codegen::Code& code, NumberVisitor& v) {
-  v.text(code.bytes);
-  visit(code.functions, v);
-  visit(code.symbols, v);
+  auto& [bytes, functions, symbols] = code;
+  v.text(bytes);
+  visit(functions, v);
+  visit(symbols, v);
 }
 
 /// Kernels of one structure share their code.
@@ -73,19 +76,20 @@ void visit(std::vector<std::shared_ptr<const codegen::Code>>& of_kernels, Number
 
 void visit(std::vector<OperatorReport>& operators, NumberVisitor& v) {
   v.size(operators);
-  for (OperatorReport& row : operators) {
-    for (std::string* text : {&row.name, &row.fate, &row.why}) v.text(*text);
-    v.structure(row.count);
+  for (auto& [name, fate, why, count] : operators) {
+    for (std::string* text : {&name, &fate, &why}) v.text(*text);
+    v.structure(count);
   }
 }
 
 void visit(Tolerance& tolerance, NumberVisitor& v) {
-  v.structure(tolerance.exact);
-  v.structure(tolerance.coarsest);
-  v.structure(tolerance.either_zero);
-  v.real(tolerance.slack);
-  for (auto* types : {&tolerance.results, &tolerance.arguments, &tolerance.captured})
-    v.structures(*types);
+  auto& [exact, coarsest, slack, either_zero, detaches, results, arguments, captured] = tolerance;
+  v.structure(exact);
+  v.structure(coarsest);
+  v.structure(either_zero);
+  v.structure(detaches);
+  v.real(slack);
+  for (auto* types : {&results, &arguments, &captured}) v.structures(*types);
 }
 
 /// A plan and its schedules: these are not copied.
@@ -96,42 +100,46 @@ struct Whole {
 };
 
 void visit(const Whole& whole, NumberVisitor& v) {
-  StoredPlan& plan = whole.plan;
-  visit(plan.operators, v);
-  visit(plan.tolerance, v);
-  v.text(plan.gives_up);
-  visit(plan.tuning.choices, v);
-  visit(plan.tuning.loops, v);
-  visit(plan.decisions, v);
-  visit(plan.notes, v);
-  visit(plan.times, v);
+  auto& [operators, tolerance, gives_up, tuning, decisions, notes, times, kept, kept_bytes,
+         recomputed_from, code] = whole.plan;
+  auto& [choices, loops] = tuning;
+  visit(operators, v);
+  visit(tolerance, v);
+  v.text(gives_up);
+  visit(choices, v);
+  visit(loops, v);
+  visit(decisions, v);
+  visit(notes, v);
+  visit(times, v);
   ir::visit(whole.schedule, v);
   if (v.there(whole.backward)) ir::visit(*whole.backward, v);
-  v.structures(plan.kept);
-  v.structure(plan.kept_bytes);
-  v.structures(plan.recomputed_from);
-  visit(plan.code, v);
+  v.structures(kept);
+  v.structure(kept_bytes);
+  v.structures(recomputed_from);
+  visit(code, v);
 }
 
 void visit(Proof& proof, NumberVisitor& v) {
-  for (bool* is : {&proof.proven, &proof.raced, &proof.faster, &proof.bitwise, &proof.fp64_decided})
-    v.structure(*is);
-  v.structure(proof.threads);
-  for (double* number : {&proof.max_abs, &proof.eager_us, &proof.compiled_us}) v.real(*number);
+  auto& [proven, raced, faster, threads, bitwise, fp64_decided, max_abs, eager_us, compiled_us] =
+      proof;
+  for (bool* is : {&proven, &raced, &faster, &bitwise, &fp64_decided}) v.structure(*is);
+  v.structure(threads);
+  for (double* number : {&max_abs, &eager_us, &compiled_us}) v.real(*number);
 }
 
 void visit(StoredScale& scale, NumberVisitor& v) {
-  ir::visit(scale.schedule, v);
-  visit(scale.code, v);
+  auto& [schedule, code] = scale;
+  ir::visit(schedule, v);
+  visit(code, v);
 }
 
 void visit(std::vector<StoredScales>& all, NumberVisitor& v) {
   v.size(all);
-  for (StoredScales& scales : all) {
-    for (auto* scale : {&scales.replay, &scales.reference})
+  for (auto& [replay, reference, disturbed] : all) {
+    for (auto* scale : {&replay, &reference})
       if (v.there(*scale)) visit(**scale, v);
-    v.size(scales.disturbed);
-    for (StoredScale& scale : scales.disturbed) visit(scale, v);
+    v.size(disturbed);
+    for (StoredScale& scale : disturbed) visit(scale, v);
   }
 }
 
