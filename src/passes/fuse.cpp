@@ -33,9 +33,12 @@ class Fuser {
       return call != nullptr && call->may_be_loops;
     });
     if (!any) return *attempt(std::move(program));
-    for (const ir::Item& item : program.items)
-      if (const auto* call = std::get_if<ir::Extern>(&item); call != nullptr && call->may_be_alone)
-        alone_.insert(call->record);
+    for (const ir::Item& item : program.items) {
+      const auto* call = std::get_if<ir::Extern>(&item);
+      if (call == nullptr || !call->may_be_loops) continue;
+      ++calls_[call->record];
+      if (call->may_be_alone) alone_.insert(call->record);
+    }
     while (true) {
       // What does not become part of a kernel with others stays a call; all is grouped anew.
       const size_t refused = refused_.size();
@@ -95,7 +98,7 @@ class Fuser {
     for (const ir::Statement& s : group.members)
       if (is_product(s)) ++here[s.record];
     return std::all_of(here.begin(), here.end(), [&](const auto& entry) {
-      return products_.at(entry.first) == entry.second;
+      return entry.second % (products_.at(entry.first) / calls_.at(entry.first)) == 0;
     });
   }
 
@@ -118,7 +121,8 @@ class Fuser {
   Decider& decider_;
   std::set<int> refused_;        ///< products that stay calls, by record
   std::set<int> alone_;          ///< that are fast enough alone
-  std::map<int, int> products_;  ///< by record: how many the program has
+  std::map<int, int> calls_;     ///< by record: more than one where one is made again
+  std::map<int, int> products_;  ///< likewise: how many statements they are
 };
 
 }  // namespace

@@ -61,6 +61,24 @@ TEST(ProductsPass, AttentionIsOneKernel) {
   EXPECT_EQ(count_of("aten::", text), 0u) << text;
 }
 
+/// A product that `recompute` made again has its record.
+TEST(ProductsPass, ProductsThatAreMadeAgainAreInKernels) {
+  Products b;
+  const ir::View q = b.argument({4, 512, 32}), k = b.argument({4, 512, 32});
+  std::vector<int> records;
+  for (int made = 0; made < 2; ++made) {
+    const ir::View v = b.argument({4, 512, 32}),
+                   scores = b.bmm(q, transposed(k), b.temporary({4, 512, 512}));
+    records.push_back(static_cast<int>(b.program.items.size()) - 1);
+    b.bmm(b.softmax(scores), v, b.output({4, 512, 32}));
+  }
+  auto& again = std::get<ir::Extern>(b.program.items[static_cast<size_t>(records[1])]);
+  again.record = records[0];
+  const std::string text = schedule_of(b);
+  EXPECT_EQ(count_of("  product", text), 4u) << text;
+  EXPECT_EQ(count_of("aten::", text), 0u) << text;
+}
+
 /// The last rows are a kernel of their own, with scratch of its own.
 TEST(ProductsPass, RowsThatAreLeftAreAKernel) {
   const std::string text = schedule_of(attention(515, 512));
