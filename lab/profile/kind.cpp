@@ -140,6 +140,7 @@ bool is_reduction(std::string_view name) {
 
 Kind kind_of_operator(std::string_view full) {
   const size_t colons = full.find("::");
+  if (full.starts_with("graft::kernel-")) return Kind::Compiled;
   // Autograd's own steps: the work is in the operators that they call.
   if (full.starts_with("autograd::") || full.starts_with("torch::")) return Kind::Other;
   if (colons == std::string_view::npos)  // "MulBackward0", and autograd's wrappers such as "detach"

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include "ir/builder.h"
@@ -132,6 +133,28 @@ TEST(Plan, SplitsARangeAmongThreads) {
     at::set_num_threads(n);  // read at launch
     EXPECT_TRUE(same(run(plan, {x}).results[0], x + 1));
   }
+}
+
+/// Profilers see each kernel as an operator.
+TEST(Plan, TellsProfilersOfItsKernels) {
+  const at::Tensor x = at::arange(100, at::kFloat);
+  Program p({x});
+  const int t = p.temporary(100), y = p.output(100);
+  p.kernel(add_one, t, 0, 100);
+  p.kernel(add_one, y, t, 100);
+  p.result(p.view(y, {100}));
+  const Plan plan = p.plan();
+  static std::vector<std::string> seen;
+  seen.clear();
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
+      [](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
+        seen.emplace_back(call.name());
+        return nullptr;
+      }));
+  run(plan, {x});
+  at::removeCallback(handle);
+  std::erase_if(seen, [](const std::string& name) { return !name.starts_with("graft::"); });
+  EXPECT_EQ(seen, (std::vector<std::string>{"graft::kernel-0-", "graft::kernel-1-"}));
 }
 
 TEST(Plan, WritesArgumentsAndBumpsTheirVersions) {

@@ -236,7 +236,11 @@ class PlanBuilder {
   }
 
   int add_kernel(const ir::Kernel& kernel, ReadyKernel ready) {
-    KernelStep step{ready.code.fn, {}, std::move(ready.binding), std::move(ready.code.keep_alive)};
+    KernelStep step{ready.code.fn,
+                    {},
+                    std::move(ready.binding),
+                    std::move(ready.code.keep_alive),
+                    "graft::kernel-" + std::to_string(plan_.kernels_.size()) + "-" + kernel.name};
     if (step.fn == nullptr) fail("kernel " + kernel.name + " has no code");
     for (const auto& pointer : step.binding.pointers)
       step.pointers.push_back(place(pointer.storage, pointer.byte_offset));

@@ -73,6 +73,7 @@ struct KernelStep {
   std::vector<Place> pointers;
   codegen::Binding binding;  ///< without its structure
   std::shared_ptr<void> code;
+  std::string name;  ///< for profilers: "graft::kernel-3-map_sum", numbered as in GRAFT_TRACE
 };
 
 struct ExternStep {

@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
@@ -144,6 +145,11 @@ void run_parallel(const codegen::Binding& binding, Part part) {
 void launch(const KernelStep& step, char* const* bases, char** pointers) {
   for (size_t i = 0; i < step.pointers.size(); ++i)
     pointers[i] = bases[step.pointers[i].block] + step.pointers[i].offset;
+  std::optional<at::RecordFunction> profiled;
+  if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) {
+    profiled.emplace(std::move(*callbacks));
+    profiled->before(std::string_view(step.name));
+  }
   const codegen::Binding& binding = step.binding;
   codegen::LaunchArgs launch{pointers, binding.integers.data(), binding.scalars.data()};
   const auto part = [&](int64_t begin, int64_t end) {
