@@ -137,6 +137,9 @@ ir::Target read_host() {
   target.fma = target.avx2() && __builtin_cpu_supports("fma");
   target.half_instructions = has("avx512_fp16") || has("avx_ne_convert");
   target.short_products = has("avx512_bf16");
+  // A process asks Linux once whether its threads may use tiles.
+  target.matrix_tiles =
+      target.short_products && has("amx_tile") && has("amx_bf16") && at::cpu::init_amx();
   target.vml = find_symbol("VMSEXP_") != nullptr;
   target.vml_threads = find_symbol("MKL_Set_Num_Threads_Local") != nullptr;
   target.first_cache_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.first_cache_bytes);

@@ -47,6 +47,8 @@ struct Target {
   /// Has AVX512_BF16: products of bf16 numbers two at a time, as oneDNN's for ATen (denormals count
   /// as 0).
   bool short_products = false;
+  /// … and AMX, which multiplies tiles of them; the system lets this process use it.
+  bool matrix_tiles = false;
   /// Dtypes that its code cannot load, store and convert though dtype.h has loops for them.
   /// Operators on them are extern.
   std::vector<ScalarType> lacks = {};
@@ -76,7 +78,7 @@ struct Target {
   bool avx512() const { return lanes >= 16; }
   /// One operation of a product of numbers of this dtype, by a kernel's own routine and by ATen's.
   double product_flop(ScalarType type) const {
-    return times.product_flop * (pairs(type) ? 0.5 : 1);
+    return times.product_flop * (tiles(type) ? 0.45 : pairs(type) ? 0.5 : 1);
   }
   double call_flop(ScalarType type) const {
     return is_half(type) && one_dnn(type) ? times.short_call_flop : times.call_flop;
@@ -85,6 +87,8 @@ struct Target {
   bool pairs(ScalarType type) const {
     return type == ScalarType::BFloat16 && short_products && avx512();
   }
+  /// … or in tiles, which has the same operands?
+  bool tiles(ScalarType type) const { return pairs(type) && matrix_tiles; }
   /// Has loops over tensors of this dtype.
   bool loops(ScalarType type) const {
     return has_loops(type) && std::find(lacks.begin(), lacks.end(), type) == lacks.end();
@@ -99,7 +103,8 @@ struct Target {
   /// are not in it, as what passes decide from them is in the kernel.
   std::string code_key() const {
     return std::to_string(lanes) + (fma ? " fma" : "") + (short_products ? " bf16" : "") +
-           (vml ? " vml" : "") + (vml_threads ? " vml-threads " : " ") + cpu;
+           (matrix_tiles ? " amx" : "") + (vml ? " vml" : "") +
+           (vml_threads ? " vml-threads " : " ") + cpu;
   }
 };
 

@@ -83,40 +83,49 @@ TEST(Product, OfTransposedSlicedAndBroadcastOperands) {
   EXPECT_EQ(difference(product(wide.narrow(2, 0, 40), b.narrow(2, 5, 33)), 1e-4), "");
 }
 
+constexpr std::pair<int64_t, int64_t> kRowsAndTerms[] = {{9, 2}, {9, 129}, {17, 287}, {70, 64}};
+
+/// By tiles, where the machine has them, and without.
+std::string short_difference(const KernelMaker& made) {
+  const ir::Target own = codegen::host_target(1);
+  ir::Target plain = own;
+  plain.matrix_tiles = false;
+  const std::string by_tiles = difference(made, 1e-4, own);
+  return own.matrix_tiles ? by_tiles + difference(made, 1e-4, plain) : by_tiles;
+}
+
 /// Operands of 16 bits are widened, where they lie or as they are copied.
 TEST(Product, OfShortNumbers) {
   for (auto [left, right] : {std::pair(at::kBFloat16, at::kBFloat16),
                              {at::kHalf, at::kHalf},
                              {at::kFloat, at::kBFloat16},
                              {at::kBFloat16, at::kFloat}})
-    for (int64_t rows : {9, 70})
-      for (int64_t columns : {70, 160})
-        for (int64_t terms : {2, 129}) {
-          const at::Tensor a = tame({2, rows, terms}, left, 3),
-                           b = tame({2, terms, columns}, right, 5),
-                           down = tame({2, terms, rows}, left, 3).transpose(1, 2);
-          EXPECT_EQ(difference(product(a, b), 1e-4), "")
-              << rows << " rows, " << columns << " columns, " << terms << " terms";
-          EXPECT_EQ(difference(product(down, b), 1e-4), "");
-          if (columns % 32 == 0) {
-            EXPECT_EQ(difference(product(a, b, 32), 1e-4), "");
-          }
+    for (auto [rows, terms] : kRowsAndTerms)
+      for (int64_t columns : {70, 160}) {
+        const at::Tensor a = tame({2, rows, terms}, left, 3),
+                         b = tame({2, terms, columns}, right, 5),
+                         down = tame({2, terms, rows}, left, 3).transpose(1, 2);
+        EXPECT_EQ(short_difference(product(a, b)), "")
+            << rows << " rows, " << columns << " columns, " << terms << " terms";
+        EXPECT_EQ(short_difference(product(down, b)), "");
+        if (columns % 32 == 0) {
+          EXPECT_EQ(short_difference(product(a, b, 32)), "");
         }
+      }
 }
 
 /// fp32 numbers that are rounded to bf16 first.
 TEST(Product, OfRoundedFactors) {
-  for (int64_t rows : {9, 70})
-    for (int64_t columns : {70, 160})
-      for (int64_t terms : {2, 129}) {
-        const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3),
-                         b = tame({2, terms, columns}, at::kFloat, 5),
-                         down = tame({2, terms, rows}, at::kFloat, 3).transpose(1, 2);
-        EXPECT_EQ(difference(product(a, b, 0, true), 1e-4), "")
-            << rows << " rows, " << columns << " columns, " << terms << " terms";
-        EXPECT_EQ(difference(product(down, b, 0, true), 1e-4), "");
-        EXPECT_EQ(difference(product(a, b.to(at::kBFloat16), 0, true), 1e-4), "");
-      }
+  for (auto [rows, terms] : kRowsAndTerms)
+    for (int64_t columns : {70, 160}) {
+      const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3),
+                       b = tame({2, terms, columns}, at::kFloat, 5),
+                       down = tame({2, terms, rows}, at::kFloat, 3).transpose(1, 2);
+      EXPECT_EQ(short_difference(product(a, b, 0, true)), "")
+          << rows << " rows, " << columns << " columns, " << terms << " terms";
+      EXPECT_EQ(short_difference(product(down, b, 0, true)), "");
+      EXPECT_EQ(short_difference(product(a, b.to(at::kBFloat16), 0, true)), "");
+    }
 }
 
 /// What is not finite stays in its row and column.
@@ -126,6 +135,7 @@ TEST(Product, OfNaNAndInfinity) {
   a[0][8][0] = INFINITY;
   b[0][4][34] = -INFINITY;
   EXPECT_EQ(difference(product(a, b), 1e-4), "");
+  EXPECT_EQ(short_difference(product(a.to(at::kBFloat16), b.to(at::kBFloat16))), "");
 }
 
 }  // namespace

@@ -129,7 +129,6 @@ class Emitter {
   void rows_loop(int l);
   bool transposes(int l) const;
   void transposed_loop(int l);
-  void transpose(llvm::SmallVectorImpl<llvm::Value*>& rows);
   llvm::Function* transposer(llvm::Type* element, int columns, bool padded, bool inwards);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
   bool is_quiet(int l) const;

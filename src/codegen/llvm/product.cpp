@@ -5,7 +5,7 @@
 // would be read line by line from as many pages is first copied side by side: the right operand's
 // panel of columns, where many rows come to it, and the left operand's rows where those lie so.
 // Operands of 16 bits are widened on that way; where the machine has an instruction for them, those
-// of bf16 are copied two terms to a word, and multiplied so.
+// of bf16 are copied two terms to a word, and multiplied so, by AMX's tiles where it has them.
 //
 // What a mask leaves out costs little: columns that nobody reads (Placed::needed) are not computed,
 // and what is all zero in one operand adds nothing, unless zero times the other operand is NaN.
@@ -13,7 +13,12 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <optional>
+
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/flow.h"
+#include "codegen/llvm/matrix_tiles.h"
+#include "codegen/llvm/transpose.h"
 
 namespace graft::codegen {
 
@@ -27,7 +32,7 @@ constexpr int64_t kLinesAtOnce = 8;  ///< of numbers that are asked whether all 
 using Zeros = ProductLayout::Zeros;
 
 /// Writes the loops of one product.
-class ProductWriter {
+class ProductWriter : Flow {
  public:
   struct Operand {
     llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
@@ -42,16 +47,17 @@ class ProductWriter {
 
   ProductWriter(Builder& b, const Machine& machine, VectorMemory& memory, Arithmetic& arithmetic,
                 llvm::Function* fn, const ProductLayout& layout)
-      : b_(b),
+      : Flow(b, fn),
         machine_(machine),
         memory_(memory),
         arithmetic_(arithmetic),
-        fn_(fn),
         layout_(layout),
         pairs_(layout.pairs && machine.target.pairs(ScalarType::BFloat16)) {}
 
   /// Only columns whose byte is not zero are needed.
   void only(llvm::Value* needed, llvm::Value* across) { needed_ = needed, needed_across_ = across; }
+  /// Multiply with these.
+  void use(MatrixTiles& tiles) { tiles_ = &tiles; }
   /// Where copies of the operands go; null: they stay where they are.
   void copy_to(llvm::Value* left, llvm::Value* right) { left_copy_ = left, right_copy_ = right; }
 
@@ -74,92 +80,9 @@ class ProductWriter {
     });
   }
 
-  llvm::Value* i64(int64_t k) { return b_.getInt64(static_cast<uint64_t>(k)); }
-  llvm::Value* smaller(llvm::Value* a, llvm::Value* b) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
-  }
-  llvm::BasicBlock* block(const char* name) {
-    return llvm::BasicBlock::Create(b_.getContext(), name, fn_);
-  }
   llvm::Type* number() { return b_.getFloatTy(); }
   llvm::Type* vector() {
     return llvm::FixedVectorType::get(number(), static_cast<unsigned>(machine_.lanes));
-  }
-
-  /// for (i = from; i < to; i += step) body(i)
-  template <class Body>
-  void loop(llvm::Value* from, llvm::Value* to, int64_t step, Body body) {
-    llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("product"),
-                     *after = block("after");
-    b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, after);
-    b_.SetInsertPoint(run);
-    llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
-    index->addIncoming(from, before);
-    body(index);
-    llvm::Value* next = b_.CreateNSWAdd(index, i64(step));
-    index->addIncoming(next, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
-    b_.SetInsertPoint(after);
-  }
-  template <class Then, class Otherwise>
-  void branch(llvm::Value* condition, Then then, Otherwise otherwise) {
-    llvm::BasicBlock *yes = block("whole"), *no = block("part"), *after = block("after");
-    b_.CreateCondBr(condition, yes, no);
-    b_.SetInsertPoint(yes);
-    then();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(no);
-    otherwise();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-  }
-
-  template <class Then>
-  void only_if(llvm::Value* condition, Then then) {
-    llvm::BasicBlock *yes = block("then"), *after = block("after");
-    b_.CreateCondBr(condition, yes, after);
-    b_.SetInsertPoint(yes);
-    then();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-  }
-  /// Does test(i) hold for i = 0, step, … below `to` (at least one)? Ends at the first that fails.
-  template <class Test>
-  llvm::Value* all_of(llvm::Value* to, int64_t step, Test test) {
-    llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("test"), *more = block("more"),
-                     *after = block("tested");
-    b_.CreateBr(run);
-    b_.SetInsertPoint(run);
-    llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
-    index->addIncoming(i64(0), before);
-    llvm::Value* holds = test(index);
-    llvm::BasicBlock* tested = b_.GetInsertBlock();
-    b_.CreateCondBr(holds, more, after);
-    b_.SetInsertPoint(more);
-    llvm::Value* next = b_.CreateNSWAdd(index, i64(step));
-    index->addIncoming(next, more);
-    b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
-    b_.SetInsertPoint(after);
-    llvm::PHINode* all = b_.CreatePHI(b_.getInt1Ty(), 2);
-    all->addIncoming(b_.getFalse(), tested);
-    all->addIncoming(b_.getTrue(), more);
-    return all;
-  }
-
-  /// a and then b()
-  template <class Then>
-  llvm::Value* both(llvm::Value* a, Then b) {
-    llvm::BasicBlock *before = b_.GetInsertBlock(), *yes = block("then"), *after = block("after");
-    b_.CreateCondBr(a, yes, after);
-    b_.SetInsertPoint(yes);
-    llvm::Value* second = b();
-    llvm::BasicBlock* last = b_.GetInsertBlock();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-    llvm::PHINode* result = b_.CreatePHI(b_.getInt1Ty(), 2);
-    result->addIncoming(b_.getFalse(), before);
-    result->addIncoming(second, last);
-    return result;
   }
 
   /// All columns of the terms at hand.
@@ -308,24 +231,30 @@ class ProductWriter {
   llvm::Value* steps() {
     return pairs_ ? b_.CreateLShr(b_.CreateAdd(count_, i64(1)), i64(1)) : count_;
   }
+  /// … with zeros behind them, for whole tiles.
+  llvm::Value* copied_steps() {
+    if (tiles_ == nullptr) return steps();
+    return b_.CreateAnd(b_.CreateAdd(steps(), i64(MatrixTiles::kTerms / 2 - 1)),
+                        i64(-MatrixTiles::kTerms / 2));
+  }
   llvm::Type* copied() { return pairs_ ? b_.getInt32Ty() : number(); }
   /// From row to row, and from step to step, of the left operand's copy.
-  llvm::Value* copy_down() { return i64(layout_.left_down ? 1 : kLeftCopyPitch); }
-  llvm::Value* copy_along() { return i64(layout_.left_down ? ir::kProductBlock : 1); }
+  bool rows_side_by_side() const { return layout_.left_down && tiles_ == nullptr; }
+  llvm::Value* copy_down() { return i64(rows_side_by_side() ? 1 : kLeftCopyPitch); }
+  llvm::Value* copy_along() { return i64(rows_side_by_side() ? ir::kProductBlock : 1); }
   /// All rows of the terms at hand, along what lies side by side.
   void copy_left() {
     const bool down = layout_.left_down;
+    if (down && tiles_ != nullptr) return copy_left_turned();
     loop(i64(0), down ? steps() : rows_, 1, [&](llvm::Value* line) {
       llvm::Value* to =
           b_.CreateGEP(copied(), left_copy_, b_.CreateMul(line, down ? copy_along() : copy_down()));
-      loop(i64(0), down ? rows_ : count_, machine_.lanes, [&](llvm::Value* at) {
+      llvm::Value* many = down ? rows_ : tiles_ ? b_.CreateShl(copied_steps(), 1) : count_;
+      loop(i64(0), many, machine_.lanes, [&](llvm::Value* at) {
         llvm::Value* some = mask(b_.CreateSub(down ? rows_ : count_, at), 0);
         llvm::Value* x = nullptr;
         if (down && pairs_) {
-          llvm::Value* term = b_.CreateShl(line, 1);
-          x = pair(term, [&](llvm::Value* k) {
-            return short_load(left_, place(left_, at, b_.CreateAdd(first_, k)), 0, some);
-          });
+          x = pair_of_rows(line, at, some, false);
         } else {
           llvm::Value* from = down ? place(left_, at, b_.CreateAdd(first_, line))
                                    : place(left_, line, b_.CreateAdd(first_, at));
@@ -341,19 +270,58 @@ class ProductWriter {
       });
     });
   }
-  /// Two terms of 16 bits, from `term` of those at hand on, in a word.
+  /// body(step, whole) for each `by` steps of the copies; whole: no term is missing.
+  template <class Body>
+  void each_step(int64_t by, Body body) {
+    llvm::Value* whole = i64(0);
+    if (pairs_) {
+      whole = b_.CreateAnd(b_.CreateLShr(count_, 1), i64(-by));
+      loop(i64(0), whole, by, [&](llvm::Value* step) { body(step, true); });
+    }
+    loop(whole, copied_steps(), by, [&](llvm::Value* step) { body(step, false); });
+  }
+  /// Of rows that lie side by side: the terms of a row do so in the copy.
+  void copy_left_turned() {
+    each_step(machine_.lanes, [&](llvm::Value* first, bool whole) {
+      loop(i64(0), rows_, machine_.lanes, [&](llvm::Value* at) {
+        llvm::Value* some = mask(b_.CreateSub(rows_, at), 0);
+        llvm::SmallVector<llvm::Value*, 16> square;
+        for (int k = 0; k < machine_.lanes; ++k)
+          square.push_back(pair_of_rows(b_.CreateAdd(first, i64(k)), at, some, whole));
+        transpose(b_, machine_.lanes, square);
+        llvm::Value* to =
+            b_.CreateGEP(copied(), left_copy_, b_.CreateAdd(b_.CreateMul(at, copy_down()), first));
+        for (int r = 0; r < machine_.lanes; ++r)
+          memory_.store(square[static_cast<size_t>(r)],
+                        b_.CreateGEP(copied(), to, i64(r * kLeftCopyPitch)), nullptr);
+      });
+    });
+  }
+  /// A step of those at hand, of the rows from `at` on, which lie side by side.
+  llvm::Value* pair_of_rows(llvm::Value* step, llvm::Value* at, llvm::Value* mask, bool whole) {
+    auto term = [&](llvm::Value* k) {
+      return short_load(left_, place(left_, at, b_.CreateAdd(first_, k)), 0, mask);
+    };
+    return pair(b_.CreateShl(step, 1), whole, term);
+  }
+  /// Two terms of 16 bits, from `term` of those at hand on, in a word; 0 behind the last one. Whole:
+  /// both are there.
   template <class Load>
-  llvm::Value* pair(llvm::Value* term, Load load) {
-    llvm::Value* next = smaller(b_.CreateAdd(term, i64(1)), b_.CreateSub(count_, i64(1)));
-    llvm::Value *low = load(term), *high = load(next);
-    llvm::Type* words = low->getType()->getWithNewBitWidth(32);
-    low = b_.CreateZExt(low, words), high = b_.CreateShl(b_.CreateZExt(high, words), 16);
-    llvm::Value* is_there = b_.CreateICmpSLT(b_.CreateAdd(term, i64(1)), count_);
-    return b_.CreateOr(low, b_.CreateSelect(is_there, high, llvm::Constant::getNullValue(words)));
+  llvm::Value* pair(llvm::Value* term, bool whole, Load load) {
+    llvm::Value* last = b_.CreateSub(count_, i64(1));
+    auto word = [&](llvm::Value* k) {
+      llvm::Value* x = load(whole ? k : smaller(k, last));
+      x = b_.CreateZExt(x, x->getType()->getWithNewBitWidth(32));
+      if (whole) return x;
+      return b_.CreateSelect(b_.CreateICmpSLE(k, last), x,
+                             llvm::Constant::getNullValue(x->getType()));
+    };
+    llvm::Value* low = word(term);
+    return b_.CreateOr(low, b_.CreateShl(word(b_.CreateAdd(term, i64(1))), 16));
   }
   /// The columns at hand, of the terms at hand; lanes that are off become 0.
   void copy_right() {
-    loop(i64(0), steps(), 1, [&](llvm::Value* step) {
+    each_step(1, [&](llvm::Value* step, bool whole) {
       llvm::Value* to = b_.CreateGEP(copied(), right_copy_, b_.CreateMul(step, i64(wide())));
       auto from = [&](llvm::Value* term) {
         return place(right_, b_.CreateAdd(first_, term), column_);
@@ -361,7 +329,7 @@ class ProductWriter {
       for (int v = 0; v < kVectors; ++v) {
         llvm::Value* x =
             pairs_
-                ? pair(b_.CreateShl(step, 1),
+                ? pair(b_.CreateShl(step, 1), whole,
                        [&](llvm::Value* term) { return short_load(right_, from(term), v, off(v)); })
                 : load(right_, from(step), v, off(v));
         memory_.store(x, at(copied(), to, v), nullptr);
@@ -371,6 +339,7 @@ class ProductWriter {
 
   void all_rows() {
     if (right_copy_ != nullptr) copy_right();
+    if (tiles_ != nullptr) return all_rows_in_tiles();
     const int most = machine_.target.avx512() ? kRows : kRowsOfFewRegisters;
     llvm::Value* whole = layout_.whole_rows ? rows_ : b_.CreateAnd(rows_, i64(-most));
     loop(i64(0), whole, most, [&](llvm::Value* row) { tile(row, most); });
@@ -412,15 +381,41 @@ class ProductWriter {
     return b_.CreateBitCast(made, value->getType()->getWithNewType(b_.getInt16Ty()));
   }
 
+  void all_rows_in_tiles() {
+    constexpr int64_t kOne = MatrixTiles::kRows, kMost = MatrixTiles::kMostTiles * kOne;
+    llvm::Value* whole = b_.CreateAnd(rows_, i64(-kMost));
+    loop(i64(0), whole, kMost, [&](llvm::Value* row) { tile(row, kMost); });
+    loop(whole, rows_, kOne, [&](llvm::Value* row) { tile(row, kOne); });
+  }
+  /// Rows of the copy beyond the last one are multiplied, too, and left there.
+  void computed_in_tiles(llvm::Value* row, int64_t rows) {
+    llvm::Value* left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
+    llvm::Value* sums = tiles_->multiply(left, kLeftCopyPitch, right_copy_, copied_steps(),
+                                         static_cast<int>(rows / MatrixTiles::kRows));
+    auto store_rows = [&](bool adds) {
+      loop(i64(0), smaller(i64(rows), b_.CreateSub(rows_, row)), 1, [&](llvm::Value* r) {
+        llvm::Value* from = b_.CreateGEP(number(), sums, b_.CreateMul(r, i64(wide())));
+        llvm::SmallVector<llvm::Value*, kVectors> line;
+        for (int v = 0; v < kVectors; ++v)
+          line.push_back(memory_.load(at(number(), from, v), number(), nullptr));
+        store(b_.CreateAdd(row, r), 1, line, adds);
+      });
+    };
+    if (layout_.adds) return store_rows(true);
+    branch(b_.CreateICmpEQ(first_, i64(0)), [&] { store_rows(false); }, [&] { store_rows(true); });
+  }
+
   /// `count` rows from `row` on, of the columns and terms at hand.
   void tile(llvm::Value* row, int count) {
     if (layout_.zeros != Zeros::Rows) return computed(row, count);
     llvm::Value* nothing = both(finite_, [&] {
-      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, i64(count), 1);
+      llvm::Value* there = tiles_ ? smaller(i64(count), b_.CreateSub(rows_, row)) : i64(count);
+      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, there, 1);
     });
     only_if(b_.CreateNot(nothing), [&] { computed(row, count); });
   }
   void computed(llvm::Value* row, int rows) {
+    if (tiles_ != nullptr) return computed_in_tiles(row, rows);
     llvm::SmallVector<llvm::Value*, 8> left;
     for (int r = 0; r < rows; ++r) {
       llvm::Value* at = b_.CreateAdd(row, i64(r));
@@ -516,16 +511,15 @@ class ProductWriter {
     }
   }
 
-  Builder& b_;
   const Machine& machine_;
   VectorMemory& memory_;
   Arithmetic& arithmetic_;
-  llvm::Function* fn_;
   const ProductLayout& layout_;
   llvm::Value *needed_ = nullptr, *needed_across_ = nullptr;
   llvm::Value *left_copy_ = nullptr, *right_copy_ = nullptr;
   Operand left_{}, right_{}, out_{};
   const bool pairs_;
+  MatrixTiles* tiles_ = nullptr;
   llvm::Value *rows_ = nullptr, *columns_ = nullptr, *panels_ = nullptr;
   llvm::Value* panel_ = nullptr;  ///< at hand; null: there is one
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
@@ -568,8 +562,18 @@ void Emitter::product(int p) {
     return slot < 0 ? nullptr : b_.CreateGEP(b_.getInt8Ty(), scratch_, integer(slot));
   };
   writer.copy_to(copy(product.left_copy), copy(product.right_copy));
+  std::optional<MatrixTiles> tiles;
+  if (product.pairs && machine_.target.tiles(ScalarType::BFloat16)) {
+    const auto room = [&](int64_t bytes) { return stack(b_.getInt8Ty(), i64(bytes), 64); };
+    llvm::Value *own = room(64), *others = room(64);
+    tiles.emplace(b_, fn_, own, others,
+                  room(MatrixTiles::kMostTiles * MatrixTiles::kRows * MatrixTiles::kColumns * 4));
+    writer.use(*tiles);
+    tiles->begin();
+  }
   writer.write(left, right, out,
                {size(product.rows), size(product.columns), size(product.terms), panels});
+  if (tiles) tiles->end();
 }
 
 }  // namespace graft::codegen

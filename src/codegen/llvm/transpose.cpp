@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/transpose.h"
 
 namespace graft::codegen {
 
@@ -18,10 +19,8 @@ bool Emitter::transposes(int l) const {
          value(planned(items[0].placed).value).op == ir::Op::Load && in_lanes() && !mask();
 }
 
-/// In each of the blocks into which so many columns cut the rows, row i becomes column i: in
-/// log2 rounds, blocks off the diagonal change places.
-void Emitter::transpose(llvm::SmallVectorImpl<llvm::Value*>& rows) {
-  const auto columns = static_cast<int>(rows.size()), n = machine_.lanes;
+void transpose(Builder& b, int n, llvm::SmallVectorImpl<llvm::Value*>& rows) {
+  const auto columns = static_cast<int>(rows.size());
   for (int distance = 1; distance < columns; distance *= 2) {
     llvm::SmallVector<int, 16> low, high;
     for (int k = 0; k < n; ++k) {
@@ -31,10 +30,11 @@ void Emitter::transpose(llvm::SmallVectorImpl<llvm::Value*>& rows) {
     }
     for (int i = 0; i < columns; ++i) {
       if ((i & distance) != 0) continue;
-      llvm::Value *&a = rows[static_cast<size_t>(i)], *&b = rows[static_cast<size_t>(i + distance)];
-      llvm::Value* upper = b_.CreateShuffleVector(a, b, low);
-      b = b_.CreateShuffleVector(a, b, high);
-      a = upper;
+      llvm::Value *&first = rows[static_cast<size_t>(i)],
+                  *&second = rows[static_cast<size_t>(i + distance)];
+      llvm::Value* upper = b.CreateShuffleVector(first, second, low);
+      second = b.CreateShuffleVector(first, second, high);
+      first = upper;
     }
   }
 }
@@ -71,7 +71,7 @@ llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padde
     vectors.push_back(inwards ? llvm::concatenateVectors(b_, rows)
                               : memory_.load(row(0, i), element, nullptr));
   }
-  transpose(vectors);
+  transpose(b_, machine_.lanes, vectors);
   for (int i = 0; i < columns; ++i) {
     llvm::Value* vector = vectors[static_cast<size_t>(i)];
     if (inwards) memory_.store(vector, row(2, i), nullptr);

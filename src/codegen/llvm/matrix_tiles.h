@@ -1,0 +1,38 @@
+// AMX: products of bf16 numbers in tile registers, of 16 rows by 16 columns in fp32.
+#pragma once
+
+#include "codegen/llvm/flow.h"
+
+namespace graft::codegen {
+
+/// Writes the instructions. Operands are of words that hold two terms each; terms come in
+/// multiples of kTileTerms (0 beyond the last one), and columns in two tiles' width.
+class MatrixTiles : Flow {
+ public:
+  static constexpr int64_t kRows = 16, kColumns = 32, kTerms = 32, kMostTiles = 2;
+
+  /// `own`, `others`: 64 bytes each, of a multiple of 64; `sums`: kMostTiles * kRows rows of
+  /// kColumns fp32 numbers.
+  MatrixTiles(Builder& builder, llvm::Function* fn, llvm::Value* own, llvm::Value* others,
+              llvm::Value* sums)
+      : Flow(builder, fn), own_(own), others_(others), sums_(sums) {}
+
+  /// Around all products: how many rows and columns tiles have is the thread's state, of which
+  /// libraries that a process has beside us may count on theirs.
+  void begin();
+  void end();
+
+  /// `tiles` times kRows rows, which lie `pitch` words apart, times the columns, whose steps of two
+  /// terms lie side by side. Gives where the sums are, row by row.
+  llvm::Value* multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* steps,
+                        int tiles);
+
+ private:
+  void call(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> arguments) {
+    b_.CreateIntrinsic(id, {}, arguments);
+  }
+
+  llvm::Value *own_, *others_, *sums_;
+};
+
+}  // namespace graft::codegen
