@@ -304,8 +304,8 @@ class ProductWriter : Flow {
     };
     return pair(b_.CreateShl(step, 1), whole, term);
   }
-  /// Two terms of 16 bits, from `term` of those at hand on, in a word; 0 behind the last one. Whole:
-  /// both are there.
+  /// Two terms of 16 bits, from `term` of those at hand on, in a word; 0 behind the last one.
+  /// Whole: both are there.
   template <class Load>
   llvm::Value* pair(llvm::Value* term, bool whole, Load load) {
     llvm::Value* last = b_.CreateSub(count_, i64(1));
