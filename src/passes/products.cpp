@@ -212,6 +212,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
   const int64_t wide = ir::kMostProductColumns;
   std::vector<ir::Item> items;
   items.reserve(program.items.size());
+  int last_called = -1;  ///< what the call before wrote
   for (ir::Item& item : program.items) {
     const auto* extern_call = std::get_if<Extern>(&item);
     std::optional<Call> call;
@@ -223,6 +224,8 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     }
     if (may_be) call = read(*extern_call, target);
     if (!call) {
+      if (extern_call != nullptr && !extern_call->written.empty())
+        last_called = extern_call->written.back();
       items.push_back(std::move(item));
       continue;
     }
@@ -238,6 +241,8 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
            ir::numel(made.view.sizes) * static_cast<int64_t>(c10::elementSize(made.view.dtype))});
       program.storages.back().folded = call->folds;
       made.copy.record = record;
+      // A backward's panels beside a forward's would lie in memory all the time between.
+      if (!call->folds) made.copy.after = last_called;
       items.emplace_back(std::move(made.copy));
       packed = std::move(made.view);
     }
