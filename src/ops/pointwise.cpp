@@ -208,6 +208,14 @@ bool Args::goes_by_vector() const {
          y <= 1 && x + y > 0;
 }
 
+bool Args::goes_by_whole_vectors() const {
+  constexpr int64_t kMost = 64;  // elements in two vectors of the narrowest dtype
+  const TensorInfo& result = context_.output(op_);
+  const size_t inner = inner_axis(result);
+  return inner < result.sizes.size() && result.sizes[inner] % kMost == 0 &&
+         result.strides[inner] == 1 && inner_stride(0) == 1 && inner_stride(1) == 1;
+}
+
 void Args::either_zero() {
   context_.either_zero |= is_float();
 }

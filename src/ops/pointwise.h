@@ -119,6 +119,8 @@ class Args {
   /// Do ATen's loops over two operands go vector by vector (but for their tails)? False only where
   /// they surely go element by element.
   bool goes_by_vector() const;
+  /// … along rows of whole vectors?
+  bool goes_by_whole_vectors() const;
 
   /// Says that in this call eager's scalar tails differ from its vectorised body: for rows where
   /// that depends on the arguments.

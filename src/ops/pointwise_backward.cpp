@@ -17,26 +17,30 @@ bool lie_alike(const Args& a, int x = 1) {
   return a.is_tensor(0) && a.is_tensor(x) && a.is_laid_out_as_result(0) &&
          a.is_laid_out_as_result(x);
 }
+/// Or parts of rows (SwiGLU's halves of one product), whose inner loop goes by vectors, too.
+bool go_alike(const Args& a) {
+  return lie_alike(a) || (a.is_tensor(0) && a.is_tensor(1) && a.goes_by_whole_vectors());
+}
 constexpr const char* kApart = "a gradient that lies otherwise than what it goes through";
 constexpr const char* kHalf = "half precision, of which each step is rounded";
 
 /// Operands: the gradient, the sigmoid.
 Value sigmoid_backward(Args& a) {
-  if (!lie_alike(a)) return a.refuse(kApart);
+  if (!go_alike(a)) return a.refuse(kApart);
   if (a.common == c10::ScalarType::Half && !a.is_fast()) return a.refuse(kHalf);
   return a[0] * (1 - a[1]) * a[1];
 }
 
 /// Operands: the gradient, the tanh.
 Value tanh_backward(Args& a) {
-  if (!lie_alike(a)) return a.refuse(kApart);
+  if (!go_alike(a)) return a.refuse(kApart);
   if (a.common == c10::ScalarType::Half && !a.is_fast()) return a.refuse(kHalf);
   return a[0] * contracted(a, -a[1], a[1], a[1].like(1));
 }
 
 /// Operands: the gradient, x.
 Value silu_backward(Args& a) {
-  if (!lie_alike(a)) return a.refuse(kApart);
+  if (!go_alike(a)) return a.refuse(kApart);
   const Value x = a[1], sigmoid = logistic(x);
   return a[0] * sigmoid * contracted(a, x, 1 - sigmoid, x.like(1));
 }

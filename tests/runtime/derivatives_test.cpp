@@ -166,5 +166,30 @@ TEST(Derivatives, OfRegionsAreTheFiniteDifferences) {
   }
 }
 
+/// SwiGLU's halves of one product: rows that lie apart, but along vectors.
+TEST(Derivatives, OfPartsOfRowsHaveEagersBits) {
+  const auto run = [](const Tensor& gradient, const Tensor& both) {
+    const Tensor x = both.narrow(1, 0, 192);
+    return std::vector<Tensor>{at::silu_backward(gradient, x) * 2,
+                               at::sigmoid_backward(gradient, x) * 2,
+                               at::tanh_backward(gradient, x) * 2};
+  };
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+    const auto f = compile(run, at_once());
+    for (int call = 0; call < 4; ++call) {
+      const Tensor gradient = at::randn({70, 192}).to(type),
+                   both = (at::randn({70, 400}) * 4).to(type);
+      both[3][5] = std::numeric_limits<double>::infinity();
+      both[4][191] = std::numeric_limits<double>::quiet_NaN();
+      const std::vector<Tensor> expected = run(gradient, both), came = f(gradient, both);
+      for (size_t k = 0; k < came.size(); ++k)
+        EXPECT_TRUE(same(came[k], expected[k])) << type << " of result " << k;
+    }
+    size_t calls = 0;
+    for (const OperatorReport& row : f.report().operators) calls += row.fate == "extern";
+    EXPECT_EQ(calls, type == at::kHalf ? 2 : 0) << f.explain();  // (each step of those is rounded)
+  }
+}
+
 }  // namespace
 }  // namespace graft::test
