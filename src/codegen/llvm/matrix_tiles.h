@@ -2,14 +2,15 @@
 #pragma once
 
 #include "codegen/llvm/flow.h"
+#include "ir/product.h"
 
 namespace graft::codegen {
 
 /// Writes the instructions. Operands are of words that hold two terms each; terms come in
-/// multiples of kTileTerms (0 beyond the last one), and columns in two tiles' width.
+/// multiples of kTerms (0 beyond the last one), and columns in two tiles' width.
 class MatrixTiles : Flow {
  public:
-  static constexpr int64_t kRows = 16, kColumns = 32, kTerms = 32, kMostTiles = 2;
+  static constexpr int64_t kRows = 16, kColumns = 32, kTerms = ir::kTileTerms, kMostTiles = 2;
 
   /// `own`, `others`: 64 bytes each, of a multiple of 64; `sums`: kMostTiles * kRows rows of
   /// kColumns fp32 numbers.

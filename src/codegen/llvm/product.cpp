@@ -29,6 +29,10 @@ constexpr int kVectors = 2;  ///< of columns
 constexpr int kRows = ir::kProductRows, kRowsOfFewRegisters = kRows / 2;
 constexpr int64_t kLinesAtOnce = 8;  ///< of numbers that are asked whether all are zero, or finite
 
+// Copies have room for whole tiles.
+static_assert(ir::kProductTerms % MatrixTiles::kTerms == 0 &&
+              ir::kProductBlock % MatrixTiles::kRows == 0);
+
 using Zeros = ProductLayout::Zeros;
 
 /// Writes the loops of one product.
@@ -245,23 +249,18 @@ class ProductWriter : Flow {
   /// All rows of the terms at hand, along what lies side by side.
   void copy_left() {
     const bool down = layout_.left_down;
-    if (down && tiles_ != nullptr) return copy_left_turned();
-    loop(i64(0), down ? steps() : rows_, 1, [&](llvm::Value* line) {
+    if (down && pairs_) return tiles_ ? copy_left_turned() : copy_left_in_pairs();
+    loop(i64(0), down ? count_ : rows_, 1, [&](llvm::Value* line) {
       llvm::Value* to =
           b_.CreateGEP(copied(), left_copy_, b_.CreateMul(line, down ? copy_along() : copy_down()));
       llvm::Value* many = down ? rows_ : tiles_ ? b_.CreateShl(copied_steps(), 1) : count_;
       loop(i64(0), many, machine_.lanes, [&](llvm::Value* at) {
         llvm::Value* some = mask(b_.CreateSub(down ? rows_ : count_, at), 0);
-        llvm::Value* x = nullptr;
-        if (down && pairs_) {
-          x = pair_of_rows(line, at, some, false);
-        } else {
-          llvm::Value* from = down ? place(left_, at, b_.CreateAdd(first_, line))
-                                   : place(left_, line, b_.CreateAdd(first_, at));
-          x = pairs_ ? short_load(left_, from, 0, some) : load(left_, from, 0, some);
-        }
+        llvm::Value* from = down ? place(left_, at, b_.CreateAdd(first_, line))
+                                 : place(left_, line, b_.CreateAdd(first_, at));
+        llvm::Value* x = pairs_ ? short_load(left_, from, 0, some) : load(left_, from, 0, some);
         // Of an odd number of terms the last is one of a pair, with 0.
-        if (pairs_ && !down) {
+        if (pairs_) {
           x = b_.CreateSelect(some, x, llvm::Constant::getNullValue(x->getType()));
           memory_.store(x, b_.CreateGEP(b_.getInt16Ty(), to, at), nullptr);
         } else {
@@ -279,6 +278,16 @@ class ProductWriter : Flow {
       loop(i64(0), whole, by, [&](llvm::Value* step) { body(step, true); });
     }
     loop(whole, copied_steps(), by, [&](llvm::Value* step) { body(step, false); });
+  }
+  /// Of rows that lie side by side, and do so in the copy.
+  void copy_left_in_pairs() {
+    each_step(1, [&](llvm::Value* step, bool whole) {
+      llvm::Value* to = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(step, copy_along()));
+      loop(i64(0), rows_, machine_.lanes, [&](llvm::Value* at) {
+        llvm::Value* some = mask(b_.CreateSub(rows_, at), 0);
+        memory_.store(pair_of_rows(step, at, some, whole), b_.CreateGEP(copied(), to, at), some);
+      });
+    });
   }
   /// Of rows that lie side by side: the terms of a row do so in the copy.
   void copy_left_turned() {
@@ -392,7 +401,7 @@ class ProductWriter : Flow {
     llvm::Value* left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
     llvm::Value* sums = tiles_->multiply(left, kLeftCopyPitch, right_copy_, copied_steps(),
                                          static_cast<int>(rows / MatrixTiles::kRows));
-    auto store_rows = [&](bool adds) {
+    store_or_add([&](bool adds) {
       loop(i64(0), smaller(i64(rows), b_.CreateSub(rows_, row)), 1, [&](llvm::Value* r) {
         llvm::Value* from = b_.CreateGEP(number(), sums, b_.CreateMul(r, i64(wide())));
         llvm::SmallVector<llvm::Value*, kVectors> line;
@@ -400,9 +409,13 @@ class ProductWriter : Flow {
           line.push_back(memory_.load(at(number(), from, v), number(), nullptr));
         store(b_.CreateAdd(row, r), 1, line, adds);
       });
-    };
-    if (layout_.adds) return store_rows(true);
-    branch(b_.CreateICmpEQ(first_, i64(0)), [&] { store_rows(false); }, [&] { store_rows(true); });
+    });
+  }
+  /// body(adds): the first terms store, unless something is there already, and the others add.
+  template <class Body>
+  void store_or_add(Body body) {
+    if (layout_.adds) return body(true);
+    branch(b_.CreateICmpEQ(first_, i64(0)), [&] { body(false); }, [&] { body(true); });
   }
 
   /// `count` rows from `row` on, of the columns and terms at hand.
@@ -461,10 +474,7 @@ class ProductWriter : Flow {
     k->addIncoming(then, run);
     b_.CreateCondBr(b_.CreateICmpSLT(then, count), run, after);
     b_.SetInsertPoint(after);
-    if (layout_.adds) return store(row, rows, next, true);
-    branch(
-        b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, rows, next, false); },
-        [&] { store(row, rows, next, true); });
+    store_or_add([&](bool adds) { store(row, rows, next, adds); });
   }
 
   /// Asks for the same place of what comes next: the next block of terms, which lies behind this

@@ -342,8 +342,7 @@ void SourcePrinter::product(int p) {
                     right = factor(product.right, product.right_dtype, product.right_type);
   const std::string to = place(s.store.access, {});
   line("float total = " + (product.adds ? to : std::string("0")) + ", sum = 0;");
-  // The machine's instruction for two terms adds the second first; that for tiles adds up first
-  // terms and second ones, and then those.
+  // The machine's instruction for two terms adds the second first; for tiles: ir::kTileTerms.
   const bool tiles = product.pairs && target_.tiles(ScalarType::BFloat16);
   const bool pairs = !tiles && product.pairs && target_.pairs(ScalarType::BFloat16);
   if (tiles) line("float parts[2] = {0, 0};");
@@ -356,8 +355,8 @@ void SourcePrinter::product(int p) {
   line(target_.fma ? adds_to + " = std::fma(" + left + ", " + right + ", " + adds_to + ");"
                    : adds_to + " += " + left + " * " + right + ";");
   if (tiles)
-    line("if ((" + k + " + 1) % 32 == 0 || " + k + " + 1 == " + size(product.terms) +
-         ") sum += parts[0] + parts[1], parts[0] = parts[1] = 0;");
+    line("if ((" + k + " + 1) % " + std::to_string(ir::kTileTerms) + " == 0 || " + k + " + 1 == " +
+         size(product.terms) + ") sum += parts[0] + parts[1], parts[0] = parts[1] = 0;");
   line("if ((" + step + " + 1) % " + block + " != 0 && " + step + " + 1 != " + size(product.terms) +
        ") continue;");
   line(product.adds ? "total += sum;"

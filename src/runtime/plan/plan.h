@@ -73,7 +73,9 @@ struct KernelStep {
   std::vector<Place> pointers;
   codegen::Binding binding;  ///< without its structure
   std::shared_ptr<void> code;
-  std::string name;  ///< for profilers: "graft::kernel-3-map_sum", numbered as in GRAFT_TRACE
+  /// For profilers: "graft::kernel-3-map_sum", numbered as in GRAFT_TRACE (a region's backward is a
+  /// plan of its own, and begins at 0).
+  std::string name;
 };
 
 struct ExternStep {
