@@ -22,14 +22,15 @@ using ir::View;
 
 namespace {
 
-constexpr const char* kName = "aten::_scaled_dot_product_flash_attention_for_cpu";
+constexpr const char *kName = "aten::_scaled_dot_product_flash_attention_for_cpu",
+                     *kBackward = "aten::_scaled_dot_product_flash_attention_for_cpu_backward";
 constexpr int64_t kFewestQueries = 16, kFewestKeys = 16;
 /// Of a block's rows of scores, in the second cache, beside keys and values.
 constexpr int64_t kRows = 8;
 
-/// (B, H, S or N, D) each.
+/// (B, H, S or N, D) each, and (B, H, S) the logarithms of the sums.
 struct Attention {
-  View query, key, value, out;
+  View query, key, value, out, log_sums;
   bool causal = false;
   double scale = 0;
   int64_t batch() const { return query.sizes[0]; }
@@ -37,6 +38,12 @@ struct Attention {
   int64_t queries() const { return query.sizes[2]; }
   int64_t keys() const { return key.sizes[2]; }
   int64_t width() const { return query.sizes[3]; }
+  std::vector<int64_t> rows() const { return {batch(), heads(), queries(), 1}; }
+  std::vector<int64_t> square() const { return {batch(), heads(), queries(), keys()}; }
+};
+/// Gradients that nobody reads have no storage.
+struct Backward : Attention {
+  View gradient, of_query, of_key, of_value;
 };
 
 const ir::Constant* constant(const Extern& call, size_t k) {
@@ -44,40 +51,76 @@ const ir::Constant* constant(const Extern& call, size_t k) {
   return slot.kind == OperandKind::Constant ? &slot.constant : nullptr;
 }
 
-/// query, key, value, dropout_p, is_causal, attn_mask, scale → output, logsumexp
-std::optional<Attention> read(const Extern& call) {
-  if (call.op.name != kName || call.slots.size() != 7 || call.outputs.size() != 2) return {};
-  Attention made;
-  View* const views[] = {&made.query, &made.key, &made.value};
-  for (size_t k = 0; k < 3; ++k) {
-    const Extern::Slot& slot = call.slots[k];
-    if (slot.kind != OperandKind::Tensor || slot.views.size() != 1 || slot.views[0] < 0) return {};
-    *views[k] = call.inputs[static_cast<size_t>(slot.views[0])];
+/// The tensors of the first slots, into `views`.
+bool read_tensors(const Extern& call, std::initializer_list<View*> views) {
+  auto slot = call.slots.begin();
+  for (View* view : views) {
+    if (slot->kind != OperandKind::Tensor || slot->views.size() != 1 || slot->views[0] < 0)
+      return false;
+    *view = call.inputs[static_cast<size_t>((slot++)->views[0])];
   }
-  made.out = call.outputs[0];
-  for (const View* view : {&made.query, &made.key, &made.value, &made.out})
-    if (view->storage < 0 || view->sizes.size() != 4 || view->dtype != made.out.dtype ||
-        ir::numel(view->sizes) == 0)
-      return {};
-  const ir::Constant *dropout = constant(call, 3), *causal = constant(call, 4),
-                     *scale = constant(call, 6);
-  const Extern::Slot& mask = call.slots[5];
+  return true;
+}
+
+/// dropout_p, is_causal, attn_mask, scale, from slot `k` on.
+bool read_numbers(const Extern& call, size_t k, Attention& made) {
+  const ir::Constant *dropout = constant(call, k), *causal = constant(call, k + 1),
+                     *scale = constant(call, k + 3);
+  const Extern::Slot& mask = call.slots[k + 2];
   const bool has_mask = mask.kind == OperandKind::Constant
                             ? !std::holds_alternative<std::monostate>(mask.constant.value)
                             : mask.views.size() != 1 || mask.views[0] >= 0;
-  if (dropout == nullptr || causal == nullptr || scale == nullptr || has_mask) return {};
+  if (dropout == nullptr || causal == nullptr || scale == nullptr || has_mask) return false;
   const auto* probability = std::get_if<double>(&dropout->value);
   const auto* is_causal = std::get_if<bool>(&causal->value);
-  if (probability == nullptr || *probability != 0 || is_causal == nullptr) return {};
+  if (probability == nullptr || *probability != 0 || is_causal == nullptr) return false;
   made.causal = *is_causal;
   if (const auto* given = std::get_if<double>(&scale->value))
     made.scale = *given;
   else if (std::holds_alternative<std::monostate>(scale->value))
     made.scale = 1 / std::sqrt(static_cast<double>(made.width()));
   else
+    return false;
+  return true;
+}
+
+bool are_of_one_kind(std::initializer_list<const View*> views) {
+  return std::all_of(views.begin(), views.end(), [&](const View* view) {
+    return view->storage >= 0 && view->sizes.size() == 4 &&
+           view->dtype == (*views.begin())->dtype && ir::numel(view->sizes) > 0;
+  });
+}
+
+/// ATen makes heads that keys and values share as many as queries have, before it comes here.
+bool has_all_heads(const Attention& a) {
+  return a.key.sizes[0] == a.batch() && a.key.sizes[1] == a.heads();
+}
+
+/// query, key, value, … → output, logsumexp
+std::optional<Attention> read(const Extern& call) {
+  Attention made;
+  if (call.op.name != kName || call.slots.size() != 7 || call.outputs.size() != 2 ||
+      !read_tensors(call, {&made.query, &made.key, &made.value}))
     return {};
-  // ATen makes heads that keys and values share as many as queries have, before it comes here.
-  if (made.key.sizes[0] != made.batch() || made.key.sizes[1] != made.heads()) return {};
+  made.out = call.outputs[0], made.log_sums = call.outputs[1];
+  if (!are_of_one_kind({&made.out, &made.query, &made.key, &made.value}) || !has_all_heads(made) ||
+      !read_numbers(call, 3, made))
+    return {};
+  return made;
+}
+
+/// grad_out, query, key, value, out, logsumexp, … → grad_query, grad_key, grad_value
+std::optional<Backward> read_backward(const Extern& call) {
+  Backward made;
+  if (call.op.name != kBackward || call.slots.size() != 10 || call.outputs.size() != 3 ||
+      !read_tensors(
+          call, {&made.gradient, &made.query, &made.key, &made.value, &made.out, &made.log_sums}))
+    return {};
+  made.of_query = call.outputs[0], made.of_key = call.outputs[1], made.of_value = call.outputs[2];
+  if (!are_of_one_kind({&made.out, &made.gradient, &made.query, &made.key, &made.value}) ||
+      made.log_sums.dtype != c10::ScalarType::Float || made.log_sums.sizes.size() != 3 ||
+      made.value.sizes[3] != made.width() || !has_all_heads(made) || !read_numbers(call, 6, made))
+    return {};
   return made;
 }
 
@@ -89,28 +132,169 @@ View temporary(ir::Program& program, std::vector<int64_t> sizes, c10::ScalarType
   return {storage, dtype, 0, std::move(sizes), std::move(strides)};
 }
 
-/// Does nobody read the storage but the call that makes it?
-bool is_unread(const ir::Program& program, int storage) {
-  for (const ir::Result& result : program.signature.results)
-    if (result.view.storage == storage) return false;
-  for (const ir::Item& item : program.items) {
-    if (const auto* statement = std::get_if<Statement>(&item)) {
-      for (const Access& load : statement->loads)
-        if (load.storage == storage) return false;
-    } else if (const auto* call = std::get_if<Extern>(&item)) {
-      for (const View& input : call->inputs)
-        if (input.storage == storage) return false;
-    } else if (std::holds_alternative<ir::Repeat>(item)) {
-      return false;  // which may read anything
-    }
+/// Appends the statements of one call.
+class Expansion {
+ public:
+  Expansion(const Attention& attention, int record, ir::Program& program,
+            std::vector<ir::Item>& items)
+      : a_(attention), record_(record), program_(program), items_(items) {}
+
+  void forward();
+  void backward(const Backward& b);
+
+ private:
+  using ScalarType = c10::ScalarType;
+
+  void add(Statement statement) {
+    statement.record = record_;
+    items_.emplace_back(std::move(statement));
   }
-  return true;
+  View fp32(std::vector<int64_t> sizes) {
+    return temporary(program_, std::move(sizes), ScalarType::Float);
+  }
+
+  /// left (.., rows, D) times the transposed rows of right (.., keys, D), whose copy has columns
+  /// side by side, in panels.
+  View times_transposed(const View& left, const View& right) {
+    const int64_t batch = a_.batch(), heads = a_.heads(), keys = a_.keys(), width = left.sizes[3],
+                  panel = keys % ir::kMostProductColumns == 0 ? ir::kMostProductColumns : keys;
+    const View packed =
+        temporary(program_, {batch, heads, keys / panel, width, panel}, right.dtype);
+    StatementBuilder s(packed.sizes);
+    const auto &l = left.strides, &r = right.strides, &p = packed.strides;
+    add(s.store(packed, s.load(access(right, {r[0], r[1], r[2] * panel, r[3], r[2]}))));
+    const View made = fp32(a_.square());
+    const auto& m = made.strides;
+    add(sum_of_products({batch, heads, a_.queries(), keys / panel, panel, width},
+                        access(left, {l[0], l[1], l[2], 0, 0, l[3]}),
+                        access(packed, {p[0], p[1], 0, p[2], p[4], p[3]}), right.dtype,
+                        access(made, {m[0], m[1], m[2], panel, 1, 0})));
+    return made;
+  }
+  /// square (.., queries, keys) times right (.., keys, columns).
+  View times(const View& square, const View& right) {
+    const View made = fp32({a_.batch(), a_.heads(), a_.queries(), right.sizes[3]});
+    const auto &l = square.strides, &r = right.strides, &m = made.strides;
+    add(sum_of_products({a_.batch(), a_.heads(), a_.queries(), right.sizes[3], a_.keys()},
+                        access(square, {l[0], l[1], l[2], 0, l[3]}),
+                        access(right, {r[0], r[1], 0, r[3], r[2]}), right.dtype,
+                        access(made, {m[0], m[1], m[2], 1, 0})));
+    return made;
+  }
+  /// The transposed square times right (.., queries, columns).
+  View transposed_times(const View& square, const View& right) {
+    const View made = fp32({a_.batch(), a_.heads(), a_.keys(), right.sizes[3]});
+    const auto &l = square.strides, &r = right.strides, &m = made.strides;
+    add(sum_of_products({a_.batch(), a_.heads(), a_.keys(), right.sizes[3], a_.queries()},
+                        access(square, {l[0], l[1], l[3], 0, l[2]}),
+                        access(right, {r[0], r[1], 0, r[3], r[2]}), right.dtype,
+                        access(made, {m[0], m[1], m[2], 1, 0})));
+    return made;
+  }
+
+  Value is_masked(StatementBuilder& s) const { return gt(s.axis(3), s.axis(2)); }
+  static Value infinite(StatementBuilder& s) {
+    return s.constant(-std::numeric_limits<double>::infinity(), ScalarType::Float);
+  }
+  /// The scaled products of queries and keys, or -inf.
+  View scores() {
+    const View products = times_transposed(a_.query, a_.key), made = fp32(a_.square());
+    StatementBuilder s(made.sizes);
+    Value x = s.load(products) * s.constant(a_.scale, ScalarType::Float);
+    if (a_.causal) x = select(is_masked(s), infinite(s), x);
+    add(s.store(made, x));
+    return made;
+  }
+
+  const Attention& a_;
+  int record_;
+  ir::Program& program_;
+  std::vector<ir::Item>& items_;
+};
+
+void Expansion::forward() {
+  const View masked = scores();
+  const std::vector<bool> along{false, false, false, true};
+  const View most = fp32(a_.rows());
+  {
+    // As in ATen's kernel, a row of -inf alone has powers of 0, and gives zeros.
+    StatementBuilder s(masked.sizes);
+    const Value largest = s.reduce(ir::ReduceOp::Max, s.load(masked), along, ScalarType::Float);
+    add(s.store(most, select(eq(largest, infinite(s)), s.constant(0, ScalarType::Float), largest)));
+  }
+  const View powers = fp32(a_.square());
+  {
+    StatementBuilder s(powers.sizes);
+    add(s.store(powers, ir::call(ir::Routine::NearExp, s.load(masked) - s.load(most))));
+  }
+  const View sums = temporary(program_, a_.rows(), ScalarType::Double);
+  {
+    StatementBuilder s(powers.sizes);
+    const Value total = s.reduce(ir::ReduceOp::Sum, s.load(powers), along, ScalarType::Double),
+                none = s.constant(0, ScalarType::Double), one = s.constant(1, ScalarType::Double);
+    add(s.store(sums, select(eq(total, none), one, total)));
+  }
+  if (a_.log_sums.storage >= 0) {
+    View rows = a_.log_sums;
+    rows.sizes.push_back(1), rows.strides.push_back(0);
+    StatementBuilder s(rows.sizes);
+    const Value log = ir::call(ir::Routine::VectorLog, s.load(sums).to(ScalarType::Float));
+    add(s.store(rows, log + s.load(most)));
+  }
+  const View factors = fp32(a_.rows());
+  {
+    StatementBuilder s(factors.sizes);
+    add(s.store(factors, (1.0 / s.load(sums)).to(ScalarType::Float)));
+  }
+  const View made = times(powers, a_.value);
+  StatementBuilder s(made.sizes);
+  add(s.store(a_.out, (s.load(made) * s.load(factors)).to(a_.out.dtype)));
+}
+
+void Expansion::backward(const Backward& b) {
+  const ScalarType dtype = b.out.dtype;
+  const View masked = scores(), powers = temporary(program_, a_.square(), dtype);
+  {
+    View rows = a_.log_sums;
+    rows.sizes.push_back(1), rows.strides.push_back(0);
+    StatementBuilder s(powers.sizes);
+    const Value x = ir::call(ir::Routine::NearExp, s.load(masked) - s.load(rows));
+    add(s.store(powers, x.to(dtype)));
+  }
+  const View dots = fp32(a_.rows());
+  {
+    StatementBuilder s(b.out.sizes);
+    const Value x = s.load(b.gradient).to(ScalarType::Float) * s.load(b.out).to(ScalarType::Float);
+    add(s.store(dots,
+                s.reduce(ir::ReduceOp::Sum, x, {false, false, false, true}, ScalarType::Float)));
+  }
+  const View of_powers = times_transposed(b.gradient, b.value),
+             of_scores = temporary(program_, a_.square(), dtype);
+  {
+    StatementBuilder s(of_scores.sizes);
+    Value x = s.load(powers).to(ScalarType::Float) * (s.load(of_powers) - s.load(dots));
+    if (a_.causal) x = select(is_masked(s), s.constant(0, ScalarType::Float), x);
+    add(s.store(of_scores, x.to(dtype)));
+  }
+  const auto finish = [&](const View& sums, double factor, const View& out) {
+    StatementBuilder s(out.sizes);
+    add(s.store(out, (s.load(sums) * s.constant(factor, ScalarType::Float)).to(dtype)));
+  };
+  if (b.of_query.storage >= 0) finish(times(of_scores, b.key), a_.scale, b.of_query);
+  if (b.of_key.storage >= 0) finish(transposed_times(of_scores, b.query), a_.scale, b.of_key);
+  if (b.of_value.storage >= 0) finish(transposed_times(powers, b.gradient), 1, b.of_value);
+}
+
+bool may_be_loops(const Attention& a, const ir::Target& target) {
+  return (a.out.dtype == c10::ScalarType::Float || is_half(a.out.dtype)) &&
+         target.loops(a.out.dtype) && a.queries() >= kFewestQueries && a.keys() >= kFewestKeys &&
+         kRows * a.keys() * 4 <= target.second_cache_bytes / 2;
 }
 
 }  // namespace
 
 bool is_attention(const Extern& call) {
-  return call.op.name == kName;
+  return call.op.name == kName || call.op.name == kBackward;
 }
 
 std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target& target) {
@@ -118,84 +302,23 @@ std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target
   for (const ir::Item& item : program.items) {
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
-    const std::optional<Attention> a = read(*call);
-    const bool narrow = a && (a->out.dtype == c10::ScalarType::Float || is_half(a->out.dtype));
-    if (!narrow || !target.loops(a->out.dtype) || a->queries() < kFewestQueries ||
-        a->keys() < kFewestKeys || kRows * a->keys() * 4 > target.second_cache_bytes / 2)
-      continue;
-    const int sums = call->outputs[1].storage;
-    if (sums >= 0 && !is_unread(program, sums)) continue;
-    records.push_back(call->record);
+    const std::optional<Attention> forward = read(*call);
+    const std::optional<Backward> backward = read_backward(*call);
+    if ((forward && may_be_loops(*forward, target)) ||
+        (backward && may_be_loops(*backward, target)))
+      records.push_back(call->record);
   }
   return records;
 }
 
 void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::Item>& items) {
-  using c10::ScalarType;
-  const Attention a = *read(call);
-  const int64_t batch = a.batch(), heads = a.heads(), queries = a.queries(), keys = a.keys(),
-                width = a.width(), values = a.value.sizes[3];
-  const ScalarType dtype = a.out.dtype;
   for (const View& made : call.outputs)
     if (made.storage >= 0)
       program.storages[static_cast<size_t>(made.storage)].made_by_extern = false;
-  const auto add = [&](Statement statement) {
-    statement.record = call.record;
-    items.emplace_back(std::move(statement));
-  };
-  // Keys with their columns side by side, in panels.
-  const int64_t panel = keys % ir::kMostProductColumns == 0 ? ir::kMostProductColumns : keys;
-  const View packed = temporary(program, {batch, heads, keys / panel, width, panel}, dtype);
-  {
-    StatementBuilder s(packed.sizes);
-    const auto& k = a.key.strides;
-    add(s.store(packed, s.load(access(a.key, {k[0], k[1], k[2] * panel, k[3], k[2]}))));
-  }
-  const std::vector<int64_t> rows{batch, heads, queries, 1}, square{batch, heads, queries, keys};
-  const View scores = temporary(program, square, ScalarType::Float);
-  const auto &q = a.query.strides, &p = packed.strides, &c = scores.strides;
-  add(sum_of_products({batch, heads, queries, keys / panel, panel, width},
-                      access(a.query, {q[0], q[1], q[2], 0, 0, q[3]}),
-                      access(packed, {p[0], p[1], 0, p[2], p[4], p[3]}), dtype,
-                      access(scores, {c[0], c[1], c[2], panel, 1, 0})));
-  const View masked = temporary(program, square, ScalarType::Float);
-  {
-    StatementBuilder s(square);
-    Value x = s.load(scores) * s.constant(a.scale, ScalarType::Float);
-    if (a.causal)
-      x = select(gt(s.axis(3), s.axis(2)),
-                 s.constant(-std::numeric_limits<double>::infinity(), ScalarType::Float), x);
-    add(s.store(masked, x));
-  }
-  const std::vector<bool> along{false, false, false, true};
-  const View most = temporary(program, rows, ScalarType::Float);
-  {
-    // As in ATen's kernel, a row of -inf alone has powers of 0, and gives zeros.
-    StatementBuilder s(square);
-    const Value largest = s.reduce(ir::ReduceOp::Max, s.load(masked), along, ScalarType::Float);
-    const Value none =
-        eq(largest, s.constant(-std::numeric_limits<double>::infinity(), ScalarType::Float));
-    add(s.store(most, select(none, s.constant(0, ScalarType::Float), largest)));
-  }
-  const View powers = temporary(program, square, ScalarType::Float);
-  {
-    StatementBuilder s(square);
-    add(s.store(powers, ir::call(ir::Routine::NearExp, s.load(masked) - s.load(most))));
-  }
-  const View sums = temporary(program, rows, ScalarType::Float);
-  {
-    StatementBuilder s(square);
-    const Value total = s.reduce(ir::ReduceOp::Sum, s.load(powers), along, ScalarType::Double);
-    const Value empty = eq(total, s.constant(0, ScalarType::Double));
-    add(s.store(sums, select(empty, s.constant(1, ScalarType::Double), 1.0 / total)));
-  }
-  const View made = temporary(program, {batch, heads, queries, values}, ScalarType::Float);
-  const auto &e = powers.strides, &v = a.value.strides, &m = made.strides;
-  add(sum_of_products(
-      {batch, heads, queries, values, keys}, access(powers, {e[0], e[1], e[2], 0, 1}),
-      access(a.value, {v[0], v[1], 0, v[3], v[2]}), dtype, access(made, {m[0], m[1], m[2], 1, 0})));
-  StatementBuilder s(made.sizes);
-  add(s.store(a.out, (s.load(made) * s.load(sums)).to(dtype)));
+  if (const std::optional<Attention> a = read(call))
+    return Expansion(*a, call.record, program, items).forward();
+  const Backward b = *read_backward(call);
+  Expansion(b, call.record, program, items).backward(b);
 }
 
 }  // namespace graft::passes

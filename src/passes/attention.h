@@ -5,9 +5,14 @@
 //     %4, %5 = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2, 0.0, True)
 //  →  scores = q k^T (fp32) · masked = select(key > query, -inf, scale scores) · most = max masked
 //     powers = NearExp(masked - most) · sums = sum powers · made = powers v · %4 = made / sums
+//     %5 = log sums + most, where somebody reads it
 //
-// In 16 bits the factors of both products are, and the result: as in ATen's kernel, which rounds
-// powers before it multiplies them, and divides at the end.
+//     %6, %7, %8 = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, %4, %5, …)
+//  →  powers = NearExp(masked - %5) · dots = sum g %4 · of = select(.., 0, powers (g v^T - dots))
+//     %6 = scale of k · %7 = scale of^T q · %8 = powers^T g
+//
+// In 16 bits the factors of all products are, and the results: as in ATen's kernels, which round
+// powers before they multiply them, and divide at the end.
 #pragma once
 
 #include <vector>
@@ -19,9 +24,8 @@ namespace graft::passes {
 
 bool is_attention(const ir::Extern& call);
 
-/// The calls, by record, that may be such statements: forward alone (nobody reads the logarithms of
-/// the sums), without dropout and mask but the causal one, of at least 16 queries and as many keys
-/// as blocks of rows hold in the second cache.
+/// The calls, by record, that may be such statements: without dropout and mask but the causal one,
+/// of at least 16 queries and as many keys as blocks of rows hold in the second cache.
 std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target& target);
 
 /// Appends the statements of such a call, with its record.
