@@ -7,7 +7,7 @@
 //     powers = NearExp(masked - most) · sums = sum powers · made = powers v · %4 = made / sums
 //     %5 = log sums + most, where somebody reads it
 //
-//     %6, %7, %8 = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, %4, %5, …)
+//     %6, %7, %8 = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, %4, %5)
 //  →  powers = NearExp(masked - %5) · dots = sum g %4 · of = select(.., 0, powers (g v^T - dots))
 //     %6 = scale of k · %7 = scale of^T q · %8 = powers^T g
 //

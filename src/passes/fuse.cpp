@@ -11,6 +11,7 @@
 #include "passes/block_products.h"
 #include "passes/build_kernel.h"
 #include "passes/grouper.h"
+#include "passes/merge_loops.h"
 #include "passes/products.h"
 #include "passes/touch.h"
 
@@ -104,8 +105,11 @@ class Fuser {
 
   bool with_products(Group members, const std::vector<bool>& local, ir::Schedule& schedule) {
     std::optional<std::vector<ir::Kernel>> kernels;
-    if (has_whole_calls(members) && has_company(members) && keep_rows(members))
-      kernels = block_products(build_kernel(members, local), local, schedule.storages, settings_);
+    if (has_whole_calls(members) && has_company(members) && keep_rows(members)) {
+      ir::Kernel kernel = build_kernel(members, local);
+      merge_serial_loops(kernel);  // what a mask leaves out is known along one loop
+      kernels = block_products(kernel, local, schedule.storages, settings_);
+    }
     if (!kernels) {
       for (const ir::Statement& s : members.members)
         if (is_product(s)) refused_.insert(s.record);
