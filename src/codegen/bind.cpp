@@ -228,6 +228,7 @@ class Walk {
       put(layout.product->panel_by_panel * 8 + layout.product->pairs * 4 +
           (layout.product->left_copy >= 0) * 2 + (layout.product->right_copy >= 0));
       put(layout.product->needed);
+      put(layout.product->in_pair >= 0);
     }
     put(static_cast<int64_t>(s.loads.size()));
     for (const ir::Access& load : s.loads) layout.loads.push_back(use(placed, load));
@@ -411,10 +412,11 @@ class Walk {
       if (inner(a)) made.rows = placed.axis_var[a];
     for (size_t a : axes.columns) {
       if (!inner(a)) continue;
-      const bool by_one = placed.statement.loads[axes.right].strides[a] == 1;
+      const bool by_one = placed.statement.loads[axes.right].strides[a] == axes.column_stride();
       (by_one ? made.columns : made.panels) = placed.axis_var[a];
     }
     made.terms = placed.axis_var[axes.terms];
+    if (axes.in_pair) made.in_pair = placed.axis_var[*axes.in_pair];
     auto whole = [&](int var, int64_t of) {
       return var >= 0 && !kernel_.any_size && extent(var) % of == 0;
     };
@@ -439,8 +441,10 @@ class Walk {
     const int64_t columns = size(made.columns) * size(made.panels),
                   terms = placed.statement.loads[axes.right].strides[axes.terms];
     const bool in_lines = made.left_down || made.left_along;
+    const bool in_pairs = made.in_pair >= 0;
     made.pairs = in_lines && made.left_type == ScalarType::BFloat16 &&
-                 made.right_type == ScalarType::BFloat16 && size(made.rows) >= ir::kProductRows;
+                 made.right_type == ScalarType::BFloat16 &&
+                 (in_pairs || size(made.rows) >= ir::kProductRows);
     made.panel_by_panel = made.panels >= 0 && terms == ir::kMostProductColumns && !made.adds &&
                           made.needed < 0 && made.zeros == ProductLayout::Zeros::Computed &&
                           size(made.rows) <= kFewRows;
@@ -448,7 +452,7 @@ class Walk {
     if (made.pairs || (in_lines && (far || is_reduced(made.left_dtype)) && columns >= kManyColumns))
       made.left_copy = room(left_copy_, kLeftCopyPitch * ir::kProductBlock * 4);
     const bool apart = terms != ir::kMostProductColumns || is_reduced(made.right_dtype);
-    if (made.pairs || (apart && size(made.rows) >= kManyRows))
+    if (!in_pairs && (made.pairs || (apart && size(made.rows) >= kManyRows)))
       made.right_copy = room(right_copy_, ir::kProductTerms * ir::kMostProductColumns * 4);
   }
   /// In the scratch block, one for all products.
@@ -467,7 +471,7 @@ class Walk {
         if (axis_var[a] == var && left.strides[a] == 1) return true;
       return false;
     };
-    const bool along = made.left_along = by_one(made.terms);
+    const bool along = made.left_along = by_one(made.in_pair >= 0 ? made.in_pair : made.terms);
     made.left_down = !along && by_one(made.rows);
     if (is_scratch(left.storage) && along)
       made.zeros = ProductLayout::Zeros::Terms;

@@ -118,7 +118,8 @@ inline constexpr int64_t kLeftCopyPitch = ir::kProductTerms + 16;
 /// Of a Placed::product: the variables of its nest, and its operands.
 struct ProductLayout {
   int rows = -1, columns = -1, terms = -1;
-  int panels = -1;  ///< the columns' outer variable; -1: they have one
+  int panels = -1;   ///< the columns' outer variable; -1: they have one
+  int in_pair = -1;  ///< ir::ProductAxes; -1: terms lie apart
   /// Rows come in multiples of ir::kProductRows, columns of ir::kMostProductColumns.
   bool whole_rows = false, whole_columns = false;
   size_t left = 0, right = 0;  ///< into StatementLayout::loads

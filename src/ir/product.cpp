@@ -36,16 +36,24 @@ std::optional<ProductAxes> product_axes(const Statement& s) {
     if (is_half(*types[k]) && *types[k] != load.dtype) return {};
     *types[k] = load.dtype;
   }
-  size_t terms = 0;
+  std::vector<size_t> terms;
   for (size_t a = 0; a < s.axes.size(); ++a) {
     const bool in_left = s.loads[found.left].strides[a] != 0,
                in_right = s.loads[found.right].strides[a] != 0;
     if (s.reduction->axes[a])
-      found.terms = a, ++terms;
+      terms.push_back(a);
     else
       (in_left && in_right ? found.batch : in_right ? found.columns : found.rows).push_back(a);
   }
-  if (terms != 1 || found.rows.empty() || found.columns.empty()) return {};
+  if (terms.empty() || found.rows.empty() || found.columns.empty()) return {};
+  found.terms = terms.front();
+  if (terms.size() == 1) return found;
+  const Access &left = s.loads[found.left], &right = s.loads[found.right];
+  const size_t last = terms.back();
+  if (terms.size() != 2 || s.axes[last] != 2 || right.strides[last] != 1 ||
+      left.strides[terms.front()] != 2 * left.strides[last])
+    return {};
+  found.in_pair = last;
   return found;
 }
 

@@ -33,6 +33,11 @@ struct ProductAxes {
   ScalarType left_type = ScalarType::Float, right_type = ScalarType::Float;
   std::vector<size_t> batch, rows, columns;
   size_t terms = 0;
+  /// Which one of two terms, where pairs of them lie side by side in the right operand, column by
+  /// column, as instructions take them; `terms` is the axis of pairs then.
+  std::optional<size_t> in_pair = {};
+  /// Of the right operand, along columns that lie side by side.
+  int64_t column_stride() const { return in_pair ? 2 : 1; }
 };
 std::optional<ProductAxes> product_axes(const Statement& s);
 /// Is it for the routine? (A sum of a few rows may look alike.)

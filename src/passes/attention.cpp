@@ -8,7 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/product.h"
-#include "passes/products.h"
+#include "passes/panels.h"
 #include "tensor/dtype.h"
 
 namespace graft::passes {
@@ -27,6 +27,8 @@ constexpr const char *kName = "aten::_scaled_dot_product_flash_attention_for_cpu
 constexpr int64_t kFewestQueries = 16, kFewestKeys = 16;
 /// Of a block's rows of scores, in the second cache, beside keys and values.
 constexpr int64_t kRows = 8;
+/// Of one panel.
+constexpr int64_t kFewColumns = 128;
 
 /// (B, H, S or N, D) each, and (B, H, S) the logarithms of the sums.
 struct Attention {
@@ -135,9 +137,9 @@ View temporary(ir::Program& program, std::vector<int64_t> sizes, c10::ScalarType
 /// Appends the statements of one call.
 class Expansion {
  public:
-  Expansion(const Attention& attention, int record, ir::Program& program,
+  Expansion(const Attention& attention, int record, const ir::Target& target, ir::Program& program,
             std::vector<ir::Item>& items)
-      : a_(attention), record_(record), program_(program), items_(items) {}
+      : a_(attention), record_(record), target_(target), program_(program), items_(items) {}
 
   void forward();
   void backward(const Backward& b);
@@ -153,43 +155,34 @@ class Expansion {
     return temporary(program_, std::move(sizes), ScalarType::Float);
   }
 
-  /// left (.., rows, D) times the transposed rows of right (.., keys, D), whose copy has columns
-  /// side by side, in panels.
-  View times_transposed(const View& left, const View& right) {
-    const int64_t batch = a_.batch(), heads = a_.heads(), keys = a_.keys(), width = left.sizes[3],
-                  panel = keys % ir::kMostProductColumns == 0 ? ir::kMostProductColumns : keys;
-    const View packed =
-        temporary(program_, {batch, heads, keys / panel, width, panel}, right.dtype);
-    StatementBuilder s(packed.sizes);
-    const auto &l = left.strides, &r = right.strides, &p = packed.strides;
-    add(s.store(packed, s.load(access(right, {r[0], r[1], r[2] * panel, r[3], r[2]}))));
-    const View made = fp32(a_.square());
-    const auto& m = made.strides;
-    add(sum_of_products({batch, heads, a_.queries(), keys / panel, panel, width},
-                        access(left, {l[0], l[1], l[2], 0, 0, l[3]}),
-                        access(packed, {p[0], p[1], 0, p[2], p[4], p[3]}), right.dtype,
-                        access(made, {m[0], m[1], m[2], panel, 1, 0})));
+  /// left (.., rows, terms) times right (.., terms, columns), of which panels are copied if they
+  /// lie otherwise than the product takes them.
+  View times(const View& left, const View& right) {
+    const bool in_pairs = takes_pairs(left, right, right.dtype, target_);
+    const View made = fp32({a_.batch(), a_.heads(), left.sizes[2], right.sizes[3]});
+    if (!in_pairs && right.strides[3] == 1) {
+      add(product(left, right, made, right.dtype));
+      return made;
+    }
+    const View room = temporary(program_, right.sizes, right.dtype);
+    // A few columns stay together, as what comes after the product walks them.
+    const int64_t columns = right.sizes[3];
+    const bool cuts = columns % ir::kMostProductColumns == 0 && columns > kFewColumns;
+    const Panels panels =
+        pack(right, right.dtype, room.storage, cuts ? ir::kMostProductColumns : columns, in_pairs);
+    add(panels.copy);
+    add(product(left, panels, made, right.dtype));
     return made;
   }
-  /// square (.., queries, keys) times right (.., keys, columns).
-  View times(const View& square, const View& right) {
-    const View made = fp32({a_.batch(), a_.heads(), a_.queries(), right.sizes[3]});
-    const auto &l = square.strides, &r = right.strides, &m = made.strides;
-    add(sum_of_products({a_.batch(), a_.heads(), a_.queries(), right.sizes[3], a_.keys()},
-                        access(square, {l[0], l[1], l[2], 0, l[3]}),
-                        access(right, {r[0], r[1], 0, r[3], r[2]}), right.dtype,
-                        access(made, {m[0], m[1], m[2], 1, 0})));
-    return made;
-  }
-  /// The transposed square times right (.., queries, columns).
+  /// The transposed square times right (.., queries, columns), added up over blocks of queries.
   View transposed_times(const View& square, const View& right) {
     const View made = fp32({a_.batch(), a_.heads(), a_.keys(), right.sizes[3]});
-    const auto &l = square.strides, &r = right.strides, &m = made.strides;
-    add(sum_of_products({a_.batch(), a_.heads(), a_.keys(), right.sizes[3], a_.queries()},
-                        access(square, {l[0], l[1], l[3], 0, l[2]}),
-                        access(right, {r[0], r[1], 0, r[3], r[2]}), right.dtype,
-                        access(made, {m[0], m[1], m[2], 1, 0})));
+    add(product(transposed(square), right, made, right.dtype));
     return made;
+  }
+  static View transposed(View x) {
+    std::swap(x.sizes[2], x.sizes[3]), std::swap(x.strides[2], x.strides[3]);
+    return x;
   }
 
   Value is_masked(StatementBuilder& s) const { return gt(s.axis(3), s.axis(2)); }
@@ -198,7 +191,7 @@ class Expansion {
   }
   /// The scaled products of queries and keys, or -inf.
   View scores() {
-    const View products = times_transposed(a_.query, a_.key), made = fp32(a_.square());
+    const View products = times(a_.query, transposed(a_.key)), made = fp32(a_.square());
     StatementBuilder s(made.sizes);
     Value x = s.load(products) * s.constant(a_.scale, ScalarType::Float);
     if (a_.causal) x = select(is_masked(s), infinite(s), x);
@@ -208,6 +201,7 @@ class Expansion {
 
   const Attention& a_;
   int record_;
+  const ir::Target& target_;
   ir::Program& program_;
   std::vector<ir::Item>& items_;
 };
@@ -268,7 +262,7 @@ void Expansion::backward(const Backward& b) {
     add(s.store(dots,
                 s.reduce(ir::ReduceOp::Sum, x, {false, false, false, true}, ScalarType::Float)));
   }
-  const View of_powers = times_transposed(b.gradient, b.value),
+  const View of_powers = times(b.gradient, transposed(b.value)),
              of_scores = temporary(program_, a_.square(), dtype);
   {
     StatementBuilder s(of_scores.sizes);
@@ -311,14 +305,15 @@ std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target
   return records;
 }
 
-void expand_attention(const Extern& call, ir::Program& program, std::vector<ir::Item>& items) {
+void expand_attention(const Extern& call, const ir::Target& target, ir::Program& program,
+                      std::vector<ir::Item>& items) {
   for (const View& made : call.outputs)
     if (made.storage >= 0)
       program.storages[static_cast<size_t>(made.storage)].made_by_extern = false;
   if (const std::optional<Attention> a = read(call))
-    return Expansion(*a, call.record, program, items).forward();
+    return Expansion(*a, call.record, target, program, items).forward();
   const Backward b = *read_backward(call);
-  Expansion(b, call.record, program, items).backward(b);
+  Expansion(b, call.record, target, program, items).backward(b);
 }
 
 }  // namespace graft::passes

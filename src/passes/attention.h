@@ -29,6 +29,7 @@ bool is_attention(const ir::Extern& call);
 std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target& target);
 
 /// Appends the statements of such a call, with its record.
-void expand_attention(const ir::Extern& call, ir::Program& program, std::vector<ir::Item>& items);
+void expand_attention(const ir::Extern& call, const ir::Target& target, ir::Program& program,
+                      std::vector<ir::Item>& items);
 
 }  // namespace graft::passes

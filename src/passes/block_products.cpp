@@ -173,11 +173,12 @@ class Blocks {
       if (!is_range(from_, p.axis_var[a])) return false;
     for (size_t a : axes.rows)
       if (is_range(from_, p.axis_var[a]) == sums) return false;
+    if (axes.in_pair && p.statement.loads[axes.left].strides[*axes.in_pair] != 1) return false;
     std::vector<size_t> inner;
     for (size_t a : axes.columns)
       if (!is_range(from_, p.axis_var[a])) inner.push_back(a);
     return !inner.empty() && inner.size() <= 2 && is_range(from_, p.axis_var[axes.terms]) == sums &&
-           p.statement.loads[axes.right].strides[inner.back()] == 1 &&
+           p.statement.loads[axes.right].strides[inner.back()] == axes.column_stride() &&
            p.statement.store.strides[inner.back()] == 1;
   }
 
@@ -316,7 +317,7 @@ class Blocks {
       if (!is_product(p.statement)) continue;
       const ProductAxes axes = *product_axes(p.statement);
       int64_t bytes = static_cast<int64_t>(c10::elementSize(p.statement.loads[axes.right].dtype)) *
-                      p.statement.axes[axes.terms];
+                      p.statement.axes[axes.terms] * axes.column_stride();
       for (size_t a : axes.columns)
         if (!is_range(from_, p.axis_var[a])) bytes *= p.statement.axes[a];
       most = std::max(most, bytes);

@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "passes/attention.h"
 #include "passes/fold.h"
+#include "passes/panels.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -42,6 +43,7 @@ struct Call {
   int64_t columns() const { return out.sizes[2]; }
   int64_t terms() const { return left.sizes[2]; }
   ScalarType dtype() const { return out.dtype; }
+  ScalarType factors() const { return short_factors ? ScalarType::BFloat16 : dtype(); }
   int64_t element() const { return static_cast<int64_t>(c10::elementSize(dtype())); }
   /// Bytes of the right operand.
   int64_t right_bytes() const {
@@ -102,63 +104,7 @@ std::optional<Call> read(const Extern& call, const ir::Target& target) {
   return made;
 }
 
-/// The right operand of columns side by side: the copy that makes it, and where the product's
-/// columns, in panels, and terms are in it.
-struct Packed {
-  Statement copy;
-  View view;  ///< [batch, panels, terms, columns of a panel]
-};
-Packed pack(const Call& call, int storage, int64_t wide) {
-  const View& right = call.right;
-  const int64_t panels = call.columns() / wide;
-  const ScalarType dtype = call.short_factors ? ScalarType::BFloat16 : call.dtype();
-  View out{storage, dtype, 0, {right.sizes[0], panels, call.terms(), wide}, {}};
-  out.strides = ir::contiguous_strides(out.sizes);
-  StatementBuilder s(out.sizes);
-  const auto& r = right.strides;
-  const Value x = s.load(access(right, {r[0], r[2] * wide, r[1], r[2]}));
-  return {s.store(out, x.to(dtype)), out};
-}
-
-Statement product(const Call& call, const View* packed, int64_t wide) {
-  const auto &l = call.left.strides, &r = call.right.strides, &o = call.out.strides;
-  const bool panels = packed != nullptr;
-  std::vector<int64_t> axes{call.batch(), call.rows()}, left{l[0], l[1]}, right{r[0], 0},
-      out{o[0], o[1]};
-  if (panels) {
-    axes.push_back(call.columns() / wide), left.push_back(0);
-    right = {packed->strides[0], 0, packed->strides[1]}, out.push_back(o[2] * wide);
-  }
-  axes.push_back(panels ? wide : call.columns()), left.push_back(0);
-  right.push_back(panels ? packed->strides[3] : r[2]), out.push_back(o[2]);
-  axes.push_back(call.terms()), left.push_back(l[2]);
-  right.push_back(panels ? packed->strides[2] : r[1]), out.push_back(0);
-  return sum_of_products(std::move(axes), access(call.left, std::move(left)),
-                         access(panels ? *packed : call.right, std::move(right)),
-                         call.short_factors ? ScalarType::BFloat16 : call.dtype(),
-                         access(call.out, std::move(out)));
-}
-
 }  // namespace
-
-Access access(const View& view, std::vector<int64_t> strides) {
-  const auto element = static_cast<int64_t>(c10::elementSize(view.dtype));
-  return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
-}
-
-Statement sum_of_products(std::vector<int64_t> axes, const Access& left, const Access& right,
-                          ScalarType factors, const Access& out) {
-  std::vector<bool> reduced(axes.size(), false);
-  reduced.back() = true;
-  StatementBuilder s(std::move(axes));
-  const auto factor = [&](const Access& from) {
-    return s.load(from).to(factors).to(ScalarType::Float);
-  };
-  const Value a = factor(left), b = factor(right);
-  Statement made = s.store(out, s.reduce(ir::ReduceOp::Sum, a * b, reduced, ScalarType::Float));
-  made.product = true;
-  return made;
-}
 
 bool gains_by_short_factors(const Extern& call, const ir::Target& target) {
   if (!target.pairs(ScalarType::BFloat16)) return false;
@@ -219,7 +165,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     const bool may_be = extern_call != nullptr && extern_call->may_be_loops &&
                         !refused.contains(extern_call->record);
     if (may_be && is_attention(*extern_call)) {
-      expand_attention(*extern_call, program, items);
+      expand_attention(*extern_call, target, program, items);
       continue;
     }
     if (may_be) call = read(*extern_call, target);
@@ -232,10 +178,11 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     const int record = extern_call->record;
     call->folds = folds && call->batch() == 1 && constant[static_cast<size_t>(call->right.storage)];
     program.storages[static_cast<size_t>(call->out.storage)].made_by_extern = false;
-    std::optional<View> packed;
+    std::optional<Panels> packed;
     if (call->packs(target)) {
       const int64_t panel = call->columns() % wide == 0 ? wide : call->columns();
-      Packed made = pack(*call, static_cast<int>(program.storages.size()), panel);
+      Panels made = pack(call->right, call->factors(), static_cast<int>(program.storages.size()),
+                         panel, takes_pairs(call->left, call->right, call->factors(), target));
       program.storages.push_back(
           {ir::Role::Temporary,
            ir::numel(made.view.sizes) * static_cast<int64_t>(c10::elementSize(made.view.dtype))});
@@ -243,10 +190,9 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
       made.copy.record = record;
       // A backward's panels beside a forward's would lie in memory all the time between.
       if (!call->folds) made.copy.after = last_called;
-      items.emplace_back(std::move(made.copy));
-      packed = std::move(made.view);
+      items.push_back(made.copy);
+      packed = std::move(made);
     }
-    const int64_t panel = packed ? packed->sizes[3] : wide;
     const View out = call->out;
     const bool finishes = call->added.storage >= 0 || call->dtype() != ScalarType::Float;
     if (finishes) {
@@ -256,7 +202,8 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
       call->out.strides = ir::contiguous_strides(out.sizes);
       program.storages.push_back({ir::Role::Temporary, ir::numel(out.sizes) * 4});
     }
-    Statement s = product(*call, packed ? &*packed : nullptr, panel);
+    Statement s = packed ? product(call->left, *packed, call->out, call->factors())
+                         : product(call->left, call->right, call->out, call->factors());
     s.record = record;
     items.emplace_back(std::move(s));
     if (!finishes) continue;

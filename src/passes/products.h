@@ -19,15 +19,6 @@ using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
 
-/// An access of the view's memory by these strides over a statement's axes.
-ir::Access access(const ir::View& view, std::vector<int64_t> strides);
-
-/// A product: out = the sum over the last of the axes of left * right in fp32, both rounded to the
-/// type of `factors` first.
-ir::Statement sum_of_products(std::vector<int64_t> axes, const ir::Access& left,
-                              const ir::Access& right, c10::ScalarType factors,
-                              const ir::Access& out);
-
 /// Is it a product of fp32 that may be loops, and gains where factors are rounded to bf16? (With
 /// few rows, rounding them takes as long as multiplying them.)
 bool gains_by_short_factors(const ir::Extern& call, const ir::Target& target);

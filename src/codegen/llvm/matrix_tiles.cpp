@@ -39,8 +39,8 @@ void MatrixTiles::end() {
   call(llvm::Intrinsic::x86_ldtilecfg, {others_});
 }
 
-llvm::Value* MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value* right,
-                                   llvm::Value* steps, int tiles) {
+void MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* down,
+                           llvm::Value* steps, int tiles, llvm::Value* out, llvm::Value* out_down) {
   const auto tile = [&](int k) { return b_.getInt8(static_cast<uint8_t>(k)); };
   const auto word = [&](llvm::Value* from, llvm::Value* words) {
     return b_.CreateGEP(b_.getInt32Ty(), from, words);
@@ -53,8 +53,8 @@ llvm::Value* MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value
     for (int c = 0; c < kTilesOfColumns; ++c)
       call(llvm::Intrinsic::x86_tileloadd64,
            {tile(kRight + c),
-            word(right, b_.CreateAdd(b_.CreateMul(k, i64(kColumns)), i64(c * columns_of_tile))),
-            i64(kColumns * kWord)});
+            word(right, b_.CreateAdd(b_.CreateMul(k, down), i64(c * columns_of_tile))),
+            b_.CreateMul(down, i64(kWord))});
     for (int r = 0; r < tiles; ++r) {
       call(llvm::Intrinsic::x86_tileloadd64,
            {tile(kLeft + r), word(left, b_.CreateAdd(k, i64(r * kRows * pitch))),
@@ -66,9 +66,10 @@ llvm::Value* MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value
   for (int r = 0; r < tiles; ++r)
     for (int c = 0; c < kTilesOfColumns; ++c)
       call(llvm::Intrinsic::x86_tilestored64,
-           {sum(r, c), word(sums_, i64(r * kRows * kColumns + c * columns_of_tile)),
-            i64(kColumns * kWord)});
-  return sums_;
+           {sum(r, c),
+            word(out,
+                 b_.CreateAdd(b_.CreateMul(out_down, i64(r * kRows)), i64(c * columns_of_tile))),
+            b_.CreateMul(out_down, i64(kWord))});
 }
 
 }  // namespace graft::codegen

@@ -24,9 +24,10 @@ class MatrixTiles : Flow {
   void end();
 
   /// `tiles` times kRows rows, which lie `pitch` words apart, times the columns, whose steps of two
-  /// terms lie side by side. Gives where the sums are, row by row.
-  llvm::Value* multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* steps,
-                        int tiles);
+  /// terms lie `down` words apart. The sums go to `out`, `out_down` numbers from row to row.
+  void multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* down,
+                llvm::Value* steps, int tiles, llvm::Value* out, llvm::Value* out_down);
+  llvm::Value* sums() const { return sums_; }
 
  private:
   void call(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> arguments) {

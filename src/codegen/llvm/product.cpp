@@ -61,7 +61,7 @@ class ProductWriter : Flow {
   /// Only columns whose byte is not zero are needed.
   void only(llvm::Value* needed, llvm::Value* across) { needed_ = needed, needed_across_ = across; }
   /// Multiply with these.
-  void use(MatrixTiles& tiles) { tiles_ = &tiles; }
+  void use(MatrixTiles& tiles, llvm::Value* adding) { tiles_ = &tiles, adding_ = adding; }
   /// Where copies of the operands go; null: they stay where they are.
   void copy_to(llvm::Value* left, llvm::Value* right) { left_copy_ = left, right_copy_ = right; }
 
@@ -101,6 +101,7 @@ class ProductWriter : Flow {
       out_.base = step(out, out.base, b_.CreateMul(row, out.down));
       rows_ = smaller(i64(ir::kProductBlock), b_.CreateSub(rows, row));
       copy_left();
+      if (tiles_ != nullptr && layout_.zeros == Zeros::Rows) find_adding();
       all_columns();
     });
     left_ = left, out_ = out, rows_ = rows;
@@ -170,8 +171,13 @@ class ProductWriter : Flow {
   }
   llvm::Value* right_is_finite() {
     auto panel = [&] {
-      return all(Bits::Finite, right_, place(right_, first_, i64(0)), count_, right_.down,
-                 columns_);
+      if (!in_pairs())
+        return all(Bits::Finite, right_, place(right_, first_, i64(0)), count_, right_.down,
+                   columns_);
+      Operand shorts = right_;
+      shorts.dtype = shorts.type = ScalarType::BFloat16;
+      return all(Bits::Finite, shorts, place(right_, first_right(), i64(0)), steps(),
+                 b_.CreateShl(right_.down, 1), b_.CreateShl(columns_, 1));
     };
     if (panels_ == nullptr) return panel();
     return all_of(panels_, 1, [&](llvm::Value* index) {
@@ -235,6 +241,9 @@ class ProductWriter : Flow {
   llvm::Value* steps() {
     return pairs_ ? b_.CreateLShr(b_.CreateAdd(count_, i64(1)), i64(1)) : count_;
   }
+  /// The first of the terms at hand, in the right operand: in pairs there, perhaps.
+  llvm::Value* first_right() { return in_pairs() ? b_.CreateLShr(first_, 1) : first_; }
+  bool in_pairs() const { return layout_.in_pair >= 0; }
   /// … with zeros behind them, for whole tiles.
   llvm::Value* copied_steps() {
     if (tiles_ == nullptr) return steps();
@@ -399,17 +408,46 @@ class ProductWriter : Flow {
   /// Rows of the copy beyond the last one are multiplied, too, and left there.
   void computed_in_tiles(llvm::Value* row, int64_t rows) {
     llvm::Value* left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
-    llvm::Value* sums = tiles_->multiply(left, kLeftCopyPitch, right_copy_, copied_steps(),
-                                         static_cast<int>(rows / MatrixTiles::kRows));
-    store_or_add([&](bool adds) {
-      loop(i64(0), smaller(i64(rows), b_.CreateSub(rows_, row)), 1, [&](llvm::Value* r) {
-        llvm::Value* from = b_.CreateGEP(number(), sums, b_.CreateMul(r, i64(wide())));
-        llvm::SmallVector<llvm::Value*, kVectors> line;
-        for (int v = 0; v < kVectors; ++v)
-          line.push_back(memory_.load(at(number(), from, v), number(), nullptr));
-        store(b_.CreateAdd(row, r), 1, line, adds);
+    llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_right(), column_);
+    llvm::Value *sums = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
+    // Whole tiles that begin the sums are stored where those go.
+    llvm::Value* there = b_.getFalse();
+    if (masks_.empty() && !layout_.adds)
+      there = b_.CreateAnd(b_.CreateICmpEQ(first_, i64(0)), b_.CreateICmpSGE(left_over, i64(rows)));
+    tiles_->multiply(left, kLeftCopyPitch, right, right_copy_ ? i64(wide()) : right_.down,
+                     copied_steps(), static_cast<int>(rows / MatrixTiles::kRows),
+                     b_.CreateSelect(there, place(out_, row, column_), sums),
+                     b_.CreateSelect(there, out_.down, down));
+    only_if(b_.CreateNot(there), [&] {
+      store_or_add([&](bool adds) {
+        loop(i64(0), smaller(i64(rows), left_over), 1, [&](llvm::Value* r) {
+          llvm::Value* from = b_.CreateGEP(number(), sums, b_.CreateMul(r, down));
+          llvm::SmallVector<llvm::Value*, kVectors> line;
+          for (int v = 0; v < kVectors; ++v)
+            line.push_back(memory_.load(at(number(), from, v), number(), nullptr));
+          store(b_.CreateAdd(row, r), 1, line, adds);
+        });
       });
     });
+  }
+  llvm::Value* adding(llvm::Value* row) {
+    return b_.CreateGEP(b_.getInt8Ty(), adding_, b_.CreateUDiv(row, i64(MatrixTiles::kRows)));
+  }
+  /// Which tiles' rows add something, in front of the columns, each of which asks.
+  void find_adding() {
+    loop(i64(0), rows_, MatrixTiles::kRows, [&](llvm::Value* row) {
+      llvm::Value* nothing = both(finite_, [&] {
+        return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along,
+                   smaller(i64(MatrixTiles::kRows), b_.CreateSub(rows_, row)), 1);
+      });
+      b_.CreateStore(b_.CreateZExt(b_.CreateNot(nothing), b_.getInt8Ty()), adding(row));
+    });
+  }
+  llvm::Value* add_something(llvm::Value* row, int rows) {
+    llvm::Value* some = b_.getInt8(0);
+    for (int r = 0; r < rows; r += static_cast<int>(MatrixTiles::kRows))
+      some = b_.CreateOr(some, b_.CreateLoad(b_.getInt8Ty(), adding(b_.CreateAdd(row, i64(r)))));
+    return b_.CreateICmpNE(some, b_.getInt8(0));
   }
   /// body(adds): the first terms store, unless something is there already, and the others add.
   template <class Body>
@@ -421,9 +459,9 @@ class ProductWriter : Flow {
   /// `count` rows from `row` on, of the columns and terms at hand.
   void tile(llvm::Value* row, int count) {
     if (layout_.zeros != Zeros::Rows) return computed(row, count);
+    if (tiles_ != nullptr) return only_if(add_something(row, count), [&] { computed(row, count); });
     llvm::Value* nothing = both(finite_, [&] {
-      llvm::Value* there = tiles_ ? smaller(i64(count), b_.CreateSub(rows_, row)) : i64(count);
-      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, there, 1);
+      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, i64(count), 1);
     });
     only_if(b_.CreateNot(nothing), [&] { computed(row, count); });
   }
@@ -439,7 +477,7 @@ class ProductWriter : Flow {
     const ScalarType type = pairs_ ? ScalarType::Int : ScalarType::Float;
     if (left_copy_) from_left = {left_copy_, copy_down(), copy_along(), nullptr, type, type};
     if (right_copy_) from_right = {right_copy_, i64(wide()), i64(1), nullptr, type, type};
-    llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_, column_);
+    llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_right(), column_);
     llvm::Value* count = steps();
     llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("terms"), *after = block("sums");
     llvm::Value* zero = llvm::Constant::getNullValue(vector());
@@ -530,6 +568,7 @@ class ProductWriter : Flow {
   Operand left_{}, right_{}, out_{};
   const bool pairs_;
   MatrixTiles* tiles_ = nullptr;
+  llvm::Value* adding_ = nullptr;  ///< by tile of rows: a byte
   llvm::Value *rows_ = nullptr, *columns_ = nullptr, *panels_ = nullptr;
   llvm::Value* panel_ = nullptr;  ///< at hand; null: there is one
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
@@ -560,10 +599,19 @@ void Emitter::product(int p) {
   right.along = out.along = i64(1);
   left.dtype = product.left_dtype, left.type = product.left_type;
   right.dtype = product.right_dtype, right.type = product.right_type;
+  llvm::Value* terms = size(product.terms);
+  const bool in_pairs = product.in_pair >= 0;
+  if (in_pairs) {  // words
+    right.dtype = right.type = ScalarType::Int;
+    right.down = b_.CreateLShr(right.down, 1);
+    left.along = along(l, product.in_pair);
+    terms = b_.CreateShl(terms, 1);
+  }
   ProductWriter writer(b_, machine_, memory_, arithmetic_, fn_, product);
   llvm::Value* panels = product.panels < 0 ? nullptr : size(product.panels);
   if (panels != nullptr)
     right.across = along(r, product.panels), out.across = along(o, product.panels);
+  if (panels != nullptr && in_pairs) right.across = b_.CreateLShr(right.across, 1);
   if (product.needed >= 0) {
     const int n = s.loads[static_cast<size_t>(product.needed)].access;
     writer.only(pointer(n, at_depth_), panels ? along(n, product.panels) : nullptr);
@@ -578,11 +626,10 @@ void Emitter::product(int p) {
     llvm::Value *own = room(64), *others = room(64);
     tiles.emplace(b_, fn_, own, others,
                   room(MatrixTiles::kMostTiles * MatrixTiles::kRows * MatrixTiles::kColumns * 4));
-    writer.use(*tiles);
+    writer.use(*tiles, room(ir::kProductBlock / MatrixTiles::kRows));
     tiles->begin();
   }
-  writer.write(left, right, out,
-               {size(product.rows), size(product.columns), size(product.terms), panels});
+  writer.write(left, right, out, {size(product.rows), size(product.columns), terms, panels});
   if (tiles) tiles->end();
 }
 

@@ -332,7 +332,10 @@ void SourcePrinter::product(int p) {
   std::vector<int> around{product.rows, product.panels, product.columns};
   std::erase(around, -1);
   for (int var : around) loop_over(var);
-  const std::string k = variable(product.terms), block = std::to_string(ir::kProductTerms);
+  const bool in_pairs = product.in_pair >= 0;
+  const std::string k = in_pairs ? "term" : variable(product.terms),
+                    block = std::to_string(ir::kProductTerms),
+                    count = in_pairs ? "2 * " + size(product.terms) : size(product.terms);
   auto factor = [&](size_t load, ScalarType dtype, ScalarType type) {
     std::string x = place(s.loads[load].access, {});
     if (type != dtype) x = "cast<" + cpp_type(type) + ">(" + x + ")";
@@ -347,17 +350,18 @@ void SourcePrinter::product(int p) {
   const bool pairs = !tiles && product.pairs && target_.pairs(ScalarType::BFloat16);
   if (tiles) line("float parts[2] = {0, 0};");
   const std::string step = pairs ? "step" : k;
-  open(-1, "for (int64_t " + step + " = 0; " + step + " < " + size(product.terms) + "; ++" + step +
-               ")");
-  if (pairs)
-    line("const int64_t " + k + " = (step ^ 1) < " + size(product.terms) + " ? step ^ 1 : step;");
+  open(-1, "for (int64_t " + step + " = 0; " + step + " < " + count + "; ++" + step + ")");
+  if (pairs) line("const int64_t " + k + " = (step ^ 1) < " + count + " ? step ^ 1 : step;");
+  if (in_pairs)
+    line("const int64_t " + variable(product.terms) + " = " + k + " / 2, " +
+         variable(product.in_pair) + " = " + k + " % 2;");
   const std::string adds_to = tiles ? "parts[" + k + " % 2]" : "sum";
   line(target_.fma ? adds_to + " = std::fma(" + left + ", " + right + ", " + adds_to + ");"
                    : adds_to + " += " + left + " * " + right + ";");
   if (tiles)
-    line("if ((" + k + " + 1) % " + std::to_string(ir::kTileTerms) + " == 0 || " + k + " + 1 == " +
-         size(product.terms) + ") sum += parts[0] + parts[1], parts[0] = parts[1] = 0;");
-  line("if ((" + step + " + 1) % " + block + " != 0 && " + step + " + 1 != " + size(product.terms) +
+    line("if ((" + k + " + 1) % " + std::to_string(ir::kTileTerms) + " == 0 || " + k +
+         " + 1 == " + count + ") sum += parts[0] + parts[1], parts[0] = parts[1] = 0;");
+  line("if ((" + step + " + 1) % " + block + " != 0 && " + step + " + 1 != " + count +
        ") continue;");
   line(product.adds ? "total += sum;"
                     : "total = " + step + " < " + block + " ? sum : total + sum;");
