@@ -40,15 +40,32 @@ void MatrixTiles::end() {
 }
 
 void MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* down,
-                           llvm::Value* steps, int tiles, llvm::Value* out, llvm::Value* out_down) {
+                           llvm::Value* steps, int tiles, llvm::Value* begins, llvm::Value* out,
+                           llvm::Value* out_down) {
   const auto tile = [&](int k) { return b_.getInt8(static_cast<uint8_t>(k)); };
   const auto word = [&](llvm::Value* from, llvm::Value* words) {
     return b_.CreateGEP(b_.getInt32Ty(), from, words);
   };
   const auto sum = [&](int r, int c) { return tile(kSums + r * kTilesOfColumns + c); };
-  for (int r = 0; r < tiles; ++r)
-    for (int c = 0; c < kTilesOfColumns; ++c) call(llvm::Intrinsic::x86_tilezero, {sum(r, c)});
   const int64_t columns_of_tile = kColumns / kTilesOfColumns;
+  const auto each_sum = [&](auto body) {
+    for (int r = 0; r < tiles; ++r)
+      for (int c = 0; c < kTilesOfColumns; ++c)
+        body(sum(r, c), word(out, b_.CreateAdd(b_.CreateMul(out_down, i64(r * kRows)),
+                                               i64(c * columns_of_tile))));
+  };
+  llvm::Value* out_bytes = b_.CreateMul(out_down, i64(kWord));
+  branch(
+      begins,
+      [&] {
+        each_sum(
+            [&](llvm::Value* sums, llvm::Value*) { call(llvm::Intrinsic::x86_tilezero, {sums}); });
+      },
+      [&] {
+        each_sum([&](llvm::Value* sums, llvm::Value* there) {
+          call(llvm::Intrinsic::x86_tileloadd64, {sums, there, out_bytes});
+        });
+      });
   loop(i64(0), steps, kTerms / 2, [&](llvm::Value* k) {
     for (int c = 0; c < kTilesOfColumns; ++c)
       call(llvm::Intrinsic::x86_tileloadd64,
@@ -63,13 +80,9 @@ void MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value* right,
         call(llvm::Intrinsic::x86_tdpbf16ps, {sum(r, c), tile(kLeft + r), tile(kRight + c)});
     }
   });
-  for (int r = 0; r < tiles; ++r)
-    for (int c = 0; c < kTilesOfColumns; ++c)
-      call(llvm::Intrinsic::x86_tilestored64,
-           {sum(r, c),
-            word(out,
-                 b_.CreateAdd(b_.CreateMul(out_down, i64(r * kRows)), i64(c * columns_of_tile))),
-            b_.CreateMul(out_down, i64(kWord))});
+  each_sum([&](llvm::Value* sums, llvm::Value* there) {
+    call(llvm::Intrinsic::x86_tilestored64, {sums, there, out_bytes});
+  });
 }
 
 }  // namespace graft::codegen

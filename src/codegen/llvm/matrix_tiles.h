@@ -24,9 +24,11 @@ class MatrixTiles : Flow {
   void end();
 
   /// `tiles` times kRows rows, which lie `pitch` words apart, times the columns, whose steps of two
-  /// terms lie `down` words apart. The sums go to `out`, `out_down` numbers from row to row.
+  /// terms lie `down` words apart. The sums go to `out`, `out_down` numbers from row to row, on
+  /// top of what is there unless it `begins`.
   void multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* down,
-                llvm::Value* steps, int tiles, llvm::Value* out, llvm::Value* out_down);
+                llvm::Value* steps, int tiles, llvm::Value* begins, llvm::Value* out,
+                llvm::Value* out_down);
   llvm::Value* sums() const { return sums_; }
 
  private:

@@ -409,26 +409,30 @@ class ProductWriter : Flow {
   void computed_in_tiles(llvm::Value* row, int64_t rows) {
     llvm::Value* left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
     llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_right(), column_);
-    llvm::Value *sums = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
-    // Whole tiles that begin the sums are stored where those go.
-    llvm::Value* there = b_.getFalse();
-    if (masks_.empty() && !layout_.adds)
-      there = b_.CreateAnd(b_.CreateICmpEQ(first_, i64(0)), b_.CreateICmpSGE(left_over, i64(rows)));
-    tiles_->multiply(left, kLeftCopyPitch, right, right_copy_ ? i64(wide()) : right_.down,
-                     copied_steps(), static_cast<int>(rows / MatrixTiles::kRows),
-                     b_.CreateSelect(there, place(out_, row, column_), sums),
-                     b_.CreateSelect(there, out_.down, down));
-    only_if(b_.CreateNot(there), [&] {
-      store_or_add([&](bool adds) {
-        loop(i64(0), smaller(i64(rows), left_over), 1, [&](llvm::Value* r) {
-          llvm::Value* from = b_.CreateGEP(number(), sums, b_.CreateMul(r, down));
-          llvm::SmallVector<llvm::Value*, kVectors> line;
-          for (int v = 0; v < kVectors; ++v)
-            line.push_back(memory_.load(at(number(), from, v), number(), nullptr));
-          store(b_.CreateAdd(row, r), 1, line, adds);
-        });
+    llvm::Value *own = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
+    llvm::Value* begins = layout_.adds ? b_.getFalse() : b_.CreateICmpEQ(first_, i64(0));
+    llvm::Value* whole = masks_.empty() ? b_.CreateICmpSGE(left_over, i64(rows))
+                                        : static_cast<llvm::Value*>(b_.getFalse());
+    // Parts of tiles go by a whole one of our own.
+    const auto each_line = [&](auto body) {
+      loop(i64(0), smaller(i64(rows), left_over), 1, [&](llvm::Value* r) {
+        llvm::Value* line = b_.CreateGEP(number(), own, b_.CreateMul(r, down));
+        body(line, place(out_, b_.CreateAdd(row, r), column_));
       });
+    };
+    const auto copy_line = [&](llvm::Value* from, llvm::Value* to) {
+      for (int v = 0; v < kVectors; ++v)
+        memory_.store(memory_.load(at(number(), from, v), number(), off(v)), at(number(), to, v),
+                      off(v));
+    };
+    only_if(b_.CreateNot(b_.CreateOr(whole, begins)), [&] {
+      each_line([&](llvm::Value* line, llvm::Value* there) { copy_line(there, line); });
     });
+    tiles_->multiply(left, kLeftCopyPitch, right, right_copy_ ? down : right_.down, copied_steps(),
+                     static_cast<int>(rows / MatrixTiles::kRows), begins,
+                     b_.CreateSelect(whole, place(out_, row, column_), own),
+                     b_.CreateSelect(whole, out_.down, down));
+    only_if(b_.CreateNot(whole), [&] { each_line(copy_line); });
   }
   llvm::Value* adding(llvm::Value* row) {
     return b_.CreateGEP(b_.getInt8Ty(), adding_, b_.CreateUDiv(row, i64(MatrixTiles::kRows)));

@@ -344,11 +344,11 @@ void SourcePrinter::product(int p) {
   const std::string left = factor(product.left, product.left_dtype, product.left_type),
                     right = factor(product.right, product.right_dtype, product.right_type);
   const std::string to = place(s.store.access, {});
-  line("float total = " + (product.adds ? to : std::string("0")) + ", sum = 0;");
   // The machine's instruction for two terms adds the second first; for tiles: ir::kTileTerms.
   const bool tiles = product.pairs && target_.tiles(ScalarType::BFloat16);
   const bool pairs = !tiles && product.pairs && target_.pairs(ScalarType::BFloat16);
-  if (tiles) line("float parts[2] = {0, 0};");
+  line("float total = " + (product.adds ? to : std::string("0")) +
+       (tiles ? ", parts[2] = {0, 0};" : ", sum = 0;"));
   const std::string step = pairs ? "step" : k;
   open(-1, "for (int64_t " + step + " = 0; " + step + " < " + count + "; ++" + step + ")");
   if (pairs) line("const int64_t " + k + " = (step ^ 1) < " + count + " ? step ^ 1 : step;");
@@ -358,14 +358,16 @@ void SourcePrinter::product(int p) {
   const std::string adds_to = tiles ? "parts[" + k + " % 2]" : "sum";
   line(target_.fma ? adds_to + " = std::fma(" + left + ", " + right + ", " + adds_to + ");"
                    : adds_to + " += " + left + " * " + right + ";");
-  if (tiles)
+  if (tiles) {
     line("if ((" + k + " + 1) % " + std::to_string(ir::kTileTerms) + " == 0 || " + k +
-         " + 1 == " + count + ") sum += parts[0] + parts[1], parts[0] = parts[1] = 0;");
-  line("if ((" + step + " + 1) % " + block + " != 0 && " + step + " + 1 != " + count +
-       ") continue;");
-  line(product.adds ? "total += sum;"
-                    : "total = " + step + " < " + block + " ? sum : total + sum;");
-  line("sum = 0;");
+         " + 1 == " + count + ") total += parts[0] + parts[1], parts[0] = parts[1] = 0;");
+  } else {
+    line("if ((" + step + " + 1) % " + block + " != 0 && " + step + " + 1 != " + count +
+         ") continue;");
+    line(product.adds ? "total += sum;"
+                      : "total = " + step + " < " + block + " ? sum : total + sum;");
+    line("sum = 0;");
+  }
   close();
   line(to + " = total;");
   for (size_t n = 0; n < around.size(); ++n) close();
