@@ -1,6 +1,8 @@
 // Matrix products as routines: every border of a tile, panels of columns, operands of any strides.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/kernels.h"
 #include "ir/product.h"
 
@@ -13,9 +15,9 @@ ir::Access over(const ir::View& view, std::vector<int64_t> strides) {
 }
 
 /// batch * rows of `left` times `right`, whose columns are in panels of `panel` (0: in none).
-/// `rounded`: factors are rounded to bf16.
+/// `rounded`: factors are rounded to bf16. `pairs`: terms of the panels lie in pairs.
 KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t panel = 0,
-                    bool rounded = false) {
+                    bool rounded = false, bool pairs = false) {
   const int64_t batch = left.size(0), rows = left.size(1), terms = left.size(2),
                 columns = right.size(2);
   KernelMaker k;
@@ -23,6 +25,9 @@ KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t pan
   at::Tensor operand = right;
   if (panel > 0)
     operand = right.reshape({batch, terms, columns / panel, panel}).transpose(1, 2).contiguous();
+  if (pairs)
+    operand =
+        operand.reshape({batch, columns / panel, terms / 2, 2, panel}).transpose(3, 4).contiguous();
   const ir::View b = k.storage(operand);
   std::vector<int64_t> axes{batch, rows}, l{a.strides[0], a.strides[1]}, r{b.strides[0], 0},
       o{out.strides[0], out.strides[1]};
@@ -33,11 +38,18 @@ KernelMaker product(const at::Tensor& left, const at::Tensor& right, int64_t pan
   }
   const int64_t wide = panel > 0 ? panel : columns;
   axes.push_back(wide), vars.push_back(k.serial(wide));
-  l.push_back(0), r.push_back(1), o.push_back(1);
-  axes.push_back(terms), vars.push_back(k.serial(terms));
-  l.push_back(a.strides[2]), r.push_back(b.strides[panel > 0 ? 2 : 1]), o.push_back(0);
+  l.push_back(0), r.push_back(pairs ? 2 : 1), o.push_back(1);
+  const size_t first_reduced = axes.size();
+  const int64_t steps = pairs ? terms / 2 : terms;
+  axes.push_back(steps), vars.push_back(k.serial(steps));
+  l.push_back(a.strides[2] * (terms / steps)), r.push_back(b.strides[panel > 0 ? 2 : 1]);
+  o.push_back(0);
+  if (pairs) {
+    axes.push_back(2), vars.push_back(k.serial(2));
+    l.push_back(a.strides[2]), r.push_back(1), o.push_back(0);
+  }
   std::vector<bool> reduced(axes.size(), false);
-  reduced.back() = true;
+  std::fill(reduced.begin() + static_cast<std::ptrdiff_t>(first_reduced), reduced.end(), true);
   ir::StatementBuilder s(axes);
   const auto factor = [&](ir::Access access) {
     const ir::Value value = s.load(std::move(access));
@@ -126,6 +138,21 @@ TEST(Product, OfRoundedFactors) {
       EXPECT_EQ(short_difference(product(down, b, 0, true)), "");
       EXPECT_EQ(short_difference(product(a, b.to(at::kBFloat16), 0, true)), "");
     }
+}
+
+/// Right operands whose terms lie in pairs, as passes/panels.h copies them.
+TEST(Product, OfPairsOfTerms) {
+  if (!codegen::host_target(1).pairs(at::kBFloat16)) GTEST_SKIP() << "no instruction takes pairs";
+  for (int64_t rows : {1, 17, 64, 70})
+    for (int64_t terms : {32, 160})
+      for (auto [panel, columns] : {std::pair<int64_t, int64_t>{32, 96}, {64, 64}}) {
+        const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3), short_a = a.to(at::kBFloat16),
+                         b = tame({2, terms, columns}, at::kBFloat16, 5),
+                         down = a.transpose(1, 2).contiguous().transpose(1, 2);
+        for (const at::Tensor& left : {short_a, down})
+          EXPECT_EQ(short_difference(product(left, b, panel, true, true)), "")
+              << rows << " rows, " << columns << " columns, " << terms << " terms";
+      }
 }
 
 /// What is not finite stays in its row and column.
