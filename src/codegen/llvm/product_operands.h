@@ -12,8 +12,8 @@ namespace graft::codegen {
 class ProductOperands : protected Flow {
  protected:
   static constexpr int kVectors = 2;  ///< of columns
-  static constexpr int64_t kLinesAtOnce =
-      8;  ///< of numbers that are asked whether all are zero, or finite
+  /// Of numbers that are asked whether all are zero, or finite.
+  static constexpr int64_t kLinesAtOnce = 8;
 
   struct Operand {
     llvm::Value *base, *down, *along;  ///< strides in elements: of the first axis, of the second
