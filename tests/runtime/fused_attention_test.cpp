@@ -154,6 +154,43 @@ TEST_P(FusedAttention, GradientsAreAsNearToFp64AsEager) {
   }
 }
 
+/// Operands as they lie, and a gradient that is one number.
+TEST_P(FusedAttention, GradientsOfAnyLayout) {
+  const at::ScalarType dtype = GetParam();
+  for (const AttentionCase& c : kCases) {
+    SCOPED_TRACE(std::to_string(c.queries) + " x " + std::to_string(c.keys) + ' ' + c.layout);
+    at::manual_seed(7);
+    const auto drawn = [&](int64_t rows) {
+      return laid_out(at::randn({c.batch, c.heads, rows, c.width}).to(dtype), c.layout);
+    };
+    const std::vector<Tensor> in{drawn(c.queries), drawn(c.keys), drawn(c.keys)};
+    const auto f = [c](const std::vector<Tensor>& x) {
+      std::vector<Tensor> leaves;
+      for (const Tensor& one : x) leaves.push_back(one.detach().requires_grad_());
+      const Tensor out = at::scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], {}, 0,
+                                                          c.causal, c.scale);
+      std::vector<Tensor> all = torch::autograd::grad({out.sum()}, leaves);
+      all.push_back(out.detach());
+      return all;
+    };
+    Options options;
+    options.async = options.race = options.cache = false;
+    const auto compiled = compile(f, options);
+    std::vector<Tensor> came;
+    for (int i = 0; i < 4; ++i) came = compiled(in);
+    EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.report().reason;
+    const std::vector<Tensor> eager = f(in), right = f(wide(in));
+    for (size_t k = 0; k < came.size(); ++k) {
+      const auto error = [&](const Tensor& x) {
+        return (x.to(at::kDouble) - right[k]).abs().max().item<double>() /
+               std::max(1e-3, right[k].abs().max().item<double>());
+      };
+      EXPECT_LE(error(came[k]), 1.5 * error(eager[k]) + 1e-6) << "result " << k;
+      EXPECT_EQ(came[k].strides(), eager[k].strides());
+    }
+  }
+}
+
 TEST_P(FusedAttention, GradientsOfSpecialValuesAsEager) {
   const at::ScalarType dtype = GetParam();
   at::manual_seed(4);
