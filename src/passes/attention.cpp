@@ -158,7 +158,7 @@ class Expansion {
   /// left (.., rows, terms) times right (.., terms, columns), of which panels are copied if they
   /// lie otherwise than the product takes them.
   View times(const View& left, const View& right) {
-    const bool in_pairs = takes_pairs(left, right, right.dtype, target_);
+    const bool in_pairs = takes_pairs(left, right, right.dtype, false, target_);
     const View made = fp32({a_.batch(), a_.heads(), left.sizes[2], right.sizes[3]});
     if (!in_pairs && right.strides[3] == 1) {
       add(product(left, right, made, right.dtype));

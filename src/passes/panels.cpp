@@ -80,10 +80,10 @@ Access access(const View& view, std::vector<int64_t> strides) {
   return {view.storage, view.dtype, view.byte_offset / element, std::move(strides), {}};
 }
 
-bool takes_pairs(const View& left, const View& right, ScalarType factors,
+bool takes_pairs(const View& left, const View& right, ScalarType factors, bool folds,
                  const ir::Target& target) {
   return target.pairs(ScalarType::BFloat16) && factors == ScalarType::BFloat16 &&
-         right.dtype == ScalarType::BFloat16 && left.strides.back() == 1 &&
+         (right.dtype == ScalarType::BFloat16 || folds) && left.strides.back() == 1 &&
          from_last(left.sizes, 2) >= kFewestRowsOfPairs &&
          left.sizes.back() % ir::kTileTerms == 0 &&
          right.sizes.back() % ir::kMostProductColumns == 0;
@@ -98,6 +98,12 @@ Panels pack(const View& right, ScalarType dtype, int storage, int64_t wide, bool
     const std::vector<int64_t> axes = with(batch, {panels, terms / 2, wide});
     view.sizes = with(axes, {2});
     view.strides = ir::contiguous_strides(view.sizes);
+    if (right.dtype != dtype) {
+      StatementBuilder s(view.sizes);
+      const Value x =
+          s.load(access(right, with(batch_of(right.strides), {side * wide, down * 2, side, down})));
+      return {s.store(view, x.to(dtype)), std::move(view), true};
+    }
     StatementBuilder s(axes);
     const Value x = words(s, right, wide);
     return {s.store(Access{storage, ScalarType::Int, 0, ir::contiguous_strides(axes), {}}, x),

@@ -23,8 +23,8 @@ struct Panels {
 };
 
 /// Are pairs for the product of these operands, both rounded to `factors`: [.., rows, terms] and
-/// [.., terms, columns]?
-bool takes_pairs(const ir::View& left, const ir::View& right, c10::ScalarType factors,
+/// [.., terms, columns]? Of fp32 where the copy `folds`, for which it may take its time.
+bool takes_pairs(const ir::View& left, const ir::View& right, c10::ScalarType factors, bool folds,
                  const ir::Target& target);
 
 /// Copies `right` [.., terms, columns] to `storage`, as numbers of `dtype`, by panels of so many

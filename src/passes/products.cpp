@@ -181,8 +181,9 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     std::optional<Panels> packed;
     if (call->packs(target)) {
       const int64_t panel = call->columns() % wide == 0 ? wide : call->columns();
-      Panels made = pack(call->right, call->factors(), static_cast<int>(program.storages.size()),
-                         panel, takes_pairs(call->left, call->right, call->factors(), target));
+      Panels made =
+          pack(call->right, call->factors(), static_cast<int>(program.storages.size()), panel,
+               takes_pairs(call->left, call->right, call->factors(), call->folds, target));
       program.storages.push_back(
           {ir::Role::Temporary,
            ir::numel(made.view.sizes) * static_cast<int64_t>(c10::elementSize(made.view.dtype))});

@@ -29,21 +29,30 @@ int64_t bytes_of(const View& view) {
          static_cast<int64_t>(c10::elementSize(view.dtype));
 }
 
-/// The call as a program of its own, whose right operand is captured.
-ir::Program alone(const ir::Extern& call) {
+/// The call as a program of its own, whose right operand, the last, is captured; or another routine
+/// of the same operands, in whatever order and form it takes them.
+ir::Program alone(const ir::Extern& call, const ir::Extern& routine) {
   ir::Program program;
-  ir::Extern own = call;
+  ir::Extern own = routine;
   const auto place = [&](View& view, ir::Role role, int source) {
     view.byte_offset = 0;
     view.storage = static_cast<int>(program.storages.size());
     program.storages.push_back({role, bytes_of(view), source, role == ir::Role::Output});
   };
-  for (size_t k = 0; k < own.inputs.size(); ++k) {
-    const bool right = k + 1 == own.inputs.size();
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    const bool right = k + 1 == call.inputs.size();
     auto& views = right ? program.signature.captured : program.signature.arguments;
-    place(own.inputs[k], right ? ir::Role::Captured : ir::Role::Argument,
-          static_cast<int>(views.size()));
-    views.push_back(own.inputs[k]);
+    View placed = call.inputs[k];
+    place(placed, right ? ir::Role::Captured : ir::Role::Argument, static_cast<int>(views.size()));
+    for (size_t n = 0; n < own.inputs.size(); ++n) {
+      const View& given = routine.inputs[n];
+      if (given.storage != call.inputs[k].storage ||
+          given.byte_offset != call.inputs[k].byte_offset)
+        continue;
+      own.inputs[n].storage = placed.storage;
+      own.inputs[n].byte_offset = 0;
+    }
+    views.push_back(std::move(placed));
   }
   place(own.outputs[0], ir::Role::Output, -1);
   own.written = {own.outputs[0].storage};
@@ -67,7 +76,7 @@ Raced race_call(const ir::Extern& call, const ir::Extern& routine, const ir::Tar
   const at::NoGradGuard no_grad;
   const WithThreads with_threads(settings.target.threads);
   const auto plan_of = [&](const ir::Extern& way, bool loops) {
-    ir::Program program = alone(way);
+    ir::Program program = alone(call, way);
     auto& own = std::get<ir::Extern>(program.items[0]);
     own.may_be_loops = own.may_be_alone = loops;
     return schedule(std::move(program), settings);
