@@ -27,7 +27,7 @@ constexpr const char *kName = "aten::_scaled_dot_product_flash_attention_for_cpu
 constexpr int64_t kFewestQueries = 16, kFewestKeys = 16;
 /// Of a block's rows of scores, in the second cache, beside keys and values.
 constexpr int64_t kRows = 8;
-/// Of one panel.
+/// At most so many columns stay one panel.
 constexpr int64_t kFewColumns = 128;
 
 /// (B, H, S or N, D) each, and (B, H, S) the logarithms of the sums.
@@ -189,6 +189,11 @@ class Expansion {
   static Value infinite(StatementBuilder& s) {
     return s.constant(-std::numeric_limits<double>::infinity(), ScalarType::Float);
   }
+  View log_sums_by_row() const {
+    View rows = a_.log_sums;
+    rows.sizes.push_back(1), rows.strides.push_back(0);
+    return rows;
+  }
   /// The scaled products of queries and keys, or -inf.
   View scores() {
     const View products = times(a_.query, transposed(a_.key)), made = fp32(a_.square());
@@ -229,8 +234,7 @@ void Expansion::forward() {
     add(s.store(sums, select(eq(total, none), one, total)));
   }
   if (a_.log_sums.storage >= 0) {
-    View rows = a_.log_sums;
-    rows.sizes.push_back(1), rows.strides.push_back(0);
+    const View rows = log_sums_by_row();
     StatementBuilder s(rows.sizes);
     const Value log = ir::call(ir::Routine::VectorLog, s.load(sums).to(ScalarType::Float));
     add(s.store(rows, log + s.load(most)));
@@ -249,8 +253,7 @@ void Expansion::backward(const Backward& b) {
   const ScalarType dtype = b.out.dtype;
   const View masked = scores(), powers = temporary(program_, a_.square(), dtype);
   {
-    View rows = a_.log_sums;
-    rows.sizes.push_back(1), rows.strides.push_back(0);
+    const View rows = log_sums_by_row();
     StatementBuilder s(powers.sizes);
     const Value x = ir::call(ir::Routine::NearExp, s.load(masked) - s.load(rows));
     add(s.store(powers, x.to(dtype)));

@@ -173,7 +173,10 @@ class Blocks {
       if (!is_range(from_, p.axis_var[a])) return false;
     for (size_t a : axes.rows)
       if (is_range(from_, p.axis_var[a]) == sums) return false;
-    if (axes.in_pair && p.statement.loads[axes.left].strides[*axes.in_pair] != 1) return false;
+    // Pairs are whole in each block of terms, and their left operand is copied along its rows.
+    const bool pairs_fit =
+        !axes.in_pair || (!sums && p.statement.loads[axes.left].strides[*axes.in_pair] == 1);
+    if (!pairs_fit) return false;
     std::vector<size_t> inner;
     for (size_t a : axes.columns)
       if (!is_range(from_, p.axis_var[a])) inner.push_back(a);

@@ -22,13 +22,13 @@ struct Panels {
   bool in_pairs = false;
 };
 
-/// Are pairs for the product of these operands, both rounded to `factors`: [.., rows, terms] and
-/// [.., terms, columns]? Of fp32 where the copy `folds`, for which it may take its time.
+/// Is the product of these operands, [.., rows, terms] and [.., terms, columns], both rounded to
+/// `factors`, faster in pairs? An fp32 right operand is only where its copy is made once (`folds`).
 bool takes_pairs(const ir::View& left, const ir::View& right, c10::ScalarType factors, bool folds,
                  const ir::Target& target);
 
 /// Copies `right` [.., terms, columns] to `storage`, as numbers of `dtype`, by panels of so many
-/// columns; in pairs only if takes_pairs().
+/// columns, which divides all; in pairs only if takes_pairs().
 Panels pack(const ir::View& right, c10::ScalarType dtype, int storage, int64_t wide, bool in_pairs);
 
 /// out [.., rows, columns] of fp32 = left [.., rows, terms] * right, both rounded to `factors`

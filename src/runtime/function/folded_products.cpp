@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,7 @@ ir::Program alone(const ir::Extern& call, const ir::Extern& routine) {
     view.storage = static_cast<int>(program.storages.size());
     program.storages.push_back({role, bytes_of(view), source, role == ir::Role::Output});
   };
+  std::vector<bool> placed_at(own.inputs.size(), false);
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     const bool right = k + 1 == call.inputs.size();
     auto& views = right ? program.signature.captured : program.signature.arguments;
@@ -46,14 +48,17 @@ ir::Program alone(const ir::Extern& call, const ir::Extern& routine) {
     place(placed, right ? ir::Role::Captured : ir::Role::Argument, static_cast<int>(views.size()));
     for (size_t n = 0; n < own.inputs.size(); ++n) {
       const View& given = routine.inputs[n];
-      if (given.storage != call.inputs[k].storage ||
-          given.byte_offset != call.inputs[k].byte_offset)
+      if (placed_at[n] || given.storage != call.inputs[k].storage ||
+          given.byte_offset != call.inputs[k].byte_offset || bytes_of(given) > bytes_of(placed))
         continue;
       own.inputs[n].storage = placed.storage;
       own.inputs[n].byte_offset = 0;
+      placed_at[n] = true;
     }
     views.push_back(std::move(placed));
   }
+  if (std::find(placed_at.begin(), placed_at.end(), false) != placed_at.end())
+    throw std::logic_error(routine.op.name + " takes what " + call.op.name + " does not");
   place(own.outputs[0], ir::Role::Output, -1);
   own.written = {own.outputs[0].storage};
   ir::Result result;
