@@ -308,15 +308,19 @@ std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target
   return records;
 }
 
-void expand_attention(const Extern& call, const ir::Target& target, ir::Program& program,
+bool expand_attention(const Extern& call, const ir::Target& target, ir::Program& program,
                       std::vector<ir::Item>& items) {
+  const std::optional<Attention> a = read(call);
+  const std::optional<Backward> b = read_backward(call);
+  if (!a && !b) return false;
   for (const View& made : call.outputs)
     if (made.storage >= 0)
       program.storages[static_cast<size_t>(made.storage)].made_by_extern = false;
-  if (const std::optional<Attention> a = read(call))
-    return Expansion(*a, call.record, target, program, items).forward();
-  const Backward b = *read_backward(call);
-  Expansion(b, call.record, target, program, items).backward(b);
+  if (a)
+    Expansion(*a, call.record, target, program, items).forward();
+  else
+    Expansion(*b, call.record, target, program, items).backward(*b);
+  return true;
 }
 
 }  // namespace graft::passes

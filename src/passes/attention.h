@@ -28,8 +28,9 @@ bool is_attention(const ir::Extern& call);
 /// of at least 16 queries and as many keys as blocks of rows hold in the second cache.
 std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target& target);
 
-/// Appends the statements of such a call, with its record.
-void expand_attention(const ir::Extern& call, const ir::Target& target, ir::Program& program,
+/// Appends the statements of such a call, with its record; false where its sizes (of a family,
+/// those at hand) are none for them.
+bool expand_attention(const ir::Extern& call, const ir::Target& target, ir::Program& program,
                       std::vector<ir::Item>& items);
 
 }  // namespace graft::passes

@@ -164,10 +164,9 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     std::optional<Call> call;
     const bool may_be = extern_call != nullptr && extern_call->may_be_loops &&
                         !refused.contains(extern_call->record);
-    if (may_be && is_attention(*extern_call)) {
-      expand_attention(*extern_call, target, program, items);
+    if (may_be && is_attention(*extern_call) &&
+        expand_attention(*extern_call, target, program, items))
       continue;
-    }
     if (may_be) call = read(*extern_call, target);
     if (!call) {
       if (extern_call != nullptr && !extern_call->written.empty())
