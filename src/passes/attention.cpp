@@ -126,14 +126,6 @@ std::optional<Backward> read_backward(const Extern& call) {
   return made;
 }
 
-View temporary(ir::Program& program, std::vector<int64_t> sizes, c10::ScalarType dtype) {
-  const int storage = static_cast<int>(program.storages.size());
-  program.storages.push_back(
-      {ir::Role::Temporary, ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(dtype))});
-  std::vector<int64_t> strides = ir::contiguous_strides(sizes);
-  return {storage, dtype, 0, std::move(sizes), std::move(strides)};
-}
-
 /// Appends the statements of one call.
 class Expansion {
  public:
@@ -164,12 +156,11 @@ class Expansion {
       add(product(left, right, made, right.dtype));
       return made;
     }
-    const View room = temporary(program_, right.sizes, right.dtype);
     // A few columns stay together, as what comes after the product walks them.
     const int64_t columns = right.sizes[3];
     const bool cuts = columns % ir::kMostProductColumns == 0 && columns > kFewColumns;
     const Panels panels =
-        pack(right, right.dtype, room.storage, cuts ? ir::kMostProductColumns : columns, in_pairs);
+        pack(program_, right, right.dtype, cuts ? ir::kMostProductColumns : columns, in_pairs);
     add(panels.copy);
     add(product(left, panels, made, right.dtype));
     return made;

@@ -26,8 +26,8 @@ int64_t from_last(const std::vector<int64_t>& list, size_t k) {
 std::vector<int64_t> batch_of(const std::vector<int64_t>& list) {
   return {list.begin(), list.end() - 2};
 }
-std::vector<int64_t> with(std::vector<int64_t> list, std::initializer_list<int64_t> more) {
-  list.insert(list.end(), more);
+std::vector<int64_t> with(std::vector<int64_t> list, const std::vector<int64_t>& more) {
+  list.insert(list.end(), more.begin(), more.end());
   return list;
 }
 
@@ -89,30 +89,34 @@ bool takes_pairs(const View& left, const View& right, ScalarType factors, bool f
          right.sizes.back() % ir::kMostProductColumns == 0;
 }
 
-Panels pack(const View& right, ScalarType dtype, int storage, int64_t wide, bool in_pairs) {
+View temporary(ir::Program& program, std::vector<int64_t> sizes, ScalarType dtype) {
+  const int storage = static_cast<int>(program.storages.size());
+  program.storages.push_back(
+      {ir::Role::Temporary, ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(dtype))});
+  std::vector<int64_t> strides = ir::contiguous_strides(sizes);
+  return {storage, dtype, 0, std::move(sizes), std::move(strides)};
+}
+
+Panels pack(ir::Program& program, const View& right, ScalarType dtype, int64_t wide,
+            bool in_pairs) {
   const int64_t terms = from_last(right.sizes, 2), down = from_last(right.strides, 2),
                 side = right.strides.back(), panels = right.sizes.back() / wide;
-  const std::vector<int64_t> batch = batch_of(right.sizes);
-  View view{storage, dtype, 0, with(batch, {panels, terms, wide}), {}};
-  if (in_pairs) {
-    const std::vector<int64_t> axes = with(batch, {panels, terms / 2, wide});
-    view.sizes = with(axes, {2});
-    view.strides = ir::contiguous_strides(view.sizes);
-    if (right.dtype != dtype) {
-      StatementBuilder s(view.sizes);
-      const Value x =
-          s.load(access(right, with(batch_of(right.strides), {side * wide, down * 2, side, down})));
-      return {s.store(view, x.to(dtype)), std::move(view), true};
-    }
-    StatementBuilder s(axes);
-    const Value x = words(s, right, wide);
-    return {s.store(Access{storage, ScalarType::Int, 0, ir::contiguous_strides(axes), {}}, x),
-            std::move(view), true};
-  }
-  view.strides = ir::contiguous_strides(view.sizes);
-  StatementBuilder s(view.sizes);
-  const Value x = s.load(access(right, with(batch_of(right.strides), {side * wide, down, side})));
-  return {s.store(view, x.to(dtype)), std::move(view), false};
+  const std::vector<int64_t> batch = batch_of(right.sizes), across = batch_of(right.strides);
+  const auto copied = [&](View view, std::vector<int64_t> strides) -> Panels {
+    StatementBuilder s(view.sizes);
+    const Value x = s.load(access(right, with(across, strides)));
+    return {s.store(view, x.to(dtype)), std::move(view), in_pairs};
+  };
+  if (!in_pairs)
+    return copied(temporary(program, with(batch, {panels, terms, wide}), dtype),
+                  {side * wide, down, side});
+  const std::vector<int64_t> axes = with(batch, {panels, terms / 2, wide});
+  View view = temporary(program, with(axes, {2}), dtype);
+  if (right.dtype != dtype) return copied(std::move(view), {side * wide, down * 2, side, down});
+  StatementBuilder s(axes);
+  const Value x = words(s, right, wide);
+  return {s.store(Access{view.storage, ScalarType::Int, 0, ir::contiguous_strides(axes), {}}, x),
+          std::move(view), true};
 }
 
 Statement product(const View& left, const View& right, const View& out, ScalarType factors) {

@@ -15,6 +15,9 @@ namespace graft::passes {
 /// An access of the view's memory by these strides over a statement's axes.
 ir::Access access(const ir::View& view, std::vector<int64_t> strides);
 
+/// A view of contiguous memory of its own, which the program gets.
+ir::View temporary(ir::Program& program, std::vector<int64_t> sizes, c10::ScalarType dtype);
+
 struct Panels {
   ir::Statement copy;
   /// [.., panels, terms, columns] or, in pairs, [.., panels, pairs, columns, 2].
@@ -27,9 +30,10 @@ struct Panels {
 bool takes_pairs(const ir::View& left, const ir::View& right, c10::ScalarType factors, bool folds,
                  const ir::Target& target);
 
-/// Copies `right` [.., terms, columns] to `storage`, as numbers of `dtype`, by panels of so many
+/// Copies `right` [.., terms, columns] to a temporary, as numbers of `dtype`, by panels of so many
 /// columns, which divides all; in pairs only if takes_pairs().
-Panels pack(const ir::View& right, c10::ScalarType dtype, int storage, int64_t wide, bool in_pairs);
+Panels pack(ir::Program& program, const ir::View& right, c10::ScalarType dtype, int64_t wide,
+            bool in_pairs);
 
 /// out [.., rows, columns] of fp32 = left [.., rows, terms] * right, both rounded to `factors`
 /// first.

@@ -181,11 +181,8 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     if (call->packs(target)) {
       const int64_t panel = call->columns() % wide == 0 ? wide : call->columns();
       Panels made =
-          pack(call->right, call->factors(), static_cast<int>(program.storages.size()), panel,
+          pack(program, call->right, call->factors(), panel,
                takes_pairs(call->left, call->right, call->factors(), call->folds, target));
-      program.storages.push_back(
-          {ir::Role::Temporary,
-           ir::numel(made.view.sizes) * static_cast<int64_t>(c10::elementSize(made.view.dtype))});
       program.storages.back().folded = call->folds;
       made.copy.record = record;
       // A backward's panels beside a forward's would lie in memory all the time between.
@@ -195,13 +192,7 @@ ir::Program products_as_loops(ir::Program program, const std::set<int>& refused,
     }
     const View out = call->out;
     const bool finishes = call->added.storage >= 0 || call->dtype() != ScalarType::Float;
-    if (finishes) {
-      call->out.storage = static_cast<int>(program.storages.size());
-      call->out.dtype = ScalarType::Float;
-      call->out.byte_offset = 0;
-      call->out.strides = ir::contiguous_strides(out.sizes);
-      program.storages.push_back({ir::Role::Temporary, ir::numel(out.sizes) * 4});
-    }
+    if (finishes) call->out = temporary(program, out.sizes, ScalarType::Float);
     Statement s = packed ? product(call->left, *packed, call->out, call->factors())
                          : product(call->left, call->right, call->out, call->factors());
     s.record = record;

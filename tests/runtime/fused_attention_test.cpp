@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -16,13 +17,6 @@ namespace {
 
 using at::Tensor;
 
-struct AttentionCase {
-  int64_t batch, heads, queries, keys, width;
-  bool causal = true;
-  const char* layout = "contiguous";
-  std::optional<double> scale = std::nullopt;
-};
-
 Tensor laid_out(const Tensor& x, const std::string& layout) {
   if (layout == "transposed") return x.transpose(1, 2).contiguous().transpose(1, 2);
   if (layout == "sliced") return at::cat({x, x}, 3).slice(3, 1, 1 + x.size(3));
@@ -30,6 +24,24 @@ Tensor laid_out(const Tensor& x, const std::string& layout) {
   if (layout == "shared") return x.slice(1, 0, 1).expand(x.sizes());
   return x.contiguous();
 }
+
+struct AttentionCase {
+  int64_t batch, heads, queries, keys, width;
+  bool causal = true;
+  const char* layout = "contiguous";
+  std::optional<double> scale = std::nullopt;
+
+  std::string name() const {
+    return std::to_string(queries) + " x " + std::to_string(keys) + ' ' + layout;
+  }
+  /// Query, key and value.
+  std::vector<Tensor> drawn(at::ScalarType dtype) const {
+    std::vector<Tensor> all;
+    for (const int64_t rows : {queries, keys, keys})
+      all.push_back(laid_out(at::randn({batch, heads, rows, width}).to(dtype), layout));
+    return all;
+  }
+};
 
 const AttentionCase kCases[] = {{1, 2, 64, 64, 32},
                                 {2, 3, 64, 64, 16},
@@ -41,37 +53,49 @@ const AttentionCase kCases[] = {{1, 2, 64, 64, 32},
                                 {2, 4, 40, 40, 32, true, "shared"},
                                 {1, 1, 200, 131, 7, true, "contiguous", 2.0}};
 
+Options uncached() {
+  Options options = at_once();
+  options.cache = false;
+  return options;
+}
+
+std::vector<Tensor> wide(std::vector<Tensor> all) {
+  for (Tensor& x : all) x = x.to(at::kDouble);
+  return all;
+}
+/// Errors against fp64, of the largest number or `least` at least; and layouts.
+void expect_as_near(const std::vector<Tensor>& came, const std::vector<Tensor>& eager,
+                    const std::vector<Tensor>& right, double least = 0) {
+  for (size_t k = 0; k < came.size(); ++k) {
+    const auto error = [&](const Tensor& x) {
+      return (x.to(at::kDouble) - right[k]).abs().max().item<double>() /
+             std::max(least, right[k].abs().max().item<double>());
+    };
+    EXPECT_LE(error(came[k]), 1.5 * error(eager[k]) + 1e-6) << "result " << k;
+    EXPECT_EQ(came[k].sizes(), eager[k].sizes());
+    EXPECT_EQ(came[k].strides(), eager[k].strides());
+  }
+}
+
 class FusedAttention : public testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(FusedAttention, IsAsNearToFp64AsEager) {
   const at::ScalarType dtype = GetParam();
   for (const AttentionCase& c : kCases) {
-    SCOPED_TRACE(std::to_string(c.queries) + " x " + std::to_string(c.keys) + ' ' + c.layout);
+    SCOPED_TRACE(c.name());
     at::manual_seed(3);
-    const auto drawn = [&](int64_t rows) {
-      return laid_out(at::randn({c.batch, c.heads, rows, c.width}).to(dtype), c.layout);
-    };
-    const Tensor q = drawn(c.queries), k = drawn(c.keys), v = drawn(c.keys);
+    const std::vector<Tensor> in = c.drawn(dtype);
     const auto f = [c](const Tensor& query, const Tensor& key, const Tensor& value) {
       return at::scaled_dot_product_attention(query * 1, key, value, {}, 0, c.causal, c.scale) + 0;
     };
-    Options options;
-    options.async = options.race = options.cache = false;
-    const auto compiled = compile(f, options);
+    const auto compiled = compile(f, uncached());
     Tensor out;
-    for (int i = 0; i < 4; ++i) out = compiled(q, k, v);
+    for (int i = 0; i < 4; ++i) out = compiled(in[0], in[1], in[2]);
     const Report report = compiled.report();
     EXPECT_EQ(report.verdict, Verdict::Faster) << report.reason;
     EXPECT_GE(report.kernels, 2) << "attention is a call";
-    const Tensor eager = f(q, k, v);
-    const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
-    const Tensor right = f(wide(q), wide(k), wide(v));
-    const auto error = [&](const Tensor& x) {
-      return (wide(x) - right).abs().max().item<double>() / right.abs().max().item<double>();
-    };
-    EXPECT_LE(error(out), 1.5 * error(eager) + 1e-6);
-    EXPECT_EQ(out.sizes(), eager.sizes());
-    EXPECT_EQ(out.strides(), eager.strides());
+    const std::vector<Tensor> exact = wide(in);
+    expect_as_near({out}, {f(in[0], in[1], in[2])}, {f(exact[0], exact[1], exact[2])});
   }
 }
 
@@ -81,9 +105,7 @@ TEST_P(FusedAttention, SpecialValuesAsEager) {
   const auto f = [](const Tensor& query, const Tensor& key, const Tensor& value) {
     return at::scaled_dot_product_attention(query, key, value, {}, 0, true) + 0;
   };
-  Options options;
-  options.async = options.race = options.cache = false;
-  const auto compiled = compile(f, options);
+  const auto compiled = compile(f, uncached());
   const auto drawn = [&] { return at::randn({1, 2, 32, 16}).to(dtype); };
   Tensor q = drawn(), k = drawn(), v = drawn();
   for (int i = 0; i < 3; ++i) compiled(q, k, v);
@@ -115,42 +137,25 @@ std::vector<Tensor> with_gradients(const F& f, std::vector<Tensor> in, const Ten
   all.push_back(out.detach());
   return all;
 }
-std::vector<Tensor> wide(std::vector<Tensor> all) {
-  for (Tensor& x : all) x = x.to(at::kDouble);
-  return all;
-}
 
 TEST_P(FusedAttention, GradientsAreAsNearToFp64AsEager) {
   const at::ScalarType dtype = GetParam();
   for (const AttentionCase& c : kCases) {
-    SCOPED_TRACE(std::to_string(c.queries) + " x " + std::to_string(c.keys) + ' ' + c.layout);
+    SCOPED_TRACE(c.name());
     at::manual_seed(3);
-    const auto drawn = [&](int64_t rows) {
-      return laid_out(at::randn({c.batch, c.heads, rows, c.width}).to(dtype), c.layout);
-    };
-    const std::vector<Tensor> in{drawn(c.queries), drawn(c.keys), drawn(c.keys)};
+    const std::vector<Tensor> in = c.drawn(dtype);
     const Tensor gradient = at::randn({c.batch, c.heads, c.queries, c.width}).to(dtype);
     const auto f = [c](const Tensor& query, const Tensor& key, const Tensor& value) {
       return at::scaled_dot_product_attention(query * 1, key * 1, value * 1, {}, 0, c.causal,
                                               c.scale) *
              1;
     };
-    Options options;
-    options.async = options.race = options.cache = false;
-    const auto compiled = compile(f, options);
+    const auto compiled = compile(f, uncached());
     std::vector<Tensor> came;
     for (int i = 0; i < 4; ++i) came = with_gradients(compiled, in, gradient);
     EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.report().reason;
-    const std::vector<Tensor> eager = with_gradients(f, in, gradient),
-                              right = with_gradients(f, wide(in), gradient.to(at::kDouble));
-    for (size_t k = 0; k < came.size(); ++k) {
-      const auto error = [&](const Tensor& x) {
-        return (x.to(at::kDouble) - right[k]).abs().max().item<double>() /
-               right[k].abs().max().item<double>();
-      };
-      EXPECT_LE(error(came[k]), 1.5 * error(eager[k]) + 1e-6) << "result " << k;
-      EXPECT_EQ(came[k].strides(), eager[k].strides());
-    }
+    expect_as_near(came, with_gradients(f, in, gradient),
+                   with_gradients(f, wide(in), gradient.to(at::kDouble)));
   }
 }
 
@@ -158,12 +163,9 @@ TEST_P(FusedAttention, GradientsAreAsNearToFp64AsEager) {
 TEST_P(FusedAttention, GradientsOfAnyLayout) {
   const at::ScalarType dtype = GetParam();
   for (const AttentionCase& c : kCases) {
-    SCOPED_TRACE(std::to_string(c.queries) + " x " + std::to_string(c.keys) + ' ' + c.layout);
+    SCOPED_TRACE(c.name());
     at::manual_seed(7);
-    const auto drawn = [&](int64_t rows) {
-      return laid_out(at::randn({c.batch, c.heads, rows, c.width}).to(dtype), c.layout);
-    };
-    const std::vector<Tensor> in{drawn(c.queries), drawn(c.keys), drawn(c.keys)};
+    const std::vector<Tensor> in = c.drawn(dtype);
     const auto f = [c](const std::vector<Tensor>& x) {
       std::vector<Tensor> leaves;
       for (const Tensor& one : x) leaves.push_back(one.detach().requires_grad_());
@@ -173,21 +175,11 @@ TEST_P(FusedAttention, GradientsOfAnyLayout) {
       all.push_back(out.detach());
       return all;
     };
-    Options options;
-    options.async = options.race = options.cache = false;
-    const auto compiled = compile(f, options);
+    const auto compiled = compile(f, uncached());
     std::vector<Tensor> came;
     for (int i = 0; i < 4; ++i) came = compiled(in);
     EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.report().reason;
-    const std::vector<Tensor> eager = f(in), right = f(wide(in));
-    for (size_t k = 0; k < came.size(); ++k) {
-      const auto error = [&](const Tensor& x) {
-        return (x.to(at::kDouble) - right[k]).abs().max().item<double>() /
-               std::max(1e-3, right[k].abs().max().item<double>());
-      };
-      EXPECT_LE(error(came[k]), 1.5 * error(eager[k]) + 1e-6) << "result " << k;
-      EXPECT_EQ(came[k].strides(), eager[k].strides());
-    }
+    expect_as_near(came, f(in), f(wide(in)), /*least=*/1e-3);
   }
 }
 
@@ -197,9 +189,7 @@ TEST_P(FusedAttention, GradientsOfSpecialValuesAsEager) {
   const auto f = [](const Tensor& query, const Tensor& key, const Tensor& value) {
     return at::scaled_dot_product_attention(query * 1, key * 1, value * 1, {}, 0, true) * 1;
   };
-  Options options;
-  options.async = options.race = options.cache = false;
-  const auto compiled = compile(f, options);
+  const auto compiled = compile(f, uncached());
   const auto drawn = [&] { return at::randn({1, 2, 32, 16}).to(dtype); };
   std::vector<Tensor> in{drawn(), drawn(), drawn()};
   Tensor gradient = drawn();
@@ -233,8 +223,7 @@ INSTANTIATE_TEST_SUITE_P(All, FusedAttention, testing::Values(at::kFloat, at::kB
 /// Kernels of a function that doubles what attention gives: one where that stays a call.
 template <class F>
 int64_t kernels_of(const F& f, const Tensor& q, Matmul matmul = Matmul::Any) {
-  Options options = at_once();
-  options.cache = false;
+  Options options = uncached();
   options.matmul = matmul;
   const auto compiled = compile(f, options);
   for (int i = 0; i < 3; ++i) (void)compiled(q);

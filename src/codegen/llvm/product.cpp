@@ -186,6 +186,10 @@ class ProductWriter : ProductOperands {
   /// The first of the terms at hand, in the right operand: in pairs there, perhaps.
   llvm::Value* first_right() { return in_pairs() ? b_.CreateLShr(first_, 1) : first_; }
   bool in_pairs() const { return layout_.in_pair >= 0; }
+  /// The columns at hand, of the terms at hand.
+  llvm::Value* right_at_hand() {
+    return right_copy_ ? right_copy_ : place(right_, first_right(), column_);
+  }
   /// … with zeros behind them, for whole tiles.
   llvm::Value* copied_steps() {
     if (tiles_ == nullptr) return steps();
@@ -321,7 +325,7 @@ class ProductWriter : ProductOperands {
   /// Rows of the copy beyond the last one are multiplied, too, and left there.
   void computed_in_tiles(llvm::Value* row, int64_t rows) {
     llvm::Value* left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
-    llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_right(), column_);
+    llvm::Value* right = right_at_hand();
     llvm::Value *own = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
     llvm::Value* begins = layout_.adds ? b_.getFalse() : b_.CreateICmpEQ(first_, i64(0));
     llvm::Value* whole = masks_.empty() ? b_.CreateICmpSGE(left_over, i64(rows))
@@ -353,34 +357,29 @@ class ProductWriter : ProductOperands {
   /// Which tiles' rows add something, in front of the columns, each of which asks.
   void find_adding() {
     loop(i64(0), rows_, MatrixTiles::kRows, [&](llvm::Value* row) {
-      llvm::Value* nothing = both(finite_, [&] {
-        return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along,
-                   smaller(i64(MatrixTiles::kRows), b_.CreateSub(rows_, row)), 1);
-      });
-      b_.CreateStore(b_.CreateZExt(b_.CreateNot(nothing), b_.getInt8Ty()), adding(row));
+      llvm::Value* some =
+          add_something(row, smaller(i64(MatrixTiles::kRows), b_.CreateSub(rows_, row)));
+      b_.CreateStore(b_.CreateZExt(some, b_.getInt8Ty()), adding(row));
     });
   }
-  llvm::Value* add_something(llvm::Value* row, int rows) {
+  /// Of rows that lie side by side.
+  llvm::Value* add_something(llvm::Value* row, llvm::Value* count) {
+    return b_.CreateNot(both(finite_, [&] {
+      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, count, 1);
+    }));
+  }
+  /// The same of tiles, as it was found.
+  llvm::Value* tiles_add_something(llvm::Value* row, int rows) {
     llvm::Value* some = b_.getInt8(0);
     for (int r = 0; r < rows; r += static_cast<int>(MatrixTiles::kRows))
       some = b_.CreateOr(some, b_.CreateLoad(b_.getInt8Ty(), adding(b_.CreateAdd(row, i64(r)))));
     return b_.CreateICmpNE(some, b_.getInt8(0));
   }
-  /// body(adds): the first terms store, unless something is there already, and the others add.
-  template <class Body>
-  void store_or_add(Body body) {
-    if (layout_.adds) return body(true);
-    branch(b_.CreateICmpEQ(first_, i64(0)), [&] { body(false); }, [&] { body(true); });
-  }
-
   /// `count` rows from `row` on, of the columns and terms at hand.
   void tile(llvm::Value* row, int count) {
     if (layout_.zeros != Zeros::Rows) return computed(row, count);
-    if (tiles_ != nullptr) return only_if(add_something(row, count), [&] { computed(row, count); });
-    llvm::Value* nothing = both(finite_, [&] {
-      return all(Bits::Zero, left_, place(left_, row, first_), count_, left_.along, i64(count), 1);
-    });
-    only_if(b_.CreateNot(nothing), [&] { computed(row, count); });
+    only_if(tiles_ ? tiles_add_something(row, count) : add_something(row, i64(count)),
+            [&] { computed(row, count); });
   }
   void computed(llvm::Value* row, int rows) {
     if (tiles_ != nullptr) return computed_in_tiles(row, rows);
@@ -394,7 +393,7 @@ class ProductWriter : ProductOperands {
     const ScalarType type = pairs_ ? ScalarType::Int : ScalarType::Float;
     if (left_copy_) from_left = {left_copy_, copy_down(), copy_along(), nullptr, type, type};
     if (right_copy_) from_right = {right_copy_, i64(wide()), i64(1), nullptr, type, type};
-    llvm::Value* right = right_copy_ ? right_copy_ : place(right_, first_right(), column_);
+    llvm::Value* right = right_at_hand();
     llvm::Value* count = steps();
     llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("terms"), *after = block("sums");
     llvm::Value* zero = llvm::Constant::getNullValue(vector());
@@ -429,7 +428,11 @@ class ProductWriter : ProductOperands {
     k->addIncoming(then, run);
     b_.CreateCondBr(b_.CreateICmpSLT(then, count), run, after);
     b_.SetInsertPoint(after);
-    store_or_add([&](bool adds) { store(row, rows, next, adds); });
+    // The first terms store, unless something is there already, and the others add.
+    if (layout_.adds) return store(row, rows, next, true);
+    branch(
+        b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, rows, next, false); },
+        [&] { store(row, rows, next, true); });
   }
 
   /// Asks for the same place of what comes next: the next block of terms, which lies behind this
@@ -519,8 +522,8 @@ void Emitter::product(int p) {
   ProductWriter writer(b_, machine_, memory_, arithmetic_, fn_, product);
   llvm::Value* panels = product.panels < 0 ? nullptr : size(product.panels);
   if (panels != nullptr)
-    right.across = along(r, product.panels), out.across = along(o, product.panels);
-  if (panels != nullptr && in_pairs) right.across = b_.CreateLShr(right.across, 1);
+    right.across = b_.CreateLShr(along(r, product.panels), in_pairs ? 1 : 0),
+    out.across = along(o, product.panels);
   if (product.needed >= 0) {
     const int n = s.loads[static_cast<size_t>(product.needed)].access;
     writer.only(pointer(n, at_depth_), panels ? along(n, product.panels) : nullptr);

@@ -54,6 +54,7 @@ ir::Program alone(const ir::Extern& call, const ir::Extern& routine) {
       own.inputs[n].storage = placed.storage;
       own.inputs[n].byte_offset = 0;
       placed_at[n] = true;
+      break;  // operands may be the same memory
     }
     views.push_back(std::move(placed));
   }
