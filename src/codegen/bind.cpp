@@ -223,7 +223,7 @@ class Walk {
       put(layout.product->whole_rows * 4 + layout.product->whole_columns * 2 +
           layout.product->adds);
       put(static_cast<int64_t>(layout.product->zeros));
-      put(layout.product->left_down);
+      put(layout.product->left_down * 2 + layout.product->left_in_tiles);
       copies(placed, *layout.product);
       put(layout.product->panel_by_panel * 8 + layout.product->pairs * 4 +
           (layout.product->left_copy >= 0) * 2 + (layout.product->right_copy >= 0));
@@ -425,6 +425,10 @@ class Walk {
     made.needed = placed.needed;
     made.adds = placed.adds;
     find_zeros(placed.statement, axes, placed.axis_var, made);
+    made.left_in_tiles = made.left_along && made.left_dtype == ScalarType::BFloat16 &&
+                         made.left_type == ScalarType::BFloat16 &&
+                         whole(made.rows, ir::kTileRows) &&
+                         whole(made.terms, ir::kTileTerms / (axes.in_pair ? 2 : 1));
     return made;
   }
 

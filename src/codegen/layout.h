@@ -132,6 +132,8 @@ struct ProductLayout {
   enum class Zeros : uint8_t { Computed, Terms, Rows, Columns } zeros = Zeros::Computed;
   /// In the left operand terms lie side by side, or rows; neither: both lie apart.
   bool left_along = false, left_down = false;
+  /// It is of whole tiles of bf16 numbers, terms side by side.
+  bool left_in_tiles = false;
   /// Few rows come to a right operand in panels: it is read once, in the order in which it lies.
   bool panel_by_panel = false;
   /// Both are of bf16, and multiplied two terms at a time; both are copied then.

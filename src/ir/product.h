@@ -21,9 +21,9 @@ inline constexpr int64_t kProductRows = 8, kMostProductColumns = 32;
 /// Terms that it adds up before it adds them to what earlier ones made, and rows of a block at
 /// most.
 inline constexpr int64_t kProductTerms = 128, kProductBlock = 64;
-/// Terms that AMX's instruction takes: it adds up the first ones of pairs and the second ones, then
-/// those two sums.
-inline constexpr int64_t kTileTerms = 32;
+/// Rows and terms that AMX's instruction takes: it adds up the first terms of pairs and the second
+/// ones, then those two sums.
+inline constexpr int64_t kTileRows = 16, kTileTerms = 32;
 
 /// What the axes of a product are to it. Where an operand is broadcast along an axis of the batch,
 /// that is a row or a column, too.

@@ -472,14 +472,30 @@ bool has_product(const Group& group) {
 
 namespace {
 
-/// Columns of a tile, where rows are so long that they are cut; and the fewest, where there are so
-/// few blocks of rows that threads share columns.
+/// Columns of a tile, where rows are so long that they are cut; and the fewest, where a product has
+/// many terms, or there are so few blocks of rows that threads share columns.
 constexpr int64_t kTileColumns = 512, kFewestTileColumns = 64;
 constexpr int64_t kWantedTiles = kEnough;
 
+/// Columns of a tile at most: where AMX multiplies, so fast that more of them come too slowly from
+/// beyond the second cache, so many as stay in half of it while blocks of rows come to them.
+int64_t most_columns(const Group& group, const ir::Target& target) {
+  int64_t most = kTileColumns;
+  for (const ir::Statement& s : group.members) {
+    if (!is_product(s)) continue;
+    const ProductAxes axes = *product_axes(s);
+    if (!axes.in_pair || !target.tiles(axes.right_type)) continue;
+    const int64_t bytes = s.axes[axes.terms] * axes.column_stride() *
+                          static_cast<int64_t>(c10::elementSize(s.loads[axes.right].dtype)),
+                  stay = target.second_cache_bytes / 2 / bytes;
+    most = std::min(most, std::clamp(stay, kFewestTileColumns, kTileColumns / 2));
+  }
+  return most;
+}
+
 /// Cuts an axis that is columns to all products, and parallel to all members, into tiles: blocks of
 /// rows can be higher then. Gives the axis of tiles.
-std::optional<size_t> cut_columns(Group& group) {
+std::optional<size_t> cut_columns(Group& group, const ir::Target& target) {
   for (size_t o = 0; o < group.outer.size(); ++o) {
     bool fits = true;
     int64_t each = 1;  ///< columns in a step of the axis
@@ -496,12 +512,12 @@ std::optional<size_t> cut_columns(Group& group) {
     const int64_t columns = group.outer[o] * each, rows = ir::numel(group.outer) / columns,
                   blocks = (rows + ir::kProductBlock - 1) / ir::kProductBlock;
     const bool few = blocks < kWantedTiles;
-    int64_t wanted = kTileColumns;
-    if (few) wanted = std::clamp(columns * blocks / kWantedTiles, kFewestTileColumns, kTileColumns);
+    int64_t wanted = most_columns(group, target);
+    if (few) wanted = std::clamp(columns * blocks / kWantedTiles, kFewestTileColumns, wanted);
     const int64_t most = std::max<int64_t>(1, wanted / ir::kMostProductColumns);
     if (group.outer[o] % step != 0 || steps <= most) return {};
     const int64_t inner = largest_divisor(steps, most) * step;
-    const bool narrow = inner * each < (few ? kFewestTileColumns : kTileColumns / 2);
+    const bool narrow = inner * each < (few ? kFewestTileColumns : wanted / 2);
     if (narrow || !split_outer(group, o, inner)) return {};
     return o;
   }
@@ -510,8 +526,8 @@ std::optional<size_t> cut_columns(Group& group) {
 
 }  // namespace
 
-bool keep_rows(Group& group) {
-  const std::optional<size_t> columns = cut_columns(group);
+bool keep_rows(Group& group, const ir::Target& target) {
+  const std::optional<size_t> columns = cut_columns(group, target);
   std::vector<size_t> kept;
   bool rows = false;
   for (size_t o = 0; o < group.outer.size(); ++o) {

@@ -105,7 +105,7 @@ class Fuser {
 
   bool with_products(Group members, const std::vector<bool>& local, ir::Schedule& schedule) {
     std::optional<std::vector<ir::Kernel>> kernels;
-    if (has_whole_calls(members) && has_company(members) && keep_rows(members)) {
+    if (has_whole_calls(members) && has_company(members) && keep_rows(members, target_)) {
       ir::Kernel kernel = build_kernel(members, local);
       merge_serial_loops(kernel);  // what a mask leaves out is known along one loop
       kernels = block_products(kernel, local, schedule.storages, settings_);

@@ -283,7 +283,7 @@ class Grouper {
 
   /// Can the group, which has products, be a kernel?
   bool fits(Group group) const {
-    if (!keep_rows(group)) return false;
+    if (!keep_rows(group, target_)) return false;
     std::vector<int> touched(touching_.size(), 0);
     for (const Statement& s : group.members) {
       std::set<int> storages;
@@ -305,7 +305,7 @@ class Grouper {
   double cost_of(const Group& group) const {
     if (has_product(group)) {  // its tiles are rows in the end
       Group rows = group;
-      keep_rows(rows);
+      keep_rows(rows, target_);
       return cost(rows, touching_, program_.storages, target_);
     }
     return cost(group, touching_, program_.storages, target_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/product.h"
 #include "passes/kernel_loops.h"
 #include "passes/touch.h"
 
@@ -24,6 +25,21 @@ void sort_range(Kernel& kernel) {
     };
     return stride(u) > stride(v);
   });
+}
+
+/// Blocks of rows that follow each other multiply with the same right operand, which is in the
+/// cache then.
+void rows_last(Kernel& kernel) {
+  const auto is_rows = [&](int var) {
+    return std::any_of(kernel.placed.begin(), kernel.placed.end(), [&](const Placed& p) {
+      if (!p.product) return false;
+      const int a = axis_of(p, var);
+      const ir::ProductAxes axes = *ir::product_axes(p.statement);
+      return std::count(axes.rows.begin(), axes.rows.end(), static_cast<size_t>(a)) > 0;
+    });
+  };
+  std::stable_partition(kernel.range.begin(), kernel.range.end(),
+                        [&](int var) { return !is_rows(var); });
 }
 
 /// Bytes that one iteration of the tile variable `u` reads and writes in memory (not in temporaries
@@ -75,6 +91,7 @@ void order_tiles(Schedule& schedule, const Settings& settings) {
   std::vector<int> owner = local_temporaries(schedule);
   each_kernel(schedule, [&](Kernel& kernel, int step) {
     if (!kernel.range.empty()) sort_range(kernel);
+    rows_last(kernel);
     if (!has_product(kernel)) pair_range(kernel, owned_by(owner, step), settings);
   });
 }

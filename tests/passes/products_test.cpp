@@ -86,6 +86,22 @@ TEST(ProductsPass, RowsThatAreLeftAreAKernel) {
   EXPECT_EQ(count_of("aten::", text), 0u) << text;
 }
 
+/// They multiply with what the one before them multiplied with; not with the next head's, though
+/// heads lie closer in the result.
+TEST(ProductsPass, BlocksOfRowsFollowEachOther) {
+  Products b;
+  const ir::View q = b.argument({4, 512, 32}), k = b.argument({4, 512, 32}),
+                 v = b.argument({4, 512, 32});
+  const ir::View scores = b.bmm(q, transposed(k), b.temporary({4, 512, 512}));
+  ir::View out = b.output({512, 4, 32});
+  std::swap(out.sizes[0], out.sizes[1]);
+  std::swap(out.strides[0], out.strides[1]);
+  const ir::View sums = b.bmm(b.softmax(scores), v, b.temporary({4, 512, 32}));
+  b.map(out, [](ir::Value x) { return x; }, sums);
+  const std::string text = schedule_of(b);
+  EXPECT_EQ(count_of(" v0:4 v1:8", text), 1u) << text;
+}
+
 /// Scores take over by the probabilities' rows: one of them in scratch.
 TEST(ProductsPass, ProbabilitiesLieInTheScoresPlace) {
   const std::string text = schedule_of(attention(512, 512));

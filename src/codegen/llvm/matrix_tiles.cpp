@@ -39,9 +39,9 @@ void MatrixTiles::end() {
   call(llvm::Intrinsic::x86_ldtilecfg, {others_});
 }
 
-void MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* down,
-                           llvm::Value* steps, int tiles, llvm::Value* begins, llvm::Value* out,
-                           llvm::Value* out_down) {
+void MatrixTiles::multiply(llvm::Value* left, llvm::Value* pitch, llvm::Value* right,
+                           llvm::Value* down, llvm::Value* steps, int tiles, llvm::Value* begins,
+                           llvm::Value* out, llvm::Value* out_down) {
   const auto tile = [&](int k) { return b_.getInt8(static_cast<uint8_t>(k)); };
   const auto word = [&](llvm::Value* from, llvm::Value* words) {
     return b_.CreateGEP(b_.getInt32Ty(), from, words);
@@ -74,8 +74,9 @@ void MatrixTiles::multiply(llvm::Value* left, int64_t pitch, llvm::Value* right,
             b_.CreateMul(down, i64(kWord))});
     for (int r = 0; r < tiles; ++r) {
       call(llvm::Intrinsic::x86_tileloadd64,
-           {tile(kLeft + r), word(left, b_.CreateAdd(k, i64(r * kRows * pitch))),
-            i64(pitch * kWord)});
+           {tile(kLeft + r),
+            b_.CreateGEP(b_.getInt8Ty(), word(left, k), b_.CreateMul(pitch, i64(r * kRows))),
+            pitch});
       for (int c = 0; c < kTilesOfColumns; ++c)
         call(llvm::Intrinsic::x86_tdpbf16ps, {sum(r, c), tile(kLeft + r), tile(kRight + c)});
     }

@@ -10,7 +10,8 @@ namespace graft::codegen {
 /// multiples of kTerms (0 beyond the last one), and columns in two tiles' width.
 class MatrixTiles : Flow {
  public:
-  static constexpr int64_t kRows = 16, kColumns = 32, kTerms = ir::kTileTerms, kMostTiles = 2;
+  static constexpr int64_t kRows = ir::kTileRows, kColumns = 32, kTerms = ir::kTileTerms,
+                           kMostTiles = 2;
 
   /// `own`, `others`: 64 bytes each, of a multiple of 64; `sums`: kMostTiles * kRows rows of
   /// kColumns fp32 numbers.
@@ -23,10 +24,10 @@ class MatrixTiles : Flow {
   void begin();
   void end();
 
-  /// `tiles` times kRows rows, which lie `pitch` words apart, times the columns, whose steps of two
+  /// `tiles` times kRows rows, which lie `pitch` bytes apart, times the columns, whose steps of two
   /// terms lie `down` words apart. The sums go to `out`, `out_down` numbers from row to row, on
   /// top of what is there unless it `begins`.
-  void multiply(llvm::Value* left, int64_t pitch, llvm::Value* right, llvm::Value* down,
+  void multiply(llvm::Value* left, llvm::Value* pitch, llvm::Value* right, llvm::Value* down,
                 llvm::Value* steps, int tiles, llvm::Value* begins, llvm::Value* out,
                 llvm::Value* out_down);
   llvm::Value* sums() const { return sums_; }

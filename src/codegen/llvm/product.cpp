@@ -27,6 +27,9 @@ namespace {
 
 /// Accumulators, and what they are made of, in half the registers (of 32) or in most (of 16).
 constexpr int kRows = ir::kProductRows, kRowsOfFewRegisters = kRows / 2;
+/// Terms that tiles add up before they store: they go on from what is stored, so the bits are the
+/// same.
+constexpr int64_t kTermsOfTiles = 2 * ir::kProductTerms;
 
 // Copies have room for whole tiles.
 static_assert(ir::kProductTerms % MatrixTiles::kTerms == 0 &&
@@ -67,9 +70,11 @@ class ProductWriter : ProductOperands {
 
  private:
   void blocks_of(llvm::Value* terms) {
-    loop(i64(0), terms, ir::kProductTerms, [&](llvm::Value* first) {
+    const int64_t most =
+        left_stays() && layout_.zeros == Zeros::Computed ? kTermsOfTiles : ir::kProductTerms;
+    loop(i64(0), terms, most, [&](llvm::Value* first) {
       first_ = first;
-      count_ = smaller(i64(ir::kProductTerms), b_.CreateSub(terms, first));
+      count_ = smaller(i64(most), b_.CreateSub(terms, first));
       if (layout_.zeros != Zeros::Terms) return terms_at_hand();
       only_if(b_.CreateNot(adds_nothing()), [&] { terms_at_hand(); });
     });
@@ -186,6 +191,8 @@ class ProductWriter : ProductOperands {
   /// The first of the terms at hand, in the right operand: in pairs there, perhaps.
   llvm::Value* first_right() { return in_pairs() ? b_.CreateLShr(first_, 1) : first_; }
   bool in_pairs() const { return layout_.in_pair >= 0; }
+  /// Tiles are loaded from where the left operand is.
+  bool left_stays() const { return tiles_ != nullptr && left_copy_ == nullptr; }
   /// The columns at hand, of the terms at hand.
   llvm::Value* right_at_hand() {
     return right_copy_ ? right_copy_ : place(right_, first_right(), column_);
@@ -324,7 +331,11 @@ class ProductWriter : ProductOperands {
   }
   /// Rows of the copy beyond the last one are multiplied, too, and left there.
   void computed_in_tiles(llvm::Value* row, int64_t rows) {
-    llvm::Value* left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
+    llvm::Value *left = place(left_, row, first_), *pitch = b_.CreateShl(left_.down, 1);
+    if (!left_stays()) {
+      left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
+      pitch = b_.CreateShl(copy_down(), 2);
+    }
     llvm::Value* right = right_at_hand();
     llvm::Value *own = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
     llvm::Value* begins = layout_.adds ? b_.getFalse() : b_.CreateICmpEQ(first_, i64(0));
@@ -345,7 +356,7 @@ class ProductWriter : ProductOperands {
     only_if(b_.CreateNot(b_.CreateOr(whole, begins)), [&] {
       each_line([&](llvm::Value* line, llvm::Value* there) { copy_line(there, line); });
     });
-    tiles_->multiply(left, kLeftCopyPitch, right, right_copy_ ? down : right_.down, copied_steps(),
+    tiles_->multiply(left, pitch, right, right_copy_ ? down : right_.down, copied_steps(),
                      static_cast<int>(rows / MatrixTiles::kRows), begins,
                      b_.CreateSelect(whole, place(out_, row, column_), own),
                      b_.CreateSelect(whole, out_.down, down));
@@ -531,9 +542,11 @@ void Emitter::product(int p) {
   auto copy = [&](int slot) {
     return slot < 0 ? nullptr : b_.CreateGEP(b_.getInt8Ty(), scratch_, integer(slot));
   };
-  writer.copy_to(copy(product.left_copy), copy(product.right_copy));
+  const bool in_tiles = product.pairs && machine_.target.tiles(ScalarType::BFloat16),
+             stays = in_tiles && in_pairs && product.left_in_tiles;
+  writer.copy_to(stays ? nullptr : copy(product.left_copy), copy(product.right_copy));
   std::optional<MatrixTiles> tiles;
-  if (product.pairs && machine_.target.tiles(ScalarType::BFloat16)) {
+  if (in_tiles) {
     const auto room = [&](int64_t bytes) { return stack(b_.getInt8Ty(), i64(bytes), 64); };
     llvm::Value *own = room(64), *others = room(64);
     tiles.emplace(b_, fn_, own, others,

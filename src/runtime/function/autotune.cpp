@@ -112,9 +112,20 @@ class Autotuner {
       found_.notes.push_back(note);
       scheduled_ = std::move(other);
       keep(std::move(code));
+      forget_notes();
     } catch (const std::exception& error) {  // as it was, then
       log(Topic::Fusion, settings_.name + ": not tried: " + decision.id() + ": " + error.what());
     }
+  }
+
+  /// Of decisions that a later one left nothing to decide of.
+  void forget_notes() {
+    const std::vector<Decision> decisions = scheduled_.decisions();
+    std::erase_if(found_.notes, [&](const std::string& note) {
+      return std::none_of(decisions.begin(), decisions.end(), [&](const Decision& d) {
+        return note.starts_with(d.id() + ": " + d.ways[d.taken].name + ", ");
+      });
+    });
   }
 
   void take(Scheduled other) {

@@ -3,9 +3,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -73,8 +75,20 @@ struct Raced {
   double loops = 0, call = 0;  ///< seconds; loops 0: they are no kernel
 };
 
+/// What else a program reads between two calls of one product, of which the caches hold no more:
+/// its captured tensors, in powers of two.
+int64_t bytes_between(const ir::Program& program) {
+  constexpr int64_t kFewest = int64_t{1} << 20, kMost = int64_t{1} << 26;
+  int64_t sum = 0;
+  for (const ir::Storage& s : program.storages)
+    if (s.role == ir::Role::Captured) sum += s.bytes;
+  if (sum < kFewest) return 0;
+  return std::min(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(sum))), kMost);
+}
+
 /// `routine`: the call itself, or another of ATen's that is faster.
-Raced race_call(const ir::Extern& call, const ir::Extern& routine, const ir::Target& target) {
+Raced race_call(const ir::Extern& call, const ir::Extern& routine, const ir::Target& target,
+                std::span<const char> between) {
   // What a function's own settings change is no part of the answer, which others get, too.
   CompileSettings settings;
   settings.target = target;
@@ -97,7 +111,7 @@ Raced race_call(const ir::Extern& call, const ir::Extern& routine, const ir::Tar
   };
   const std::unique_ptr<Plan> own = ready(loops), aten = ready(plan_of(routine, false));
   const OwnData data(*aten, call.inputs.size() - 1);
-  const Pair times = race(data, *aten, *own, kSecondsOfRace);
+  const Pair times = race(data, *aten, *own, kSecondsOfRace, between);
   return {times.other, times.before};
 }
 
@@ -112,6 +126,7 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
   std::set<int> folded;  ///< storages
   if (settings.most_folded_bytes <= 0 || settings.matmul != Matmul::Any) return faster;
   const std::vector<int> candidates = passes::with_folded_operand(lowered.program, settings.target);
+  const std::vector<char> between(static_cast<size_t>(bytes_between(lowered.program)), 1);
   for (const ir::Item& item : lowered.program.items) {
     const auto* call = std::get_if<ir::Extern>(&item);
     if (call == nullptr || std::count(candidates.begin(), candidates.end(), call->record) == 0)
@@ -122,9 +137,10 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
         routine = &lowered.choices[k].other;
     CallKey key = call_key(*call, settings.target.threads);
     key.first += " " + routine->op.name;
+    key.second.push_back(static_cast<int64_t>(between.size()));
     std::optional<Raced> times = known->find(key);
     try {
-      if (!times) times = race_call(*call, *routine, settings.target);
+      if (!times) times = race_call(*call, *routine, settings.target, between);
     } catch (const std::exception&) {
       continue;  // no memory for it, or no such routine
     }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
+#include <span>
 #include <vector>
 
 #include "runtime/plan/plan.h"
@@ -32,7 +33,9 @@ struct Pair {
   double before = 0, other = 0;  ///< seconds
 };
 /// The least of a few runs in turns, for at most `left` seconds: whatever else the machine does
-/// only adds.
-Pair race(const OwnData& data, const Plan& before, const Plan& other, double left);
+/// only adds. In front of each run `between` is read, as the rest of a program reads its own memory
+/// between two calls.
+Pair race(const OwnData& data, const Plan& before, const Plan& other, double left,
+          std::span<const char> between = {});
 
 }  // namespace graft::runtime
