@@ -425,10 +425,10 @@ class Walk {
     made.needed = placed.needed;
     made.adds = placed.adds;
     find_zeros(placed.statement, axes, placed.axis_var, made);
-    made.left_in_tiles = made.left_along && made.left_dtype == ScalarType::BFloat16 &&
+    made.left_in_tiles = made.in_pair >= 0 && made.left_along &&
+                         made.left_dtype == ScalarType::BFloat16 &&
                          made.left_type == ScalarType::BFloat16 &&
-                         whole(made.rows, ir::kTileRows) &&
-                         whole(made.terms, ir::kTileTerms / (axes.in_pair ? 2 : 1));
+                         whole(made.rows, ir::kTileRows) && whole(made.terms, ir::kTileTerms / 2);
     return made;
   }
 

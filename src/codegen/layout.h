@@ -136,7 +136,7 @@ struct ProductLayout {
   bool left_in_tiles = false;
   /// Few rows come to a right operand in panels: it is read once, in the order in which it lies.
   bool panel_by_panel = false;
-  /// Both are of bf16, and multiplied two terms at a time; both are copied then.
+  /// Both are of bf16, and multiplied two terms at a time; what does not lie so is copied.
   bool pairs = false;
   /// Slots in Binding::integers of byte offsets in the scratch block: where a block of the left
   /// operand's terms and a panel of the right one's columns are copied to. -1: they are not.

@@ -28,7 +28,7 @@ namespace {
 /// operation's; and from the last cache, of which others have most.
 constexpr double kRowsOfFar = 4, kRowsOfLastCache = kRowsOfFar / 3;
 constexpr int64_t kPartOfLastCache = 8;
-constexpr int64_t kLineElements = 16;  ///< fp32 elements of a line
+constexpr int64_t kLineBytes = 64;
 /// Fewer blocks than this leave threads without work; multiply-adds that one does as well.
 constexpr int64_t kFewestBlocks = 4;
 /// Rows of a block that serves any number of rows: what is left of them is never known to be one.
@@ -52,6 +52,11 @@ int leaf_of(const TreeNode& node) {
   return at->placed;
 }
 
+/// Does AMX multiply, whose right operand lies as it takes it?
+bool in_tiles(const ProductAxes& axes, const ir::Target& target) {
+  return axes.in_pair && target.tiles(axes.right_type);
+}
+
 /// A storage that lies in the scratch of blocks.
 struct Shared {
   int storage = -1;
@@ -70,8 +75,8 @@ struct Shared {
   /// places of the cache. (For any size, it is never that of the rows elsewhere: kernels whose
   /// strides agree by chance have another structure.)
   int64_t stride() const {
-    const int64_t lines = (last - first) / kLineElements + 1;
-    return (lines + (any_size || lines % 8 == 0)) * kLineElements;
+    const int64_t of_line = kLineBytes / size(), lines = (last - first) / of_line + 1;
+    return (lines + (any_size || lines % 8 == 0)) * of_line;
   }
 };
 
@@ -283,11 +288,20 @@ class Blocks {
     const int64_t fewest = fewest_rows();
     if (budget < 0 || most < std::min(fewest, all)) return 0;
     if (most == all) return all;
-    most = most / ir::kProductRows * ir::kProductRows;
+    const int64_t step = row_step();
+    most = most / step * step;
     if (any_size_) return most < kFewestOfAnySize ? 0 : std::bit_floor(static_cast<uint64_t>(most));
-    for (int64_t rows = most; rows > most / 2; rows -= ir::kProductRows)
+    for (int64_t rows = most; rows > most / 2; rows -= step)
       if (all % rows == 0) return rows;
     return most;
+  }
+
+  /// Rows of blocks come in multiples of that.
+  int64_t row_step() const {
+    const bool tiles = std::any_of(from_.placed.begin(), from_.placed.end(), [&](const Placed& p) {
+      return is_product(p.statement) && in_tiles(*product_axes(p.statement), target_);
+    });
+    return tiles && !any_size_ ? ir::kTileRows : ir::kProductRows;
   }
 
   /// With fewer rows to a block a right operand larger than the second cache comes too slowly.
@@ -484,7 +498,7 @@ int64_t most_columns(const Group& group, const ir::Target& target) {
   for (const ir::Statement& s : group.members) {
     if (!is_product(s)) continue;
     const ProductAxes axes = *product_axes(s);
-    if (!axes.in_pair || !target.tiles(axes.right_type)) continue;
+    if (!in_tiles(axes, target)) continue;
     const int64_t bytes = s.axes[axes.terms] * axes.column_stride() *
                           static_cast<int64_t>(c10::elementSize(s.loads[axes.right].dtype)),
                   stay = target.second_cache_bytes / 2 / bytes;
@@ -514,12 +528,17 @@ std::optional<size_t> cut_columns(Group& group, const ir::Target& target) {
     const bool few = blocks < kWantedTiles;
     int64_t wanted = most_columns(group, target);
     if (few) wanted = std::clamp(columns * blocks / kWantedTiles, kFewestTileColumns, wanted);
-    const int64_t most = std::max<int64_t>(1, wanted / ir::kMostProductColumns);
-    if (group.outer[o] % step != 0 || steps <= most) return {};
-    const int64_t inner = largest_divisor(steps, most) * step;
-    const bool narrow = inner * each < (few ? kFewestTileColumns : wanted / 2);
-    if (narrow || !split_outer(group, o, inner)) return {};
-    return o;
+    const auto columns_in = [](int64_t columns) {
+      return std::max<int64_t>(1, columns / ir::kMostProductColumns);
+    };
+    if (group.outer[o] % step != 0 || steps <= columns_in(wanted)) return {};
+    const int64_t fewest = few ? kFewestTileColumns : std::max(kFewestTileColumns, wanted / 2);
+    for (const int64_t columns : {wanted, kTileColumns}) {
+      const int64_t inner = largest_divisor(steps, columns_in(columns)) * step;
+      if (inner * each >= fewest && inner < group.outer[o])
+        return split_outer(group, o, inner) ? std::optional(o) : std::nullopt;
+    }
+    return {};
   }
   return {};
 }

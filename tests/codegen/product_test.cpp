@@ -143,14 +143,15 @@ TEST(Product, OfRoundedFactors) {
 /// Right operands whose terms lie in pairs, as passes/panels.h copies them.
 TEST(Product, OfPairsOfTerms) {
   if (!codegen::host_target(1).pairs(at::kBFloat16)) GTEST_SKIP() << "no instruction takes pairs";
-  for (int64_t rows : {1, 17, 64, 70})
+  for (int64_t rows : {1, 16, 17, 48, 64, 70})
     for (int64_t terms : {32, 160, 544})
       for (auto [panel, columns] : {std::pair<int64_t, int64_t>{32, 96}, {64, 64}}) {
         const at::Tensor a = tame({2, rows, terms}, at::kFloat, 3), short_a = a.to(at::kBFloat16),
                          b = tame({2, terms, columns}, at::kBFloat16, 5),
                          down = a.transpose(1, 2).contiguous().transpose(1, 2),
                          odd = at::constant_pad_nd(short_a, {1, 0}).slice(2, 1);
-        for (const at::Tensor& left : {short_a, down, odd})
+        for (const at::Tensor& left :
+             {short_a, down, odd, at::cat({short_a, short_a}, 2).slice(2, 0, terms)})
           EXPECT_EQ(short_difference(product(left, b, panel, true, true)), "")
               << rows << " rows, " << columns << " columns, " << terms << " terms";
       }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "build.h"
 
 namespace graft::passes {
@@ -140,6 +142,26 @@ TEST(ProductsPass, AProductAloneStaysACall) {
   Products b;
   b.bmm(b.argument({4, 512, 32}), b.argument({4, 32, 512}), b.output({4, 512, 512}));
   EXPECT_EQ(count_of("aten::bmm", schedule_of(b)), 1u);
+}
+
+/// Columns that stay in half the second cache, of 1 MiB, while blocks of rows come to them.
+TEST(ProductsPass, ColumnsOfATileStayInTheCacheForAMX) {
+  const auto tiles = [](int64_t terms, int64_t columns) {
+    Products b;
+    b.bmm(b.argument({1, 1024, terms}, at::kBFloat16),
+          b.argument({1, terms, columns}, at::kBFloat16),
+          b.output({1, 1024, columns}, at::kBFloat16));
+    std::get<ir::Extern>(b.program.items.back()).may_be_alone = true;
+    Settings settings;
+    settings.target.lanes = 16;
+    settings.target.short_products = settings.target.matrix_tiles = true;
+    return schedule_of(b, {}, settings);
+  };
+  for (auto [terms, columns, wanted] :
+       {std::array<int64_t, 3>{2048, 704, 11}, {2048, 1024, 8}, {1024, 1024, 4}, {8192, 1120, 5}}) {
+    const std::string text = tiles(terms, columns);
+    EXPECT_EQ(count_of(":" + std::to_string(wanted) + " v0:16\n", text), 1u) << text;
+  }
 }
 
 TEST(ProductsPass, AreWorthIt) {

@@ -331,11 +331,10 @@ class ProductWriter : ProductOperands {
   }
   /// Rows of the copy beyond the last one are multiplied, too, and left there.
   void computed_in_tiles(llvm::Value* row, int64_t rows) {
-    llvm::Value *left = place(left_, row, first_), *pitch = b_.CreateShl(left_.down, 1);
-    if (!left_stays()) {
-      left = b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down()));
-      pitch = b_.CreateShl(copy_down(), 2);
-    }
+    const bool stays = left_stays();
+    llvm::Value *left = stays ? place(left_, row, first_)
+                              : b_.CreateGEP(copied(), left_copy_, b_.CreateMul(row, copy_down())),
+                *pitch = stays ? b_.CreateShl(left_.down, 1) : b_.CreateShl(copy_down(), 2);
     llvm::Value* right = right_at_hand();
     llvm::Value *own = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
     llvm::Value* begins = layout_.adds ? b_.getFalse() : b_.CreateICmpEQ(first_, i64(0));
@@ -543,7 +542,7 @@ void Emitter::product(int p) {
     return slot < 0 ? nullptr : b_.CreateGEP(b_.getInt8Ty(), scratch_, integer(slot));
   };
   const bool in_tiles = product.pairs && machine_.target.tiles(ScalarType::BFloat16),
-             stays = in_tiles && in_pairs && product.left_in_tiles;
+             stays = in_tiles && product.left_in_tiles;
   writer.copy_to(stays ? nullptr : copy(product.left_copy), copy(product.right_copy));
   std::optional<MatrixTiles> tiles;
   if (in_tiles) {

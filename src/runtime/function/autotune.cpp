@@ -109,23 +109,24 @@ class Autotuner {
       log(Topic::Fusion, settings_.name + ": tried " + note + (better ? ": taken" : ""));
       if (!better) return;
       found_.decisions = settings_.decisions;
-      found_.notes.push_back(note);
+      taken_.push_back({decision.id(), way, note});
       scheduled_ = std::move(other);
       keep(std::move(code));
-      forget_notes();
+      write_notes();
     } catch (const std::exception& error) {  // as it was, then
       log(Topic::Fusion, settings_.name + ": not tried: " + decision.id() + ": " + error.what());
     }
   }
 
-  /// Of decisions that a later one left nothing to decide of.
-  void forget_notes() {
+  /// A later decision may have left nothing to decide of an earlier one.
+  void write_notes() {
     const std::vector<Decision> decisions = scheduled_.decisions();
-    std::erase_if(found_.notes, [&](const std::string& note) {
-      return std::none_of(decisions.begin(), decisions.end(), [&](const Decision& d) {
-        return note.starts_with(d.id() + ": " + d.ways[d.taken].name + ", ");
-      });
-    });
+    found_.notes.clear();
+    for (const Taken& taken : taken_)
+      if (std::any_of(decisions.begin(), decisions.end(), [&](const Decision& d) {
+            return d.id() == taken.id && d.ways[d.taken].name == taken.way;
+          }))
+        found_.notes.push_back(taken.note);
   }
 
   void take(Scheduled other) {
@@ -144,6 +145,10 @@ class Autotuner {
   CompileSettings settings_;
   Scheduled& scheduled_;
   Generated& generated_;
+  struct Taken {
+    std::string id, way, note;
+  };
+  std::vector<Taken> taken_;
   Autotuned found_;
   bool ran_ = false;
 };

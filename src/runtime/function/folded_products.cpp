@@ -126,7 +126,8 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
   std::set<int> folded;  ///< storages
   if (settings.most_folded_bytes <= 0 || settings.matmul != Matmul::Any) return faster;
   const std::vector<int> candidates = passes::with_folded_operand(lowered.program, settings.target);
-  const std::vector<char> between(static_cast<size_t>(bytes_between(lowered.program)), 1);
+  const auto apart = static_cast<size_t>(bytes_between(lowered.program));
+  std::vector<char> between;
   for (const ir::Item& item : lowered.program.items) {
     const auto* call = std::get_if<ir::Extern>(&item);
     if (call == nullptr || std::count(candidates.begin(), candidates.end(), call->record) == 0)
@@ -137,9 +138,10 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
         routine = &lowered.choices[k].other;
     CallKey key = call_key(*call, settings.target.threads);
     key.first += " " + routine->op.name;
-    key.second.push_back(static_cast<int64_t>(between.size()));
+    key.second.push_back(static_cast<int64_t>(apart));
     std::optional<Raced> times = known->find(key);
     try {
+      if (!times && between.empty()) between.resize(apart, 1);
       if (!times) times = race_call(*call, *routine, settings.target, between);
     } catch (const std::exception&) {
       continue;  // no memory for it, or no such routine

@@ -13,7 +13,8 @@ namespace graft::runtime {
 
 /// The products that are faster as loops, by record, with the times that say so. `choices`: which
 /// of Lowered::choices are taken where they are not (Tuning::choices). Each shape is timed once in
-/// a process, on data of its own, for about 0.3 s. Thread-safe.
+/// a process (and for each size of what else the program reads), on data of its own, for about
+/// 0.3 s. Thread-safe.
 std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
                                            const std::vector<std::string>& choices,
                                            const CompileSettings& settings);

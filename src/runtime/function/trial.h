@@ -33,8 +33,8 @@ struct Pair {
   double before = 0, other = 0;  ///< seconds
 };
 /// The least of a few runs in turns, for at most `left` seconds: whatever else the machine does
-/// only adds. In front of each run `between` is read, as the rest of a program reads its own memory
-/// between two calls.
+/// only adds. In front of each run this thread reads `between`, as the rest of a program reads its
+/// own memory between two calls.
 Pair race(const OwnData& data, const Plan& before, const Plan& other, double left,
           std::span<const char> between = {});
 
