@@ -56,6 +56,27 @@ TEST(Pool, GivesAFreedBlockAgain) {
   }
 }
 
+/// Within a doubling; memory that was never used costs none.
+TEST(Pool, ABlockGrows) {
+  pool_trim();
+  void* block = pool_allocate(9 << 20);
+  std::memset(block, 1, 9 << 20);
+  pool_free(block);
+  PoolStats before = pool_stats();
+  for (size_t megabytes : {11, 16, 10}) {
+    void* again = pool_allocate(megabytes << 20);
+    EXPECT_EQ(again, block) << megabytes;
+    std::memset(again, 2, megabytes << 20);
+    pool_free(again);
+  }
+  EXPECT_EQ(pool_stats().misses, before.misses);
+  EXPECT_EQ(pool_stats().cached_bytes, before.cached_bytes + (6 << 20));
+  void* other = pool_allocate(17 << 20);
+  EXPECT_EQ(pool_stats().misses, before.misses + 1);
+  pool_free(other);
+  pool_trim();
+}
+
 TEST(Pool, CountsWhatIsInUse) {
   PoolStats before = pool_stats();
   void* block = pool_allocate(12345);

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -23,7 +24,7 @@ struct alignas(kAlignment) Header {
   size_t requested;  ///< while handed out
   void* base;        ///< what the system gave, and how much
   size_t base_bytes;
-  int cls;
+  int cls;  ///< of the most bytes that were asked of it so far
 };
 static_assert(sizeof(Header) == kAlignment);
 
@@ -32,6 +33,12 @@ void* block_of(Header* header) {
 }
 Header* header_of(void* block) {
   return static_cast<Header*>(block) - 1;
+}
+
+/// What a large block's mapping has, of which its class is the part that was used.
+size_t room_of(Header* header) {
+  return static_cast<size_t>(static_cast<char*>(header->base) + header->base_bytes -
+                             static_cast<char*>(block_of(header)));
 }
 
 /// Counters with one writer: plain additions that other threads may read.
@@ -178,11 +185,15 @@ void count(ThreadCache* cache, Counter Counters::* which, int64_t n) {
 }
 
 Header* from_system(int cls) {
-  size_t bytes = class_bytes(cls);
-  SystemBlock block = system_allocate(bytes, cls >= kSmallClasses);
+  const size_t bytes = class_bytes(cls);
+  const bool large = cls >= kSmallClasses;
+  const auto allocate = [&](size_t room) {
+    return large ? system_map(bytes, room) : system_allocate(bytes);
+  };
+  SystemBlock block = allocate(class_bytes(last_of_doubling(cls)));
   if (block.data == nullptr) {
     pool_trim();
-    block = system_allocate(bytes, cls >= kSmallClasses);
+    block = allocate(bytes);
   }
   TORCH_CHECK(block.data != nullptr, "graft's pool: can't allocate memory: you tried to allocate ",
               bytes, " bytes; the system has no more.");
@@ -211,6 +222,17 @@ Header* find(int cls, ThreadCache* cache) {
   // that change from call to call would meet them in each class.
   for (int more = 0; more < kClassesPerDoubling && cls + more < kClasses; ++more)
     if (Header* header = take_shared(cls + more)) return header;
+  // … and so is one that was less so far, which meets them only behind that.
+  for (int less = cls - 1; less >= std::max(first_of_doubling(cls), kSmallClasses); --less) {
+    Header* header = take_shared(less);
+    if (header == nullptr) continue;
+    if (room_of(header) < class_bytes(cls)) {
+      put_shared(header);
+      continue;
+    }
+    header->cls = cls;
+    return header;
+  }
   return nullptr;
 }
 

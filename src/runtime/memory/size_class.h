@@ -25,6 +25,13 @@ constexpr size_t class_bytes(int index) {
 }
 
 constexpr int kClassesPerDoubling = 4;
+/// The first and the last class of the doubling that a class from 4 on belongs to.
+constexpr int first_of_doubling(int index) {
+  return index / kClassesPerDoubling * kClassesPerDoubling;
+}
+constexpr int last_of_doubling(int index) {
+  return first_of_doubling(index) + kClassesPerDoubling - 1;
+}
 /// Classes below are small.
 constexpr int kSmallClasses = size_class(kLargeBytes);
 /// Requests above are refused.
@@ -34,6 +41,7 @@ constexpr int kClasses = size_class(kMaxBytes) + 1;
 static_assert(size_class(64) == 0 && size_class(65) == 1 && size_class(256) == 3 &&
               size_class(257) == 4);
 static_assert(class_bytes(size_class(320)) == 320 && class_bytes(size_class(321)) == 384);
+static_assert(class_bytes(last_of_doubling(size_class(513))) == 1024);
 static_assert(class_bytes(size_class(512)) == 512 && class_bytes(size_class(513)) == 640);
 
 }  // namespace graft::runtime

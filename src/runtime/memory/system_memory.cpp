@@ -25,12 +25,14 @@ size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
+}  // namespace
+
 /// [page for the header | data ...]: data begins at a huge page's border, so the header costs one
 /// small page.
-SystemBlock map_large(size_t bytes) {
+SystemBlock system_map(size_t bytes, size_t room) {
   size_t page = page_bytes();
-  size_t align = bytes >= kHugePage ? kHugePage : page;
-  size_t data_bytes = round_up(bytes, align);
+  size_t align = room >= kHugePage ? kHugePage : page;
+  size_t data_bytes = round_up(room, align);
   size_t reserved = data_bytes + align + page;
   void* got = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return {};
@@ -41,14 +43,11 @@ SystemBlock map_large(size_t bytes) {
   if (base > start) munmap(got, base - start);
   uintptr_t end = data + data_bytes;
   if (start + reserved > end) munmap(reinterpret_cast<void*>(end), start + reserved - end);
-  if (align == kHugePage) madvise(reinterpret_cast<void*>(data), data_bytes, MADV_HUGEPAGE);
+  if (bytes >= kHugePage) madvise(reinterpret_cast<void*>(data), data_bytes, MADV_HUGEPAGE);
   return {reinterpret_cast<void*>(data), reinterpret_cast<void*>(base), page + data_bytes};
 }
 
-}  // namespace
-
-SystemBlock system_allocate(size_t bytes, bool large) {
-  if (large) return map_large(bytes);
+SystemBlock system_allocate(size_t bytes) {
   void* base = nullptr;
   if (posix_memalign(&base, kAlignment, bytes + kAlignment) != 0) return {};
   return {static_cast<char*>(base) + kAlignment, base, 0};

@@ -13,8 +13,11 @@ struct SystemBlock {
   size_t base_bytes = 0;  ///< 0: malloc's
 };
 
-/// `bytes` from `data` on, and at least 64 writable bytes before.
-SystemBlock system_allocate(size_t bytes, bool large);
+/// malloc's: `bytes` from `data` on, and at least 64 writable bytes before.
+SystemBlock system_allocate(size_t bytes);
+/// A large block, a mapping of `room` bytes, of which `bytes` are wanted for now: what is never
+/// touched costs no memory.
+SystemBlock system_map(size_t bytes, size_t room);
 void system_free(void* base, size_t base_bytes);
 
 /// GRAFT_POOL_MB, or the smaller of a quarter of the machine's memory and 4 GiB.
