@@ -57,6 +57,12 @@ bool in_tiles(const ProductAxes& axes, const ir::Target& target) {
   return axes.in_pair && target.tiles(axes.right_type);
 }
 
+/// Bytes of the right operand that a column of the product reads.
+int64_t column_bytes(const ir::Statement& s, const ProductAxes& axes) {
+  return s.axes[axes.terms] * axes.column_stride() *
+         static_cast<int64_t>(c10::elementSize(s.loads[axes.right].dtype));
+}
+
 /// A storage that lies in the scratch of blocks.
 struct Shared {
   int storage = -1;
@@ -333,8 +339,7 @@ class Blocks {
     for (const Placed& p : from_.placed) {
       if (!is_product(p.statement)) continue;
       const ProductAxes axes = *product_axes(p.statement);
-      int64_t bytes = static_cast<int64_t>(c10::elementSize(p.statement.loads[axes.right].dtype)) *
-                      p.statement.axes[axes.terms] * axes.column_stride();
+      int64_t bytes = column_bytes(p.statement, axes);
       for (size_t a : axes.columns)
         if (!is_range(from_, p.axis_var[a])) bytes *= p.statement.axes[a];
       most = std::max(most, bytes);
@@ -499,9 +504,7 @@ int64_t most_columns(const Group& group, const ir::Target& target) {
     if (!is_product(s)) continue;
     const ProductAxes axes = *product_axes(s);
     if (!in_tiles(axes, target)) continue;
-    const int64_t bytes = s.axes[axes.terms] * axes.column_stride() *
-                          static_cast<int64_t>(c10::elementSize(s.loads[axes.right].dtype)),
-                  stay = target.second_cache_bytes / 2 / bytes;
+    const int64_t stay = target.second_cache_bytes / 2 / column_bytes(s, axes);
     most = std::min(most, std::clamp(stay, kFewestTileColumns, kTileColumns / 2));
   }
   return most;

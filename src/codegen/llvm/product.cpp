@@ -5,7 +5,8 @@
 // would be read line by line from as many pages is first copied side by side: the right operand's
 // panel of columns, where many rows come to it, and the left operand's rows where those lie so.
 // Operands of 16 bits are widened on that way; where the machine has an instruction for them, those
-// of bf16 are copied two terms to a word, and multiplied so, by AMX's tiles where it has them.
+// of bf16 are copied two terms to a word unless they lie so, and multiplied so, by AMX's tiles
+// where it has them.
 //
 // What a mask leaves out costs little: columns that nobody reads (Placed::needed) are not computed,
 // and what is all zero in one operand adds nothing, unless zero times the other operand is NaN.

@@ -141,8 +141,10 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
     key.second.push_back(static_cast<int64_t>(apart));
     std::optional<Raced> times = known->find(key);
     try {
-      if (!times && between.empty()) between.resize(apart, 1);
-      if (!times) times = race_call(*call, *routine, settings.target, between);
+      if (!times) {
+        between.resize(apart, 1);
+        times = race_call(*call, *routine, settings.target, between);
+      }
     } catch (const std::exception&) {
       continue;  // no memory for it, or no such routine
     }

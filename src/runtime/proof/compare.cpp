@@ -15,6 +15,7 @@
 #include <limits>
 #include <mutex>
 #include <sstream>
+#include <vector>
 
 #include "passes/disturb.h"
 #include "tensor/dtype.h"
@@ -166,29 +167,33 @@ bool all_within(const T* a, const T* b, int64_t count, const Bounds& bound, doub
   return within;
 }
 
-/// Is each block the same, or all within the bounds? Then `out` says how far they are apart.
+/// Where blocks begin that are neither the same nor all within the bounds, in order. Of the others
+/// `out` says how far they are apart.
 template <class T>
-bool each_block_within(const T* a, const T* b, int64_t count, bool exact, const Bounds& bound,
-                       Comparison& out) {
+std::vector<int64_t> blocks_apart(const T* a, const T* b, int64_t count, bool exact,
+                                  const Bounds& bound, Comparison& out) {
   std::mutex mutex;
-  bool within = true, bitwise = true;
-  double most = 0;
-  at::parallel_for(0, count, kShare, [&](int64_t begin, int64_t end) {
-    bool all_same = true, near = true;
-    double max_abs = 0;
-    for (int64_t i = begin; near && i < end; i += kBlock) {
-      const int64_t block = std::min(kBlock, end - i);
+  std::vector<int64_t> apart;
+  const int64_t blocks = (count + kBlock - 1) / kBlock;
+  at::parallel_for(0, blocks, kShare / kBlock, [&](int64_t begin, int64_t end) {
+    bool bitwise = true;
+    double most = 0;
+    std::vector<int64_t> own;
+    for (int64_t i = begin * kBlock; i < std::min(end * kBlock, count); i += kBlock) {
+      const int64_t block = std::min(kBlock, count - i);
       if (std::memcmp(a + i, b + i, static_cast<size_t>(block) * sizeof(T)) == 0) continue;
-      all_same = false;
-      near = !exact && all_within(a + i, b + i, block, bound, max_abs);
+      if (!exact && all_within(a + i, b + i, block, bound, most))
+        bitwise = false;
+      else
+        own.push_back(i);
     }
     const std::lock_guard lock(mutex);
-    within = within && near, bitwise = bitwise && all_same, most = std::max(most, max_abs);
+    out.bitwise = out.bitwise && bitwise;
+    out.max_abs = std::max(out.max_abs, most);
+    apart.insert(apart.end(), own.begin(), own.end());
   });
-  if (!within) return false;
-  out.bitwise = out.bitwise && bitwise;
-  out.max_abs = std::max(out.max_abs, most);
-  return true;
+  std::sort(apart.begin(), apart.end());
+  return apart;
 }
 
 /// `lanes`: 2 for complex types, seen as pairs of reals.
@@ -201,47 +206,40 @@ void compare_floats(const Elements<T>& all, int64_t count, int64_t lanes, c10::I
     return used ? bounds(tolerance, type, largest(side, count)) : Bounds{};
   };
   const Bounds near_eager = bounds_of(a), near_reference = bounds_of(reference);
-  if (each_block_within(a, b, count, tolerance.exact, near_eager, out)) return;
   Noise<T> noise(all, count);
-  for (int64_t i = 0; i < count; ++i) {
-    if (i % kBlock == 0) {
-      const int64_t block = std::min(kBlock, count - i);
-      const bool same = std::memcmp(a + i, b + i, static_cast<size_t>(block) * sizeof(T)) == 0;
-      if (same || (!tolerance.exact && all_within(a + i, b + i, block, near_eager, out.max_abs))) {
-        out.bitwise = out.bitwise && same;
-        i += block - 1;
-        continue;
+  for (const int64_t first : blocks_apart(a, b, count, tolerance.exact, near_eager, out)) {
+    for (int64_t i = first; i < std::min(first + kBlock, count); ++i) {
+      if (std::memcmp(a + i, b + i, sizeof(T)) == 0) continue;
+      auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      if (std::isnan(x) && std::isnan(y)) continue;
+      out.bitwise = false;
+      double difference = std::abs(x - y);
+      if (std::isfinite(difference)) out.max_abs = std::max(out.max_abs, difference);
+      if (tolerance.either_zero && x == y) continue;
+      const double reach = tolerance.exact ? 0 : Tolerance::kReach * moved(all.disturbed, i);
+      auto within = [&](double of, const Bounds& bound) {
+        const double apart = std::abs(of - y);
+        return !tolerance.exact && std::isfinite(apart) &&
+               apart <= bound.relative * std::abs(of) + bound.absolute + reach;
+      };
+      if (within(x, near_eager)) continue;
+      if (reference != nullptr) {
+        const auto r = static_cast<double>(reference[i]);
+        const bool agrees = r == y || (std::isnan(r) && std::isnan(y)) || within(r, near_reference);
+        const bool no_further = std::isfinite(difference) && std::abs(r - y) <= std::abs(r - x);
+        if (agrees || no_further) {
+          out.by_reference = true;
+          continue;
+        }
       }
+      out.maybe_rounding = out.maybe_rounding && !tolerance.exact;
+      if (!out.equal || (!tolerance.exact && noise.explains(i))) continue;
+      out.equal = false;
+      out.what =
+          "at " + position(i / lanes, sizes) + ": eager " + number(x) + ", compiled " + number(y);
+      if (reference != nullptr)
+        out.what += ", by fp64 " + number(static_cast<double>(reference[i]));
     }
-    if (std::memcmp(a + i, b + i, sizeof(T)) == 0) continue;
-    auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-    if (std::isnan(x) && std::isnan(y)) continue;
-    out.bitwise = false;
-    double difference = std::abs(x - y);
-    if (std::isfinite(difference)) out.max_abs = std::max(out.max_abs, difference);
-    if (tolerance.either_zero && x == y) continue;
-    const double reach = tolerance.exact ? 0 : Tolerance::kReach * moved(all.disturbed, i);
-    auto within = [&](double of, const Bounds& bound) {
-      const double apart = std::abs(of - y);
-      return !tolerance.exact && std::isfinite(apart) &&
-             apart <= bound.relative * std::abs(of) + bound.absolute + reach;
-    };
-    if (within(x, near_eager)) continue;
-    if (reference != nullptr) {
-      const auto r = static_cast<double>(reference[i]);
-      const bool agrees = r == y || (std::isnan(r) && std::isnan(y)) || within(r, near_reference);
-      const bool no_further = std::isfinite(difference) && std::abs(r - y) <= std::abs(r - x);
-      if (agrees || no_further) {
-        out.by_reference = true;
-        continue;
-      }
-    }
-    out.maybe_rounding = out.maybe_rounding && !tolerance.exact;
-    if (!out.equal || (!tolerance.exact && noise.explains(i))) continue;
-    out.equal = false;
-    out.what =
-        "at " + position(i / lanes, sizes) + ": eager " + number(x) + ", compiled " + number(y);
-    if (reference != nullptr) out.what += ", by fp64 " + number(static_cast<double>(reference[i]));
   }
 }
 
