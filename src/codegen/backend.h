@@ -99,6 +99,8 @@ ir::Target host_target(int threads);
 
 /// In libtorch_cpu.so, then anywhere in the process; null if nowhere.
 void* find_symbol(const std::string& name);
+/// The file of the code generator's module. Throws std::runtime_error where it cannot be told.
+std::string module_path();
 
 struct Compiled {
   KernelFn fn = nullptr;

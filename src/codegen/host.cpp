@@ -29,13 +29,7 @@ namespace {
 using MakeBackend = Backend* (*)();
 
 MakeBackend load_module() {
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<void*>(&load_module), &self) == 0 || !self.dli_fname)
-    throw std::runtime_error(
-        "graft: cannot tell where libgraft.so lies, so libgraft_llvm.so beside it cannot be found");
-  std::error_code ignored;
-  auto folder = std::filesystem::canonical(self.dli_fname, ignored).parent_path();
-  std::string path = (folder / "libgraft_llvm.so").string();
+  const std::string path = module_path();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     throw std::runtime_error("graft: no code generator: looked for " + path + " (" + dlerror() +
@@ -165,6 +159,20 @@ ir::Target host_target(int threads) {
   target.threads = threads;
   if (!flushes_denormals()) target.vml_estimates_roots = vml_estimates_roots;
   return target;
+}
+
+std::string module_path() {
+  constexpr const char* kModule = "libgraft_llvm.so";
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<void*>(&module_path), &self) == 0 || !self.dli_fname)
+    throw std::runtime_error(
+        "graft: cannot tell where libgraft.so lies, so libgraft_llvm.so beside it cannot be found");
+  // It lies beside the name of ours that was loaded, or beside the file that a link leads to.
+  const std::filesystem::path here(self.dli_fname);
+  const std::string beside = here.parent_path() / kModule;
+  if (access(beside.c_str(), R_OK) == 0) return beside;
+  std::error_code ignored;
+  return std::filesystem::canonical(here, ignored).parent_path() / kModule;
 }
 
 void* find_symbol(const std::string& name) {

@@ -11,6 +11,9 @@ namespace {
   throw std::logic_error("loop program builder: " + what);
 }
 
+/// Room that most expressions fit in.
+constexpr size_t kUsualLoads = 2, kUsualNodes = 4;
+
 Value binary(Op op, Value a, Value b) {
   if (a.type() != b.type())
     fail(std::string("operands of ") + std::string(info(op).name) + " have types " +
@@ -134,6 +137,8 @@ Value isnan(Value a) {
 
 StatementBuilder::StatementBuilder(std::vector<int64_t> axes) {
   statement.axes = std::move(axes);
+  statement.loads.reserve(kUsualLoads);
+  statement.expr.nodes.reserve(kUsualNodes);
 }
 
 Value StatementBuilder::load(const View& view) {
@@ -189,26 +194,25 @@ Value StatementBuilder::reduce(ReduceOp op, Value input, std::vector<bool> axes,
 }
 
 Statement StatementBuilder::store(const View& view, Value value) {
-  std::vector<int64_t> axes = statement.axes;
+  const std::vector<int64_t>& axes = statement.axes;
+  if (!statement.reduction || statement.reduction->scan) return store(access_of(view, axes), value);
   View target = view;
-  if (statement.reduction && !statement.reduction->scan) {
-    const auto& reduced = statement.reduction->axes;
-    size_t count = axes.size();
-    if (view.sizes.size() == count) {
-      for (size_t a = 0; a < count; ++a)
-        if (reduced[a]) target.strides[a] = 0, target.sizes[a] = axes[a];
-    } else {
-      target.sizes.clear();
-      target.strides.clear();
-      size_t next = 0;
-      for (size_t a = 0; a < count; ++a) {
-        if (reduced[a]) {
-          target.sizes.push_back(axes[a]), target.strides.push_back(0);
-        } else {
-          if (next >= view.sizes.size()) fail("reduction's result has too few dimensions");
-          target.sizes.push_back(view.sizes[next]), target.strides.push_back(view.strides[next]),
-              ++next;
-        }
+  const auto& reduced = statement.reduction->axes;
+  size_t count = axes.size();
+  if (view.sizes.size() == count) {
+    for (size_t a = 0; a < count; ++a)
+      if (reduced[a]) target.strides[a] = 0, target.sizes[a] = axes[a];
+  } else {
+    target.sizes.clear();
+    target.strides.clear();
+    size_t next = 0;
+    for (size_t a = 0; a < count; ++a) {
+      if (reduced[a]) {
+        target.sizes.push_back(axes[a]), target.strides.push_back(0);
+      } else {
+        if (next >= view.sizes.size()) fail("reduction's result has too few dimensions");
+        target.sizes.push_back(view.sizes[next]), target.strides.push_back(view.strides[next]),
+            ++next;
       }
     }
   }

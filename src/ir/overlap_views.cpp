@@ -83,6 +83,11 @@ bool fill(int64_t gap, int64_t count, Strides digits) {
 }
 
 bool is_non_overlapping(const View& view) {
+  int64_t dense = 1;
+  size_t inner = view.sizes.size();
+  while (inner > 0 && (view.sizes[inner - 1] == 1 || view.strides[inner - 1] == dense))
+    dense *= view.sizes[--inner];
+  if (inner == 0) return true;  // contiguous
   Strides digits;
   for (size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d] == 0) return true;

@@ -138,7 +138,7 @@ constexpr ComplexFormula kFormulas[] = {
 };
 
 const ComplexFormula* formula_of(const OperatorRecord& op) {
-  const std::string name = base_name(op);
+  const std::string_view name = base_name(op);
   for (const ComplexFormula& row : kFormulas)
     if (row.name == name) return &row;
   return nullptr;

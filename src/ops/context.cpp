@@ -132,7 +132,8 @@ bool Context::is_callers(int storage) const {
 
 void Context::stored(int storage) {
   held_.erase(storage);
-  stored_.insert(storage);
+  stored_.resize(program.storages.size());
+  stored_[static_cast<size_t>(storage)] = true;
   visible_written_ = visible_written_ || is_callers(storage);
 }
 
@@ -156,7 +157,8 @@ bool Context::check(const std::vector<int64_t>& axes,
                    c10::ScalarType::Bool);
   ir::Statement check = s.store(ir::View{-1, c10::ScalarType::Bool, 0, {}, {}}, any);
   bool given = std::all_of(check.loads.begin(), check.loads.end(), [&](const ir::Access& load) {
-    return is_callers(load.storage) && stored_.count(load.storage) == 0;
+    const auto storage = static_cast<size_t>(load.storage);
+    return is_callers(load.storage) && (storage >= stored_.size() || !stored_[storage]);
   });
   if (given && was_checked(check)) return true;
   if (!given && (puts_back ? communicated_ : visible_written_)) return false;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +28,9 @@ struct Fate {
   static Fate broken(std::string why) { return {Kind::Broken, std::move(why), {}}; }
 };
 
+struct PointwiseRow;
+struct Row;
+
 class Context {
  public:
   Context(const record::Trace& trace, ir::Program& program, const LowerSettings& settings)
@@ -41,6 +43,7 @@ class Context {
   bool either_zero = false;                 ///< a zero result may have either sign, in eager too
   std::string gives_up;  ///< why a check may end runs of which eager raises no error; empty: none
   int record = -1;       ///< index of the operator being lowered
+  const Row* row = nullptr;  ///< its row
 
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
@@ -113,7 +116,7 @@ class Context {
   std::optional<Held> held_after(const ir::Statement& statement) const;
 
   std::map<int, Held> held_;      ///< by storage, until something else is stored there
-  std::set<int> stored_;          ///< storages that operators so far wrote
+  std::vector<bool> stored_;      ///< by storage: did operators so far write it?
   bool communicated_ = false;     ///< other processes heard something
   bool visible_written_ = false;  ///< or an argument's or captured tensor's memory was
 };
@@ -130,6 +133,7 @@ struct Row {
   std::string_view what;       ///< one line for the documentation
   bool takes_numbers = false;  ///< `lower` knows operands of Kind::Number
   bool takes_complex = false;  ///< `lower` only moves elements, by Context's copy() and fill()
+  const PointwiseRow* formula = nullptr;  ///< what pointwise operators are lowered by
 };
 std::vector<Row> view_rows();       // views.cpp: recorded as views; emit nothing
 std::vector<Row> pointwise_rows();  // pointwise.cpp: those of pointwise.h's table

@@ -1,6 +1,7 @@
 #include "ops/lower.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "ir/overlap.h"
@@ -40,13 +41,15 @@ std::vector<OperatorReport>::iterator find_row(std::vector<OperatorReport>& rows
   });
 }
 
-/// One more operator of that name and fate.
-void count(std::vector<OperatorReport>& rows, const OperatorReport& row) {
+/// One more operator of that name and fate: its row's index.
+size_t count(std::vector<OperatorReport>& rows, const OperatorReport& row) {
   auto seen = find_row(rows, row);
+  const auto index = static_cast<size_t>(seen - rows.begin());
   if (seen == rows.end())
     rows.push_back(row);
   else
     ++seen->count;
+  return index;
 }
 
 class Lowering {
@@ -57,18 +60,19 @@ class Lowering {
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
     make_storages();
+    lowered_.program.items.reserve(trace_.ops.size());
     for (size_t i = 0; i < trace_.ops.size(); ++i) {
       context_.record = static_cast<int>(i);
       const OperatorRecord& op = trace_.ops[i];
       size_t items = lowered_.program.items.size(), early = context_.early.size();
-      auto approximated = context_.approximated;
+      size_t approximated = context_.approximated.size();
       Fate fate = lower_one(op);
       if (fate.kind == Fate::Kind::Extern && op.tells_value) fate = Fate::broken(fate.why);
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
         lowered_.program.items.resize(items);
         context_.early.resize(early);
-        context_.approximated = std::move(approximated);
+        context_.approximated.resize(approximated);
         if (std::string why = make_extern(op, fate.routine); !why.empty())
           return broken(full_name(op) + ": " + why);
       }
@@ -93,6 +97,15 @@ class Lowering {
   }
 
  private:
+  static constexpr size_t kFates = 5;
+  /// What is looked up once: thousands of operators are often of few kinds.
+  struct Known {
+    c10::OperatorHandle op;
+    const Row* row;  ///< null: no lowering
+    /// By fate, the row of lowered_.operators. Not of externs, which may have several reasons.
+    std::array<std::optional<size_t>, kFates> reports;
+  };
+
   Lowered broken(std::string why) {
     Lowered result;
     result.operators = std::move(lowered_.operators);
@@ -194,23 +207,30 @@ class Lowering {
     return Fate::view();
   }
 
+  Known& known_of(const OperatorRecord& op) {
+    for (Known& known : known_)
+      if (known.op == op.op) return known;
+    const auto row = rows().find(base_name(op));
+    known_.push_back({op.op, row == rows().end() ? nullptr : &row->second, {}});
+    return known_.back();
+  }
+
   Fate lower_one(const OperatorRecord& op) {
     if (only_views(op)) return Fate::view();
     if (std::optional<Fate> written = write_numbers(op)) return *written;
     if (as_called_ && !op.tells_value) return Fate::external("called as recorded");
     if (is_complex(context_, op))
       if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
-    auto row = rows().find(base_name(op));
-    if (row == rows().end()) {
+    const Row* row = context_.row = known_of(op).row;
+    if (row == nullptr) {
       return Fate::external(op.op.hasTag(at::Tag::nondeterministic_seeded)
                                 ? "random numbers come from ATen's generator"
                                 : "no lowering");
     }
-    if (std::string why = unfit(op, row->second.takes_complex); !why.empty())
-      return Fate::external(why);
-    if (takes_number(op) && !row->second.takes_numbers)
+    if (std::string why = unfit(op, row->takes_complex); !why.empty()) return Fate::external(why);
+    if (takes_number(op) && !row->takes_numbers)
       return Fate::external("a number whose value is known only at the call");
-    return row->second.lower(context_, op);
+    return row->lower(context_, op);
   }
 
   /// Empty, or why the operator cannot be called from a plan. `routine`: Fate::routine.
@@ -306,10 +326,19 @@ class Lowering {
 
   void report(const OperatorRecord& op, const Fate& fate) {
     gains_ = gains_ || fate.kind == Fate::Kind::Fused || !fate.routine.empty();
-    const char* names[] = {"fused", "view", "extern", "broken", "checked"};
-    OperatorReport row{full_name(op), names[static_cast<int>(fate.kind)], fate.why, 1};
-    count(lowered_.operators, row);
-    if (fate.kind == Fate::Kind::Extern) mark_choice(op, std::move(row));
+    const auto kind = static_cast<size_t>(fate.kind);
+    std::optional<size_t>& counted = known_of(op).reports.at(kind);
+    if (counted) {
+      ++lowered_.operators[*counted].count;
+      return;
+    }
+    constexpr std::array<const char*, kFates> names{"fused", "view", "extern", "broken", "checked"};
+    OperatorReport row{full_name(op), names.at(kind), fate.why, 1};
+    const size_t index = count(lowered_.operators, row);
+    if (fate.kind == Fate::Kind::Extern)
+      mark_choice(op, std::move(row));
+    else
+      counted = index;
   }
 
   const record::Trace& trace_;
@@ -317,6 +346,7 @@ class Lowering {
   Lowered lowered_;
   Context context_;
   bool gains_ = false;  ///< some operator is fused
+  std::vector<Known> known_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <c10/core/DefaultDtype.h>
 
-#include <unordered_map>
+#include <array>
 
 #include "ir/overlap.h"
 #include "ops/schema.h"
@@ -241,15 +241,6 @@ const std::vector<PointwiseRow>& pointwise_table() {
 
 namespace {
 
-const PointwiseRow& row_of(const OperatorRecord& op) {
-  static const auto* rows = [] {
-    auto* map = new std::unordered_map<std::string_view, const PointwiseRow*>;
-    for (const PointwiseRow& row : pointwise_table()) map->emplace(row.name, &row);
-    return map;
-  }();
-  return *rows->at(base_name(op));
-}
-
 ScalarType common_dtype(const Context& context, const OperatorRecord& op, const PointwiseRow& row) {
   DtypePromotion state(context.trace.default_dtype);
   for (size_t k = 0; k < static_cast<size_t>(row.operands) && k < op.inputs.size(); ++k) {
@@ -280,18 +271,17 @@ bool clashes(const Context& context, const OperatorRecord& op, const PointwiseRo
 }
 
 Fate lower_pointwise(Context& context, const OperatorRecord& op) {
-  const PointwiseRow& row = row_of(op);
+  const PointwiseRow& row = *context.row->formula;
   ScalarType common = common_dtype(context, op, row);
   if (!context.settings.target.loops(common))
     return Fate::external(std::string("common dtype ") + c10::toString(common));
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 
-  std::vector<Formula> formulas = {row.formula};
-  if (row.second != nullptr) formulas.push_back(row.second);
+  const std::array<Formula, 2> formulas{row.formula, row.second};
   std::vector<ir::Statement> statements;
   bool exact = row.bits.exactness == Exactness::Bits || !is_float(common);
-  for (size_t k = 0; k < formulas.size(); ++k) {
-    ir::View out = context.output(op, k);
+  for (size_t k = 0; k < formulas.size() && formulas[k] != nullptr; ++k) {
+    const ir::View& out = context.output(op, k);
     // Eager's result then depends on the order in which its loop runs.
     if (clashes(context, op, row, out))
       return Fate::external("the output overlaps an operand elsewhere");
@@ -325,7 +315,8 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
 std::vector<Row> pointwise_rows() {
   std::vector<Row> rows;
   for (const PointwiseRow& row : pointwise_table())
-    rows.push_back({row.name, lower_pointwise, row.what, /*takes_numbers=*/true});
+    rows.push_back({row.name, lower_pointwise, row.what, /*takes_numbers=*/true,
+                    /*takes_complex=*/false, &row});
   return rows;
 }
 

@@ -8,10 +8,10 @@ namespace graft::ops {
 
 using c10::ScalarType;
 
-std::string base_name(const record::OperatorRecord& op) {
-  std::string name = op.op.operator_name().name;
+std::string_view base_name(const record::OperatorRecord& op) {
+  std::string_view name = op.op.operator_name().name;
   // In-place operators end in one underscore; __and__ and its sisters end in two.
-  if (name.size() > 2 && name.back() == '_' && name[name.size() - 2] != '_') name.pop_back();
+  if (name.size() > 2 && name.back() == '_' && name[name.size() - 2] != '_') name.remove_suffix(1);
   return name;
 }
 

@@ -13,7 +13,7 @@
 namespace graft::ops {
 
 /// "aten::add" for add.Tensor, add_.Tensor and add.out: the key of the operator tables.
-std::string base_name(const record::OperatorRecord& op);
+std::string_view base_name(const record::OperatorRecord& op);
 /// "aten::add.Tensor", or "aten::relu" where the overload has no name.
 std::string full_name(const record::OperatorRecord& op);
 

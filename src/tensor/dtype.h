@@ -4,6 +4,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <array>
 #include <cstdint>
 
 namespace graft {
@@ -42,11 +43,14 @@ inline constexpr DtypeInfo kDtypes[] = {
 };
 // clang-format on
 
-/// Null for a dtype that has no row: complex and quantised ones.
+/// By dtype; null for one that has no row: complex and quantised ones.
+inline constexpr auto kDtypeRows = [] {
+  std::array<const DtypeInfo*, static_cast<size_t>(ScalarType::NumOptions) + 1> rows{};
+  for (const DtypeInfo& row : kDtypes) rows[static_cast<size_t>(row.type)] = &row;
+  return rows;
+}();
 constexpr const DtypeInfo* find_dtype(ScalarType type) {
-  for (const DtypeInfo& row : kDtypes)
-    if (row.type == type) return &row;
-  return nullptr;
+  return kDtypeRows[static_cast<size_t>(type)];
 }
 
 /// Loops exist for it.

@@ -20,6 +20,7 @@ namespace {
 
 uint64_t hash_of_operators(const record::Trace& trace) {
   std::vector<uint64_t> words;
+  words.reserve(2 * trace.ops.size());
   for (const record::OperatorRecord& op : trace.ops) {
     const c10::OperatorName& name = op.op.operator_name();
     for (const std::string* text : {&name.name, &name.overload_name})
@@ -60,6 +61,9 @@ void visit_settings(const CompileSettings& from, const ir::Program& program,
   v.structure(std::as_const(trace.backward->operators));
 }
 
+/// What most items of a program take.
+constexpr size_t kUsualItemBytes = 40;
+
 /// What a key begins with.
 constexpr char kOfProgram = 'p', kOfKernels = 'k';
 
@@ -82,16 +86,17 @@ std::optional<StoredEntry> entry_for(const ir::Program& program, const record::T
                                      const CompileSettings& settings) {
   // Of such settings the choices are part, which were made before.
   if (settings.tuning || settings.any_size || settings.constants) return std::nullopt;
-  ByteWriter chosen, writer;
-  visit_settings(settings, program, trace, chosen);
-  ir::visit(const_cast<ir::Program&>(program), writer);
-  if (!writer.complete) return std::nullopt;
   StoredEntry entry;
   entry.machine = machine_text(settings.target);
   if (entry.machine.empty()) return std::nullopt;
-  ByteWriter both;
-  both.text(chosen.bytes);
-  entry.key = kOfProgram + both.bytes + writer.bytes;
+  ByteWriter chosen, key;
+  visit_settings(settings, program, trace, chosen);
+  key.bytes.reserve(program.items.size() * kUsualItemBytes);
+  key.bytes += kOfProgram;
+  key.text(chosen.bytes);
+  ir::visit(const_cast<ir::Program&>(program), key);
+  if (!key.complete) return std::nullopt;
+  entry.key = std::move(key.bytes);
   return entry;
 }
 

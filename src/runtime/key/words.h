@@ -55,20 +55,24 @@ inline bool same_words(std::span<const uint64_t> a, std::span<const uint64_t> b)
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// Mixes in four independent lanes, so that the multiplications overlap. Equal hashes prove
-/// nothing: words are compared too.
-inline uint64_t hash_words(std::span<const uint64_t> words) {
+/// Of `count` words, each given by `word(i)`. Mixes in four independent lanes, so that the
+/// multiplications overlap. Equal hashes prove nothing: words are compared too.
+template <class Word>
+uint64_t hash_words(size_t count, Word word) {
   constexpr uint64_t kMul = 0x9e3779b97f4a7c15;
   auto mix = [](uint64_t a, uint64_t b) {
     auto product = static_cast<unsigned __int128>(a ^ b) * kMul;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   };
-  uint64_t lane[4] = {words.size(), 0x243f6a8885a308d3, 0x13198a2e03707344, 0xa4093822299f31d0};
+  uint64_t lane[4] = {count, 0x243f6a8885a308d3, 0x13198a2e03707344, 0xa4093822299f31d0};
   size_t i = 0;
-  for (; i + 4 <= words.size(); i += 4)
-    for (size_t k = 0; k < 4; ++k) lane[k] = mix(lane[k], words[i + k]);
-  for (; i < words.size(); ++i) lane[i & 3] = mix(lane[i & 3], words[i]);
+  for (; i + 4 <= count; i += 4)
+    for (size_t k = 0; k < 4; ++k) lane[k] = mix(lane[k], word(i + k));
+  for (; i < count; ++i) lane[i & 3] = mix(lane[i & 3], word(i));
   return mix(mix(lane[0], lane[1] + 1), mix(lane[2], lane[3] + 2));
+}
+inline uint64_t hash_words(std::span<const uint64_t> words) {
+  return hash_words(words.size(), [&](size_t i) { return words[i]; });
 }
 
 }  // namespace graft::runtime

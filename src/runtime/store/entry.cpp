@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <vector>
 
 #include "runtime/key/words.h"
 
@@ -21,10 +20,18 @@ constexpr std::array<std::string StoredEntry::*, 6> kParts{
 constexpr size_t kHeaderBytes = kMagic.size() + sizeof(uint64_t) * (1 + kParts.size());
 
 uint64_t checksum(std::string_view bytes) {
-  std::vector<uint64_t> words((bytes.size() + 7) / 8 + 1);
-  std::memcpy(words.data(), bytes.data(), bytes.size());
-  words.back() = bytes.size();
-  return hash_words(words);
+  constexpr size_t kWord = sizeof(uint64_t);
+  const size_t whole = bytes.size() / kWord, words = (bytes.size() + kWord - 1) / kWord;
+  return hash_words(words + 1, [&](size_t i) {
+    uint64_t word = 0;
+    if (i < whole)
+      std::memcpy(&word, bytes.data() + i * kWord, kWord);
+    else if (i < words)
+      std::memcpy(&word, bytes.data() + i * kWord, bytes.size() % kWord);
+    else
+      word = bytes.size();
+    return word;
+  });
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Whose code an entry's is.
 #include <ATen/Version.h>
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -9,9 +8,9 @@
 
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <sstream>
 
+#include "codegen/backend.h"
 #include "graft/version.h"
 #include "runtime/store/stored_plan.h"
 
@@ -92,25 +91,13 @@ std::string build_of_file(const std::string& path) {
   return found;
 }
 
-/// The library that a function lies in.
-std::string library_of(const void* function) {
-  Dl_info info{};
-  if (dladdr(function, &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code ignored;
-  const auto path = std::filesystem::canonical(info.dli_fname, ignored);
-  return ignored ? info.dli_fname : path.string();
-}
-
 /// What stays the same for as long as the process runs; empty where a build is not known.
 std::string libraries_text() {
   const auto* graft = reinterpret_cast<const void*>(&build_of_file);
   const auto* torch =
       reinterpret_cast<const void*>(static_cast<std::string (*)()>(&at::get_cpu_capability));
-  const std::string
-      ours = build_of_loaded(graft),
-      theirs = build_of_loaded(torch),
-      generator = build_of_file(
-          (std::filesystem::path(library_of(graft)).parent_path() / "libgraft_llvm.so").string());
+  const std::string ours = build_of_loaded(graft), theirs = build_of_loaded(torch),
+                    generator = build_of_file(codegen::module_path());
   if (ours.empty() || theirs.empty() || generator.empty()) return {};
   return "graft " GRAFT_VERSION ", build " + ours + "\ncode generator " GRAFT_LLVM ", build " +
          generator + "\nlibtorch " TORCH_VERSION ", build " + theirs + "\n";
