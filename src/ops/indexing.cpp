@@ -142,7 +142,7 @@ std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorReco
   if (self.storage < 0 || op.inputs.size() < 2) return std::nullopt;
   size_t rank = self.sizes.size();
   std::vector<std::optional<View>> indices(rank);
-  const std::vector<int>& given = op.inputs[1].tensors;
+  const record::TensorIds& given = op.inputs[1].tensors;
   if (given.size() > rank) return std::nullopt;
   std::vector<int64_t> shape;
   std::vector<size_t> places;

@@ -288,7 +288,7 @@ class Lowering {
         call.written.push_back(t.storage);
     });
     for (size_t k = 0; k < op.outputs.size() && k < 64; ++k)
-      if (op.outputs[k].kind == OperandKind::Tensor && op.outputs[k].tensors.at(0) < 0)
+      if (op.outputs[k].kind == OperandKind::Tensor && op.outputs[k].tensors.front() < 0)
         call.undefined |= uint64_t{1} << k;
     lowered_.program.items.emplace_back(std::move(call));
   }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
 #include <functional>
 #include <memory>
@@ -42,13 +43,16 @@ struct TensorInfo : View {
   bool conjugated = false;              ///< lazily: the memory holds the conjugates of its elements
 };
 
+/// Indices into Trace::tensors; -1 = None. Mostly one.
+using TensorIds = c10::SmallVector<int, 2>;
+
 /// An argument or result of an operator.
 struct Operand {
   using Kind = OperandKind;
   Kind kind = Kind::Constant;
   /// Kind::Constant: numbers, lists of numbers, strings, devices, None, generators.
   c10::IValue constant;
-  std::vector<int> tensors;  ///< indices into Trace::tensors; -1 = None. Kind::Number: one
+  TensorIds tensors;  ///< Kind::Number: one
 };
 
 struct OperatorRecord {

@@ -56,7 +56,7 @@ bool flat_list(const c10::IValue& value) {
          value.isComplexDoubleList();
 }
 
-Operand tensors(Operand::Kind kind, std::vector<int> indices) {
+Operand tensors(Operand::Kind kind, TensorIds indices) {
   return {kind, {}, std::move(indices)};
 }
 

@@ -50,7 +50,8 @@ const std::vector<std::vector<Overload>>& overloads_by_row() {
     std::map<std::string, std::vector<c10::OperatorHandle>> by_name;
     for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
       if (auto op = c10::Dispatcher::singleton().findSchema(name))
-        by_name[ops::base_name(record::OperatorRecord{*op, {}, {}, {}})].push_back(*op);
+        by_name[std::string(ops::base_name(record::OperatorRecord{*op, {}, {}, {}}))].push_back(
+            *op);
     auto* rows = new std::vector<std::vector<Overload>>;
     for (const PointwiseRow& row : ops::pointwise_table()) {
       // NaN may come to any step, and there eager has two results.

@@ -24,7 +24,7 @@ const std::vector<c10::OperatorHandle>& overloads_of(const std::string& name) {
       auto handle = c10::Dispatcher::singleton().findSchema(op_name);
       if (!handle) continue;
       record::OperatorRecord record{*handle, {}, {}, {}};
-      (*map)[ops::base_name(record)].push_back(*handle);
+      (*map)[std::string(ops::base_name(record))].push_back(*handle);
     }
     for (auto& [base, handles] : *map)
       std::sort(handles.begin(), handles.end(), [](const auto& a, const auto& b) {

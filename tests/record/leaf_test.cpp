@@ -53,11 +53,10 @@ TEST_F(Leaf, OperandsKeepTheirKinds) {
   expect_whole(trace);
   ASSERT_EQ(names(trace), (Names{"aten::cat", "aten::index.Tensor", "aten::clamp"}));
   EXPECT_EQ(trace.ops[0].inputs[0].kind, Operand::Kind::TensorList);
-  EXPECT_EQ(trace.ops[0].inputs[0].tensors,
-            (std::vector<int>{trace.arguments[0], trace.arguments[0]}));
+  EXPECT_EQ(trace.ops[0].inputs[0].tensors, (TensorIds{trace.arguments[0], trace.arguments[0]}));
   EXPECT_EQ(trace.ops[0].inputs[1].constant.toInt(), -1);
   EXPECT_EQ(trace.ops[1].inputs[1].kind, Operand::Kind::OptionalTensorList);
-  EXPECT_EQ(trace.ops[1].inputs[1].tensors, (std::vector<int>{-1, trace.arguments[1]}));
+  EXPECT_EQ(trace.ops[1].inputs[1].tensors, (TensorIds{-1, trace.arguments[1]}));
   EXPECT_EQ(trace.ops[2].inputs[1].constant.toDouble(), 0.5);
   EXPECT_TRUE(trace.ops[2].inputs[2].constant.isNone());
 }
@@ -66,7 +65,7 @@ TEST_F(Leaf, AbsentTensorsAreMinusOne) {
   const Trace trace = trace_of({x}, [&] { return Tensors{at::layer_norm(x, {8})}; });
   ASSERT_EQ(trace.ops.size(), 1U);
   EXPECT_EQ(trace.ops[0].inputs[2].kind, Operand::Kind::Tensor);
-  EXPECT_EQ(trace.ops[0].inputs[2].tensors, std::vector<int>{-1});
+  EXPECT_EQ(trace.ops[0].inputs[2].tensors, TensorIds{-1});
 }
 
 TEST_F(Leaf, RandomOperatorsAreRecordedInOrder) {

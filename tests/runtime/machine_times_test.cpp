@@ -38,9 +38,11 @@ TEST(MachineTimes, NoiseIsRoundedAway) {
   EXPECT_DOUBLE_EQ(times.far_line, 2 * assumed.far_line);
   measured.instruction = 0.0660;
   EXPECT_DOUBLE_EQ(rounded(measured).instruction, 2 * assumed.instruction);
-  measured.product_flop = 0.0030, measured.call_flop = 0.0052;
-  EXPECT_NEAR(rounded(measured).product_flop, assumed.product_flop * 0.0030 / 0.0046, 2e-4);
+  measured.product_flop = 0.0030, measured.call_flop = 0.0051;
+  EXPECT_NEAR(rounded(measured).product_flop, assumed.product_flop * 0.0030 / 0.0046, 1e-4);
   EXPECT_EQ(rounded(measured).call_flop, assumed.call_flop);
+  measured.call_flop = 0.0055;  // plans depend on how kernels' products and calls compare
+  EXPECT_NEAR(rounded(measured).call_flop, assumed.call_flop * 1.1, 1e-4);
   measured.instruction = 0;  // nothing came of it
   EXPECT_EQ(rounded(measured).instruction, assumed.instruction);
   measured.memory_byte = 100;

@@ -14,7 +14,7 @@ namespace graft::runtime {
 
 namespace {
 
-constexpr const char* kVersion = "graft machine times 5";
+constexpr const char* kVersion = "graft machine times 6";
 
 /// Further from the assumed number than by this factor it cannot be.
 constexpr double kMost = 8;
@@ -32,9 +32,9 @@ constexpr std::array<Number, 7> kNumbers{
      {"memory_byte", &ir::Times::memory_byte, 0.0200},
      {"far_line", &ir::Times::far_line, 2.4},
      {"unasked_stream", &ir::Times::unasked_stream, 1, 1.2},
-     {"product_flop", &ir::Times::product_flop, 0.0046, 1.15},
-     {"call_flop", &ir::Times::call_flop, 0.0050, 1.15},
-     {"short_call_flop", &ir::Times::short_call_flop, 0.0050, 1.15}}};
+     {"product_flop", &ir::Times::product_flop, 0.0046, 1.05},
+     {"call_flop", &ir::Times::call_flop, 0.0050, 1.05},
+     {"short_call_flop", &ir::Times::short_call_flop, 0.0050, 1.05}}};
 
 ir::Times find_or_measure(const std::string& cpu) {
   const CacheFolder folder(cache_path());
