@@ -93,8 +93,12 @@ llvm::Value* Emitter::compute(int v) {
   std::array<llvm::Value*, 3> x = {};
   for (size_t k = 0; k < 3; ++k)
     if (plan.in[k] >= 0) x[k] = plan.varying || plan.is_table ? wide(plan.in[k]) : get(plan.in[k]);
-  if (plan.op == ir::Op::Call)
-    return calls_.call(static_cast<ir::Routine>(plan.payload), plan.type, x[0], x[1]);
+  if (plan.op == ir::Op::Call) {
+    const auto routine = static_cast<ir::Routine>(plan.payload);
+    llvm::Value* made = calls_.call(routine, plan.type, x[0], x[1]);
+    // Plain arithmetic, which hands a NaN on.
+    return inline_has_its_bits(routine, machine_.target) ? arithmetic_.mark_like(x[0], made) : made;
+  }
   ScalarType operand = value(plan.in[plan.op == ir::Op::Select ? 1 : 0]).type;
   return arithmetic_.node(plan.op, plan.type, operand, x[0], x[1], x[2]);
 }
