@@ -43,14 +43,15 @@ inline constexpr DtypeInfo kDtypes[] = {
 };
 // clang-format on
 
-/// By dtype; null for one that has no row: complex and quantised ones.
 inline constexpr auto kDtypeRows = [] {
-  std::array<const DtypeInfo*, static_cast<size_t>(ScalarType::NumOptions) + 1> rows{};
+  std::array<const DtypeInfo*, static_cast<size_t>(ScalarType::NumOptions)> rows{};
   for (const DtypeInfo& row : kDtypes) rows[static_cast<size_t>(row.type)] = &row;
   return rows;
 }();
+/// Null for a dtype that has no row: complex and quantised ones, and what is none (in a file).
 constexpr const DtypeInfo* find_dtype(ScalarType type) {
-  return kDtypeRows[static_cast<size_t>(type)];
+  const auto index = static_cast<size_t>(type);
+  return index < kDtypeRows.size() ? kDtypeRows[index] : nullptr;
 }
 
 /// Loops exist for it.

@@ -56,7 +56,8 @@ TEST(Dtype, NamesAreDifferent) {
 
 TEST(Dtype, WhatHasNoLoopsIsNothing) {
   for (ScalarType type :
-       {ScalarType::ComplexFloat, ScalarType::Float8_e5m2fnuz, ScalarType::UInt16}) {
+       {ScalarType::ComplexFloat, ScalarType::Float8_e5m2fnuz, ScalarType::UInt16,
+        ScalarType::Undefined, static_cast<ScalarType>(-1), static_cast<ScalarType>(127)}) {
     EXPECT_FALSE(has_loops(type));
     EXPECT_FALSE(is_float(type));
     EXPECT_FALSE(is_integer(type));
