@@ -31,7 +31,7 @@ std::optional<Matmul> matmul_of(const record::Trace& trace, const record::Operat
   if ((!with_bias && name != "aten::mm") || takes_number(op)) return std::nullopt;
   auto operand = [&](std::string_view argument) {
     int index = argument_index(op, argument);
-    int tensor = op.inputs[static_cast<size_t>(index)].tensors.front();
+    int tensor = op.inputs[static_cast<size_t>(index)].tensors.at(0);
     return tensor < 0 ? View() : View(trace.tensors[static_cast<size_t>(tensor)]);
   };
   Matmul m;

@@ -150,7 +150,7 @@ ScalarType part_type(const Context& context, const OperatorRecord& op, const Com
   DtypePromotion state(context.trace.default_dtype);
   for (size_t k = 0; k < row.operands; ++k) {
     const Operand& operand = op.inputs.at(k);
-    if (operand.kind == Operand::Kind::Tensor && operand.tensors.front() >= 0)
+    if (operand.kind == Operand::Kind::Tensor && operand.tensors.at(0) >= 0)
       state.add(context.tensor(op, k));
     else if (operand.kind == Operand::Kind::Constant && operand.constant.isScalar())
       state.add(operand.constant.toScalar());

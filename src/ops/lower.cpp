@@ -52,6 +52,9 @@ size_t count(std::vector<OperatorReport>& rows, const OperatorReport& row) {
   return index;
 }
 
+/// What reports call them, in the order of Fate::Kind.
+constexpr std::array kFates{"fused", "view", "extern", "broken", "checked"};
+
 class Lowering {
  public:
   Lowering(const record::Trace& trace, const LowerSettings& settings, bool as_called)
@@ -66,7 +69,8 @@ class Lowering {
       const OperatorRecord& op = trace_.ops[i];
       size_t items = lowered_.program.items.size(), early = context_.early.size();
       size_t approximated = context_.approximated.size();
-      Fate fate = lower_one(op);
+      Known& known = known_of(op);
+      Fate fate = lower_one(op, known.row);
       if (fate.kind == Fate::Kind::Extern && op.tells_value) fate = Fate::broken(fate.why);
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
@@ -76,7 +80,7 @@ class Lowering {
         if (std::string why = make_extern(op, fate.routine); !why.empty())
           return broken(full_name(op) + ": " + why);
       }
-      report(op, fate);
+      report(op, fate, known);
     }
     if (std::string why = make_results(); !why.empty()) return broken(why);
     make_signature();
@@ -97,13 +101,12 @@ class Lowering {
   }
 
  private:
-  static constexpr size_t kFates = 5;
   /// What is looked up once: thousands of operators are often of few kinds.
   struct Known {
     c10::OperatorHandle op;
     const Row* row;  ///< null: no lowering
     /// By fate, the row of lowered_.operators. Not of externs, which may have several reasons.
-    std::array<std::optional<size_t>, kFates> reports;
+    std::array<std::optional<size_t>, kFates.size()> reports;
   };
 
   Lowered broken(std::string why) {
@@ -207,6 +210,7 @@ class Lowering {
     return Fate::view();
   }
 
+  /// Valid until the next call.
   Known& known_of(const OperatorRecord& op) {
     for (Known& known : known_)
       if (known.op == op.op) return known;
@@ -215,13 +219,13 @@ class Lowering {
     return known_.back();
   }
 
-  Fate lower_one(const OperatorRecord& op) {
+  /// `row`: null where there is none.
+  Fate lower_one(const OperatorRecord& op, const Row* row) {
     if (only_views(op)) return Fate::view();
     if (std::optional<Fate> written = write_numbers(op)) return *written;
     if (as_called_ && !op.tells_value) return Fate::external("called as recorded");
     if (is_complex(context_, op))
       if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
-    const Row* row = context_.row = known_of(op).row;
     if (row == nullptr) {
       return Fate::external(op.op.hasTag(at::Tag::nondeterministic_seeded)
                                 ? "random numbers come from ATen's generator"
@@ -230,6 +234,7 @@ class Lowering {
     if (std::string why = unfit(op, row->takes_complex); !why.empty()) return Fate::external(why);
     if (takes_number(op) && !row->takes_numbers)
       return Fate::external("a number whose value is known only at the call");
+    context_.row = row;
     return row->lower(context_, op);
   }
 
@@ -288,7 +293,7 @@ class Lowering {
         call.written.push_back(t.storage);
     });
     for (size_t k = 0; k < op.outputs.size() && k < 64; ++k)
-      if (op.outputs[k].kind == OperandKind::Tensor && op.outputs[k].tensors.front() < 0)
+      if (op.outputs[k].kind == OperandKind::Tensor && op.outputs[k].tensors.at(0) < 0)
         call.undefined |= uint64_t{1} << k;
     lowered_.program.items.emplace_back(std::move(call));
   }
@@ -324,16 +329,15 @@ class Lowering {
     return {};
   }
 
-  void report(const OperatorRecord& op, const Fate& fate) {
+  void report(const OperatorRecord& op, const Fate& fate, Known& known) {
     gains_ = gains_ || fate.kind == Fate::Kind::Fused || !fate.routine.empty();
     const auto kind = static_cast<size_t>(fate.kind);
-    std::optional<size_t>& counted = known_of(op).reports.at(kind);
+    std::optional<size_t>& counted = known.reports.at(kind);
     if (counted) {
       ++lowered_.operators[*counted].count;
       return;
     }
-    constexpr std::array<const char*, kFates> names{"fused", "view", "extern", "broken", "checked"};
-    OperatorReport row{full_name(op), names.at(kind), fate.why, 1};
+    OperatorReport row{full_name(op), kFates.at(kind), fate.why, 1};
     const size_t index = count(lowered_.operators, row);
     if (fate.kind == Fate::Kind::Extern)
       mark_choice(op, std::move(row));

@@ -247,13 +247,13 @@ Fate adaptive_average_backward(Context& ctx, const OperatorRecord& op) {
 bool are_places(const Context& ctx, const OperatorRecord& op, std::string_view pooling) {
   const int k = argument_index(op, "indices");
   if (k < 0) return false;
-  const int places = op.inputs[static_cast<size_t>(k)].tensors.front();
+  const int places = op.inputs[static_cast<size_t>(k)].tensors.at(0);
   const record::TensorInfo& info = ctx.tensor(op, static_cast<size_t>(k));
   bool found = false;
   for (int r = 0; r < ctx.record; ++r) {
     const OperatorRecord& other = ctx.trace.ops[static_cast<size_t>(r)];
     if (base_name(other) == pooling && other.outputs.size() == 2 &&
-        other.outputs[1].tensors.front() == places) {
+        other.outputs[1].tensors.at(0) == places) {
       found = ctx.tensor(other, 0).sizes == ctx.tensor(op, 1).sizes;
       for (const char* name : {"kernel_size", "stride", "padding", "dilation"})
         found = found && integers(other, name) == integers(op, name);

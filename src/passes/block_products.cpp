@@ -531,13 +531,13 @@ std::optional<size_t> cut_columns(Group& group, const ir::Target& target) {
     const bool few = blocks < kWantedTiles;
     int64_t wanted = most_columns(group, target);
     if (few) wanted = std::clamp(columns * blocks / kWantedTiles, kFewestTileColumns, wanted);
-    const auto columns_in = [](int64_t columns) {
-      return std::max<int64_t>(1, columns / ir::kMostProductColumns);
+    const auto steps_in = [](int64_t most) {
+      return std::max<int64_t>(1, most / ir::kMostProductColumns);
     };
-    if (group.outer[o] % step != 0 || steps <= columns_in(wanted)) return {};
+    if (group.outer[o] % step != 0 || steps <= steps_in(wanted)) return {};
     const int64_t fewest = few ? kFewestTileColumns : std::max(kFewestTileColumns, wanted / 2);
-    for (const int64_t columns : {wanted, kTileColumns}) {
-      const int64_t inner = largest_divisor(steps, columns_in(columns)) * step;
+    for (const int64_t most : {wanted, kTileColumns}) {
+      const int64_t inner = largest_divisor(steps, steps_in(most)) * step;
       if (inner * each >= fewest && inner < group.outer[o])
         return split_outer(group, o, inner) ? std::optional(o) : std::nullopt;
     }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,14 @@ struct TensorInfo : View {
 };
 
 /// Indices into Trace::tensors; -1 = None. Mostly one.
-using TensorIds = c10::SmallVector<int, 2>;
+struct TensorIds : c10::SmallVector<int, 2> {
+  using SmallVector::SmallVector;
+  /// Throws std::out_of_range, as std::vector's.
+  int at(size_t k) const {
+    if (k >= size()) throw std::out_of_range("an operand has fewer tensors");
+    return (*this)[k];
+  }
+};
 
 /// An argument or result of an operator.
 struct Operand {

@@ -27,10 +27,10 @@ inline std::vector<std::string> names(const Trace& trace) {
 }
 
 inline const TensorInfo& input(const Trace& trace, size_t op, size_t k) {
-  return trace.tensors.at(trace.ops.at(op).inputs.at(k).tensors.front());
+  return trace.tensors.at(trace.ops.at(op).inputs.at(k).tensors.at(0));
 }
 inline const TensorInfo& output(const Trace& trace, size_t op, size_t k = 0) {
-  return trace.tensors.at(trace.ops.at(op).outputs.at(k).tensors.front());
+  return trace.tensors.at(trace.ops.at(op).outputs.at(k).tensors.at(0));
 }
 
 inline void expect_whole(const Trace& trace) {

@@ -136,19 +136,16 @@ constexpr int64_t kBlock = 1024, kShare = 64 * kBlock;
 /// The largest finite magnitude.
 template <class T>
 double largest(const T* a, int64_t count) {
-  std::mutex mutex;
-  double all = 0;
-  at::parallel_for(0, count, kShare, [&](int64_t begin, int64_t end) {
-    double most = 0;
+  const auto of_part = [a](int64_t begin, int64_t end, double most) {
     for (int64_t i = begin; i < end; ++i) {
       const double x = std::abs(static_cast<double>(a[i]));
       const double finite = x <= std::numeric_limits<double>::max() ? x : 0;
       most = finite > most ? finite : most;
     }
-    const std::lock_guard lock(mutex);
-    all = std::max(all, most);
-  });
-  return all;
+    return most;
+  };
+  return at::parallel_reduce(int64_t{0}, count, kShare, 0.0, of_part,
+                             [](double x, double y) { return std::max(x, y); });
 }
 
 /// Are all finite and within the bounds? A loop without branches, for the usual case.

@@ -15,15 +15,8 @@ void ByteWriter::number(int64_t& value, ir::NumberKind kind) {
 void ByteWriter::word(int64_t& value) {
   // Signs last, so that small negative numbers are short.
   uint64_t left = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
-  if (left < 0x80) {
-    bytes.push_back(static_cast<char>(left));
-    return;
-  }
-  char raw[10];
-  size_t count = 0;
-  for (; left >= 0x80; left >>= 7) raw[count++] = static_cast<char>(left | 0x80);
-  raw[count++] = static_cast<char>(left);
-  bytes.append(raw, count);
+  for (; left >= 0x80; left >>= 7) bytes += static_cast<char>(left | 0x80);
+  bytes += static_cast<char>(left);
 }
 
 void ByteWriter::text(std::string& text) {
