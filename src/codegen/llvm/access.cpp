@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "codegen/llvm/emitter.h"
 
 namespace graft::codegen {
@@ -100,15 +102,12 @@ llvm::Value* Emitter::lane_offsets(int access,
   return sum;
 }
 
-namespace {
-
-bool any_varying(const KernelPlan& plan, const std::vector<std::pair<int, Stride>>& indirect) {
-  for (const auto& [index, s] : indirect)
-    if (plan.values[static_cast<size_t>(index)].varying && s.kind != StrideKind::Zero) return true;
-  return false;
+/// Does an index differ from lane to lane?
+bool Emitter::varies(const std::vector<std::pair<int, Stride>>& indirect) const {
+  return std::any_of(indirect.begin(), indirect.end(), [&](const auto& part) {
+    return value(part.first).varying && part.second.kind != StrideKind::Zero;
+  });
 }
-
-}  // namespace
 
 /// Asks for what lies at `place` some iterations of a loop later, into the second cache: the
 /// first one may be full with this iteration's. In the last iterations, and for lanes that are off,
@@ -139,10 +138,11 @@ llvm::Value* Emitter::load(const PlanValue& v) {
   if (!v.varying) {
     return to_register(b_.CreateAlignedLoad(element, base, align), affine.dtype);
   }
+  if (words_) return load_word_half(v, base);
   if (is_interleaved(v)) return to_register(load_interleaved(v), affine.dtype);
   Stride s = lane_stride(v.access);
   llvm::Value* x;
-  if (any_varying(plan_, v.indirect)) {
+  if (varies(v.indirect)) {
     llvm::Value* offsets = lane_offsets(v.access, v.indirect);
     const bool alone = s.kind == StrideKind::Zero;
     if (alone && memory_.has_tables(element, v.table))
@@ -180,7 +180,8 @@ void Emitter::store_alone(int p) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
   llvm::Type* element = mem(affine.dtype);
   Stride s = lane_stride(access);
-  bool scattered = any_varying(plan_, plan.store_indirect);
+  if (words_) return store_word_half(p, uniform_pointer(access, plan.store_indirect));
+  bool scattered = varies(plan.store_indirect);
   if (s.kind == StrideKind::Zero && !scattered) {
     // What a tile shares is one value, though reduced in every lane.
     llvm::Value* one = get(v);

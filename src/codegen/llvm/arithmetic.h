@@ -30,6 +30,8 @@ class Arithmetic {
   llvm::Value* node(ir::Op op, ScalarType type, ScalarType operand, llvm::Value* x, llvm::Value* y,
                     llvm::Value* z);
   llvm::Value* cast(llvm::Value* x, ScalarType from, ScalarType to);
+  /// A BFloat16 of which the Float is known.
+  llvm::Value* narrowed(llvm::Value* kept);
   /// Bits as a Const's payload, as a scalar of the type.
   llvm::Constant* constant(int64_t payload, ScalarType type);
   /// The scalar of that type whose bits a kernel argument (an i64) holds.
@@ -39,6 +41,9 @@ class Arithmetic {
   llvm::Value* mark_like(llvm::Value* x, llvm::Value* copy) {
     return has_short_nan(x) ? mark_short_nan(copy) : copy;
   }
+
+  /// Floats whose NaNs have zeros in their low half (short_nan_)?
+  bool has_short_nan(llvm::Value* x) const;
 
   /// a > b (or a < b) as the type compares.
   llvm::Value* greater(ScalarType type, llvm::Value* a, llvm::Value* b);
@@ -58,7 +63,6 @@ class Arithmetic {
   llvm::Value* to_float(llvm::Value* x, ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
   llvm::Value* mark_short_nan(llvm::Value* x);  ///< adds x to short_nan_; returns x
-  bool has_short_nan(llvm::Value* x) const;
   llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
 
   Builder& b_;

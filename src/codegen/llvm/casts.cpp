@@ -55,12 +55,16 @@ llvm::Value* Arithmetic::float_to_bfloat16(llvm::Value* x) {
   llvm::Value* odd = b_.CreateICmpNE(b_.CreateAnd(bits, k(0x10000)), k(0));
   llvm::Value* sum = b_.CreateAdd(bits, b_.CreateSelect(odd, k(0x8000), k(0x7fff)));
   if (!has_short_nan(x)) sum = b_.CreateSelect(is_nan(x), b_.CreateOr(bits, k(0x400000)), sum);
-  llvm::Type* half = shaped(b_.getInt16Ty(), x->getType());
-  llvm::Value* rounded = b_.CreateTrunc(b_.CreateLShr(sum, 16), half);
-  // What computing goes on with: no detour through 16 bits.
-  llvm::Value* kept = b_.CreateAnd(sum, k(0xffff0000));
-  rounded_[rounded] = mark_short_nan(b_.CreateBitCast(kept, x->getType()));
-  return rounded;
+  return narrowed(b_.CreateBitCast(b_.CreateAnd(sum, k(0xffff0000)), x->getType()));
+}
+
+/// What computing goes on with is `kept`: no detour through 16 bits.
+llvm::Value* Arithmetic::narrowed(llvm::Value* kept) {
+  llvm::Type* word = shaped(b_.getInt32Ty(), kept->getType());
+  llvm::Value* upper = b_.CreateLShr(b_.CreateBitCast(kept, word), 16);
+  llvm::Value* made = b_.CreateTrunc(upper, shaped(b_.getInt16Ty(), kept->getType()));
+  rounded_[made] = mark_short_nan(kept);
+  return made;
 }
 
 llvm::Value* Arithmetic::float_to_byte(llvm::Value* x, ScalarType to) {

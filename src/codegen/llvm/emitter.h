@@ -12,6 +12,7 @@
 
 #include "codegen/llvm/calls.h"
 #include "codegen/llvm/memory.h"
+#include "codegen/llvm/near.h"
 #include "codegen/plan.h"
 #include "codegen/strips.h"
 
@@ -73,6 +74,7 @@ class Emitter {
     Emitter& e_;
     Builder::InsertPoint saved_;
     int saved_depth_;
+    bool moves_ = false;
   };
   struct Strips {
     StripPlan plan;
@@ -156,9 +158,17 @@ class Emitter {
   llvm::Value* get(int v);   ///< a scalar, or a vector if it varies
   llvm::Value* wide(int v);  ///< a vector in any case
   llvm::Value* compute(int v);
+  llvm::Value* operation(const PlanValue& v, const std::array<llvm::Value*, 3>& operands);
   llvm::Value* looked_up(const PlanValue& v);
   llvm::Value* remember(int v, llvm::Value* made);
   Frame& frame_at(int depth);
+
+  // Cheap roundings: near.cpp
+  bool is_near(int v);
+  llvm::Value* near_rounding(int v);
+  void begin_near(int v);
+  llvm::Value* near_value(int v, std::vector<llvm::Value*>& holds);
+  llvm::Value* exact_value(int v);
 
   // Accesses: access.cpp
   llvm::Value* pointer(int access, int depth);
@@ -174,6 +184,14 @@ class Emitter {
   llvm::Value* uniform_pointer(int access, const std::vector<std::pair<int, Stride>>& indirect);
   llvm::Value* to_register(llvm::Value* x, ScalarType type);
   llvm::Value* to_memory(llvm::Value* x, ScalarType type);
+
+  bool varies(const std::vector<std::pair<int, Stride>>& indirect) const;
+
+  // Vectors that are halves of words: words.cpp
+  bool has_words(int l) const;
+  bool is_low_half() const { return copy_ % 2 == 0; }
+  llvm::Value* load_word_half(const PlanValue& v, llvm::Value* base);
+  void store_word_half(int p, llvm::Value* base);
 
   // Interleaved accesses: interleaved.cpp
   bool is_interleaved(const PlanValue& v) const;
@@ -215,6 +233,7 @@ class Emitter {
   const ir::Kernel& kernel_;
   const Layout& layout_;
   const KernelPlan plan_;
+  const std::vector<Near> near_;  ///< of each value; empty: no rounding is cheap
   Builder b_;
   Arithmetic arithmetic_;
   VectorMemory memory_;
@@ -231,6 +250,7 @@ class Emitter {
   int at_depth_ = 0;  ///< where values are being emitted now
   std::vector<Copy> lanes_;
   size_t copy_ = 0;
+  bool words_ = false;  ///< vectors are halves of words
   int lanes_loop_ = -1;
   std::optional<Strips> strips_;
   std::vector<Emitted> emitted_;

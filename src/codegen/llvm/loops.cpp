@@ -162,7 +162,11 @@ void Emitter::inner_loop(int l) {
     StripPlan strips;
     if (loop(l).strips) strips = plan_strips(layout_, plan_, l);
     if (strips.phases.empty())
-      vector_loop(l, from, to, [&] { items(l); });
+      vector_loop(l, from, to, [&] {
+        words_ = copies() > 1 && has_words(l);
+        items(l);
+        words_ = false;
+      });
     else
       strip_loop(l, from, to, std::move(strips));
   } else if (transposes(l)) {

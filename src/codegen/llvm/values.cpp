@@ -8,6 +8,7 @@ using ir::TypeClass;
 Emitter::At::At(Emitter& emitter, int depth)
     : e_(emitter), saved_(emitter.b_.saveIP()), saved_depth_(emitter.at_depth_) {
   if (depth >= saved_depth_) return;
+  moves_ = true;
   for (const Frame& frame : e_.frames_)
     if (frame.depth == depth + 1) {
       e_.b_.SetInsertPoint(frame.before->getTerminator());
@@ -17,6 +18,8 @@ Emitter::At::At(Emitter& emitter, int depth)
 }
 
 Emitter::At::~At() {
+  // Where nothing moved, what was emitted may have ended the block.
+  if (!moves_) return;
   e_.b_.restoreIP(saved_);
   e_.at_depth_ = saved_depth_;
 }
@@ -59,6 +62,7 @@ llvm::Value* Emitter::wide(int v) {
 
 llvm::Value* Emitter::compute(int v) {
   const PlanValue& plan = value(v);
+  if (is_near(v)) return near_rounding(v);
   if (plan.table_value >= 0) return looked_up(plan);
   if (plan.is_table && plan.digit) return memory_.iota(reg(plan.type));
   switch (ir::types(plan.op)) {
@@ -93,6 +97,11 @@ llvm::Value* Emitter::compute(int v) {
   std::array<llvm::Value*, 3> x = {};
   for (size_t k = 0; k < 3; ++k)
     if (plan.in[k] >= 0) x[k] = plan.varying || plan.is_table ? wide(plan.in[k]) : get(plan.in[k]);
+  return operation(plan, x);
+}
+
+/// A node with operands.
+llvm::Value* Emitter::operation(const PlanValue& plan, const std::array<llvm::Value*, 3>& x) {
   if (plan.op == ir::Op::Call) {
     const auto routine = static_cast<ir::Routine>(plan.payload);
     llvm::Value* made = calls_.call(routine, plan.type, x[0], x[1]);
