@@ -213,7 +213,8 @@ class Emitter {
   void flush_block(int p);
   llvm::Value* block_of(int p, const Accumulator& a);
   llvm::Value* in_pairs(int p, llvm::Value* x);
-  void flush_after(int p, llvm::Value* steps);
+  llvm::AllocaInst* step_counter(int p);
+  void flush_after(const std::vector<int>& sums, llvm::Value* steps);
   void finish_reduction(int p);
   bool keeps_nan_apart(int p) const;
   llvm::Value* step(int p, ScalarType type, llvm::Value* so_far, llvm::Value* x);

@@ -1,4 +1,5 @@
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/flow.h"
 
 namespace graft::codegen {
 
@@ -88,7 +89,7 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
   b_.CreateCondBr(b_.CreateICmpSLT(next, stop), run, flush);
   b_.SetInsertPoint(flush);
   llvm::Value* steps = b_.CreateUDiv(b_.CreateSub(next, start), i64(step));
-  for (int p : sums) flush_after(p, steps);
+  flush_after(sums, steps);
   start->addIncoming(stop, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(stop, to), outer, after);
   b_.SetInsertPoint(after);
@@ -124,10 +125,13 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
     lanes_.clear();
   });
   // Of loops that follow one another, what is left counts: there may be nothing else.
-  for (int p : plan_.block_sums(l))
-    if (planned(p).is_nested())
-      flush_after(
-          p, b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(to, steps_end), i64(lanes - 1)), i64(lanes)));
+  std::vector<int> sums = plan_.block_sums(l);
+  std::erase_if(sums, [&](int p) { return !planned(p).is_nested(); });
+  if (sums.empty()) return;
+  llvm::Value* left = b_.CreateSub(to, steps_end);
+  Flow(b_, fn_).only_if(b_.CreateICmpSGT(left, i64(0)), [&] {
+    flush_after(sums, b_.CreateUDiv(b_.CreateAdd(left, i64(lanes - 1)), i64(lanes)));
+  });
 }
 
 void Emitter::serial_loop(int l) {

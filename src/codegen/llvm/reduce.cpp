@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <stdexcept>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/flow.h"
 
 namespace graft::codegen {
 
@@ -61,6 +63,17 @@ llvm::Value* Emitter::spread(llvm::Value* x, llvm::Type* like) {
   return vector ? b_.CreateVectorSplat(vector->getNumElements(), x) : x;
 }
 
+/// Of the steps since the sum's last block. Sums over the same loops count together.
+llvm::AllocaInst* Emitter::step_counter(int p) {
+  llvm::AllocaInst*& own = steps_[static_cast<size_t>(p)];
+  for (size_t other = 0; other < steps_.size() && own == nullptr; ++other) {
+    const StatementPlan& s = planned(static_cast<int>(other));
+    if (s.loop == planned(p).loop && s.reduce_loop == planned(p).reduce_loop) own = steps_[other];
+  }
+  if (own == nullptr) own = variable(b_.getInt64Ty());
+  return own;
+}
+
 void Emitter::start_reduction(int p) {
   const StatementPlan& plan = planned(p);
   if (plan.accumulate == Accumulate::Array) {
@@ -75,9 +88,7 @@ void Emitter::start_reduction(int p) {
     return;
   }
   if (plan.has_blocks() && plan.is_nested()) {
-    llvm::AllocaInst*& steps = steps_[static_cast<size_t>(p)];
-    if (steps == nullptr) steps = variable(b_.getInt64Ty());
-    b_.CreateStore(i64(0), steps);
+    b_.CreateStore(i64(0), step_counter(p));
   }
   size_t count = 1;
   if (plan.accumulate == Accumulate::PerLane) count = copies();
@@ -241,18 +252,27 @@ llvm::Value* Emitter::in_pairs(int p, llvm::Value* x) {
 }
 
 /// After so many steps of the innermost loop: at once, unless short loops follow one another.
-void Emitter::flush_after(int p, llvm::Value* steps) {
-  llvm::AllocaInst* so_far = steps_[static_cast<size_t>(p)];
-  if (so_far == nullptr) return flush_block(p);
-  llvm::Value* all = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), so_far), steps);
-  llvm::Value* enough = b_.CreateICmpSGE(all, i64(kBlockSteps));
-  b_.CreateStore(b_.CreateSelect(enough, i64(0), all), so_far);
-  llvm::BasicBlock *flush = block("add"), *after = block("after");
-  b_.CreateCondBr(enough, flush, after);
-  b_.SetInsertPoint(flush);
-  flush_block(p);
-  b_.CreateBr(after);
-  b_.SetInsertPoint(after);
+void Emitter::flush_after(const std::vector<int>& sums, llvm::Value* steps) {
+  std::vector<int> left;
+  for (int p : sums) {
+    if (steps_[static_cast<size_t>(p)] == nullptr)
+      flush_block(p);
+    else
+      left.push_back(p);
+  }
+  while (!left.empty()) {
+    llvm::AllocaInst* so_far = steps_[static_cast<size_t>(left.front())];
+    const auto others = std::stable_partition(left.begin(), left.end(), [&](int p) {
+      return steps_[static_cast<size_t>(p)] == so_far;
+    });
+    llvm::Value* all = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), so_far), steps);
+    llvm::Value* enough = b_.CreateICmpSGE(all, i64(kBlockSteps));
+    b_.CreateStore(b_.CreateSelect(enough, i64(0), all), so_far);
+    Flow(b_, fn_).only_if(enough, [&] {
+      std::for_each(left.begin(), others, [&](int p) { flush_block(p); });
+    });
+    left.erase(left.begin(), others);
+  }
 }
 
 /// Adds a block's sum, widened, to the sum of blocks; in a cascade also what that addition loses to
