@@ -28,11 +28,6 @@ inline constexpr ExpCoefficients<float, 6> kExpSingle{
 /// keeps them and nobody meets them, they stay.
 inline constexpr float kLeastNormal = -87.33654f;
 
-/// 2^s for s of [0, 1), by Horner's rule: a minimax polynomial with a relative error of 2^-23.4.
-inline constexpr float kNearExp2[] = {0.0018775766948238015F, 0.00898933969438076F,
-                                      0.05582631751894951F,   0.24015361070632935F,
-                                      0.6931530833244324F,    0.9999999403953552F};
-
 /// Evaluated in pairs (Estrin's scheme).
 inline constexpr ExpCoefficients<double, 10> kExpTwice{
     1000.5,

@@ -157,7 +157,8 @@ ir::Target host_target(int threads) {
   static const auto* host = new ir::Target(read_host());  // a background thread may outlive statics
   ir::Target target = *host;
   target.threads = threads;
-  if (!flushes_denormals()) target.vml_estimates_roots = vml_estimates_roots;
+  target.keeps_subnormals = !flushes_denormals();
+  if (target.keeps_subnormals) target.vml_estimates_roots = vml_estimates_roots;
   return target;
 }
 

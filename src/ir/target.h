@@ -56,6 +56,8 @@ struct Target {
   bool vml = true;
   /// MKL lets a thread say how many threads its calls use: MKL_Set_Num_Threads_Local.
   bool vml_threads = true;
+  /// Do results stay subnormal numbers, or do threads flush them to 0?
+  bool keeps_subnormals = true;
   /// Is VML's root of Float ir::array_root? (So a lowering may say; no code depends on it.) Null:
   /// no, as where subnormal numbers are flushed, which VML keeps. The first answer takes time.
   bool (*vml_estimates_roots)() = nullptr;
@@ -104,7 +106,7 @@ struct Target {
   std::string code_key() const {
     return std::to_string(lanes) + (fma ? " fma" : "") + (short_products ? " bf16" : "") +
            (matrix_tiles ? " amx" : "") + (vml ? " vml" : "") +
-           (vml_threads ? " vml-threads " : " ") + cpu;
+           (vml_threads ? " vml-threads " : " ") + (keeps_subnormals ? "" : "flushes ") + cpu;
   }
 };
 

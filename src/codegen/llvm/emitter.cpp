@@ -14,7 +14,7 @@ Emitter::Emitter(llvm::Module& module, const Machine& machine, const ir::Kernel&
       kernel_(kernel),
       layout_(layout),
       plan_(with_tables(plan, machine)),
-      near_(has_near_instructions(machine) ? near_roundings(plan_) : std::vector<Near>()),
+      near_(NearMath::is_supported(machine) ? near_roundings(plan_) : std::vector<Near>()),
       b_(module.getContext()),
       arithmetic_(b_, machine),
       memory_(b_, machine, machine.lanes),

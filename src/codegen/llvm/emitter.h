@@ -13,6 +13,7 @@
 #include "codegen/llvm/calls.h"
 #include "codegen/llvm/memory.h"
 #include "codegen/llvm/near.h"
+#include "codegen/llvm/near_math.h"
 #include "codegen/plan.h"
 #include "codegen/strips.h"
 
@@ -166,9 +167,17 @@ class Emitter {
   // Cheap roundings: near.cpp
   bool is_near(int v);
   llvm::Value* near_rounding(int v);
+  llvm::Value* near_bits(const NearNumber& x, NearState& state);
   void begin_near(int v);
-  llvm::Value* near_value(int v, std::vector<llvm::Value*>& holds);
-  llvm::Value* exact_value(int v);
+  const NearNumber& near_value(int v, NearState& state);
+  NearNumber make_near(int v, NearState& state);
+  NearNumber near_quotient(const PlanValue& x, NearState& state);
+  NearNumber near_product(const NearNumber& a, const NearNumber& b, NearState& state);
+  NearNumber near_sum(const PlanValue& x, const std::array<NearNumber, 3>& in, NearState& state);
+  double large_constant(const PlanValue& x) const;
+  void hold_factor(const NearNumber& x, NearState& state);
+  void hold_addend(const NearNumber& x, NearState& state);
+  llvm::Value* exact_value(int v, NearState& state);
 
   // Accesses: access.cpp
   llvm::Value* pointer(int access, int depth);
@@ -188,7 +197,13 @@ class Emitter {
   bool varies(const std::vector<std::pair<int, Stride>>& indirect) const;
 
   // Vectors that are halves of words: words.cpp
+  struct WordPlace {
+    int access;
+    const std::vector<std::pair<int, Stride>>* indirect;
+  };
   bool has_words(int l) const;
+  bool collect_stores(int l, std::vector<WordPlace>& places) const;
+  bool collect_loads(int l, std::vector<WordPlace>& places) const;
   bool is_low_half() const { return copy_ % 2 == 0; }
   llvm::Value* load_word_half(const PlanValue& v, llvm::Value* base);
   void store_word_half(int p, llvm::Value* base);
@@ -251,7 +266,8 @@ class Emitter {
   int at_depth_ = 0;  ///< where values are being emitted now
   std::vector<Copy> lanes_;
   size_t copy_ = 0;
-  bool words_ = false;  ///< vectors are halves of words
+  bool words_ = false;                                     ///< vectors are halves of words
+  std::map<const PlanValue*, llvm::Value*> words_loaded_;  ///< by the last low half
   int lanes_loop_ = -1;
   std::optional<Strips> strips_;
   std::vector<Emitted> emitted_;

@@ -12,14 +12,6 @@ namespace graft::codegen {
 
 namespace {
 
-constexpr int kNearLanes = 16;
-constexpr uint32_t kRoundAsUsual = 4;
-
-/// A mask of an instruction on 16 lanes.
-llvm::Constant* all_lanes(Builder& b) {
-  return llvm::Constant::getAllOnesValue(b.getInt16Ty());
-}
-
 class Exp {
  public:
   Exp(Builder& builder, const Machine& machine, llvm::Type* type, bool flushes)
@@ -108,6 +100,7 @@ class Exp {
       llvm::Value* a = part(u);
       llvm::Value* all = is_float ? llvm::Constant::getAllOnesValue(b_.getInt16Ty())
                                   : llvm::Constant::getAllOnesValue(b_.getInt8Ty());
+      constexpr uint32_t kRoundAsUsual = 4;
       parts.push_back(b_.CreateIntrinsic(id, {},
                                          {a, part(q), llvm::Constant::getNullValue(a->getType()),
                                           all, b_.getInt32(kRoundAsUsual)}));
@@ -128,40 +121,6 @@ class Exp {
 
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x, bool flushes) {
   return Exp(builder, machine, x->getType(), flushes).run(x);
-}
-
-bool has_near_instructions(const Machine& machine) {
-  return machine.target.avx512() && machine.lanes == kNearLanes;
-}
-
-llvm::Value* near_exp(Builder& b, llvm::Value* x, bool negative) {
-  llvm::Type* t = x->getType();
-  auto k = [&](double value) { return llvm::ConstantFP::get(t, value); };
-  auto* none = llvm::Constant::getNullValue(t);
-  llvm::Value* exponent =
-      b.CreateFMul(x, k(negative ? -kExpSingle.inverse_ln2 : kExpSingle.inverse_ln2));
-  constexpr uint32_t kLessFloor = 1;
-  llvm::Value* s = b.CreateIntrinsic(
-      llvm::Intrinsic::x86_avx512_mask_reduce_ps_512, {},
-      {exponent, b.getInt32(kLessFloor), none, all_lanes(b), b.getInt32(kRoundAsUsual)});
-  llvm::Value* u = k(kNearExp2[0]);
-  for (size_t term = 1; term < std::size(kNearExp2); ++term)
-    u = b.CreateIntrinsic(llvm::Intrinsic::fma, {t}, {u, s, k(kNearExp2[term])});
-  // By the exponent's floor.
-  return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                           {u, exponent, none, all_lanes(b), b.getInt32(kRoundAsUsual)});
-}
-
-llvm::Value* near_quotient(Builder& b, llvm::Value* x, llvm::Value* d) {
-  llvm::Type* t = x->getType();
-  auto fma = [&](llvm::Value* a, llvm::Value* c, llvm::Value* sum) {
-    return b.CreateIntrinsic(llvm::Intrinsic::fma, {t}, {a, c, sum});
-  };
-  llvm::Value* reciprocal = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_rcp14_ps_512, {},
-                                              {d, llvm::Constant::getNullValue(t), all_lanes(b)});
-  llvm::Value* error = fma(b.CreateFNeg(d), reciprocal, llvm::ConstantFP::get(t, 1.0));
-  // x may be infinite: the reciprocal is what is corrected.
-  return b.CreateFMul(x, fma(reciprocal, error, reciprocal));
 }
 
 }  // namespace graft::codegen

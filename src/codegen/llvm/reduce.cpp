@@ -262,15 +262,13 @@ void Emitter::flush_after(const std::vector<int>& sums, llvm::Value* steps) {
   }
   while (!left.empty()) {
     llvm::AllocaInst* so_far = steps_[static_cast<size_t>(left.front())];
-    const auto others = std::stable_partition(left.begin(), left.end(), [&](int p) {
-      return steps_[static_cast<size_t>(p)] == so_far;
-    });
+    const auto others = std::stable_partition(
+        left.begin(), left.end(), [&](int p) { return steps_[static_cast<size_t>(p)] == so_far; });
     llvm::Value* all = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), so_far), steps);
     llvm::Value* enough = b_.CreateICmpSGE(all, i64(kBlockSteps));
     b_.CreateStore(b_.CreateSelect(enough, i64(0), all), so_far);
-    Flow(b_, fn_).only_if(enough, [&] {
-      std::for_each(left.begin(), others, [&](int p) { flush_block(p); });
-    });
+    Flow(b_, fn_).only_if(
+        enough, [&] { std::for_each(left.begin(), others, [&](int p) { flush_block(p); }); });
     left.erase(left.begin(), others);
   }
 }

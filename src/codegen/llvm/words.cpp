@@ -18,62 +18,67 @@ bool is_extreme(ir::ReduceOp op) {
 
 }  // namespace
 
-/// May the vectors of the open loop have their lanes in that order?
+/// May the vectors of the open loop have their lanes in that order? A vector's loads go before the
+/// stores of the one before it, so what is stored is loaded, if at all, at the same place.
 bool Emitter::has_words(int l) const {
-  const LoopPlan& at = loop(l);
-  if (!machine_.target.avx512() || at.nested || at.strips || copies() % 2 != 0) return false;
-  auto is_narrow = [&](int access) {
-    const AffineAccess& affine = layout_.accesses[static_cast<size_t>(access)];
-    const Shape& shape = layout_.shapes[static_cast<size_t>(affine.shape)];
-    return affine.dtype == ScalarType::BFloat16 && affine.vectors == 0 &&
-           shape.strides[static_cast<size_t>(at.var)].kind == StrideKind::One;
+  if (!machine_.target.avx512() || loop(l).nested || loop(l).strips || copies() % 2 != 0)
+    return false;
+  std::vector<WordPlace> places;
+  if (!collect_stores(l, places)) return false;
+  const auto stores = static_cast<std::ptrdiff_t>(places.size());
+  if (!collect_loads(l, places)) return false;
+  const auto access = [&](const WordPlace& place) -> const AffineAccess& {
+    return layout_.accesses[static_cast<size_t>(place.access)];
   };
-  std::vector<int> stored;  // accesses
-  for (const PlanItem& item : at.items) {
+  return std::all_of(places.begin(), places.end(), [&](const WordPlace& place) {
+    const AffineAccess& own = access(place);
+    const Shape& shape = layout_.shapes[static_cast<size_t>(own.shape)];
+    const Stride& stride = shape.strides[static_cast<size_t>(loop(l).var)];
+    return own.dtype == ScalarType::BFloat16 && own.vectors == 0 &&
+           stride.kind == StrideKind::One && !varies(*place.indirect) &&
+           std::all_of(places.begin(), places.begin() + stores, [&](const WordPlace& other) {
+             return access(other).storage != own.storage ||
+                    (other.access == place.access && *other.indirect == *place.indirect);
+           });
+  });
+}
+
+/// Adds where the loop's statements store; false: there is one for which order matters.
+bool Emitter::collect_stores(int l, std::vector<WordPlace>& places) const {
+  for (const PlanItem& item : loop(l).items) {
     const StatementPlan& s = planned(item.placed);
     if (!s.joined.empty() || laid_out(item.placed).product) return false;
     if (s.accumulate != Accumulate::None) {
       if (s.accumulate != Accumulate::Lanes || s.scan || !is_extreme(reduction(item.placed).op))
         return false;  // the order in which terms add up is the elements'
-      continue;
+    } else if (s.stores) {
+      places.push_back({laid_out(item.placed).store.access, &s.store_indirect});
     }
-    if (!s.stores) continue;
-    const int access = laid_out(item.placed).store.access;
-    if (!is_narrow(access) || varies(s.store_indirect)) return false;
-    stored.push_back(access);
   }
-  // A vector's loads go before the stores of the one before it.
-  auto is_same_place = [&](int access) {
-    return std::all_of(stored.begin(), stored.end(), [&](int other) {
-      const auto storage = [&](int a) { return layout_.accesses[static_cast<size_t>(a)].storage; };
-      return access == other || storage(access) != storage(other);
-    });
-  };
-  return std::all_of(plan_.values.begin(), plan_.values.end(), [&](const PlanValue& v) {
-    if (!v.varying || v.home != l) return true;
+  return true;
+}
+
+/// Adds what the loop's lanes load; false: one has a value of its lane's number.
+bool Emitter::collect_loads(int l, std::vector<WordPlace>& places) const {
+  for (const PlanValue& v : plan_.values) {
+    if (!v.varying || v.home != l) continue;
     if (v.op == ir::Op::Axis || v.digit || v.table_value >= 0) return false;
-    return v.op != ir::Op::Load ||
-           (is_narrow(v.access) && is_same_place(v.access) && !varies(v.indirect));
-  });
+    if (v.op == ir::Op::Load) places.push_back({v.access, &v.indirect});
+  }
+  return true;
 }
 
 /// The half that belongs to the current vector.
 llvm::Value* Emitter::load_word_half(const PlanValue& v, llvm::Value* base) {
   const AffineAccess& affine = layout_.accesses[static_cast<size_t>(v.access)];
-  std::vector<LoadedRun>& runs = frame_at(at_depth_).runs;
-  const size_t pair = copy_ / 2;
-  auto known = std::find_if(runs.begin(), runs.end(), [&](const LoadedRun& r) {
-    return r.first == v.access && r.version == v.version && r.copy == pair;
-  });
   llvm::Type* words = lanes_of(b_.getInt32Ty());
-  if (known == runs.end()) {
-    llvm::Value* place = b_.CreateGEP(mem(affine.dtype), base, lanes_[2 * pair].index);
+  if (is_low_half()) {
+    llvm::Value* place = b_.CreateGEP(mem(affine.dtype), base, lanes_[copy_].index);
     if (affine.ahead > 0) fetch_ahead(affine, place);
-    llvm::Value* loaded =
+    words_loaded_[&v] =
         b_.CreateAlignedLoad(words, place, llvm::Align(c10::elementSize(affine.dtype)));
-    known = runs.insert(runs.end(), {v.access, v.version, pair, {loaded}});
   }
-  llvm::Value* both = known->run.low;
+  llvm::Value* both = words_loaded_.at(&v);
   llvm::Value* bits = is_low_half() ? b_.CreateShl(both, 16)
                                     : b_.CreateAnd(both, llvm::ConstantInt::get(words, kHighHalf));
   return arithmetic_.narrowed(b_.CreateBitCast(bits, lanes_of(b_.getFloatTy())));
