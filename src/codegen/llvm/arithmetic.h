@@ -21,6 +21,9 @@ llvm::Type* memory_type(llvm::LLVMContext& context, ScalarType type);
 /// `scalar`, or a vector of it with as many lanes as `like` has.
 llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like);
 
+/// The bits of a Float that a BFloat16 has.
+constexpr uint64_t kBFloat16Bits = 0xffff0000;
+
 class Arithmetic {
  public:
   Arithmetic(Builder& builder, const Machine& machine) : b_(builder), machine_(machine) {}

@@ -55,7 +55,7 @@ llvm::Value* Arithmetic::float_to_bfloat16(llvm::Value* x) {
   llvm::Value* odd = b_.CreateICmpNE(b_.CreateAnd(bits, k(0x10000)), k(0));
   llvm::Value* sum = b_.CreateAdd(bits, b_.CreateSelect(odd, k(0x8000), k(0x7fff)));
   if (!has_short_nan(x)) sum = b_.CreateSelect(is_nan(x), b_.CreateOr(bits, k(0x400000)), sum);
-  return narrowed(b_.CreateBitCast(b_.CreateAnd(sum, k(0xffff0000)), x->getType()));
+  return narrowed(b_.CreateBitCast(b_.CreateAnd(sum, k(kBFloat16Bits)), x->getType()));
 }
 
 /// What computing goes on with is `kept`: no detour through 16 bits.

@@ -164,7 +164,7 @@ class Emitter {
   llvm::Value* remember(int v, llvm::Value* made);
   Frame& frame_at(int depth);
 
-  // Cheap roundings: near.cpp
+  // Cheap roundings: near_rounding.cpp
   bool is_near(int v);
   llvm::Value* near_rounding(int v);
   llvm::Value* near_bits(const NearNumber& x, NearState& state);

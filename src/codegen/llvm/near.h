@@ -18,6 +18,14 @@ enum class Near : uint8_t {
   Rounding  ///< the cast itself
 };
 
+/// Units of 2^-24 between the two evaluations of x / (1 + e^y) and of tanh: NearMath's errors and
+/// eager's, of which SLEEF's functions have 2 and an operation 1.
+inline constexpr double kQuotientUnits = 19.2 + 2.1 + 4, kTanhUnits = 7 + 2;
+/// What an operation on inexact numbers adds: it rounds in both.
+inline constexpr double kOperationUnits = 2;
+/// Where a bound is in units alone, it is less than these units of the last place.
+inline constexpr int kMostUnits = 32;
+
 /// For each value.
 std::vector<Near> near_roundings(const KernelPlan& plan);
 
@@ -26,5 +34,6 @@ struct OnePlusExp {
   int exp = -1, exponent = -1;
 };
 OnePlusExp one_plus_exp(const KernelPlan& plan, int v);
+bool is_tanh(const PlanValue& x);
 
 }  // namespace graft::codegen

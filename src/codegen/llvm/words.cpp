@@ -10,8 +10,6 @@ namespace graft::codegen {
 
 namespace {
 
-constexpr uint64_t kHighHalf = 0xffff0000;
-
 bool is_extreme(ir::ReduceOp op) {
   return op == ir::ReduceOp::Max || op == ir::ReduceOp::Min;
 }
@@ -79,8 +77,9 @@ llvm::Value* Emitter::load_word_half(const PlanValue& v, llvm::Value* base) {
         b_.CreateAlignedLoad(words, place, llvm::Align(c10::elementSize(affine.dtype)));
   }
   llvm::Value* both = words_loaded_.at(&v);
-  llvm::Value* bits = is_low_half() ? b_.CreateShl(both, 16)
-                                    : b_.CreateAnd(both, llvm::ConstantInt::get(words, kHighHalf));
+  llvm::Value* bits = is_low_half()
+                          ? b_.CreateShl(both, 16)
+                          : b_.CreateAnd(both, llvm::ConstantInt::get(words, kBFloat16Bits));
   return arithmetic_.narrowed(b_.CreateBitCast(bits, lanes_of(b_.getFloatTy())));
 }
 
