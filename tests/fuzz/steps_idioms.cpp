@@ -74,6 +74,19 @@ void picked(Generator& g) {
   if (made >= 0) g.add("aten::gather", {value_of(made), integer(1), value_of(at)});
 }
 
+/// Rows of one matrix by two lists of indices, side by side, as the ends of a graph's edges.
+void rows_by_index(Generator& g) {
+  const int x = matrix(g);
+  if (x < 0) return;
+  const std::vector<int64_t> count{g.random.pick<int64_t>({1, 3, 20})};
+  const int64_t rows = g.tensor(x).size(0);
+  const int from = places(g, count, rows), to = places(g, count, rows);
+  if (from < 0 || to < 0) return;
+  const int first = g.add("aten::index_select", {value_of(x), integer(0), value_of(from)}),
+            second = g.add("aten::index_select", {value_of(x), integer(0), value_of(to)});
+  if (first >= 0 && second >= 0) g.add("aten::mul.Tensor", {value_of(first), value_of(second)});
+}
+
 /// One element per row, or several in the order of their indices, stored into rows that were made
 /// just before, or into any.
 void ordered(Generator& g) {
@@ -274,7 +287,7 @@ void add_idiom(Generator& g) {
   static constexpr Idiom kIdioms[] = {column_sums, computed_scalar,   interleaved, picked,
                                       ordered,     overlapping_parts, resampled,   pooled,
                                       running,     bordered,          few_terms,   coded,
-                                      ranked};
+                                      ranked,      rows_by_index};
   kIdioms[g.random.below(std::size(kIdioms))](g);
 }
 
