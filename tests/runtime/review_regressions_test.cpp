@@ -265,5 +265,21 @@ TEST(Review, BordersBeyondTheOtherSide) {
   }
 }
 
+/// In halves of words two rows of one table had one load.
+TEST(Review, RowsOfOneTableByTwoIndices) {
+  at::NoGradGuard no_grad;
+  auto edges = [](const at::Tensor& h, const at::Tensor& from, const at::Tensor& to) {
+    return h.index_select(0, from) + h.index_select(0, to);
+  };
+  auto f = compile(edges, at_once());
+  for (int call = 0; call < 4; ++call) {
+    const at::Tensor h = at::randn({50, 200}, at::kBFloat16);
+    const at::Tensor from = at::randint(0, 50, {300}, at::kLong),
+                     to = at::randint(0, 50, {300}, at::kLong);
+    EXPECT_EQ(test::difference(edges(h, from, to), f(h, from, to)), "") << call;
+  }
+  EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+}
+
 }  // namespace
 }  // namespace graft::test
