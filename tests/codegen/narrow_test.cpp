@@ -92,7 +92,7 @@ TEST(Narrow, CheapRoundings) {
   const at::Tensor every = every_bfloat16();
   const int64_t n = every.numel();
   const at::Tensor others[] = {
-      at::randn({n}).to(at::kBFloat16), every.index_select(0, at::randperm(n)),
+      every.index_select(0, at::randperm(n)), at::randn({n}).to(at::kBFloat16),
       at::full({n}, 1e-38).to(at::kBFloat16), at::full({n}, 3e37).to(at::kBFloat16)};
   for (const at::Tensor& other : others)
     for (const Formula& formula : kFormulas)
@@ -138,6 +138,17 @@ TEST(Narrow, CheapRoundingsOfFloats) {
     for (const at::Tensor& y : {any, small, smallest, normal, large})
       for (const Formula& formula : kOfFloats)
         check(formula, x, y, kLanes, std::to_string(&formula - kOfFloats));
+}
+
+/// Each value is asked for twice: ways through the expression are as many as numbers of 60 bits.
+TEST(Narrow, ExpressionOfManyWays) {
+  const int64_t n = 100;
+  KernelMaker k;
+  StatementBuilder s({n});
+  Value t = tanh(wide(s.load(k.storage(sample({n}, at::kBFloat16)))));
+  for (int step = 0; step < 60; ++step) t = t + t * t;
+  nest(k, s.store(k.storage(at::zeros({n}, at::kBFloat16)), narrow(t)), 0, 0);
+  EXPECT_EQ(difference(k), "");
 }
 
 /// A quotient that others read, too, and one under a mask of lanes.

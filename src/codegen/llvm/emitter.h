@@ -75,7 +75,6 @@ class Emitter {
     Emitter& e_;
     Builder::InsertPoint saved_;
     int saved_depth_;
-    bool moves_ = false;
   };
   struct Strips {
     StripPlan plan;
@@ -168,7 +167,6 @@ class Emitter {
   bool is_near(int v);
   llvm::Value* near_rounding(int v);
   llvm::Value* near_bits(const NearNumber& x, NearState& state);
-  void begin_near(int v);
   const NearNumber& near_value(int v, NearState& state);
   NearNumber make_near(int v, NearState& state);
   NearNumber near_quotient(const PlanValue& x, NearState& state);

@@ -16,6 +16,7 @@ class Roundings {
       : plan_(plan),
         uses_(plan.values.size(), 0),
         gains_(plan.values.size(), false),
+        units_(plan.values.size(), 0),
         made_(plan.values.size(), Near::No) {}
 
   std::vector<Near> run() {
@@ -102,27 +103,27 @@ class Roundings {
           inside.push_back(divisor.exponent);
       }
     }
-    for (int v : inside) made_[static_cast<size_t>(v)] = Near::Inside;
-    const double units = this->units(value(root).in[0]);
+    std::sort(inside.begin(), inside.end());
+    for (int v : inside) units_[static_cast<size_t>(v)] = units(value(v));
+    const double units = units_of(value(root).in[0]);
     // Bounds that are computed cost more than a quotient gains.
     const bool pays = std::isinf(units) ? std::any_of(inside.begin(), inside.end(),
                                                       [&](int v) { return is_tanh(value(v)); })
                                         : units > 0 && units < kMostUnits;
-    if (pays)
-      made_[static_cast<size_t>(root)] = Near::Rounding;
-    else
-      for (int v : inside) made_[static_cast<size_t>(v)] = Near::No;
+    if (!pays) return;
+    made_[static_cast<size_t>(root)] = Near::Rounding;
+    for (int v : inside) made_[static_cast<size_t>(v)] = Near::Inside;
   }
 
-  /// NearNumber::units of a value; infinite where there is an absolute bound.
-  double units(int v) const {
-    const PlanValue& x = value(v);
-    if (made_[static_cast<size_t>(v)] != Near::Inside) return 0;
+  double units_of(int v) const { return units_[static_cast<size_t>(v)]; }
+
+  /// NearNumber::units of a value inside; infinite where there is an absolute bound.
+  double units(const PlanValue& x) const {
     if (is_tanh(x)) return kTanhUnits;
-    if (x.op == ir::Op::Div) return units(x.in[0]) + kQuotientUnits;
+    if (x.op == ir::Op::Div) return units_of(x.in[0]) + kQuotientUnits;
     double sum = 0;
     for (int in : x.in)
-      if (in >= 0) sum += units(in);
+      if (in >= 0) sum += units_of(in);
     if (sum == 0 || x.op == ir::Op::Neg) return sum;
     return x.op == ir::Op::Mul ? sum + kOperationUnits : std::numeric_limits<double>::infinity();
   }
@@ -130,6 +131,7 @@ class Roundings {
   const KernelPlan& plan_;
   std::vector<int> uses_;
   std::vector<bool> gains_;
+  std::vector<double> units_;  ///< 0 of what is not inside
   std::vector<Near> made_;
 };
 

@@ -26,10 +26,10 @@ class Errors {
   /// A number's.
   llvm::Value* of(const NearNumber& x) {
     if (x.units == 0) return x.absolute;
-    llvm::Value* units = number_like(x.value, x.units * kRoom * 0x1p-24);
-    units = x.most > 0 ? b_.CreateFMul(number_like(x.value, x.most), units)
-                       : b_.CreateFMul(size(x.value), units);
-    return sum(units, x.absolute);
+    const double units = x.units * kRoom * 0x1p-24;
+    return sum(x.most > 0 ? number_like(x.value, x.most * units)
+                          : b_.CreateFMul(size(x.value), number_like(x.value, units)),
+               x.absolute);
   }
   /// Of a product of numbers with these errors.
   llvm::Value* of_product(const NearNumber& a, llvm::Value* of_a, const NearNumber& b,
@@ -65,7 +65,6 @@ bool Emitter::is_near(int v) {
 /// The cast `v`, of which lanes that are sure get the cheap evaluation's bits.
 llvm::Value* Emitter::near_rounding(int v) {
   const int root = value(v).in[0];
-  begin_near(root);
   NearState state;
   const NearNumber cheap = near_value(root, state);
   llvm::Value* kept = near_bits(cheap, state);
@@ -122,16 +121,7 @@ llvm::Value* Emitter::near_bits(const NearNumber& x, NearState& state) {
   return b_.CreateBitCast(b_.CreateAnd(plus(x.value, kTie), k(kKept)), real);
 }
 
-/// What the expression begins with is made before its evaluations part.
-void Emitter::begin_near(int v) {
-  if (near_[static_cast<size_t>(v)] != Near::Inside) {
-    wide(v);
-    return;
-  }
-  for (int in : value(v).in)
-    if (in >= 0) begin_near(in);
-}
-
+/// Makes what the expression begins with, but for constants, before its evaluations part.
 const NearNumber& Emitter::near_value(int v, NearState& state) {
   const auto known = state.cheap.find(v);
   if (known != state.cheap.end()) return known->second;

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <bit>
 #include <limits>
+#include <set>
 #include <stdexcept>
 
 #include "codegen/llvm/emitter.h"
@@ -87,9 +87,7 @@ void Emitter::start_reduction(int p) {
     });
     return;
   }
-  if (plan.has_blocks() && plan.is_nested()) {
-    b_.CreateStore(i64(0), step_counter(p));
-  }
+  if (plan.has_blocks() && plan.is_nested()) b_.CreateStore(i64(0), step_counter(p));
   size_t count = 1;
   if (plan.accumulate == Accumulate::PerLane) count = copies();
   if (plan.accumulate == Accumulate::Lanes && !plan.paired)
@@ -253,23 +251,18 @@ llvm::Value* Emitter::in_pairs(int p, llvm::Value* x) {
 
 /// After so many steps of the innermost loop: at once, unless short loops follow one another.
 void Emitter::flush_after(const std::vector<int>& sums, llvm::Value* steps) {
-  std::vector<int> left;
+  std::set<llvm::AllocaInst*> counted;
   for (int p : sums) {
-    if (steps_[static_cast<size_t>(p)] == nullptr)
-      flush_block(p);
-    else
-      left.push_back(p);
-  }
-  while (!left.empty()) {
-    llvm::AllocaInst* so_far = steps_[static_cast<size_t>(left.front())];
-    const auto others = std::stable_partition(
-        left.begin(), left.end(), [&](int p) { return steps_[static_cast<size_t>(p)] == so_far; });
+    llvm::AllocaInst* so_far = steps_[static_cast<size_t>(p)];
+    if (so_far == nullptr) flush_block(p);
+    if (so_far == nullptr || !counted.insert(so_far).second) continue;
     llvm::Value* all = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), so_far), steps);
     llvm::Value* enough = b_.CreateICmpSGE(all, i64(kBlockSteps));
     b_.CreateStore(b_.CreateSelect(enough, i64(0), all), so_far);
-    Flow(b_, fn_).only_if(
-        enough, [&] { std::for_each(left.begin(), others, [&](int p) { flush_block(p); }); });
-    left.erase(left.begin(), others);
+    Flow(b_, fn_).only_if(enough, [&] {
+      for (int together : sums)
+        if (steps_[static_cast<size_t>(together)] == so_far) flush_block(together);
+    });
   }
 }
 

@@ -8,7 +8,6 @@ using ir::TypeClass;
 Emitter::At::At(Emitter& emitter, int depth)
     : e_(emitter), saved_(emitter.b_.saveIP()), saved_depth_(emitter.at_depth_) {
   if (depth >= saved_depth_) return;
-  moves_ = true;
   for (const Frame& frame : e_.frames_)
     if (frame.depth == depth + 1) {
       e_.b_.SetInsertPoint(frame.before->getTerminator());
@@ -19,7 +18,7 @@ Emitter::At::At(Emitter& emitter, int depth)
 
 Emitter::At::~At() {
   // Where nothing moved, what was emitted may have ended the block.
-  if (!moves_) return;
+  if (e_.at_depth_ == saved_depth_) return;
   e_.b_.restoreIP(saved_);
   e_.at_depth_ = saved_depth_;
 }
