@@ -122,6 +122,15 @@ struct StatementPlan {
   bool is_nested() const { return reduce_loop >= 0 && reduce_loop != loop; }
 };
 
+/// use(v) for each value number that the statement asks for.
+template <class Use>
+void each_use(const StatementPlan& s, Use use) {
+  for (int v : {s.value, s.input})
+    if (v >= 0) use(v);
+  for (const auto& [index, stride] : s.store_indirect) use(index);
+  for (int v : s.quiet) use(v);
+}
+
 struct KernelPlan {
   std::vector<LoopPlan> loops;
   std::vector<StatementPlan> statements;
@@ -155,6 +164,9 @@ inline bool is_fused_sum(const KernelPlan& plan, const ir::Reduction& reduction,
          input.type == ScalarType::Float;
 }
 
+inline bool is_extreme(ir::ReduceOp op) {
+  return op == ir::ReduceOp::Max || op == ir::ReduceOp::Min;
+}
 inline bool wants_largest(ir::ReduceOp op) {
   return op == ir::ReduceOp::Max || op == ir::ReduceOp::ArgMax;
 }

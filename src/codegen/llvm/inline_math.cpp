@@ -29,17 +29,12 @@ class Exp {
     if (machine_.target.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {a, b, c});
     return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   }
-  llvm::Value* clamp(llvm::Value* x, double low, double high) {
-    // NaN compares false and stays.
-    x = b_.CreateSelect(b_.CreateFCmpOGT(x, k(high)), k(high), x);
-    return b_.CreateSelect(b_.CreateFCmpOLT(x, k(low)), k(low), x);
-  }
 
   /// x = q * ln 2 + s; gives q and s.
   template <class Coefficients>
   std::pair<llvm::Value*, llvm::Value*> reduced(llvm::Value* x, const Coefficients& c,
                                                 double lowest) {
-    llvm::Value* d = clamp(x, lowest, c.limit);
+    llvm::Value* d = clamp(b_, x, lowest, c.limit);
     llvm::Value* q =
         b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, b_.CreateFMul(d, k(c.inverse_ln2)));
     return {q, mla(q, k(-c.ln2_low), mla(q, k(-c.ln2_high), d))};
@@ -86,10 +81,7 @@ class Exp {
 
   /// VSCALEF rounds once, as the two steps do.
   llvm::Value* scale_by_instruction(llvm::Value* u, llvm::Value* q, unsigned lanes) {
-    bool is_float = t_->getScalarType()->isFloatTy();
-    unsigned native = is_float ? 16 : 8;
-    auto id = is_float ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
-                       : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512;
+    unsigned native = t_->getScalarType()->isFloatTy() ? 16 : 8;
     std::vector<llvm::Value*> parts;
     for (unsigned first = 0; first < lanes; first += native) {
       std::vector<int> order;
@@ -98,12 +90,7 @@ class Exp {
         return lanes == native ? x : b_.CreateShuffleVector(x, order);
       };
       llvm::Value* a = part(u);
-      llvm::Value* all = is_float ? llvm::Constant::getAllOnesValue(b_.getInt16Ty())
-                                  : llvm::Constant::getAllOnesValue(b_.getInt8Ty());
-      constexpr uint32_t kRoundAsUsual = 4;
-      parts.push_back(b_.CreateIntrinsic(id, {},
-                                         {a, part(q), llvm::Constant::getNullValue(a->getType()),
-                                          all, b_.getInt32(kRoundAsUsual)}));
+      parts.push_back(scale_by_power(b_, a, part(q)));
     }
     if (parts.size() == 1) return parts[0];
     std::vector<int> order;
@@ -121,6 +108,23 @@ class Exp {
 
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x, bool flushes) {
   return Exp(builder, machine, x->getType(), flushes).run(x);
+}
+
+llvm::Value* clamp(Builder& b, llvm::Value* x, double low, double high) {
+  auto k = [&](double value) { return llvm::ConstantFP::get(x->getType(), value); };
+  // NaN compares false and stays.
+  x = b.CreateSelect(b.CreateFCmpOGT(x, k(high)), k(high), x);
+  return b.CreateSelect(b.CreateFCmpOLT(x, k(low)), k(low), x);
+}
+
+llvm::Value* scale_by_power(Builder& b, llvm::Value* u, llvm::Value* q) {
+  const bool is_float = u->getType()->getScalarType()->isFloatTy();
+  return b.CreateIntrinsic(is_float ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
+                                    : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512,
+                           {},
+                           {u, q, llvm::Constant::getNullValue(u->getType()),
+                            llvm::Constant::getAllOnesValue(b.getIntNTy(is_float ? 16 : 8)),
+                            b.getInt32(kUsualRounding)});
 }
 
 }  // namespace graft::codegen

@@ -43,12 +43,7 @@ class Roundings {
       use(v.table_value);
       use(v.digit_value);
     }
-    for (const StatementPlan& s : plan_.statements) {
-      use(s.value);
-      use(s.input);
-      for (const auto& [index, stride] : s.store_indirect) use(index);
-      for (int v : s.quiet) use(v);
-    }
+    for (const StatementPlan& s : plan_.statements) each_use(s, use);
   }
 
   bool is_in_lanes(const PlanValue& x) const {

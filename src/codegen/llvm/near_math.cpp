@@ -3,13 +3,13 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "codegen/exp_coefficients.h"
+#include "codegen/llvm/inline_math.h"
 
 namespace graft::codegen {
 
 namespace {
 
 constexpr int kLanes = 16;
-constexpr uint32_t kUsualRounding = 4;
 
 /// 2^s for s of [0, 1): a minimax polynomial, highest power first; relative error 2^-23.4.
 constexpr float kExp2[] = {0.0018775766948238015F, 0.00898933969438076F, 0.05582631751894951F,
@@ -45,10 +45,7 @@ llvm::Value* NearMath::one_plus_exp(llvm::Value* x, bool negative) {
   llvm::Value* s = b_.CreateIntrinsic(
       llvm::Intrinsic::x86_avx512_mask_reduce_ps_512, {},
       {exponent, b_.getInt32(kLessFloor), none, all, b_.getInt32(kUsualRounding)});
-  // By the exponent's floor.
-  llvm::Value* power =
-      b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                         {polynomial(kExp2, s), exponent, none, all, b_.getInt32(kUsualRounding)});
+  llvm::Value* power = scale_by_power(b_, polynomial(kExp2, s), exponent);
   return b_.CreateFAdd(power, k(power, 1));
 }
 
@@ -61,17 +58,12 @@ llvm::Value* NearMath::quotient(llvm::Value* x, llvm::Value* d) {
   return b_.CreateFMul(x, fma(reciprocal, error, reciprocal));
 }
 
-/// NaN compares false and stays.
-llvm::Value* NearMath::hold_within(llvm::Value* x, double most) {
-  x = b_.CreateSelect(b_.CreateFCmpOGT(x, k(x, most)), k(x, most), x);
-  return b_.CreateSelect(b_.CreateFCmpOLT(x, k(x, -most)), k(x, -most), x);
-}
-
 llvm::Value* NearMath::tanh(llvm::Value* x) {
-  x = hold_within(x, kTanhMost);
+  x = clamp(b_, x, -kTanhMost, kTanhMost);
   llvm::Value* square = b_.CreateFMul(x, x);
-  return hold_within(
-      quotient(b_.CreateFMul(x, polynomial(kTanhP, square)), polynomial(kTanhQ, square)), 1);
+  return clamp(b_,
+               quotient(b_.CreateFMul(x, polynomial(kTanhP, square)), polynomial(kTanhQ, square)),
+               -1, 1);
 }
 
 }  // namespace graft::codegen

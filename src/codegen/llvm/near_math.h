@@ -50,7 +50,6 @@ class NearMath {
   llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
   }
-  llvm::Value* hold_within(llvm::Value* x, double most);
   template <size_t n>
   llvm::Value* polynomial(const float (&terms)[n], llvm::Value* x);
 

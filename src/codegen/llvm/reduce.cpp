@@ -117,8 +117,7 @@ void Emitter::start_reduction(int p) {
 
 /// Then each step of the chain is one instruction of the machine.
 bool Emitter::keeps_nan_apart(int p) const {
-  ReduceOp op = reduction(p).op;
-  return (op == ReduceOp::Max || op == ReduceOp::Min) && is_float(accumulated(p)) &&
+  return is_extreme(reduction(p).op) && is_float(accumulated(p)) &&
          planned(p).accumulate != Accumulate::Array;
 }
 

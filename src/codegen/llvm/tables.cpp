@@ -85,20 +85,13 @@ class Tables {
   /// Values that something asks for which is no function of the same digit.
   std::vector<bool> used_elsewhere() const {
     std::vector<bool> used(functions_.size(), false);
-    auto use = [&](int v) {
-      if (v >= 0) used[static_cast<size_t>(v)] = true;
-    };
+    auto use = [&](int v) { used[static_cast<size_t>(v)] = true; };
     for (size_t v = 0; v < functions_.size(); ++v) {
       for (int in : plan_.values[v].in)
         if (in >= 0 && functions_[static_cast<size_t>(in)].digit != functions_[v].digit) use(in);
       for (const auto& [index, stride] : plan_.values[v].indirect) use(index);
     }
-    for (const StatementPlan& s : plan_.statements) {
-      use(s.value);
-      use(s.input);
-      for (const auto& [index, stride] : s.store_indirect) use(index);
-      for (int v : s.quiet) use(v);
-    }
+    for (const StatementPlan& s : plan_.statements) each_use(s, use);
     return used;
   }
 

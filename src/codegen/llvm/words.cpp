@@ -8,14 +8,6 @@
 
 namespace graft::codegen {
 
-namespace {
-
-bool is_extreme(ir::ReduceOp op) {
-  return op == ir::ReduceOp::Max || op == ir::ReduceOp::Min;
-}
-
-}  // namespace
-
 /// May the vectors of the open loop have their lanes in that order? A vector's loads go before the
 /// stores of the one before it, so what is stored is loaded, if at all, at the same place.
 bool Emitter::has_words(int l) const {
