@@ -69,6 +69,21 @@ void visit(std::optional<Reduction>& reduction, NumberVisitor& v) {
   v.structures(axes);
 }
 
+/// All but the payload. What it is is one word, and of its operands those there are: programs are
+/// mostly nodes, and walked to be found.
+void visit_form(Node& node, NumberVisitor& v) {
+  constexpr int64_t kByte = 256;
+  size_t operands = node.in.size();
+  while (operands > 0 && node.in[operands - 1] < 0) --operands;
+  int64_t form = static_cast<int64_t>(node.op) + kByte * static_cast<int64_t>(node.type) +
+                 kByte * kByte * static_cast<int64_t>(operands);
+  v.word(form);
+  node.op = static_cast<Op>(form % kByte);
+  node.type = static_cast<ScalarType>(form / kByte % kByte);
+  operands = static_cast<size_t>(form / (kByte * kByte));
+  for (size_t k = 0; k < operands; ++k) v.structure(node.in.at(k));
+}
+
 void visit(Statement& s, NumberVisitor& v) {
   auto& [axes, store, loads, scalars, expr, value, reduction, record, product, rest, after,
          growth] = s;
@@ -81,9 +96,7 @@ void visit(Statement& s, NumberVisitor& v) {
   v.size(expr.nodes);
   std::vector<NumberKind> kinds(scalars.size(), NumberKind::Exact);
   for (Node& node : expr.nodes) {
-    v.structure(node.op);
-    v.structure(node.type);
-    for (NodeId& in : node.in) v.structure(in);
+    visit_form(node, v);
     if (node.op == Op::Const)
       v.number(node.payload, kind_of(node.type));
     else

@@ -58,7 +58,11 @@ constexpr std::array kFates{"fused", "view", "extern", "broken", "checked"};
 class Lowering {
  public:
   Lowering(const record::Trace& trace, const LowerSettings& settings, bool as_called)
-      : trace_(trace), as_called_(as_called), context_(trace, lowered_.program, settings) {}
+      : trace_(trace),
+        as_called_(as_called),
+        has_complex_(std::any_of(trace.tensors.begin(), trace.tensors.end(),
+                                 [](const auto& t) { return c10::isComplexType(t.dtype); })),
+        context_(trace, lowered_.program, settings) {}
 
   Lowered run() {
     if (trace_.broken) return broken(*trace_.broken);
@@ -224,7 +228,7 @@ class Lowering {
     if (only_views(op)) return Fate::view();
     if (std::optional<Fate> written = write_numbers(op)) return *written;
     if (as_called_ && !op.tells_value) return Fate::external("called as recorded");
-    if (is_complex(context_, op))
+    if (has_complex_ && is_complex(context_, op))
       if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
     if (row == nullptr) {
       return Fate::external(op.op.hasTag(at::Tag::nondeterministic_seeded)
@@ -347,6 +351,7 @@ class Lowering {
 
   const record::Trace& trace_;
   const bool as_called_;
+  const bool has_complex_;  ///< some tensor is; most functions have none
   Lowered lowered_;
   Context context_;
   bool gains_ = false;  ///< some operator is fused

@@ -1,6 +1,7 @@
 #include "ops/pointwise.h"
 
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
 
@@ -278,7 +279,7 @@ Fate lower_pointwise(Context& context, const OperatorRecord& op) {
   const std::vector<int64_t>& sizes = context.output(op).sizes;
 
   const std::array<Formula, 2> formulas{row.formula, row.second};
-  std::vector<ir::Statement> statements;
+  c10::SmallVector<ir::Statement, 2> statements;
   bool exact = row.bits.exactness == Exactness::Bits || !is_float(common);
   for (size_t k = 0; k < formulas.size() && formulas[k] != nullptr; ++k) {
     const ir::View& out = context.output(op, k);

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <functional>
 #include <stdexcept>
@@ -19,13 +20,19 @@ namespace graft::runtime {
 namespace {
 
 uint64_t hash_of_operators(const record::Trace& trace) {
+  // Thousands of operators are often of few kinds.
+  std::vector<std::pair<c10::OperatorHandle, uint64_t>> kinds;
+  auto hash_of = [&](const c10::OperatorHandle& op) {
+    for (const auto& [kind, hash] : kinds)
+      if (kind == op) return hash;
+    const c10::OperatorName& name = op.operator_name();
+    const std::hash<std::string> hash;
+    const std::array<uint64_t, 2> both{hash(name.name), hash(name.overload_name)};
+    return kinds.emplace_back(op, hash_words(both)).second;
+  };
   std::vector<uint64_t> words;
-  words.reserve(2 * trace.ops.size());
-  for (const record::OperatorRecord& op : trace.ops) {
-    const c10::OperatorName& name = op.op.operator_name();
-    for (const std::string* text : {&name.name, &name.overload_name})
-      words.push_back(std::hash<std::string>()(*text));
-  }
+  words.reserve(trace.ops.size());
+  for (const record::OperatorRecord& op : trace.ops) words.push_back(hash_of(op.op));
   return hash_words(words);
 }
 
@@ -62,10 +69,10 @@ void visit_settings(const CompileSettings& from, const ir::Program& program,
 }
 
 /// What most items of a program take.
-constexpr size_t kUsualItemBytes = 40;
+constexpr size_t kUsualItemBytes = 32;
 
 /// What a key begins with.
-constexpr char kOfProgram = 'p', kOfKernels = 'k';
+constexpr std::string_view kOfProgram = "p", kOfKernels = "k";
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -91,12 +98,13 @@ std::optional<StoredEntry> entry_for(const ir::Program& program, const record::T
   if (entry.machine.empty()) return std::nullopt;
   ByteWriter chosen, key;
   visit_settings(settings, program, trace, chosen);
-  key.bytes.reserve(program.items.size() * kUsualItemBytes);
-  key.bytes += kOfProgram;
-  key.text(chosen.bytes);
+  std::string settled = chosen.take();
+  key.reserve(program.items.size() * kUsualItemBytes);
+  key.append(kOfProgram);
+  key.text(settled);
   ir::visit(const_cast<ir::Program&>(program), key);
   if (!key.complete) return std::nullopt;
-  entry.key = std::move(key.bytes);
+  entry.key = key.take();
   return entry;
 }
 
@@ -128,12 +136,13 @@ Generated generate_kept(const ir::Schedule& schedule, const ir::Target& target,
   StoredEntry entry;
   entry.machine = machine_text(target);
   ByteWriter key;
+  key.append(kOfKernels);
   for (const ir::Step& step : schedule.steps)
     if (const auto* kernel = std::get_if<ir::Kernel>(&step)) {
       std::string structure = codegen::bind(*kernel).structure;
       key.text(structure);
     }
-  entry.key = kOfKernels + key.bytes;
+  entry.key = key.take();
   if (entry.machine.empty()) return generate(schedule, target, name);
   try {
     if (const auto found = find_stored(entry))

@@ -2,26 +2,46 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace graft::runtime {
+
+namespace {
+
+/// Of a word of 64 bits, seven to a byte.
+constexpr size_t kMostBytes = 10;
+
+}  // namespace
+
+std::string ByteWriter::take() {
+  bytes_.resize(std::exchange(size_, 0));
+  return std::exchange(bytes_, {});
+}
+
+void ByteWriter::append(std::string_view bytes) {
+  std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
+  size_ += bytes.size();
+}
 
 void ByteWriter::number(int64_t& value, ir::NumberKind kind) {
   if (kind != ir::NumberKind::Real) return word(value);
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof raw);
-  bytes.append(raw, sizeof raw);
+  append({raw, sizeof raw});
 }
 
 void ByteWriter::word(int64_t& value) {
   // Signs last, so that small negative numbers are short.
   uint64_t left = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
-  for (; left >= 0x80; left >>= 7) bytes += static_cast<char>(left | 0x80);
-  bytes += static_cast<char>(left);
+  char *const first = room(kMostBytes), *at = first;
+  for (; left >= 0x80; left >>= 7) *at++ = static_cast<char>(left | 0x80);
+  *at++ = static_cast<char>(left);
+  size_ += static_cast<size_t>(at - first);
 }
 
 void ByteWriter::text(std::string& text) {
   structure(text.size());
-  bytes += text;
+  append(text);
 }
 
 void ByteWriter::opaque(ir::Opaque& value) {

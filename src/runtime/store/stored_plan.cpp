@@ -148,7 +148,7 @@ std::string written(T&& value) {
   ByteWriter writer;
   visit(value, writer);
   if (!writer.complete) throw std::runtime_error("it uses a value that has no form outside");
-  return std::move(writer.bytes);
+  return writer.take();
 }
 
 template <class T>
