@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "runtime/helpers.h"
+#include "runtime/memory/pool.h"
 
 namespace graft::test {
 namespace {
@@ -27,6 +28,18 @@ TEST(Breaks, ReadingData) {
   }
   expect_break(f.report(), "_local_scalar_dense");
   EXPECT_EQ(f.report().records, 2) << "a broken record is tried once more, then never again";
+}
+
+TEST(Breaks, StayEagerWithThePoolsMemory) {
+  auto f = compile([](const at::Tensor& x) { return x * x.sum().item<float>(); }, at_once());
+  const at::Tensor x = at::ones({4});
+  f(x), f(x);
+  EXPECT_TRUE(runtime::pool_owns(f(x).data_ptr()));
+  expect_break(f.report(), "_local_scalar_dense");
+  EXPECT_FALSE(runtime::pool_owns((x * 2).data_ptr())) << "the guard ends with the call";
+  set_stance(Stance::ForceEager);
+  EXPECT_FALSE(runtime::pool_owns(f(x).data_ptr()));
+  set_stance(Stance::Default);
 }
 
 // Once proven, these gave stale results.

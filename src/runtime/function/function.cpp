@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "graft/pool.h"
 #include "passes/pipeline.h"
 #include "record/trace.h"
 #include "runtime/function/core_impl.h"
@@ -62,7 +63,8 @@ void Core::call(CallBase& call) {
   // Inside another function's recorded run the operators themselves must be seen.
   if (runtime::disabled() || stance() == Stance::ForceEager || record::recording()) {
     impl.bypassed.fetch_add(1, std::memory_order_relaxed);
-    return impl.run_eager(call);
+    impl.eager_calls.fetch_add(1, std::memory_order_relaxed);
+    return call.run_eager();
   }
   const bool reduces = impl.options.mode == Mode::ReduceOverhead && impl.options.audit_every == 0;
   const uint64_t version = impl.table.version();
@@ -157,6 +159,7 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
 
 void Core::Impl::run_eager(CallBase& call) {
   eager_calls.fetch_add(1, std::memory_order_relaxed);
+  const PoolGuard pool;  // as a plan's results: what eager writes costs no page faults either
   call.run_eager();
 }
 
