@@ -16,7 +16,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 9;
+constexpr uint8_t kStructureVersion = 10;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
@@ -60,13 +60,33 @@ class Walk {
     return slot;
   }
 
+  /// A vector loop that a serial one starts again and again, as for groups of weights with a scale
+  /// each or for heads: with its extent unknown, starting it would take as long as its few steps.
+  /// Powers of two alone, so that other sizes compile few more kernels.
+  void fix_short_loops(const std::vector<TreeNode>& body, bool again) {
+    constexpr int64_t kLeast = 16, kMost = 256;
+    for (const TreeNode& node : body) {
+      if (!node.loop) continue;
+      const ir::Variable& v = kernel_.vars[static_cast<size_t>(node.loop->var)];
+      if (again && v.kind == LoopKind::Vector && v.growth == 0 && v.extent >= kLeast &&
+          v.extent <= kMost && std::has_single_bit(static_cast<uint64_t>(v.extent)))
+        layout_.fixed[static_cast<size_t>(node.loop->var)] = v.extent;
+      fix_short_loops(node.loop->body, again || v.kind == LoopKind::Serial);
+    }
+  }
+
   void variables() {
     put(static_cast<int64_t>(kernel_.vars.size()));
-    for (const ir::Variable& v : kernel_.vars) {
+    layout_.fixed.resize(kernel_.vars.size());
+    if (!kernel_.any_size) fix_short_loops(kernel_.body, false);
+    for (size_t k = 0; k < kernel_.vars.size(); ++k) {
+      const ir::Variable& v = kernel_.vars[k];
       bool unit = v.extent == 1 && v.growth == 0;
       layout_.extent.push_back(unit ? -1 : integer(v.extent));
       layout_.growth.push_back(stride(v.growth));
-      put(static_cast<int64_t>(v.kind) * 2 + unit);
+      const int64_t fixed = layout_.fixed[k];
+      put((static_cast<int64_t>(v.kind) * 2 + unit) * 2 + (fixed > 0));
+      if (fixed > 0) put(fixed);
       put(static_cast<int64_t>(layout_.growth.back().kind));
       if (v.growth != 0) put(v.step);
     }

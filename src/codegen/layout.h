@@ -4,9 +4,9 @@
 // Structure is: the loop tree; every node with its type and constants; which accesses are equal,
 // share a storage or share their strides; for each access and variable whether the stride is 0, 1,
 // -1, along lanes 2, 3 or 4, or another number; which accesses are interleaved; of how few entries
-// an index picks one, and whether it fits into 32 bits; and which variables have extent 1 (strides
-// along those count as 0). All other extents, strides and scratch offsets
-// are launch arguments (Binding::integers).
+// an index picks one, and whether it fits into 32 bits; which variables have extent 1 (strides
+// along those count as 0); and the extents of short vector loops that start again and again. All
+// other extents, strides and scratch offsets are launch arguments (Binding::integers).
 #pragma once
 
 #include <optional>
@@ -172,6 +172,7 @@ enum class RangeKind : uint8_t {
 
 struct Layout {
   std::vector<int> extent;     ///< per variable: slot in Binding::integers; -1: its extent is 1
+  std::vector<int64_t> fixed;  ///< per variable: its extent, as part of the structure; 0: it is not
   std::vector<Stride> growth;  ///< per variable: Variable::growth
   std::vector<Shape> shapes;
   std::vector<AffineAccess> accesses;

@@ -39,6 +39,21 @@ TEST(Bind, SizesAndNumbersOfACallShareCode) {
   EXPECT_EQ(structure(wide), structure(wider));
 }
 
+/// Of a serial loop over 5 groups, each a vector loop.
+TEST(Bind, ShortLoopsThatStartAgainAreStructure) {
+  auto of = [](int64_t size) {
+    KernelMaker k;
+    StatementBuilder s({5, size});
+    nest(k, s.store(k.storage(at::zeros({5, size})), s.load(k.storage(at::zeros({5, size})))), 0,
+         1);
+    return structure(k);
+  };
+  EXPECT_NE(of(64), of(128));
+  EXPECT_NE(of(64), of(60));
+  EXPECT_EQ(of(60), of(68)) << "only powers of two are usual";
+  EXPECT_EQ(of(512), of(1024));
+}
+
 TEST(Bind, WhatCodeDependsOnIsStructure) {
   std::set<std::string> all;
   at::Tensor x = tame({5, 100}, at::kFloat);

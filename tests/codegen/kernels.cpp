@@ -145,7 +145,8 @@ void keep(const ir::Kernel& kernel, const ir::Target& target, const std::vector<
   }
   if (!wanted) return;
   one.kernel = {kernel.vars,    kernel.range,         clone(kernel.body), kernel.placed,
-                kernel.scratch, kernel.scratch_bytes, kernel.name,        kernel.grain};
+                kernel.scratch, kernel.scratch_bytes, kernel.name,        kernel.grain,
+                kernel.own,     kernel.any_size,      kernel.is_rest,     kernel.rows};
   for (const at::Tensor& t : before) one.before.push_back(clone_memory(t));
   for (const at::Tensor& t : after) one.after.push_back(clone_memory(t));
   kept->emplace(structure, std::move(one));

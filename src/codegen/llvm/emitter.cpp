@@ -106,6 +106,7 @@ llvm::Value* Emitter::integer(int slot) {
 
 llvm::Value* Emitter::extent(int var) {
   auto v = static_cast<size_t>(var);
+  if (layout_.fixed[v] > 0) return i64(layout_.fixed[v]);
   llvm::Value* first = integer(layout_.extent[v]);
   if (layout_.growth[v].kind == StrideKind::Zero) return first;
   int step = kernel_.vars[v].step;
@@ -151,7 +152,7 @@ void Emitter::range_loop() {
     offsets_[s] = variable(b_.getInt64Ty());
     b_.CreateStore(offset, offsets_[s]);
   }
-  counted(1, begin_, end_, i64(1), true, [&](llvm::Value*) {
+  counted(1, begin_, end_, 1, true, [&](llvm::Value*) {
     items(1);
     next_range_iteration(vars);
   });

@@ -124,7 +124,9 @@ class Emitter {
   void inner_loop(int l);
   void repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
                 const std::function<void(llvm::Value*)>& body);
-  void counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+  std::optional<int64_t> written_out(int l, llvm::Value* from, llvm::Value* to, int64_t step,
+                                     const std::function<void(llvm::Value*)>& body);
+  void counted(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                const std::function<void(llvm::Value*)>& body);
   llvm::Value* whole_vectors(llvm::Value* border, int l);
   void serial_loop(int l);

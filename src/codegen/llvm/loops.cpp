@@ -10,6 +10,17 @@ constexpr int64_t kBorder = 64;
 // Streamed stores (Placed::streamed) of the narrowest elements begin at lines of 64 bytes.
 static_assert(kBorder % 64 == 0 && kStripElements % 64 == 0);
 
+/// Steps, at most, of a loop that is written out.
+constexpr int64_t kMostWritten = 2;
+
+/// How far it is between two numbers that are known; nothing where they are not.
+std::optional<int64_t> distance(llvm::Value* from, llvm::Value* to) {
+  const auto *first = llvm::dyn_cast<llvm::ConstantInt>(from),
+             *last = llvm::dyn_cast<llvm::ConstantInt>(to);
+  if (first == nullptr || last == nullptr) return std::nullopt;
+  return last->getSExtValue() - first->getSExtValue();
+}
+
 }  // namespace
 
 void Emitter::open(int l, llvm::BasicBlock* before, llvm::Value* index) {
@@ -47,11 +58,31 @@ void Emitter::repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bo
   b_.SetInsertPoint(after);
 }
 
+/// A loop of the plan that is known to have few steps, one after the other: how many. Nothing, and
+/// nothing done, where it has more or nobody knows.
+std::optional<int64_t> Emitter::written_out(int l, llvm::Value* from, llvm::Value* to, int64_t step,
+                                            const std::function<void(llvm::Value*)>& body) {
+  const std::optional<int64_t> size = distance(from, to);
+  if (!size || *size > kMostWritten * step) return std::nullopt;
+  const int64_t steps = (*size + step - 1) / step;
+  for (int64_t k = 0; k < steps; ++k) {
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("step");
+    b_.CreateBr(run);
+    b_.SetInsertPoint(run);
+    llvm::Value* index = b_.CreateAdd(from, i64(k * step));
+    open(l, before, index);
+    body(index);
+    close();
+  }
+  return steps;
+}
+
 /// The same for a loop of the plan. Values hoisted out go before it.
-void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                       const std::function<void(llvm::Value*)>& body) {
+  if (written_out(l, from, to, step, body)) return;
   llvm::BasicBlock* before = b_.GetInsertBlock();
-  repeated(from, to, step, sure, [&](llvm::Value* index) {
+  repeated(from, to, i64(step), sure, [&](llvm::Value* index) {
     open(l, before, index);
     body(index);
     close();
@@ -63,7 +94,11 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
                       const std::function<void(llvm::Value*)>& body) {
   const std::vector<int> sums = plan_.block_sums(l);
   if (sums.empty()) {
-    counted(l, from, to, i64(step), sure, body);
+    counted(l, from, to, step, sure, body);
+    return;
+  }
+  if (const auto steps = written_out(l, from, to, step, body)) {
+    if (*steps > 0) flush_after(sums, i64(*steps));
     return;
   }
   llvm::BasicBlock *before = b_.GetInsertBlock(), *outer = block("block"), *run = block("loop"),
@@ -107,23 +142,27 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
     body();
     lanes_.clear();
   });
-  if (!machine_.target.avx512() && unroll > 1) {
+  const std::optional<int64_t> rest = distance(middle, to);
+  if (rest == 0) return;
+  const bool are_whole = rest && *rest % lanes == 0;
+  if (are_whole || (!machine_.target.avx512() && unroll > 1)) {
     // Masks cost more here than in AVX-512: the last vector alone has one.
     llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
-    counted(l, middle, last, i64(lanes), false, [&](llvm::Value* index) {
+    counted(l, middle, last, lanes, false, [&](llvm::Value* index) {
       lanes_.push_back({index, nullptr});
       body();
       lanes_.clear();
     });
     middle = last;
   }
-  counted(l, middle, to, i64(lanes), false, [&](llvm::Value* index) {
-    llvm::Value* left = b_.CreateTrunc(b_.CreateSub(to, index), b_.getInt32Ty());
-    llvm::Value* mask = b_.CreateICmpULT(memory_.iota(b_.getInt32Ty()), splat(left));
-    lanes_.push_back({index, mask});
-    body();
-    lanes_.clear();
-  });
+  if (!are_whole)
+    counted(l, middle, to, lanes, false, [&](llvm::Value* index) {
+      llvm::Value* left = b_.CreateTrunc(b_.CreateSub(to, index), b_.getInt32Ty());
+      llvm::Value* mask = b_.CreateICmpULT(memory_.iota(b_.getInt32Ty()), splat(left));
+      lanes_.push_back({index, mask});
+      body();
+      lanes_.clear();
+    });
   // Of loops that follow one another, what is left counts: there may be nothing else.
   std::vector<int> sums = plan_.block_sums(l);
   std::erase_if(sums, [&](int p) { return !planned(p).is_nested(); });

@@ -119,7 +119,7 @@ void Emitter::array_loop(int p, const Body& body) {
   if (loop(l).vector)
     vector_loop(l, i64(0), extent(loop(l).var), each);
   else
-    counted(l, i64(0), extent(loop(l).var), i64(1), true, [&](llvm::Value*) { each(); });
+    counted(l, i64(0), extent(loop(l).var), 1, true, [&](llvm::Value*) { each(); });
 }
 
 /// Where the array's values, and the places found, are for the current index.

@@ -115,15 +115,15 @@ void Emitter::transposed_loop(int l) {
     copy_ = 0;
   };
   llvm::Function* square = transposer(element, machine_.lanes, false, true);
-  counted(l, i64(0), whole, i64(machine_.lanes), false,
+  counted(l, i64(0), whole, machine_.lanes, false,
           [&](llvm::Value*) { part(square, i64(machine_.lanes)); });
   const int columns = std::min(laid_out(p).columns, machine_.lanes);
   if (columns > 0 && memory_.masks(element)) {
     llvm::Function* rest = transposer(element, columns, true, inwards);
-    counted(l, whole, end, i64(machine_.lanes), false,
+    counted(l, whole, end, machine_.lanes, false,
             [&](llvm::Value* index) { part(rest, b_.CreateSub(end, index)); });
   } else {
-    counted(l, whole, end, i64(1), false, [&](llvm::Value*) { items(l); });
+    counted(l, whole, end, 1, false, [&](llvm::Value*) { items(l); });
   }
 }
 
