@@ -65,13 +65,20 @@ class Walk {
   /// Powers of two alone, so that other sizes compile few more kernels.
   void fix_short_loops(const std::vector<TreeNode>& body, bool again) {
     constexpr int64_t kLeast = 16, kMost = 256;
+    // The part of such a loop that has to run is known at each start alone.
+    const auto is_quiet = [&](const TreeNode& node) {
+      return node.placed >= 0 && kernel_.placed[static_cast<size_t>(node.placed)].quiet;
+    };
     for (const TreeNode& node : body) {
       if (!node.loop) continue;
+      const std::vector<TreeNode>& inside = node.loop->body;
       const ir::Variable& v = kernel_.vars[static_cast<size_t>(node.loop->var)];
       if (again && v.kind == LoopKind::Vector && v.growth == 0 && v.extent >= kLeast &&
-          v.extent <= kMost && std::has_single_bit(static_cast<uint64_t>(v.extent)))
+          v.extent <= kMost && std::has_single_bit(static_cast<uint64_t>(v.extent)) &&
+          std::none_of(inside.begin(), inside.end(), is_quiet))
         layout_.fixed[static_cast<size_t>(node.loop->var)] = v.extent;
-      fix_short_loops(node.loop->body, again || v.kind == LoopKind::Serial);
+      const bool is_one = v.extent == 1 && v.growth == 0;
+      fix_short_loops(inside, again || (v.kind == LoopKind::Serial && !is_one));
     }
   }
 

@@ -1,5 +1,6 @@
 #include "ir/numbers.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <stdexcept>
@@ -69,19 +70,24 @@ void visit(std::optional<Reduction>& reduction, NumberVisitor& v) {
   v.structures(axes);
 }
 
-/// All but the payload. What it is is one word, and of its operands those there are: programs are
-/// mostly nodes, and walked to be found.
+/// All but the payload. Operation, type and number of operands share a word, and operands missing
+/// at the end have none: plans are looked for by these bytes, and programs are mostly nodes.
 void visit_form(Node& node, NumberVisitor& v) {
   constexpr int64_t kByte = 256;
-  size_t operands = node.in.size();
-  while (operands > 0 && node.in[operands - 1] < 0) --operands;
-  int64_t form = static_cast<int64_t>(node.op) + kByte * static_cast<int64_t>(node.type) +
+  auto& [op, type, in, payload] = node;
+  static_assert(sizeof(op) == 1 && sizeof(type) == 1);
+  size_t operands = in.size();
+  while (operands > 0 && in[operands - 1] < 0) --operands;
+  int64_t form = static_cast<int64_t>(op) + kByte * static_cast<int64_t>(type) +
                  kByte * kByte * static_cast<int64_t>(operands);
   v.word(form);
-  node.op = static_cast<Op>(form % kByte);
-  node.type = static_cast<ScalarType>(form / kByte % kByte);
+  if (form < 0 || form / (kByte * kByte) > static_cast<int64_t>(in.size()))
+    throw std::runtime_error("a node in it has no such form");
+  op = static_cast<Op>(form % kByte);
+  type = static_cast<ScalarType>(form / kByte % kByte);
   operands = static_cast<size_t>(form / (kByte * kByte));
-  for (size_t k = 0; k < operands; ++k) v.structure(node.in.at(k));
+  for (size_t k = 0; k < operands; ++k) v.structure(in[k]);
+  std::fill(in.begin() + static_cast<std::ptrdiff_t>(operands), in.end(), -1);
 }
 
 void visit(Statement& s, NumberVisitor& v) {

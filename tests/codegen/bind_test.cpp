@@ -41,8 +41,9 @@ TEST(Bind, SizesAndNumbersOfACallShareCode) {
 
 /// Of a serial loop over 5 groups, each a vector loop.
 TEST(Bind, ShortLoopsThatStartAgainAreStructure) {
-  auto of = [](int64_t size) {
+  auto of = [](int64_t size, bool any_size = false) {
     KernelMaker k;
+    k.kernel.any_size = any_size;
     StatementBuilder s({5, size});
     nest(k, s.store(k.storage(at::zeros({5, size})), s.load(k.storage(at::zeros({5, size})))), 0,
          1);
@@ -52,6 +53,7 @@ TEST(Bind, ShortLoopsThatStartAgainAreStructure) {
   EXPECT_NE(of(64), of(60));
   EXPECT_EQ(of(60), of(68)) << "only powers of two are usual";
   EXPECT_EQ(of(512), of(1024));
+  EXPECT_EQ(of(64, true), of(128, true));
 }
 
 TEST(Bind, WhatCodeDependsOnIsStructure) {

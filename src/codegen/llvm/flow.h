@@ -1,9 +1,19 @@
 // Loops and branches, written at the builder's place with what they hold as callables.
 #pragma once
 
+#include <optional>
+
 #include "codegen/llvm/arithmetic.h"
 
 namespace graft::codegen {
+
+/// How far it is between two numbers that are known; nothing where they are not.
+inline std::optional<int64_t> distance(const llvm::Value* from, const llvm::Value* to) {
+  const auto *first = llvm::dyn_cast<llvm::ConstantInt>(from),
+             *last = llvm::dyn_cast<llvm::ConstantInt>(to);
+  if (first == nullptr || last == nullptr) return std::nullopt;
+  return last->getSExtValue() - first->getSExtValue();
+}
 
 class Flow {
  public:

@@ -13,14 +13,6 @@ static_assert(kBorder % 64 == 0 && kStripElements % 64 == 0);
 /// Steps, at most, of a loop that is written out.
 constexpr int64_t kMostWritten = 2;
 
-/// How far it is between two numbers that are known; nothing where they are not.
-std::optional<int64_t> distance(llvm::Value* from, llvm::Value* to) {
-  const auto *first = llvm::dyn_cast<llvm::ConstantInt>(from),
-             *last = llvm::dyn_cast<llvm::ConstantInt>(to);
-  if (first == nullptr || last == nullptr) return std::nullopt;
-  return last->getSExtValue() - first->getSExtValue();
-}
-
 }  // namespace
 
 void Emitter::open(int l, llvm::BasicBlock* before, llvm::Value* index) {
@@ -77,10 +69,10 @@ std::optional<int64_t> Emitter::written_out(int l, llvm::Value* from, llvm::Valu
   return steps;
 }
 
-/// The same for a loop of the plan. Values hoisted out go before it.
+/// for (i = from; i < to; i += step), a loop of the plan. Values hoisted out go before it.
 void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                       const std::function<void(llvm::Value*)>& body) {
-  if (written_out(l, from, to, step, body)) return;
+  if (written_out(l, from, to, step, body).has_value()) return;
   llvm::BasicBlock* before = b_.GetInsertBlock();
   repeated(from, to, i64(step), sure, [&](llvm::Value* index) {
     open(l, before, index);
@@ -130,7 +122,8 @@ void Emitter::blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
   b_.SetInsertPoint(after);
 }
 
-/// Whole vectors, several per iteration; then what is left, one masked vector per iteration.
+/// Whole vectors, several per iteration; then what is left, one vector per iteration: a masked one
+/// where the loop's size is not known to be of whole vectors.
 void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body) {
   lanes_loop_ = l;
   int64_t lanes = machine_.lanes, unroll = loop(l).unroll, step = lanes * unroll;
@@ -146,7 +139,7 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
   if (rest == 0) return;
   const bool are_whole = rest && *rest % lanes == 0;
   if (are_whole || (!machine_.target.avx512() && unroll > 1)) {
-    // Masks cost more here than in AVX-512: the last vector alone has one.
+    // Masks cost more here than in AVX-512: the last vector alone has one, if any.
     llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
     counted(l, middle, last, lanes, false, [&](llvm::Value* index) {
       lanes_.push_back({index, nullptr});

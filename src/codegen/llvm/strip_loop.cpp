@@ -1,4 +1,5 @@
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/flow.h"
 
 namespace graft::codegen {
 
@@ -28,10 +29,13 @@ void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan pl
   else
     b_.CreateBr(run);
   b_.SetInsertPoint(run);
-  llvm::PHINode* start = b_.CreatePHI(b_.getInt64Ty(), 2);
-  start->addIncoming(from, before);
-  llvm::Value* stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
-                                               b_.CreateNSWAdd(start, i64(kStripElements)), to);
+  const std::optional<int64_t> size = distance(from, to);
+  const bool is_one = size && *size <= kStripElements;  // one strip
+  llvm::PHINode* next = is_one ? nullptr : b_.CreatePHI(b_.getInt64Ty(), 2);
+  if (next != nullptr) next->addIncoming(from, before);
+  llvm::Value* start = is_one ? from : next;
+  llvm::Value* stop = is_one ? to : b_.CreateNSWAdd(start, i64(kStripElements));
+  if (!is_one) stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, to);
   strips_->before = before;
   strips_->start = start;
   for (size_t k = 0; k < strips.phases.size(); ++k) {
@@ -50,8 +54,12 @@ void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan pl
     }
   }
   strips_.reset();
-  start->addIncoming(stop, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(stop, to), run, after);
+  if (next != nullptr) {
+    next->addIncoming(stop, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpSLT(stop, to), run, after);
+  } else {
+    b_.CreateBr(after);
+  }
   b_.SetInsertPoint(after);
 }
 

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <mutex>
 
-#include "graft/pool.h"
 #include "passes/pipeline.h"
 #include "record/trace.h"
 #include "runtime/function/core_impl.h"
+#include "runtime/memory/pool.h"
 #include "runtime/process/log.h"
 
 namespace graft {
@@ -159,7 +159,7 @@ Core::Impl::Served Core::Impl::serve(const Entry& entry, CallBase& call,
 
 void Core::Impl::run_eager(CallBase& call) {
   eager_calls.fetch_add(1, std::memory_order_relaxed);
-  const PoolGuard pool;  // as a plan's results: what eager writes costs no page faults either
+  const runtime::EagerPool pool;  // as for plans: what is written costs no page faults
   call.run_eager();
 }
 

@@ -298,6 +298,10 @@ size_t pool_block_bytes(size_t bytes) {
   return bytes == 0 ? 0 : class_bytes(size_class(bytes));
 }
 
+EagerPool::EagerPool() {
+  if (pool().limit > 0) guard_.emplace();
+}
+
 }  // namespace graft::runtime
 
 namespace graft {

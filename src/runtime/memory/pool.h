@@ -17,6 +17,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "graft/pool.h"
 
 namespace graft::runtime {
 
@@ -32,6 +35,15 @@ c10::DataPtr pool_data(size_t bytes);
 
 /// Makes c10's CPU allocator ask the pool while a guard is alive. PoolGuard does it; idempotent.
 void install_pool_allocator();
+
+/// Around a compiled function's eager calls: the pool, where it keeps anything (GRAFT_POOL_MB=0).
+class EagerPool {
+ public:
+  EagerPool();
+
+ private:
+  std::optional<PoolGuard> guard_;
+};
 
 /// Called before and after a fork. The child has only the forking thread, so no other thread may
 /// hold a lock then.

@@ -56,6 +56,7 @@ class Proving {
     {
       // What it tells other processes, and hears, the plans only hear.
       const Tape::Scope scope(tape_, Tape::Mode::Keep);
+      const EagerPool pool;  // its time is compared with the plan's
       call_.run_eager();
     }
     eager_us_ = since(start);

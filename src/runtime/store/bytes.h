@@ -19,9 +19,9 @@ class ByteWriter final : public ir::NumberVisitor {
 
   /// What was written, which the writer then has no longer.
   std::string take();
-  /// Space for so many bytes.
+  /// Space for so many bytes in all.
   void reserve(size_t bytes) { bytes_.resize(std::max(bytes, bytes_.size())); }
-  /// As they are, which no reader of words knows.
+  /// The bytes alone: whoever reads them knows how many there are.
   void append(std::string_view bytes);
 
   void number(int64_t& value, ir::NumberKind kind) override;
