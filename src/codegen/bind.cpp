@@ -77,26 +77,23 @@ class Walk {
           v.extent <= kMost && std::has_single_bit(static_cast<uint64_t>(v.extent)) &&
           std::none_of(inside.begin(), inside.end(), is_quiet))
         layout_.fixed[static_cast<size_t>(node.loop->var)] = v.extent;
-      const bool is_one = v.extent == 1 && v.growth == 0;
-      fix_short_loops(inside, again || (v.kind == LoopKind::Serial && !is_one));
+      fix_short_loops(inside, again || (v.kind == LoopKind::Serial && !is_unit(node.loop->var)));
     }
   }
 
   void variables() {
     put(static_cast<int64_t>(kernel_.vars.size()));
-    layout_.fixed.resize(kernel_.vars.size());
-    if (!kernel_.any_size) fix_short_loops(kernel_.body, false);
-    for (size_t k = 0; k < kernel_.vars.size(); ++k) {
-      const ir::Variable& v = kernel_.vars[k];
+    for (const ir::Variable& v : kernel_.vars) {
       bool unit = v.extent == 1 && v.growth == 0;
       layout_.extent.push_back(unit ? -1 : integer(v.extent));
       layout_.growth.push_back(stride(v.growth));
-      const int64_t fixed = layout_.fixed[k];
-      put((static_cast<int64_t>(v.kind) * 2 + unit) * 2 + (fixed > 0));
-      if (fixed > 0) put(fixed);
+      put(static_cast<int64_t>(v.kind) * 2 + unit);
       put(static_cast<int64_t>(layout_.growth.back().kind));
       if (v.growth != 0) put(v.step);
     }
+    layout_.fixed.resize(kernel_.vars.size());
+    if (!kernel_.any_size) fix_short_loops(kernel_.body, false);
+    for (int64_t extent : layout_.fixed) put(extent);
     put(static_cast<int64_t>(kernel_.range.size()));
     binding_.range_extent = 1;
     for (int v : kernel_.range) {

@@ -47,6 +47,31 @@ void check(const char* what, Make make) {
     }
 }
 
+/// Sums and products of groups, and a map beside them, of extents that are part of the structure.
+TEST(ShortLoops, SumsAndMapsOfGroups) {
+  for (int64_t groups : {2, 19})
+    for (int64_t size : {8, 16, 32, 48, 64, 128, 256, 512})
+      for (ScalarType type : {at::kFloat, at::kBFloat16, at::kByte, at::kDouble})
+        for (bool whole : {false, true}) {
+          KernelMaker k;
+          const ir::View x = k.storage(tame({groups, size}, type, 3)),
+                         scale = k.storage(tame({groups, 1}, at::kFloat, 4));
+          const std::vector<int64_t> sizes = {whole ? 1 : groups, 1};
+          StatementBuilder s({groups, size}), map({groups, size});
+          ir::Statement sum =
+              s.store(k.storage(at::zeros(sizes)),
+                      s.reduce(ReduceOp::Sum, s.load(x).to(at::kFloat) * s.load(scale),
+                               {whole, true}, at::kFloat));
+          ir::Statement also = map.store(k.storage(at::zeros({groups, size})),
+                                         map.load(x).to(at::kFloat) - map.load(scale));
+          const int serial = k.variable(groups, ir::LoopKind::Serial), lanes = k.vector(size);
+          k.body(KernelMaker::loop(
+              serial, KernelMaker::loop(lanes, k.place(std::move(sum), {serial, lanes}),
+                                        k.place(std::move(also), {serial, lanes}))));
+          EXPECT_EQ(difference(k, 1e-5), "") << groups << " " << size << c10::toString(type);
+        }
+}
+
 TEST(ShortLoops, LoopsInside) {
   check("a sum in each lane", [](KernelMaker& k, int group, int lane, int64_t size) {
     const int step = k.serial(kSteps);

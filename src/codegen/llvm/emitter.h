@@ -122,7 +122,7 @@ class Emitter {
   void items(int l);
   void statements(const std::vector<PlanItem>& run);
   void inner_loop(int l);
-  void repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+  void repeated(llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                 const std::function<void(llvm::Value*)>& body);
   std::optional<int64_t> written_out(int l, llvm::Value* from, llvm::Value* to, int64_t step,
                                      const std::function<void(llvm::Value*)>& body);

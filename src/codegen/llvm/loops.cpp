@@ -33,7 +33,7 @@ void Emitter::close() {
 }
 
 /// for (i = from; i < to; i += step). `sure`: from < to is known.
-void Emitter::repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bool sure,
+void Emitter::repeated(llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                        const std::function<void(llvm::Value*)>& body) {
   llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("loop"), *after = block("after");
   if (sure)
@@ -44,7 +44,7 @@ void Emitter::repeated(llvm::Value* from, llvm::Value* to, llvm::Value* step, bo
   llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
   index->addIncoming(from, before);
   body(index);
-  llvm::Value* next = b_.CreateNSWAdd(index, step);
+  llvm::Value* next = b_.CreateNSWAdd(index, i64(step));
   index->addIncoming(next, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(next, to), run, after);
   b_.SetInsertPoint(after);
@@ -74,7 +74,7 @@ void Emitter::counted(int l, llvm::Value* from, llvm::Value* to, int64_t step, b
                       const std::function<void(llvm::Value*)>& body) {
   if (written_out(l, from, to, step, body).has_value()) return;
   llvm::BasicBlock* before = b_.GetInsertBlock();
-  repeated(from, to, i64(step), sure, [&](llvm::Value* index) {
+  repeated(from, to, step, sure, [&](llvm::Value* index) {
     open(l, before, index);
     body(index);
     close();
@@ -137,25 +137,26 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
   });
   const std::optional<int64_t> rest = distance(middle, to);
   if (rest == 0) return;
-  const bool are_whole = rest && *rest % lanes == 0;
-  if (are_whole || (!machine_.target.avx512() && unroll > 1)) {
-    // Masks cost more here than in AVX-512: the last vector alone has one, if any.
-    llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
-    counted(l, middle, last, lanes, false, [&](llvm::Value* index) {
-      lanes_.push_back({index, nullptr});
-      body();
-      lanes_.clear();
-    });
-    middle = last;
-  }
-  if (!are_whole)
-    counted(l, middle, to, lanes, false, [&](llvm::Value* index) {
-      llvm::Value* left = b_.CreateTrunc(b_.CreateSub(to, index), b_.getInt32Ty());
-      llvm::Value* mask = b_.CreateICmpULT(memory_.iota(b_.getInt32Ty()), splat(left));
+  auto one_by_one = [&](llvm::Value* first, llvm::Value* last, bool masked) {
+    counted(l, first, last, lanes, false, [&](llvm::Value* index) {
+      llvm::Value* mask = nullptr;
+      if (masked) {
+        llvm::Value* left = b_.CreateTrunc(b_.CreateSub(last, index), b_.getInt32Ty());
+        mask = b_.CreateICmpULT(memory_.iota(b_.getInt32Ty()), splat(left));
+      }
       lanes_.push_back({index, mask});
       body();
       lanes_.clear();
     });
+  };
+  const bool are_whole = rest && *rest % lanes == 0;
+  if (!are_whole && !machine_.target.avx512() && unroll > 1) {
+    // Masks cost more here than in AVX-512: the last vector alone has one.
+    llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
+    one_by_one(middle, last, false);
+    middle = last;
+  }
+  one_by_one(middle, to, !are_whole);
   // Of loops that follow one another, what is left counts: there may be nothing else.
   std::vector<int> sums = plan_.block_sums(l);
   std::erase_if(sums, [&](int p) { return !planned(p).is_nested(); });

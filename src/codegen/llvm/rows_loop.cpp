@@ -25,7 +25,7 @@ void Emitter::rows_loop(int l) {
 
   auto steps = [&](llvm::Value* from, llvm::Value* to,
                    const std::function<void(llvm::Value*)>& body) {
-    repeated(from, to, i64(1), false, body);
+    repeated(from, to, 1, false, body);
   };
   auto run_step = [&](llvm::Value* step) {
     open(l, before, step);

@@ -29,13 +29,14 @@ void Emitter::strip_loop(int l, llvm::Value* from, llvm::Value* to, StripPlan pl
   else
     b_.CreateBr(run);
   b_.SetInsertPoint(run);
-  const std::optional<int64_t> size = distance(from, to);
-  const bool is_one = size && *size <= kStripElements;  // one strip
-  llvm::PHINode* next = is_one ? nullptr : b_.CreatePHI(b_.getInt64Ty(), 2);
-  if (next != nullptr) next->addIncoming(from, before);
-  llvm::Value* start = is_one ? from : next;
-  llvm::Value* stop = is_one ? to : b_.CreateNSWAdd(start, i64(kStripElements));
-  if (!is_one) stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, to);
+  llvm::Value *start = from, *stop = to;
+  llvm::PHINode* next = nullptr;  // where it is known to be one strip, there is none
+  if (const auto size = distance(from, to); !size || *size > kStripElements) {
+    start = next = b_.CreatePHI(b_.getInt64Ty(), 2);
+    next->addIncoming(from, before);
+    stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
+                                    b_.CreateNSWAdd(start, i64(kStripElements)), to);
+  }
   strips_->before = before;
   strips_->start = start;
   for (size_t k = 0; k < strips.phases.size(); ++k) {

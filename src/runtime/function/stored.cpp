@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <functional>
 #include <stdexcept>
@@ -25,10 +24,7 @@ uint64_t hash_of_operators(const record::Trace& trace) {
   auto hash_of = [&](const c10::OperatorHandle& op) {
     for (const auto& [kind, hash] : kinds)
       if (kind == op) return hash;
-    const c10::OperatorName& name = op.operator_name();
-    const std::hash<std::string> hash;
-    const std::array<uint64_t, 2> both{hash(name.name), hash(name.overload_name)};
-    return kinds.emplace_back(op, hash_words(both)).second;
+    return kinds.emplace_back(op, std::hash<c10::OperatorName>()(op.operator_name())).second;
   };
   std::vector<uint64_t> words;
   words.reserve(trace.ops.size());
