@@ -120,7 +120,7 @@ void run_parallel(const codegen::Binding& binding, Part part) {
   const double grains =
       static_cast<double>(binding.range_extent) / static_cast<double>(binding.grain);
   const double gain = grains * ir::kGrainNanoseconds * (1 - alone), begun = nanoseconds_now();
-  if (backoff.runs_alone(gain)) {
+  if (backoff.runs_alone(gain, begun)) {
     part(0, binding.range_extent);
     backoff.ran_alone((nanoseconds_now() - begun) * (1 - alone));
     return;
@@ -128,16 +128,21 @@ void run_parallel(const codegen::Binding& binding, Part part) {
   // Where several threads start at all, smaller tasks are worth one more of them.
   const int64_t least = std::max<int64_t>(binding.grain / kTasksOfAGrain, 1);
   std::atomic<double> last_start = begun;
-  double first_end = begun;
+  double first_start = begun, first_end = begun;
   at::parallel_for(0, binding.range_extent, least, [&](int64_t begin, int64_t end) {
     const double start = nanoseconds_now();
     double last = last_start.load(std::memory_order_relaxed);
     while (last < start && !last_start.compare_exchange_weak(last, start)) {
     }
     part(begin, end);
-    if (begin == 0) first_end = nanoseconds_now();
+    if (begin == 0) {
+      first_start = start;
+      first_end = nanoseconds_now();
+    }
   });
-  backoff.waited(gain, last_start.load(std::memory_order_relaxed) - first_end);
+  // For its own start too: it wakes those that sleep, one after another.
+  const double others = last_start.load(std::memory_order_relaxed) - first_end;
+  backoff.waited(gain, first_start - begun + std::max(others, 0.0), begun, nanoseconds_now());
 }
 
 }  // namespace
