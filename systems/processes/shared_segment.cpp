@@ -152,6 +152,11 @@ void SharedSegment::tell_put(int64_t pieces) {
   tell();
 }
 
+void SharedSegment::tell_summed(int64_t pieces) {
+  place(rank_).summed.store(pieces, std::memory_order_release);
+  tell();
+}
+
 void SharedSegment::tell_read(int64_t pieces) {
   place(rank_).read.store(pieces, std::memory_order_release);
   tell();

@@ -13,7 +13,7 @@ class Store;
 
 namespace graft::systems {
 
-constexpr int64_t kSlotBytes = int64_t{1} << 20;
+constexpr int64_t kSlotBytes = int64_t{1} << 19;
 /// Per process. More would leave the third cache, where a piece is read by all right after it was
 /// written.
 constexpr int64_t kSlots = 8;
@@ -35,10 +35,13 @@ class SharedSegment {
   /// What the piece in that slot is a part of: processes that sum different things must notice.
   uint64_t& label(int rank, int64_t piece) const { return place(rank).labels[piece % kSlots]; }
 
-  /// Pieces that a process has put in, and read; all numbers count up for good.
+  /// Pieces that a process has put in, summed its portion of, and read; all numbers count up for
+  /// good.
   int64_t put(int rank) const { return place(rank).put.load(std::memory_order_acquire); }
+  int64_t summed(int rank) const { return place(rank).summed.load(std::memory_order_acquire); }
   int64_t read(int rank) const { return place(rank).read.load(std::memory_order_acquire); }
   void tell_put(int64_t pieces);
+  void tell_summed(int64_t pieces);
   void tell_read(int64_t pieces);
 
   /// Returns when anybody may have told something since `seen`, the news() from before it looked.
@@ -48,7 +51,7 @@ class SharedSegment {
 
  private:
   struct alignas(128) Place {
-    std::atomic<int64_t> put, read;
+    std::atomic<int64_t> put, summed, read;
     std::atomic<int32_t> process;  ///< its id
     std::atomic<int32_t> left;
     uint64_t labels[kSlots];  ///< written before `put` tells of the piece

@@ -1,6 +1,10 @@
 // Sums over processes of one machine, through memory that they share: no socket, no copy by the
-// kernel. A tensor goes in pieces through a ring of slots that each process has; every process
-// reads all slots of a piece and adds them in the order of the ranks: all get the same bits.
+// kernel. A tensor goes in pieces through a ring of slots that each process has. A piece has a
+// portion for each process, which adds all processes' numbers of it in the order of the ranks; all
+// read all sums: everybody gets the same bits, and reads less than three tensors, however many
+// processes there are.
+//
+//     slot of process 1 of 3    portion 0: its numbers   portion 1: the sums   portion 2: its numbers
 #pragma once
 
 #include <graft/collective.h>
@@ -41,9 +45,9 @@ class SharedSum : public Collective {
                                          std::chrono::milliseconds timeout);
   ~SharedSum() override;
 
-  /// Puts in as many pieces as there is room for, and never waits.
+  /// Puts in as many pieces as there is room for, sums what others put in, and never waits.
   void start(const at::Tensor& tensor) override;
-  /// Puts in and reads pieces, in the order of the starts, until those of `tensor` are read.
+  /// Puts in, sums and reads pieces, in the order of the starts, until those of `tensor` are read.
   void wait(const at::Tensor& tensor) override;
 
  private:
@@ -57,15 +61,19 @@ class SharedSum : public Collective {
   const Work& work_of(int64_t piece) const;
   at::Tensor part(int64_t piece) const;
   at::Tensor slot(int rank, int64_t piece, const at::Tensor& like) const;
+  at::Tensor portion(const at::Tensor& piece, int rank) const;
+  template <class Do>
+  void for_others(const at::Tensor& piece, Do what) const;
   uint64_t label_of(int64_t piece) const;
   void put_in();
+  bool sum_one();
   bool read_one();
   void sum(int64_t piece);
 
   const std::unique_ptr<SharedSegment> segment_;
   const std::chrono::milliseconds timeout_;
   std::deque<Work> under_way_;  ///< by their first pieces; done ones stay until they are awaited
-  int64_t started_ = 0, put_ = 0, read_ = 0;  ///< pieces
+  int64_t started_ = 0, put_ = 0, summed_ = 0, read_ = 0;  ///< pieces
 };
 
 }  // namespace graft::systems
