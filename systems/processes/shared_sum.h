@@ -4,7 +4,7 @@
 // read all sums: everybody gets the same bits, and reads less than three tensors, however many
 // processes there are.
 //
-//     slot of process 1 of 3    portion 0: its numbers   portion 1: the sums   portion 2: its numbers
+//     slot of process 1 of 3    portion 0: its numbers | 1: the sums | 2: its numbers
 #pragma once
 
 #include <graft/collective.h>

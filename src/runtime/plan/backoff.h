@@ -17,7 +17,7 @@ namespace graft::runtime {
 class Backoff {
  public:
   /// What threads wait within this time is not owed, of kernels that follow another (each machine
-  /// halts a thread now and then) and of those after a pause (threads that are awake take 1 to 5 us).
+  /// halts a thread now and then), and of those after a pause (threads awake take 1 to 5 us).
   static constexpr double kLate = 300'000, kWoken = 20'000;
   /// Threads that had nothing to do for so long may sleep. (libgomp's turn round for 2 ms here.)
   static constexpr double kAwake = 1'000'000;
