@@ -96,7 +96,7 @@ void print_stat(const std::string& name, bool program) {
   const std::vector<Plan> plans = cache::list();
   const Plan& plan = plan_or_throw(plans, name);
   if (program) {
-    std::cout << cache::program(name);
+    std::cout << cache::schedule(name);
     return;
   }
   std::cout << "function  " << plan.function << "\nmade      " << plan.made << "\nused      "
@@ -140,10 +140,10 @@ void add_cache(CLI::App& app) {
 
   CLI::App* stat = command->add_subcommand("stat", "Show all that is known of a plan");
   const auto name = std::make_shared<std::string>();
-  const auto program = std::make_shared<bool>(false);
+  const auto schedule = std::make_shared<bool>(false);
   stat->add_option("plan", *name, "One of 'graft cache list'")->required();
-  stat->add_flag("--program", *program, "Print its program instead");
-  stat->callback([name, program] { print_stat(*name, *program); });
+  stat->add_flag("--schedule", *schedule, "Print its schedule instead");
+  stat->callback([name, schedule] { print_stat(*name, *schedule); });
 
   command->add_subcommand("verify", "Read and check every plan")->callback([] { verify(); });
 

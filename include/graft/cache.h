@@ -58,8 +58,9 @@ GRAFT_API int64_t parse_size(const std::string& text);
 /// The one used last first. All of each file is read and checked. Throws graft::Error where the
 /// folder cannot be trusted or read.
 GRAFT_API std::vector<Plan> list();
-/// The loop program of a plan that is not refused, as text. Throws graft::Error.
-GRAFT_API std::string program(const std::string& name);
+/// The schedule of a plan that is not refused, as text: its kernels' loops, and calls. Throws
+/// graft::Error.
+GRAFT_API std::string schedule(const std::string& name);
 /// Removes plans, those used longest ago first, until `most` bytes are left. Gives the bytes
 /// removed.
 GRAFT_API int64_t trim(int64_t most);

@@ -120,7 +120,7 @@ std::vector<Plan> list() {
   return plans;
 }
 
-std::string program(const std::string& name) {
+std::string schedule(const std::string& name) {
   const CacheFolder folder = folder_of_plans();
   std::string wrong;
   const std::optional<StoredEntry> entry = read_plan(folder, name + runtime::kPlanEnding, wrong);
@@ -129,7 +129,7 @@ std::string program(const std::string& name) {
       !other.empty())
     throw Error("plan " + name + " is of another machine or build: " + other);
   try {
-    return runtime::program_text(*entry);
+    return runtime::schedule_text(*entry);
   } catch (const std::exception& error) {
     throw Error("plan " + name + ": " + error.what());
   }

@@ -390,15 +390,33 @@ bool found_stored(const record::Trace& trace, const CompileSettings& settings,
   return false;
 }
 
+/// Does a plan depend on how many threads run it? Calls are timed or compared.
+bool uses_threads(const ir::Program& program, const CompileSettings& settings) {
+  return settings.mode == Mode::MaxAutotune ||
+         std::any_of(program.items.begin(), program.items.end(),
+                     [](const ir::Item& item) { return std::holds_alternative<ir::Extern>(item); });
+}
+
+/// As found_stored(), of an entry for any number of threads or for these. (Which it would be, only
+/// the program tells, and what is kept needs none.)
+bool found_any(const record::Trace& trace, const CompileSettings& settings, StoredEntry wanted,
+               Clock::time_point start, Built& out) noexcept {
+  if (found_stored(trace, settings, wanted, start, out)) return true;
+  add_threads(wanted, settings.target.threads);
+  return found_stored(trace, settings, wanted, start, out);
+}
+
 void build(const record::Trace& trace, const CompileSettings& settings,
            const std::string& directory, Built& out) {
   auto start = Clock::now();
-  ops::Lowered lowered = lower(trace, settings);
-  std::optional<StoredEntry> entry = entry_for(lowered.program, trace, settings);
+  std::optional<StoredEntry> entry = entry_for(trace, settings);
   // An equal function may have been compiled since: 32 layers are compiled once. A dump wants the
   // passes' texts.
   const bool looks = entry && settings.cache && directory.empty();
-  if (looks && found_stored(trace, settings, *entry, start, out)) return;
+  if (looks && found_any(trace, settings, *entry, start, out)) return;
+  ops::Lowered lowered = lower(trace, settings);
+  if (entry && uses_threads(lowered.program, settings))
+    add_threads(*entry, settings.target.threads);
   out.autotuned.decisions = settings.decisions;
   const bool tunes = settings.mode == Mode::MaxAutotune && !settings.tuning;
   Scheduled scheduled = schedule(trace, std::move(lowered), settings, tunes || !directory.empty());
@@ -484,8 +502,8 @@ Built find_trace(const record::Trace& trace, const CompileSettings& settings) no
   const auto start = Clock::now();
   Built out;
   try {
-    if (const auto wanted = entry_for(lower(trace, settings).program, trace, settings))
-      found_stored(trace, settings, *wanted, start, out);
+    if (auto wanted = entry_for(trace, settings))
+      found_any(trace, settings, std::move(*wanted), start, out);
   } catch (...) {  // compile_trace() says what is wrong
   }
   return out;

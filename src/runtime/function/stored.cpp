@@ -2,73 +2,49 @@
 
 #include <ATen/Context.h>
 
-#include <algorithm>
 #include <ctime>
-#include <functional>
 #include <stdexcept>
+#include <utility>
 
-#include "ir/numbers.h"
-#include "runtime/key/words.h"
+#include "ir/text.h"
 #include "runtime/process/log.h"
 #include "runtime/process/text.h"
 #include "runtime/store/bytes.h"
 #include "runtime/store/store.h"
+#include "runtime/store/trace_bytes.h"
 
 namespace graft::runtime {
 
 namespace {
 
-uint64_t hash_of_operators(const record::Trace& trace) {
-  // Thousands of operators are often of few kinds.
-  std::vector<std::pair<c10::OperatorHandle, uint64_t>> kinds;
-  auto hash_of = [&](const c10::OperatorHandle& op) {
-    for (const auto& [kind, hash] : kinds)
-      if (kind == op) return hash;
-    return kinds.emplace_back(op, std::hash<c10::OperatorName>()(op.operator_name())).second;
-  };
-  std::vector<uint64_t> words;
-  words.reserve(trace.ops.size());
-  for (const record::OperatorRecord& op : trace.ops) words.push_back(hash_of(op.op));
-  return hash_words(words);
+/// What a plan depends on beside the trace and the machine.
+void write(const CompileSettings& settings, ByteWriter& out) {
+  const auto text = [&](std::string value) { out.text(value); };
+  const auto word = [&](auto value) { out.structure(std::as_const(value)); };
+  word(settings.numerics);
+  word(settings.mode == Mode::MaxAutotune);
+  word(settings.keep);
+  word(settings.matmul);
+  word(settings.ties);
+  word(settings.short_factors);
+  word(settings.most_folded_bytes);
+  word(settings.skip_passes.size());
+  for (const std::string& name : settings.skip_passes) text(name);
+  word(settings.decisions.size());
+  for (const auto& [id, way] : settings.decisions) text(id), text(way);
+  word(at::globalContext().userEnabledMkldnn());
+  word(settings.target.half_instructions);
+  word(settings.target.lacks.size());
+  for (const c10::ScalarType type : settings.target.lacks) word(type);
+  const auto estimates = settings.target.vml_estimates_roots;
+  word(estimates != nullptr && estimates());
 }
 
-/// What schedule() depends on beside the program and the target, and what reports and scales say of
-/// the record. Threads are part of it where calls are timed or compared.
-void visit_settings(const CompileSettings& from, const ir::Program& program,
-                    const record::Trace& trace, ir::NumberVisitor& v) {
-  CompileSettings settings = from;
-  v.structure(settings.numerics);
-  v.structure(settings.mode == Mode::MaxAutotune);
-  v.structure(settings.keep);
-  v.structure(settings.matmul);
-  v.structure(settings.short_factors);
-  v.structure(settings.most_folded_bytes);
-  v.size(settings.skip_passes);
-  for (std::string& name : settings.skip_passes) v.text(name);
-  v.structure(settings.decisions.size());
-  for (auto& [id, way] : settings.decisions) {
-    std::string name = id;
-    v.text(name);
-    v.text(way);
-  }
-  const bool calls =
-      std::any_of(program.items.begin(), program.items.end(),
-                  [](const ir::Item& item) { return std::holds_alternative<ir::Extern>(item); });
-  v.structure(calls || settings.mode == Mode::MaxAutotune ? settings.target.threads : 0);
-  v.structure(at::globalContext().userEnabledMkldnn());
-  v.structure(hash_of_operators(trace));
-  v.structure(trace.backward.has_value());
-  if (!trace.backward) return;
-  v.structure(std::as_const(trace.backward->arguments));
-  v.structure(std::as_const(trace.backward->results));
-  v.structure(std::as_const(trace.backward->operators));
-}
-
-/// What most items of a program take.
-constexpr size_t kUsualItemBytes = 32;
+/// What most operators of a trace take.
+constexpr size_t kUsualOperatorBytes = 48;
 
 /// What a key begins with.
-constexpr std::string_view kOfProgram = "p", kOfKernels = "k";
+constexpr std::string_view kOfTrace = "t", kOfKernels = "k";
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -85,23 +61,26 @@ std::string about(const std::string& name, size_t kernels) {
 
 }  // namespace
 
-std::optional<StoredEntry> entry_for(const ir::Program& program, const record::Trace& trace,
-                                     const CompileSettings& settings) {
+std::optional<StoredEntry> entry_for(const record::Trace& trace, const CompileSettings& settings) {
   // Of such settings the choices are part, which were made before.
   if (settings.tuning || settings.any_size || settings.constants) return std::nullopt;
   StoredEntry entry;
   entry.machine = machine_text(settings.target);
   if (entry.machine.empty()) return std::nullopt;
-  ByteWriter chosen, key;
-  visit_settings(settings, program, trace, chosen);
-  std::string settled = chosen.take();
-  key.reserve(program.items.size() * kUsualItemBytes);
-  key.append(kOfProgram);
-  key.text(settled);
-  ir::visit(const_cast<ir::Program&>(program), key);
+  ByteWriter key;
+  key.reserve(trace.ops.size() * kUsualOperatorBytes);
+  key.append(kOfTrace);
+  write(settings, key);
+  write(trace, key);
   if (!key.complete) return std::nullopt;
   entry.key = key.take();
   return entry;
+}
+
+void add_threads(StoredEntry& entry, int threads) {
+  ByteWriter more;
+  more.structure(std::as_const(threads));
+  entry.key += more.take();
 }
 
 void fill(StoredEntry& entry, const CompileSettings& settings, const Scheduled& scheduled,
@@ -154,15 +133,13 @@ Generated generate_kept(const ir::Schedule& schedule, const ir::Target& target,
   return made;
 }
 
-std::string program_text(const StoredEntry& entry) {
-  if (!entry.key.starts_with(kOfProgram))
-    throw std::runtime_error("it holds kernels for sizes that vary, and no program");
-  ByteReader reader(std::string_view(entry.key).substr(1));
-  std::string settings;
-  reader.text(settings);
-  ir::Program program;
-  ir::visit(program, reader);
-  return ir::print(program);
+std::string schedule_text(const StoredEntry& entry) {
+  if (!entry.key.starts_with(kOfTrace))
+    throw std::runtime_error("it holds kernels for sizes that vary, and no schedule");
+  ir::Schedule schedule;
+  std::optional<ir::Schedule> backward;
+  plan_of(entry.plan, schedule, backward);
+  return ir::print(schedule) + (backward ? "backward\n" + ir::print(*backward) : "");
 }
 
 }  // namespace graft::runtime

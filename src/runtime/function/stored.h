@@ -9,10 +9,11 @@
 
 namespace graft::runtime {
 
-/// The entry of that program, with its machine and key alone. `program`: as lowered, before tuning.
-/// Nothing where the plan cannot be kept: the program uses what only this process has.
-std::optional<StoredEntry> entry_for(const ir::Program& program, const record::Trace& trace,
-                                     const CompileSettings& settings);
+/// The entry of that trace, with its machine and key alone, for any number of threads. Nothing
+/// where the plan cannot be kept: the trace has what only this process has.
+std::optional<StoredEntry> entry_for(const record::Trace& trace, const CompileSettings& settings);
+/// … for so many threads: of plans that were timed or compared with them.
+void add_threads(StoredEntry& entry, int threads);
 
 /// What schedule() and generate() made, as its parts `about`, `proof` (none yet) and `plan`.
 void fill(StoredEntry& entry, const CompileSettings& settings, const Scheduled& scheduled,
@@ -23,7 +24,7 @@ void fill(StoredEntry& entry, const CompileSettings& settings, const Scheduled& 
 Generated generate_kept(const ir::Schedule& schedule, const ir::Target& target,
                         const std::string& name);
 
-/// The program of an entry of this machine, as text.
-std::string program_text(const StoredEntry& entry);
+/// The schedule of an entry of this machine, as text; a region's backward behind it.
+std::string schedule_text(const StoredEntry& entry);
 
 }  // namespace graft::runtime

@@ -11,7 +11,7 @@ namespace graft::runtime {
 namespace {
 
 /// Names the form as well.
-constexpr std::string_view kMagic = "graft plan 3   \n";
+constexpr std::string_view kMagic = "graft plan 4   \n";
 constexpr std::array<std::string StoredEntry::*, 6> kParts{
     &StoredEntry::about, &StoredEntry::machine, &StoredEntry::key,
     &StoredEntry::proof, &StoredEntry::plan,    &StoredEntry::scales};

@@ -15,7 +15,7 @@ struct StoredEntry {
   /// For people, a fact per line: what the code was made by and for. Another machine's is of no
   /// use.
   std::string machine;
-  /// The program and the settings: what a look-up must find equal.
+  /// The trace and the settings: what a look-up must find equal.
   std::string key;
   std::string proof, plan, scales;  ///< stored_plan.h
 };
