@@ -92,10 +92,10 @@ const Plan& plan_or_throw(const std::vector<Plan>& plans, const std::string& nam
                    " 'graft cache list' shows all.");
 }
 
-void print_stat(const std::string& name, bool program) {
+void print_stat(const std::string& name, bool schedule) {
   const std::vector<Plan> plans = cache::list();
   const Plan& plan = plan_or_throw(plans, name);
-  if (program) {
+  if (schedule) {
     std::cout << cache::schedule(name);
     return;
   }

@@ -141,7 +141,8 @@ json sum_times(systems::Group& group, const json& asked) {
   json out;
   constexpr int kWarmUp = 2;
   constexpr int64_t kTimedBytes = 10'000'000, kMostCalls = 20;
-  const int64_t calls = std::clamp<int64_t>(kTimedBytes / bytes, 1, kMostCalls);
+  const int64_t calls =
+      std::clamp<int64_t>(kTimedBytes / std::max<int64_t>(bytes, 1), 1, kMostCalls);
   for (int trial = -kWarmUp; trial < trials; ++trial) {
     tensor.fill_(1);
     for (const auto& [name, run] : ways) {

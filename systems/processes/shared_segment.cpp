@@ -36,8 +36,12 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+int64_t sums_bytes(int size) {
+  return (kSlotBytes / size / kLineBytes + 1) * kLineBytes;
+}
+
 int64_t segment_bytes(int size) {
-  return SharedSegment::heads_bytes(size) + size * kSlots * kSlotBytes;
+  return SharedSegment::heads_bytes(size) + size * kSlots * (kSlotBytes + sums_bytes(size));
 }
 
 void pause() {
@@ -76,6 +80,10 @@ SharedSegment::Place& SharedSegment::place(int rank) const {
 
 char* SharedSegment::slot(int rank, int64_t piece) const {
   return memory_ + heads_bytes(size_) + (rank * kSlots + piece % kSlots) * kSlotBytes;
+}
+
+char* SharedSegment::sums(int rank, int64_t piece) const {
+  return slot(size_, 0) + (rank * kSlots + piece % kSlots) * sums_bytes(size_);
 }
 
 std::unique_ptr<SharedSegment> SharedSegment::make(int size, std::string& name) {
@@ -177,13 +185,17 @@ std::string SharedSegment::who_left() const {
   return "";
 }
 
+bool SharedSegment::news_come(uint32_t seen) const {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (head().news.load(std::memory_order_acquire) != seen) return true;
+    pause();
+  }
+  return false;
+}
+
 void SharedSegment::wait_for_news(uint32_t seen,
                                   std::chrono::steady_clock::time_point until) const {
   Head& all = head();
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (all.news.load(std::memory_order_acquire) != seen) return;
-    pause();
-  }
   while (all.news.load() == seen) {
     std::string wrong = who_left();
     if (wrong.empty() && std::chrono::steady_clock::now() > until)

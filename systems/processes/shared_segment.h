@@ -14,6 +14,7 @@ class Store;
 namespace graft::systems {
 
 constexpr int64_t kSlotBytes = int64_t{1} << 19;
+constexpr int64_t kLineBytes = 64;
 /// Per process. More would leave the third cache, where a piece is read by all right after it was
 /// written.
 constexpr int64_t kSlots = 8;
@@ -32,6 +33,11 @@ class SharedSegment {
   int rank() const { return rank_; }
   int size() const { return size_; }
   char* slot(int rank, int64_t piece) const;
+  /// Where a process leaves the sums of its portion of a piece: one of size() portions, rounded up
+  /// to whole lines.
+  char* sums(int rank, int64_t piece) const;
+  /// Has the slot the process's own portion, too? Then others may sum that.
+  bool& has_all(int rank, int64_t piece) const { return place(rank).has_all[piece % kSlots]; }
   /// What the piece in that slot is a part of: processes that sum different things must notice.
   uint64_t& label(int rank, int64_t piece) const { return place(rank).labels[piece % kSlots]; }
 
@@ -44,9 +50,11 @@ class SharedSegment {
   void tell_summed(int64_t pieces);
   void tell_read(int64_t pieces);
 
-  /// Returns when anybody may have told something since `seen`, the news() from before it looked.
-  /// Throws where a process ended, or after `until`.
+  /// Has anybody told something since `seen`, the news() from before the caller looked, or does so
+  /// within 50 µs?
   uint32_t news() const;
+  bool news_come(uint32_t seen) const;
+  /// Sleeps until somebody may have. Throws where a process ended, or after `until`.
   void wait_for_news(uint32_t seen, std::chrono::steady_clock::time_point until) const;
 
  private:
@@ -54,7 +62,8 @@ class SharedSegment {
     std::atomic<int64_t> put, summed, read;
     std::atomic<int32_t> process;  ///< its id
     std::atomic<int32_t> left;
-    uint64_t labels[kSlots];  ///< written before `put` tells of the piece
+    uint64_t labels[kSlots];  ///< written before `put` tells of the piece, as is
+    bool has_all[kSlots];
   };
   struct Head;
   static std::unique_ptr<SharedSegment> make(int size, std::string& name);

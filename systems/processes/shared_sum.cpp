@@ -12,15 +12,15 @@ namespace graft::systems {
 
 namespace {
 
-constexpr int64_t kLineBytes = 64;
-/// Of so few bytes each process reads all numbers and adds them itself: one wait fewer.
-constexpr int64_t kWholeBytes = 64 << 10;
+/// A piece of so few bytes has no portions.
+constexpr int64_t kShortBytes = 64 << 10;
 
-bool is_whole(const at::Tensor& piece) {
-  return static_cast<int64_t>(piece.nbytes()) <= kWholeBytes;
+bool is_short(const at::Tensor& piece) {
+  return static_cast<int64_t>(piece.nbytes()) <= kShortBytes;
 }
 
 void copy(const at::Tensor& to, const at::Tensor& from) {
+  if (from.numel() == 0) return;
   std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
 }
 
@@ -64,21 +64,13 @@ at::Tensor SharedSum::slot(int rank, int64_t piece, const at::Tensor& like) cons
   return at::from_blob(segment_->slot(rank, piece), like.sizes(), like.options());
 }
 
-/// Whole lines: two processes do not write the same.
+/// Whole lines: none that a process reads is being written.
 at::Tensor SharedSum::portion(const at::Tensor& piece, int rank) const {
   const int64_t line = kLineBytes / static_cast<int64_t>(piece.element_size());
   const int64_t each =
       (piece.numel() + segment_->size() * line - 1) / (segment_->size() * line) * line;
   const int64_t first = std::min(rank * each, piece.numel());
   return piece.narrow(0, first, std::min(each, piece.numel() - first));
-}
-
-/// Whoever sums a portion of the piece for this process.
-template <class Do>
-void SharedSum::for_others(const at::Tensor& piece, Do what) const {
-  if (is_whole(piece)) return;
-  for (int rank = 0; rank < segment_->size(); ++rank)
-    if (rank != segment_->rank()) what(rank);
 }
 
 /// Of the tensor and the piece's place in it.
@@ -90,62 +82,84 @@ uint64_t SharedSum::label_of(int64_t piece) const {
          static_cast<uint64_t>(piece - work.first);
 }
 
+bool SharedSum::all_have_put(int64_t piece) const {
+  for (int rank = 0; rank < segment_->size(); ++rank)
+    if (rank != segment_->rank() && segment_->put(rank) <= piece) return false;
+  return true;
+}
+
 /// A slot is free when every process has read what was in it before.
 void SharedSum::put_in() {
-  while (put_ < started_) {
-    for (int rank = 0; rank < segment_->size(); ++rank)
+  const int own = segment_->rank(), size = segment_->size();
+  for (; put_ < started_; segment_->tell_put(++put_)) {
+    for (int rank = 0; rank < size; ++rank)
       if (put_ - segment_->read(rank) >= kSlots) return;
-    const at::Tensor from = part(put_), to = slot(segment_->rank(), put_, from);
-    if (is_whole(from)) copy(to, from);
-    for_others(from, [&](int rank) { copy(portion(to, rank), portion(from, rank)); });
-    segment_->label(segment_->rank(), put_) = label_of(put_);
-    segment_->tell_put(++put_);
+    const at::Tensor from = part(put_), to = slot(own, put_, from);
+    const bool all = is_short(from) || !all_have_put(put_);
+    if (all) copy(to, from);
+    for (int rank = 0; rank < size && !all; ++rank)
+      if (rank != own) copy(portion(to, rank), portion(from, rank));
+    segment_->has_all(own, put_) = all;
+    segment_->label(own, put_) = label_of(put_);
   }
 }
 
 bool SharedSum::sum_one() {
-  for (int rank = 0; rank < segment_->size(); ++rank)
-    if (segment_->put(rank) <= summed_) return false;
+  const int own = segment_->rank();
+  if (put_ <= summed_ || !all_have_put(summed_)) return false;
   for (int rank = 0; rank < segment_->size(); ++rank)
     if (segment_->label(rank, summed_) != label_of(summed_))
       throw std::runtime_error("process " + std::to_string(rank) +
                                " sums a tensor of another size or dtype, or in another order");
-  sum(summed_);
+  at::Tensor piece = part(summed_);
+  if (segment_->size() == 1) {
+    // It is its own sum.
+  } else if (is_short(piece)) {
+    add_up(summed_, own, piece);
+  } else {
+    at::Tensor to = portion(piece, own);
+    const at::Tensor sums = at::from_blob(segment_->sums(own, summed_), to.sizes(), to.options());
+    add_up(summed_, own, sums);
+    copy(to, sums);
+  }
   segment_->tell_summed(++summed_);
   return true;
 }
 
-/// Added in the order of the ranks; of 16 bits in fp32, rounded once.
-void SharedSum::sum(int64_t piece) {
-  const int own = segment_->rank(), size = segment_->size();
+/// The owner's portion, or all of a short piece: in the order of the ranks; of 16 bits in fp32,
+/// rounded once. `to` may be the tensor itself, except its own portion.
+void SharedSum::add_up(int64_t piece, int owner, at::Tensor to) {
   const at::Tensor all = part(piece);
-  const bool whole = is_whole(all);
-  const auto own_part = [&](const at::Tensor& of) { return whole ? of : portion(of, own); };
-  const at::Tensor to = own_part(all);
-  if (size == 1 || to.numel() == 0) return;
+  const bool is_own = owner == segment_->rank() && !is_short(all);
+  if (to.numel() == 0) return;
   const auto term = [&](int rank) {
-    return rank == own && !whole ? to : own_part(slot(rank, piece, all));
+    const at::Tensor from = is_own && rank == owner ? all : slot(rank, piece, all);
+    return is_short(all) ? from : portion(from, owner);
   };
-  // Others read what is in this process's slot: its numbers, or the sums.
-  at::Tensor sums = whole ? to : own_part(slot(own, piece, all));
   if (to.element_size() == 2 && at::isFloatingType(to.scalar_type())) {
     at::Tensor wide = term(0).to(at::kFloat);
-    for (int rank = 1; rank < size; ++rank) wide.add_(term(rank));
-    sums.copy_(wide);
+    for (int rank = 1; rank < segment_->size(); ++rank) wide.add_(term(rank));
+    to.copy_(wide);
   } else {
-    at::add_out(sums, term(0), term(1));
-    for (int rank = 2; rank < size; ++rank) sums.add_(term(rank));
+    at::add_out(to, term(0), term(1));
+    for (int rank = 2; rank < segment_->size(); ++rank) to.add_(term(rank));
   }
-  if (!whole) copy(to, sums);
 }
 
-bool SharedSum::read_one() {
+bool SharedSum::read_one(Help help) {
   if (read_ == summed_) return false;
   const at::Tensor to = part(read_);
-  bool all_summed = true;
-  for_others(to, [&](int rank) { all_summed = all_summed && segment_->summed(rank) > read_; });
-  if (!all_summed) return false;
-  for_others(to, [&](int rank) { copy(portion(to, rank), portion(slot(rank, read_, to), rank)); });
+  const auto is_summed = [&](int rank) { return segment_->summed(rank) > read_; };
+  for (int rank = 0; rank < segment_->size() && !is_short(to); ++rank)
+    if (!is_summed(rank) && (help == Help::No || !segment_->has_all(rank, read_))) return false;
+  for (int rank = 0; rank < segment_->size() && !is_short(to); ++rank) {
+    if (rank == segment_->rank()) continue;
+    const at::Tensor its = portion(to, rank);
+    if (is_summed(rank))
+      copy(its, at::from_blob(segment_->sums(rank, read_), its.sizes(), its.options()));
+    else
+      add_up(read_, rank, its);
+  }
   segment_->tell_read(++read_);
   return true;
 }
@@ -157,8 +171,9 @@ void SharedSum::wait(const at::Tensor& tensor) {
   while (read_ < end) {
     const uint32_t seen = segment_->news();
     put_in();
-    const bool summed = sum_one(), read = read_one();
-    if (!summed && !read) segment_->wait_for_news(seen, until);
+    const bool summed = sum_one(), read = read_one(Help::No);
+    if (summed || read || segment_->news_come(seen) || read_one(Help::Yes)) continue;
+    segment_->wait_for_news(seen, until);
   }
   under_way_.erase(found);
 }

@@ -2,9 +2,11 @@
 // kernel. A tensor goes in pieces through a ring of slots that each process has. A piece has a
 // portion for each process, which adds all processes' numbers of it in the order of the ranks; all
 // read all sums: everybody gets the same bits, and reads less than three tensors, however many
-// processes there are.
+// processes there are. A short piece is added by everybody as a whole: one wait fewer.
 //
-//     slot of process 1 of 3    portion 0: its numbers | 1: the sums | 2: its numbers
+// A process that has put in its numbers and then does something else holds nobody up: who waits for
+// its sums adds them up itself. Its own portion is in its slot for that, unless it was the last to
+// put something in, and so adds up at once.
 #pragma once
 
 #include <graft/collective.h>
@@ -45,7 +47,8 @@ class SharedSum : public Collective {
                                          std::chrono::milliseconds timeout);
   ~SharedSum() override;
 
-  /// Puts in as many pieces as there is room for, sums what others put in, and never waits.
+  /// Puts in as many pieces as there is room for, sums what others put in, and never waits. Throws
+  /// where others sum something else.
   void start(const at::Tensor& tensor) override;
   /// Puts in, sums and reads pieces, in the order of the starts, until those of `tensor` are read.
   void wait(const at::Tensor& tensor) override;
@@ -62,13 +65,13 @@ class SharedSum : public Collective {
   at::Tensor part(int64_t piece) const;
   at::Tensor slot(int rank, int64_t piece, const at::Tensor& like) const;
   at::Tensor portion(const at::Tensor& piece, int rank) const;
-  template <class Do>
-  void for_others(const at::Tensor& piece, Do what) const;
   uint64_t label_of(int64_t piece) const;
   void put_in();
+  bool all_have_put(int64_t piece) const;
   bool sum_one();
-  bool read_one();
-  void sum(int64_t piece);
+  enum class Help { No, Yes };
+  bool read_one(Help help);
+  void add_up(int64_t piece, int owner, at::Tensor to);
 
   const std::unique_ptr<SharedSegment> segment_;
   const std::chrono::milliseconds timeout_;

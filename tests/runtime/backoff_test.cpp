@@ -19,7 +19,7 @@ struct Clock {
   /// How many kernels run alone before one asks the threads again.
   int count_alone(double lost = kGain) {
     int alone = 0;
-    for (; runs_alone() && alone < 10'000'000; ++alone) backoff.ran_alone(lost);
+    for (; runs_alone() && alone < 10'000'000; ++alone) backoff.ran_alone(kGain, lost);
     return alone;
   }
 };

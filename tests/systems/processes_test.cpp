@@ -66,9 +66,36 @@ void sum_many(GroupOptions::Sums sums, int count) {
 }
 
 TEST(Processes, SumByMemory) {
+  sum_many(GroupOptions::Sums::ByMemory, 1);
   sum_many(GroupOptions::Sums::ByMemory, 2);
   sum_many(GroupOptions::Sums::ByMemory, 3);
 }
+/// Who has put in its numbers may do other things before it waits: nobody waits for that.
+TEST(Processes, SumsAreThereThoughOthersAreBusy) {
+  GroupOptions options;
+  options.sums = GroupOptions::Sums::ByMemory;
+  for (const int count : {2, 3})
+    for (const int64_t length : {1000, 300'000})
+      run_ranks(
+          count,
+          [&](Group& group) {
+            Tensor x = at::full({length}, 1.0 + group.rank()), first = at::ones({1}),
+                   done = at::zeros({1});
+            if (group.rank() > 0) {
+              Pending sum = group.start_all_reduce(x);
+              group.start_send(first, 0).wait();
+              group.start_receive(done, 0).wait();
+              sum.wait();
+            } else {
+              for (int other = 1; other < count; ++other) group.start_receive(first, other).wait();
+              group.start_all_reduce(x).wait();
+              for (int other = 1; other < count; ++other) group.start_send(done, other).wait();
+            }
+            EXPECT_TRUE(at::equal(x, at::full({length}, count * (count + 1) / 2.0)));
+          },
+          options);
+}
+
 TEST(Processes, SumBySockets) {
   sum_many(GroupOptions::Sums::BySockets, 2);
 }

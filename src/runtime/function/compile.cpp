@@ -400,7 +400,7 @@ bool uses_threads(const ir::Program& program, const CompileSettings& settings) {
 /// As found_stored(), of an entry for any number of threads or for these. (Which it would be, only
 /// the program tells, and what is kept needs none.)
 bool found_any(const record::Trace& trace, const CompileSettings& settings, StoredEntry wanted,
-               Clock::time_point start, Built& out) noexcept {
+               Clock::time_point start, Built& out) {
   if (found_stored(trace, settings, wanted, start, out)) return true;
   add_threads(wanted, settings.target.threads);
   return found_stored(trace, settings, wanted, start, out);

@@ -33,9 +33,6 @@ void write(const CompileSettings& settings, ByteWriter& out) {
   word(settings.decisions.size());
   for (const auto& [id, way] : settings.decisions) text(id), text(way);
   word(at::globalContext().userEnabledMkldnn());
-  word(settings.target.half_instructions);
-  word(settings.target.lacks.size());
-  for (const c10::ScalarType type : settings.target.lacks) word(type);
   const auto estimates = settings.target.vml_estimates_roots;
   word(estimates != nullptr && estimates());
 }

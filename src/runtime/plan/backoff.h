@@ -26,10 +26,9 @@ class Backoff {
   bool runs_alone(double gain, double now) const {
     return busy_.runs_alone(gain) || (asleep(now) && asleep_.runs_alone(gain));
   }
-  /// It ran alone, and lost so much by that.
-  void ran_alone(double lost) {
-    busy_.ran_alone(lost);
-    asleep_.ran_alone(lost);
+  /// It ran alone, and lost so much by that: which is paid to what let it.
+  void ran_alone(double gain, double lost) {
+    (busy_.runs_alone(gain) ? busy_ : asleep_).owed -= std::max(lost, 1.0);
   }
   /// A kernel that gains so much by threads, begun at `begun`, waited so long for them in all and
   /// ended at `now`.
@@ -47,9 +46,6 @@ class Backoff {
     double wait = 0;  ///< the last one's
 
     bool runs_alone(double gain) const { return owed > 0 && gain < wait; }
-    void ran_alone(double lost) {
-      if (owed > 0) owed -= std::max(lost, 1.0);
-    }
     void waited(double waited) {
       wait = waited;
       owed = std::max(owed, 0.0) + waited;

@@ -122,7 +122,7 @@ void run_parallel(const codegen::Binding& binding, Part part) {
   const double gain = grains * ir::kGrainNanoseconds * (1 - alone), begun = nanoseconds_now();
   if (backoff.runs_alone(gain, begun)) {
     part(0, binding.range_extent);
-    backoff.ran_alone((nanoseconds_now() - begun) * (1 - alone));
+    backoff.ran_alone(gain, (nanoseconds_now() - begun) * (1 - alone));
     return;
   }
   // Where several threads start at all, smaller tasks are worth one more of them.

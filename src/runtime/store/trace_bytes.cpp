@@ -1,6 +1,5 @@
 #include "runtime/store/trace_bytes.h"
 
-#include <bit>
 #include <functional>
 #include <unordered_map>
 #include <utility>
@@ -25,6 +24,9 @@ class TraceWriter {
                  gradient_of, held, leaves, met_leaves, lost_tensor, bumped, bumped_captured,
                  default_dtype, backward, participants, broken] = trace;
     static_cast<void>(captured), static_cast<void>(participants);
+    // What the callers' tensors are like at each record. No plan depends on it.
+    static_cast<void>(gradient_of), static_cast<void>(held), static_cast<void>(leaves);
+    static_cast<void>(met_leaves), static_cast<void>(lost_tensor);
     word(storages.size());
     for (const record::StorageInfo& storage : storages) write(storage);
     word(tensors.size());
@@ -34,15 +36,7 @@ class TraceWriter {
     for (const auto* ids : {&arguments, &captured_tensors, &bumped, &bumped_captured}) words(*ids);
     word(results.size());
     for (const record::ResultInfo& result : results) write(result);
-    word(gradient_of.size());
-    for (const auto& leaf : gradient_of) write(leaf);
-    word(held.size());
-    for (const bool is : held) word(is);
-    word(leaves.size());
-    for (const auto& [leaf, had_gradient] : leaves) word(leaf), word(had_gradient);
     word(default_dtype);
-    word(met_leaves);
-    word(lost_tensor);
     word(backward.has_value());
     if (backward) write(*backward);
     text(broken.value_or(""));

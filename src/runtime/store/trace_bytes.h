@@ -6,7 +6,8 @@
 
 namespace graft::runtime {
 
-/// All that a plan depends on: all of it but the captured tensors themselves and the participants.
+/// All that a plan depends on: all of it but the captured tensors themselves, what is noted of
+/// leaves and their gradients, and the participants.
 /// Equal bytes, equal traces in that. Where a constant has no form outside of this process,
 /// `writer` is not complete afterwards.
 void write(const record::Trace& trace, ByteWriter& writer);
