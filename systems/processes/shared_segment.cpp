@@ -27,7 +27,8 @@ struct alignas(128) SharedSegment::Head {
 namespace {
 
 constexpr int kSpins = 4000;  // some 50 µs: a process on another core is done by then, or sleeps
-constexpr std::chrono::milliseconds kLook(50);  // for processes that ended
+// For processes that ended, or do something else.
+constexpr std::chrono::milliseconds kLook(5);
 
 std::vector<uint8_t> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
@@ -185,28 +186,23 @@ std::string SharedSegment::who_left() const {
   return "";
 }
 
-bool SharedSegment::news_come(uint32_t seen) const {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (head().news.load(std::memory_order_acquire) != seen) return true;
-    pause();
-  }
-  return false;
-}
-
-void SharedSegment::wait_for_news(uint32_t seen,
+bool SharedSegment::wait_for_news(uint32_t seen,
                                   std::chrono::steady_clock::time_point until) const {
   Head& all = head();
-  while (all.news.load() == seen) {
-    std::string wrong = who_left();
-    if (wrong.empty() && std::chrono::steady_clock::now() > until)
-      wrong = "the others did not come within the time-out";
-    // One that left told before what it had to tell.
-    if (!wrong.empty() && all.news.load() == seen) throw std::runtime_error(wrong);
-    const timespec look{0, std::chrono::nanoseconds(kLook).count()};
-    all.sleepers.fetch_add(1);
-    syscall(SYS_futex, &all.news, FUTEX_WAIT, seen, &look, nullptr, 0);
-    all.sleepers.fetch_sub(1);
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (all.news.load(std::memory_order_acquire) != seen) return true;
+    pause();
   }
+  std::string wrong = who_left();
+  if (wrong.empty() && std::chrono::steady_clock::now() > until)
+    wrong = "the others did not come within the time-out";
+  // One that left told before what it had to tell.
+  if (!wrong.empty() && all.news.load() == seen) throw std::runtime_error(wrong);
+  const timespec look{0, std::chrono::nanoseconds(kLook).count()};
+  all.sleepers.fetch_add(1);
+  syscall(SYS_futex, &all.news, FUTEX_WAIT, seen, &look, nullptr, 0);
+  all.sleepers.fetch_sub(1);
+  return all.news.load() != seen;
 }
 
 }  // namespace graft::systems

@@ -50,12 +50,10 @@ class SharedSegment {
   void tell_summed(int64_t pieces);
   void tell_read(int64_t pieces);
 
-  /// Has anybody told something since `seen`, the news() from before the caller looked, or does so
-  /// within 50 µs?
+  /// Waits until somebody has told something since `seen`, the news() from before the caller looked.
+  /// False: nobody did, within some milliseconds. Throws where a process ended, or after `until`.
   uint32_t news() const;
-  bool news_come(uint32_t seen) const;
-  /// Sleeps until somebody may have. Throws where a process ended, or after `until`.
-  void wait_for_news(uint32_t seen, std::chrono::steady_clock::time_point until) const;
+  bool wait_for_news(uint32_t seen, std::chrono::steady_clock::time_point until) const;
 
  private:
   struct alignas(128) Place {

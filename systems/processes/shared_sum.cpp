@@ -172,8 +172,7 @@ void SharedSum::wait(const at::Tensor& tensor) {
     const uint32_t seen = segment_->news();
     put_in();
     const bool summed = sum_one(), read = read_one(Help::No);
-    if (summed || read || segment_->news_come(seen) || read_one(Help::Yes)) continue;
-    segment_->wait_for_news(seen, until);
+    if (!summed && !read && !segment_->wait_for_news(seen, until)) read_one(Help::Yes);
   }
   under_way_.erase(found);
 }
