@@ -186,23 +186,25 @@ std::string SharedSegment::who_left() const {
   return "";
 }
 
-bool SharedSegment::wait_for_news(uint32_t seen,
-                                  std::chrono::steady_clock::time_point until) const {
+bool SharedSegment::wait_for_news(uint32_t seen) const {
   Head& all = head();
   for (int spin = 0; spin < kSpins; ++spin) {
     if (all.news.load(std::memory_order_acquire) != seen) return true;
     pause();
   }
-  std::string wrong = who_left();
-  if (wrong.empty() && std::chrono::steady_clock::now() > until)
-    wrong = "the others did not come within the time-out";
-  // One that left told before what it had to tell.
-  if (!wrong.empty() && all.news.load() == seen) throw std::runtime_error(wrong);
   const timespec look{0, std::chrono::nanoseconds(kLook).count()};
   all.sleepers.fetch_add(1);
   syscall(SYS_futex, &all.news, FUTEX_WAIT, seen, &look, nullptr, 0);
   all.sleepers.fetch_sub(1);
   return all.news.load() != seen;
+}
+
+void SharedSegment::check_others(uint32_t seen, std::chrono::steady_clock::time_point until) const {
+  std::string wrong = who_left();
+  if (wrong.empty() && std::chrono::steady_clock::now() > until)
+    wrong = "the others did not come within the time-out";
+  // One that left told before what it had to tell.
+  if (!wrong.empty() && news() == seen) throw std::runtime_error(wrong);
 }
 
 }  // namespace graft::systems

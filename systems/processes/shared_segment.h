@@ -50,10 +50,12 @@ class SharedSegment {
   void tell_summed(int64_t pieces);
   void tell_read(int64_t pieces);
 
-  /// Waits until somebody has told something since `seen`, the news() from before the caller looked.
-  /// False: nobody did, within some milliseconds. Throws where a process ended, or after `until`.
   uint32_t news() const;
-  bool wait_for_news(uint32_t seen, std::chrono::steady_clock::time_point until) const;
+  /// Waits until somebody has told something since `seen`, the news() from before the caller
+  /// looked. False: nobody did, within some milliseconds.
+  bool wait_for_news(uint32_t seen) const;
+  /// Throws where a process ended, or after `until`, unless there are news since `seen`.
+  void check_others(uint32_t seen, std::chrono::steady_clock::time_point until) const;
 
  private:
   struct alignas(128) Place {

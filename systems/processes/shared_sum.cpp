@@ -172,7 +172,8 @@ void SharedSum::wait(const at::Tensor& tensor) {
     const uint32_t seen = segment_->news();
     put_in();
     const bool summed = sum_one(), read = read_one(Help::No);
-    if (!summed && !read && !segment_->wait_for_news(seen, until)) read_one(Help::Yes);
+    if (summed || read || segment_->wait_for_news(seen) || read_one(Help::Yes)) continue;
+    segment_->check_others(seen, until);
   }
   under_way_.erase(found);
 }
