@@ -19,6 +19,10 @@ bool is_short(const at::Tensor& piece) {
   return static_cast<int64_t>(piece.nbytes()) <= kShortBytes;
 }
 
+at::Tensor over(char* memory, const at::Tensor& like) {
+  return at::from_blob(memory, like.sizes(), like.options());
+}
+
 void copy(const at::Tensor& to, const at::Tensor& from) {
   if (from.numel() == 0) return;
   std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
@@ -42,9 +46,15 @@ void SharedSum::start(const at::Tensor& tensor) {
   Work work{tensor.view(-1), started_, (bytes + kSlotBytes - 1) / kSlotBytes};
   started_ += work.pieces;
   under_way_.push_back(std::move(work));
+  go_on();
+}
+
+/// Nothing is left put in without the process's own portion and not summed: others could not help.
+bool SharedSum::go_on() {
   put_in();
-  while (sum_one()) {
-  }
+  bool summed = false;
+  while (sum_one()) summed = true;
+  return summed;
 }
 
 const SharedSum::Work& SharedSum::work_of(int64_t piece) const {
@@ -61,7 +71,7 @@ at::Tensor SharedSum::part(int64_t piece) const {
 }
 
 at::Tensor SharedSum::slot(int rank, int64_t piece, const at::Tensor& like) const {
-  return at::from_blob(segment_->slot(rank, piece), like.sizes(), like.options());
+  return over(segment_->slot(rank, piece), like);
 }
 
 /// Whole lines: none that a process reads is being written.
@@ -118,7 +128,7 @@ bool SharedSum::sum_one() {
     add_up(summed_, own, piece);
   } else {
     at::Tensor to = portion(piece, own);
-    const at::Tensor sums = at::from_blob(segment_->sums(own, summed_), to.sizes(), to.options());
+    const at::Tensor sums = over(segment_->sums(own, summed_), to);
     add_up(summed_, own, sums);
     copy(to, sums);
   }
@@ -150,13 +160,14 @@ bool SharedSum::read_one(Help help) {
   if (read_ == summed_) return false;
   const at::Tensor to = part(read_);
   const auto is_summed = [&](int rank) { return segment_->summed(rank) > read_; };
-  for (int rank = 0; rank < segment_->size() && !is_short(to); ++rank)
+  const int portions = is_short(to) ? 0 : segment_->size();
+  for (int rank = 0; rank < portions; ++rank)
     if (!is_summed(rank) && (help == Help::No || !segment_->has_all(rank, read_))) return false;
-  for (int rank = 0; rank < segment_->size() && !is_short(to); ++rank) {
+  for (int rank = 0; rank < portions; ++rank) {
     if (rank == segment_->rank()) continue;
     const at::Tensor its = portion(to, rank);
     if (is_summed(rank))
-      copy(its, at::from_blob(segment_->sums(rank, read_), its.sizes(), its.options()));
+      copy(its, over(segment_->sums(rank, read_), its));
     else
       add_up(read_, rank, its);
   }
@@ -170,8 +181,7 @@ void SharedSum::wait(const at::Tensor& tensor) {
   const auto until = std::chrono::steady_clock::now() + timeout_;
   while (read_ < end) {
     const uint32_t seen = segment_->news();
-    put_in();
-    const bool summed = sum_one(), read = read_one(Help::No);
+    const bool summed = go_on(), read = read_one(Help::No);
     if (summed || read || segment_->wait_for_news(seen) || read_one(Help::Yes)) continue;
     segment_->check_others(seen, until);
   }

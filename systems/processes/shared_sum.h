@@ -66,6 +66,7 @@ class SharedSum : public Collective {
   at::Tensor slot(int rank, int64_t piece, const at::Tensor& like) const;
   at::Tensor portion(const at::Tensor& piece, int rank) const;
   uint64_t label_of(int64_t piece) const;
+  bool go_on();
   void put_in();
   bool all_have_put(int64_t piece) const;
   bool sum_one();
