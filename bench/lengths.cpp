@@ -1,13 +1,20 @@
 // Sizes that are never seen twice: 200 random lengths, each once, and decoding with a cache that
-// grows by one row at each token. Eager and compiled (Sizes::Family) take turns.
+// grows by one row at each token. Eager and compiled (Sizes::Family) take turns: in one process,
+// whose memory both have warmed, where results are compared; and in processes of their own, as a
+// service is one or the other, five of each.
 //
-//     build/bench/lengths [FILTER]    a line each; FILTER is part of a name
+//     build/bench/lengths [FILTER]                      a line each; FILTER is part of a name
+//     build/bench/lengths --alone eager|graft FILTER    one such process: its milliseconds
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -50,12 +57,68 @@ std::vector<int64_t> lengths(int64_t most) {
   return all;
 }
 
-/// Each length once. The first three are waited for, as by a service that warms up.
+/// A virtual machine whose free memory goes back to its host takes 20 times as long for pages that
+/// it has to ask for again (2.5 ms a MiB here), and which process meets them is chance: before each
+/// measurement it gets enough of them.
+void get_machine_memory() {
+  constexpr size_t kBytes = size_t{512} << 20, kPage = 4096;
+  void* got = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) return;
+  madvise(got, kBytes, MADV_HUGEPAGE);
+  for (size_t i = 0; i < kBytes; i += kPage) static_cast<volatile char*>(got)[i] = 1;
+  munmap(got, kBytes);
+}
+
+/// One side in a process of its own: what 200 calls take.
+void alone(bool eager, const std::string& name, const Function& f,
+           const std::function<Tensors(int64_t)>& make, int64_t most) {
+  const auto compiled = graft::compile(f, family(name));
+  double ms = 0;
+  int call = 0;
+  get_machine_memory();
+  for (int64_t length : lengths(most)) {
+    const Tensors arguments = make(length);
+    Tensors results;
+    ms += graft::lab::time_once_ms([&] { results = eager ? f(arguments) : compiled(arguments); });
+    if (!eager && ++call <= 4) compiled.wait();
+  }
+  std::printf("%.3f\n", ms);
+}
+
+/// What such a process says.
+double ask_process(const std::string& side, const std::string& name) {
+  const std::string command =
+      std::filesystem::read_symlink("/proc/self/exe").string() + " --alone " + side + " " + name;
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), &pclose);
+  double ms = 0;
+  if (pipe == nullptr || std::fscanf(pipe.get(), "%lf", &ms) != 1) {
+    std::fprintf(stderr, "lengths: no time came from '%s'\n", command.c_str());
+    std::exit(1);
+  }
+  return ms;
+}
+
+/// Graft's time over eager's, each in five processes that take turns: median, least and most.
+void in_processes(const std::string& name) {
+  std::vector<double> ratios;
+  for (int round = 0; round < 5; ++round) {
+    const bool eager_first = round % 2 == 0;
+    const double first = ask_process(eager_first ? "eager" : "graft", name),
+                 second = ask_process(eager_first ? "graft" : "eager", name);
+    ratios.push_back(eager_first ? second / first : first / second);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  std::printf("%-22s in processes of their own %.2fx the time (%.2fx to %.2fx)\n", "", ratios[2],
+              ratios.front(), ratios.back());
+}
+
+/// Each length once. The first four are waited for, as by a service that warms up.
 void over_lengths(const std::string& name, const Function& f,
                   const std::function<Tensors(int64_t)>& make, int64_t most) {
   const auto compiled = graft::compile(f, family(name));
   double eager = 0, graft_ms = 0, most_different = 0;
   int call = 0;
+  get_machine_memory();
   for (int64_t length : lengths(most)) {
     const Tensors arguments = make(length);
     Tensors theirs, mine;
@@ -77,6 +140,7 @@ void over_lengths(const std::string& name, const Function& f,
       name.c_str(), eager, graft_ms, graft_ms / eager, static_cast<long>(report.family_calls),
       static_cast<long>(report.records), static_cast<long>(report.kernels_compiled),
       most_different);
+  in_processes(name);
 }
 
 /// What a size costs that was never seen: the first call of each against the second.
@@ -219,7 +283,8 @@ void decode(const std::string& name, const Llama& model, int64_t tokens) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string filter = argc > 1 ? argv[1] : "";
+  const std::string side = argc > 3 && argv[1] == std::string("--alone") ? argv[2] : "";
+  const std::string filter = argc > 1 ? argv[argc - 1] : "";
   auto wanted = [&](const std::string& name) { return name.find(filter) != std::string::npos; };
   const at::NoGradGuard no_grad;
   at::manual_seed(1);
@@ -227,7 +292,11 @@ int main(int argc, char** argv) {
   namespace regions = graft::workloads;
   auto lengths_of = [&](const std::string& name, const Function& f,
                         const std::function<Tensors(int64_t)>& make, int64_t most = 2048) {
-    if (wanted(name)) over_lengths(name, f, make, most);
+    if (!wanted(name)) return;
+    if (side.empty())
+      over_lengths(name, f, make, most);
+    else
+      alone(side == "eager", name, f, make, most);
   };
   lengths_of(
       "rope",

@@ -43,6 +43,20 @@ void expect_equal(const Limited& program, const std::vector<int64_t>& sizes) {
   }
 }
 
+/// Results that are larger than the last cache go past it: what decides only that has no border.
+TEST(FamilyLimits, WaysToStoreNeedNoRecord) {
+  const Tensor row = at::randn({5632});  // 32 MiB are 1489 rows
+  const auto run = [row](const Tensor& x) -> Tensors { return {at::relu(x) * row}; };
+  auto compiled = compile(std::function<Tensors(const Tensor&)>(run), of_any_size());
+  for (int64_t n : {1100, 1300, 1700, 1474, 1482, 1488, 1489, 1490, 1501, 1521, 1530}) {
+    const Tensor x = at::randn({n, 1});
+    const Tensors ours = compiled(x), eager = run(x);
+    compiled.wait();
+    EXPECT_TRUE(same(ours[0], eager[0])) << n;
+  }
+  EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
+}
+
 /// Indices that lie within at the sizes that were recorded, and beyond at others.
 TEST(FamilyLimits, ComputedIndicesAreChecked) {
   const int threads = at::get_num_threads();

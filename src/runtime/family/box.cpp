@@ -145,34 +145,53 @@ void no_code(const codegen::LaunchArgs*, char*, int64_t, int64_t) {}
 struct Example {
   ir::Schedule schedule;
   ir::Numbers numbers;
-  using Structures = std::vector<std::string>;  ///< one per kernel
-  Structures structures;
-  Structures unstreamed;  ///< as if no store went past the cache
-  /// Empty where both have one structure, by one of these.
-  std::string difference(const Example& other, Structures Example::* of) const {
-    const Structures &own = this->*of, &others = other.*of;
-    if (own.size() != others.size())
-      return std::to_string(own.size()) + " or " + std::to_string(others.size()) + " kernels";
-    for (size_t k = 0; k < own.size(); ++k)
-      if (own[k] != others[k]) return "kernel " + std::to_string(k) + " differs";
+  std::vector<std::string> structures;  ///< one per kernel
+
+  /// Empty where both have one structure.
+  std::string difference(const Example& other) const {
+    if (structures.size() != other.structures.size())
+      return std::to_string(structures.size()) + " or " + std::to_string(other.structures.size()) +
+             " kernels";
+    for (size_t k = 0; k < structures.size(); ++k)
+      if (structures[k] != other.structures[k]) return "kernel " + std::to_string(k) + " differs";
     return numbers.same_structure(other.numbers) ? "" : "their memory or calls differ";
   }
 };
 
-Example example(ir::Program program, const std::map<std::string, std::string>& decisions,
-                Maker& maker) {
+/// Which stores go past the cache and which loads ask for memory ahead decides nothing but time:
+/// where the statements are alike, those of `other` do.
+void take_hints(ir::Kernel& kernel, const ir::Kernel& other) {
+  const auto alike = [&](size_t k) {
+    return kernel.placed[k].axis_var == other.placed[k].axis_var &&
+           kernel.placed[k].statement.loads.size() == other.placed[k].statement.loads.size();
+  };
+  if (kernel.placed.size() != other.placed.size() || kernel.vars.size() != other.vars.size())
+    return;
+  for (size_t k = 0; k < kernel.placed.size(); ++k) {
+    if (!alike(k)) continue;
+    kernel.placed[k].streamed = other.placed[k].streamed;
+    kernel.placed[k].ahead = other.placed[k].ahead;
+  }
+}
+
+void take_hints(ir::Schedule& schedule, const ir::Schedule& other) {
+  if (schedule.steps.size() != other.steps.size()) return;
+  for (size_t k = 0; k < schedule.steps.size(); ++k) {
+    auto* kernel = std::get_if<ir::Kernel>(&schedule.steps[k]);
+    const auto* theirs = std::get_if<ir::Kernel>(&other.steps[k]);
+    if (kernel != nullptr && theirs != nullptr) take_hints(*kernel, *theirs);
+  }
+}
+
+Example example(ir::Schedule schedule) {
   Example made;
-  made.schedule = maker.schedule(std::move(program), decisions);
+  made.schedule = std::move(schedule);
   std::vector<ReadyKernel> kernels;
-  for (ir::Step& step : made.schedule.steps) {
-    auto* kernel = std::get_if<ir::Kernel>(&step);
+  for (const ir::Step& step : made.schedule.steps) {
+    const auto* kernel = std::get_if<ir::Kernel>(&step);
     if (kernel == nullptr) continue;
     kernels.push_back({codegen::bind(*kernel), {no_code, nullptr, nullptr}});
     made.structures.push_back(kernels.back().binding.structure);
-    std::vector<bool> streamed;
-    for (ir::Placed& p : kernel->placed) streamed.push_back(std::exchange(p.streamed, false));
-    made.unstreamed.push_back(codegen::bind(*kernel).structure);
-    for (size_t k = 0; k < streamed.size(); ++k) kernel->placed[k].streamed = streamed[k];
   }
   const Plan plan(made.schedule, std::move(kernels));
   if (!plan.has_sizes())
@@ -195,27 +214,30 @@ class Builder {
     try {
       // Ways that cost nearly the same are taken alike.
       const auto decisions = maker_.decide(program_.at(points[points.size() / 2]));
-      std::vector<Example> examples;
-      for (const Point& point : points)
-        examples.push_back(example(program_.at(point), decisions, maker_));
-      for (size_t k = 0; k < points.size(); ++k)
-        if (std::string what = examples[k].difference(examples.back(), &Example::structures);
-            !what.empty())
-          return halve(box, unit, halvings,
-                       "at " + list(points[k]) + " and " + list(points.back()) + ": " + what);
-      const Example& top = examples.back();
+      const auto schedule = [&](const Point& point) {
+        return maker_.schedule(program_.at(point), decisions);
+      };
+      const Example top = example(schedule(points.back()));
       std::vector<Point> all;
       std::vector<ir::Numbers> numbers;
-      for (const Point& point : witnesses(box, unit)) {
-        Example witness = example(program_.at(point), decisions, maker_);
-        if (std::string what = witness.difference(top, &Example::unstreamed); !what.empty())
-          return halve(box, unit, halvings,
-                       "at " + list(point) + " and " + list(points.back()) + ": " + what);
+      // Empty where the point's plan has the highest corner's structure.
+      const auto meet = [&](const Point& point, bool own_hints) -> std::string {
+        ir::Schedule own = schedule(point);
+        if (!own_hints) take_hints(own, top.schedule);
+        Example met = example(std::move(own));
+        if (const std::string what = met.difference(top); !what.empty())
+          return "at " + list(point) + " and " + list(points.back()) + ": " + what;
         all.push_back(point);
-        numbers.push_back(std::move(witness.numbers));
-      }
-      all.insert(all.end(), points.begin(), points.end());
-      for (const Example& one : examples) numbers.push_back(one.numbers);
+        numbers.push_back(std::move(met.numbers));
+        return "";
+      };
+      for (const Point& point : witnesses(box, unit))
+        if (std::string what = meet(point, false); !what.empty())
+          return halve(box, unit, halvings, what);
+      // Each half has its own hints, where there are halves.
+      for (const Point& point : points)
+        if (std::string what = meet(point, !is_narrow(box, unit, halvings)); !what.empty())
+          return halve(box, unit, halvings, what);
       auto made =
           std::make_unique<const Template>(maker_.generate(top.schedule), all, numbers, extents_,
                                            unit == 1 && is_all(box, points.size()));
@@ -231,18 +253,29 @@ class Builder {
   }
 
  private:
-  void halve(const Box& box, int64_t unit, int halvings, const std::string& cause) {
-    size_t widest = 0;
-    auto width = [&](size_t k) { return box[k].high - box[k].low; };
+  static int most_halvings(int64_t unit) {
+    return unit == 1 ? kMostHalvings : kMostHalvingsOfUnits;
+  }
+  static size_t widest(const Box& box) {
+    size_t found = 0;
     for (size_t k = 1; k < box.size(); ++k)
-      if (width(k) > width(widest)) widest = k;
-    const SizeRange whole = box[widest];
-    const int most = unit == 1 ? kMostHalvings : kMostHalvingsOfUnits;
-    if (halvings >= most || width(widest) < 8) {
+      if (width(box[k]) > width(box[found])) found = k;
+    return found;
+  }
+  static int64_t width(const SizeRange& range) { return range.high - range.low; }
+  /// Is it halved no more?
+  static bool is_narrow(const Box& box, int64_t unit, int halvings) {
+    return halvings >= most_halvings(unit) || width(box[widest(box)]) < 8;
+  }
+
+  void halve(const Box& box, int64_t unit, int halvings, const std::string& cause) {
+    const size_t k = widest(box);
+    const SizeRange whole = box[k];
+    if (is_narrow(box, unit, halvings)) {
       // Blocks of 16 and more begin behind multiples of 16, just below a box's end.
-      if (Box shorter = box; unit == 1 && halvings == most && width(widest) >= 8) {
-        do --shorter[widest].high;
-        while (!is_plain(shorter[widest].high));
+      if (Box shorter = box; unit == 1 && halvings == most_halvings(unit) && width(whole) >= 8) {
+        do --shorter[k].high;
+        while (!is_plain(shorter[k].high));
         add(shorter, unit, halvings + 1);
       }
       if (!why.empty()) return;
@@ -250,14 +283,14 @@ class Builder {
             (unit == 1 ? "" : ", multiples of " + std::to_string(unit)) + ": " + cause;
       return;
     }
-    int64_t middle = whole.low + width(widest) / 2;
-    if (width(widest) >= 64)
+    int64_t middle = whole.low + width(whole) / 2;
+    if (width(whole) >= 64)
       middle = near(middle, 1, kRemainders[0]);
     else
       while (!is_plain(middle)) ++middle;
     Box low = box, high = box;
-    low[widest] = {whole.low, middle};
-    high[widest] = {middle, whole.high};
+    low[k] = {whole.low, middle};
+    high[k] = {middle, whole.high};
     add(low, unit, halvings + 1);
     add(high, unit, halvings + 1);
   }
