@@ -11,6 +11,10 @@
 #include <unordered_map>
 #include <utility>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace graft::optim {
 
 namespace {
@@ -109,6 +113,12 @@ struct Base {
 };
 struct Derived : Base {};
 
+/// Words on the stack may look like a table, too: a zero and a type.
+bool is_in_library(uintptr_t address) {
+  Dl_info found;
+  return dladdr(reinterpret_cast<const void*>(address), &found) != 0;
+}
+
 }  // namespace
 
 /// As the Itanium C++ ABI lays types out: before a virtual table the offset to the object's top and
@@ -124,7 +134,7 @@ bool is_table_of(uintptr_t table, const std::type_info& base) {
   if (!read_word(table - kWord, type)) return false;
   for (int k = 0; k < kMostBases; ++k) {
     if (!read_word(type, kind) || !read_word(type + kWord, name)) return false;
-    if (name == base_name) return true;
+    if (name == base_name) return is_in_library(table);
     if (kind != of_one_base || !read_word(type + 2 * kWord, type)) return false;
   }
   return false;
@@ -139,6 +149,17 @@ __attribute__((no_sanitize("address", "thread"))) bool read_word(uintptr_t addre
   if (syscall(SYS_pwrite64, file, address, sizeof word, 0) != sizeof word) return false;
   word = *reinterpret_cast<const uintptr_t*>(address);
   return true;
+}
+
+bool is_readable(uintptr_t address, size_t bytes) {
+  uintptr_t word = 0;
+  if (bytes < sizeof word || !read_word(address, word)) return false;
+  if (!read_word((address + bytes - sizeof word) / sizeof word * sizeof word, word)) return false;
+#ifdef __SANITIZE_ADDRESS__
+  return __asan_region_is_poisoned(reinterpret_cast<void*>(address), bytes) == nullptr;
+#else
+  return true;
+#endif
 }
 
 }  // namespace graft::optim

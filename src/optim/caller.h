@@ -1,6 +1,7 @@
 // Which function of libtorch's calls, and what it holds: found on the thread's stack.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <typeinfo>
@@ -29,5 +30,9 @@ bool is_table_of(uintptr_t table, const std::type_info& base);
 
 /// The word at an address, which may be none. False: nothing can be read there.
 bool read_word(uintptr_t address, uintptr_t& word);
+
+/// Can so many bytes be read there? The address sanitizer also tells objects from what is left of
+/// them.
+bool is_readable(uintptr_t address, size_t bytes);
 
 }  // namespace graft::optim

@@ -39,7 +39,9 @@ class HostModes::Mode final : public record::Participant {
     uintptr_t table = 0;
     if (module == nullptr) {
       if (unowned_ == nullptr) return false;
-      if (!read_word(reinterpret_cast<uintptr_t>(unowned_), table) || table != table_) return false;
+      const auto place = reinterpret_cast<uintptr_t>(unowned_);
+      if (!read_word(place, table) || table != table_ || !is_readable(place, sizeof *unowned_))
+        return false;
       module = unowned_;
     }
     return module->is_training() != trains_;
@@ -83,7 +85,8 @@ void HostModes::look() {
   for (const uintptr_t word : words_of_callers()) {
     uintptr_t table = 0;
     if (!known_.insert(word).second || !read_word(word, table) ||
-        !is_table_of(table, typeid(torch::nn::Module)))
+        !is_table_of(table, typeid(torch::nn::Module)) ||
+        !is_readable(word, sizeof(torch::nn::Module)))
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
     modes_.push_back(std::make_shared<Mode>(*object, table, is_owned(object)));

@@ -3,8 +3,12 @@
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include <array>
+#include <cstdint>
 #include <functional>
+#include <typeinfo>
 
+#include "optim/caller.h"
 #include "runtime/helpers.h"
 
 namespace graft::test {
@@ -207,6 +211,16 @@ TEST(Modules, StepsAndModesTakeTurns) {
     }
     EXPECT_GT(compiled.report().plan_hits, async ? 20 : 90) << compiled.report();
   }
+}
+
+/// The stack may hold a zero and a type, side by side.
+TEST(Modules, WordsOnTheStackAreNoTable) {
+  const nn::DropoutImpl module;
+  const auto& real = *reinterpret_cast<const uintptr_t*>(&module);
+  const std::array<uintptr_t, 3> words = {0, reinterpret_cast<uintptr_t>(&typeid(nn::DropoutImpl)),
+                                          0};
+  EXPECT_TRUE(optim::is_table_of(real, typeid(nn::Module)));
+  EXPECT_FALSE(optim::is_table_of(reinterpret_cast<uintptr_t>(&words[2]), typeid(nn::Module)));
 }
 
 }  // namespace
