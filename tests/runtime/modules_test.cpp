@@ -219,8 +219,9 @@ TEST(Modules, WordsOnTheStackAreNoTable) {
   const auto& real = *reinterpret_cast<const uintptr_t*>(&module);
   const std::array<uintptr_t, 3> words = {0, reinterpret_cast<uintptr_t>(&typeid(nn::DropoutImpl)),
                                           0};
-  EXPECT_TRUE(optim::is_table_of(real, typeid(nn::Module)));
-  EXPECT_FALSE(optim::is_table_of(reinterpret_cast<uintptr_t>(&words[2]), typeid(nn::Module)));
+  EXPECT_TRUE(graft::optim::is_table_of(real, typeid(nn::Module)));
+  EXPECT_FALSE(
+      graft::optim::is_table_of(reinterpret_cast<uintptr_t>(&words[2]), typeid(nn::Module)));
 }
 
 }  // namespace
