@@ -70,6 +70,7 @@ TEST(Processes, SumByMemory) {
   sum_many(GroupOptions::Sums::ByMemory, 2);
   sum_many(GroupOptions::Sums::ByMemory, 3);
 }
+
 /// Who has put in its numbers may do other things before it waits: nobody waits for that.
 TEST(Processes, SumsAreThereThoughOthersAreBusy) {
   GroupOptions options;

@@ -220,7 +220,7 @@ class Builder {
       const Example top = example(schedule(points.back()));
       std::vector<Point> all;
       std::vector<ir::Numbers> numbers;
-      // Empty where the point's plan has the highest corner's structure.
+      // Adds the point, or says how its plan's structure is not the highest corner's.
       const auto meet = [&](const Point& point, bool own_hints) -> std::string {
         ir::Schedule own = schedule(point);
         if (!own_hints) take_hints(own, top.schedule);
@@ -235,9 +235,11 @@ class Builder {
         if (std::string what = meet(point, false); !what.empty())
           return halve(box, unit, halvings, what);
       // Each half has its own hints, where there are halves.
-      for (const Point& point : points)
+      for (const Point& point : std::span(points).first(points.size() - 1))
         if (std::string what = meet(point, !is_narrow(box, unit, halvings)); !what.empty())
           return halve(box, unit, halvings, what);
+      all.push_back(points.back());
+      numbers.push_back(top.numbers);
       auto made =
           std::make_unique<const Template>(maker_.generate(top.schedule), all, numbers, extents_,
                                            unit == 1 && is_all(box, points.size()));
