@@ -1,7 +1,8 @@
 // Sizes that are never seen twice: 200 random lengths, each once, and decoding with a cache that
 // grows by one row at each token. Eager and compiled (Sizes::Family) take turns: in one process,
 // whose memory both have warmed, where results are compared; and in processes of their own, as a
-// service is one or the other, three of each.
+// service is one or the other, three of each.  (While Graft compiles on the same few cores, eager's
+// parallel loops are slow, so that decoding is timed in processes of their own alone.)
 //
 //     build/bench/lengths [FILTER]                      a line each; FILTER is part of a name
 //     build/bench/lengths --alone eager|graft FILTER    one such process: its milliseconds
@@ -143,38 +144,6 @@ void over_lengths(const std::string& name, const Function& f,
   in_processes(name);
 }
 
-/// What a size costs that was never seen: the first call of each against the second.
-void look_up() {
-  const auto twenty = [](const Tensor& x) {
-    Tensor y = x;
-    for (int k = 0; k < 4; ++k) {
-      y = at::tanh(y * 0.5 + 1) * x;
-      y = y - y.mean(-1, true);
-    }
-    return y;
-  };
-  const auto compiled = graft::compile(twenty, family("look_up"));
-  for (int64_t s : {30, 60, 90}) compiled(at::randn({s, 8}));
-  compiled.wait();
-  std::vector<double> first, second;
-  for (int64_t s = 22; s < 250; ++s) {
-    const Tensor x = at::randn({s, 8});
-    const int64_t before = compiled.report().family_calls;
-    const double one = graft::lab::time_once_ms([&] { compiled(x); }),
-                 two = graft::lab::time_once_ms([&] { compiled(x); });
-    if (compiled.report().family_calls == before) continue;
-    first.push_back(one), second.push_back(two);
-  }
-  auto median = [](std::vector<double>& of) {
-    std::sort(of.begin(), of.end());
-    return of.empty() ? 0 : 1e3 * of[of.size() / 2];
-  };
-  std::printf(
-      "%-22s a region of 24 operators, a size's first call %.1f us, its second %.1f us "
-      "(medians of %zu)\n",
-      "look_up", median(first), median(second), first.size());
-}
-
 /// A Llama's layers, with caches of keys and values that `cat` lengthens.
 struct Llama {
   int64_t hidden, heads, layers, vocabulary;
@@ -243,41 +212,92 @@ struct Llama {
   }
 };
 
-/// Greedy: every other token by eager code and by a plan, on caches of their own.
-void decode(const std::string& name, const Llama& model, int64_t tokens) {
-  const auto compiled = graft::compile([&](const Tensors& t) { return model(t); }, family(name));
-  const Tensor prompt = at::randint(model.vocabulary, {1, 8}, at::kLong);
-  Tensors theirs = model({prompt}), mine = theirs;
-  double eager = 0, graft_ms = 0;
-  int64_t different = 0, timed = 0;
-  for (int64_t k = 0; k < tokens; ++k) {
-    auto step = [&](auto&& f, Tensors& state, double& spent) {
-      Tensors next = state;
-      next[0] = at::argmax(state[0].select(1, 0), -1, true);
-      const int64_t token = next[0].item<int64_t>();
-      const double took = graft::lab::time_once_ms([&] { state = f(next); });
-      if (k >= 8) spent += took;
-      return token;
-    };
-    int64_t a = 0, b = 0;
-    if (k % 2 == 0) {
-      a = step(model, theirs, eager), b = step(compiled, mine, graft_ms);
-    } else {
-      b = step(compiled, mine, graft_ms), a = step(model, theirs, eager);
-    }
-    timed += k >= 8;
-    different += a != b;
-    if (k < 8) compiled.wait();
+constexpr int64_t kTokens = 256;
+
+/// Greedy, from a prompt of 8; a token at a time to `step`, which gives the next state.
+template <class Step>
+void decode(const Llama& model, Step step) {
+  at::manual_seed(2);
+  Tensors state = model({at::randint(model.vocabulary, {1, 8}, at::kLong)});
+  for (int64_t k = 0; k < kTokens; ++k) {
+    state[0] = at::argmax(state[0].select(1, 0), -1, true);
+    state = step(k, state);
   }
+}
+
+/// One side in a process of its own: what all tokens but the first 8 take. Those are waited for.
+void decode_alone(bool eager, const std::string& name, const Llama& model) {
+  const auto compiled = graft::compile([&](const Tensors& t) { return model(t); }, family(name));
+  double ms = 0;
+  get_machine_memory();
+  decode(model, [&](int64_t k, const Tensors& state) {
+    Tensors next;
+    const double took =
+        graft::lab::time_once_ms([&] { next = eager ? model(state) : compiled(state); });
+    if (k >= 8) ms += took;
+    if (!eager && k < 8) compiled.wait();
+    return next;
+  });
+  std::printf("%.3f\n", ms);
+}
+
+/// The tokens of both.
+void decode_both(const std::string& name, const Llama& model) {
+  const auto compiled = graft::compile([&](const Tensors& t) { return model(t); }, family(name));
+  std::vector<int64_t> theirs, mine;
+  decode(model, [&](int64_t, const Tensors& state) {
+    theirs.push_back(state[0].item<int64_t>());
+    return model(state);
+  });
+  decode(model, [&](int64_t k, const Tensors& state) {
+    mine.push_back(state[0].item<int64_t>());
+    Tensors next = compiled(state);
+    if (k < 8) compiled.wait();
+    return next;
+  });
+  int64_t different = 0;
+  for (size_t k = 0; k < mine.size(); ++k) different += mine[k] != theirs[k];
   const graft::Report report = compiled.report();
-  std::printf(
-      "%-22s eager %6.1f tokens/s  graft %6.1f tokens/s  %.2fx  %3ld of %ld by families, "
-      "%ld records, %ld tokens differ\n",
-      name.c_str(), 1e3 * static_cast<double>(timed) / eager,
-      1e3 * static_cast<double>(timed) / graft_ms, eager / graft_ms,
-      static_cast<long>(report.family_calls), static_cast<long>(tokens),
-      static_cast<long>(report.records), static_cast<long>(different));
+  std::printf("%-22s %ld of %ld tokens differ, %ld by families, %ld records\n", name.c_str(),
+              static_cast<long>(different), static_cast<long>(kTokens),
+              static_cast<long>(report.family_calls), static_cast<long>(report.records));
   for (const std::string& line : report.families) std::printf("  %.220s\n", line.c_str());
+  in_processes(name);
+}
+
+/// What a size costs that was never seen: the first call of each against the fifth, which finds the
+/// plan of the third (a second call makes one to keep).
+template <class Make>
+void look_up(const std::string& name, const Function& f, std::vector<int64_t> warm, int64_t from,
+             int64_t to, Make make) {
+  const auto compiled = graft::compile(f, family(name));
+  for (int64_t s : warm) compiled(make(s)), compiled.wait();
+  // Proofs.
+  for (int64_t s = from; s < to; s += 3) compiled(make(s));
+  compiled.wait();
+  std::vector<double> first, again, difference;
+  for (int64_t s = from; s < to; ++s) {
+    if ((s - from) % 3 == 0) continue;
+    const Tensors arguments = make(s);
+    const int64_t before = compiled.report().family_calls;
+    auto time_us = [&] {
+      return 1e3 * graft::lab::time_once_ms([&] { static_cast<void>(compiled(arguments)); });
+    };
+    const double one = time_us();
+    if (compiled.report().family_calls == before) continue;
+    for (int k = 0; k < 3; ++k) time_us();
+    const double five = time_us();
+    first.push_back(one), again.push_back(five), difference.push_back(one - five);
+  }
+  auto median = [](std::vector<double>& of) {
+    std::sort(of.begin(), of.end());
+    return of.empty() ? 0 : of[of.size() / 2];
+  };
+  const double took = median(first), more = median(difference);
+  std::printf(
+      "%-22s a size's first call %.1f us, its fifth %.1f us, between them %.1f us (%.1f %%; "
+      "medians of %zu)\n",
+      name.c_str(), took, median(again), more, 100 * more / took, first.size());
 }
 
 }  // namespace
@@ -328,14 +348,38 @@ int main(int argc, char** argv) {
                        at::randn({1, 8, s, 64})};
       },
       1024);
-  if (wanted("look_up")) look_up();
+  const Function twenty_four = [](const Tensors& t) {
+    Tensor y = t[0];
+    for (int k = 0; k < 4; ++k) {
+      y = at::tanh(y * 0.5 + 1) * t[0];
+      y = y - y.mean(-1, true);
+    }
+    return Tensors{y};
+  };
+  if (wanted("look_up_24"))
+    look_up("look_up_24", twenty_four, {30, 60, 90}, 22, 250,
+            [](int64_t s) { return Tensors{at::randn({s, 8})}; });
+  if (wanted("look_up_decode")) {
+    const Llama model(64, 4, 2, 256);
+    look_up("look_up_decode", model, {8, 9, 10, 11}, 12, 256, [&](int64_t s) {
+      Tensors state = {at::randint(256, {1, 1}, at::kLong)};
+      for (int k = 0; k < 4; ++k) state.push_back(at::randn({1, 4, s, 16}));
+      return state;
+    });
+  }
   if (wanted("llama_prompt")) {
     const Llama model(512, 8, 4, 1000);
     lengths_of(
         "llama_prompt", model,
         [](int64_t s) { return Tensors{at::randint(1000, {1, s}, at::kLong)}; }, 512);
   }
-  if (wanted("decode_small")) decode("decode_small", Llama(64, 4, 2, 256), 256);
-  if (wanted("decode_llama")) decode("decode_llama", Llama(1024, 16, 4, 4096), 256);
+  auto decode_of = [&](const std::string& name, const Llama& model) {
+    if (side.empty())
+      decode_both(name, model);
+    else
+      decode_alone(side == "eager", name, model);
+  };
+  if (wanted("decode_small")) decode_of("decode_small", Llama(64, 4, 2, 256));
+  if (wanted("decode_llama")) decode_of("decode_llama", Llama(1024, 16, 4, 4096));
   return 0;
 }

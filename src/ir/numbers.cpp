@@ -111,7 +111,7 @@ void visit(Statement& s, NumberVisitor& v) {
   }
   for (size_t k = 0; k < scalars.size(); ++k) {
     auto bits = static_cast<int64_t>(scalars[k]);
-    v.number(bits, kinds[k]);
+    v.made(bits, kinds[k]);
     scalars[k] = static_cast<uint64_t>(bits);
   }
   for (int* id : {&value, &record, &after}) v.structure(*id);
@@ -274,7 +274,7 @@ void NumberVisitor::opaque(Opaque& value) {
 
 void NumberVisitor::real(double& value) {
   auto bits = std::bit_cast<int64_t>(value);
-  number(bits, NumberKind::Real);
+  made(bits, NumberKind::Real);
   value = std::bit_cast<double>(bits);
 }
 

@@ -25,6 +25,14 @@ enum class NumberKind : uint8_t {
 class NumberVisitor {
  public:
   virtual void number(int64_t& value, NumberKind kind) = 0;
+  /// A number that lies in memory as something else: what it becomes is put back behind the visit.
+  virtual void made(int64_t& value, NumberKind kind) { number(value, kind); }
+  /// How far `value` lies above `base`.
+  virtual void above(int64_t& value, int64_t base, NumberKind kind) {
+    value -= base;
+    number(value, kind);
+    value += base;
+  }
   /// A part of the structure.
   virtual void word(int64_t& value) = 0;
   /// How many there are of what follows, or which of several things it is.
@@ -125,6 +133,22 @@ class Replace final : public NumberVisitor {
 
  private:
   const int64_t* next_;
+};
+
+/// Where the numbers lie, in the walk's order: for a structure that stays where it is.
+struct NumberPlaces final : NumberVisitor {
+  struct Place {
+    int64_t* at;   ///< null: only a walk can put a number there
+    int64_t base;  ///< what lies there is so much more
+  };
+  std::vector<Place> places;
+
+  void number(int64_t& value, NumberKind) override { places.push_back({&value, 0}); }
+  void made(int64_t&, NumberKind) override { places.push_back({nullptr, 0}); }
+  void above(int64_t& value, int64_t base, NumberKind) override {
+    places.push_back({&value, base});
+  }
+  void word(int64_t&) override {}
 };
 
 }  // namespace graft::ir

@@ -57,6 +57,59 @@ TEST(FamilyLimits, WaysToStoreNeedNoRecord) {
   EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
 }
 
+/// Ranges whose schedules differ are divided until each size has a plan.
+TEST(FamilyLimits, SizesAroundBordersNeedNoRecord) {
+  const auto run = [](const Tensor& q) -> Tensors {
+    const Tensor scores = at::matmul(q, q.transpose(-2, -1)) / 8;
+    return {at::matmul(at::softmax(scores, -1), q)};
+  };
+  auto compiled = compile(std::function<Tensors(const Tensor&)>(run), of_any_size());
+  for (int64_t n : {370, 77,  390, 512, 432, 433, 447, 448,  449, 511,
+                    513, 183, 184, 19,  33,  39,  129, 1025, 3,   16}) {
+    const Tensor q = at::randn({1, 2, n, 64});
+    const Tensors ours = compiled(q), eager = run(q);
+    compiled.wait();
+    EXPECT_TRUE(at::allclose(ours[0], eager[0], 1e-4, 1e-5)) << n;
+  }
+  EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
+}
+
+/// While the first records are compiled, others would only make the family wait.
+TEST(FamilyLimits, ThreeRecordsAreEnough) {
+  const auto run = [](const Tensor& x) -> Tensors { return {at::softmax(x * 2, -1) + x}; };
+  Options options = of_any_size();
+  options.async = true;
+  auto compiled = compile(std::function<Tensors(const Tensor&)>(run), options);
+  for (int64_t n = 200; n < 240; ++n) {
+    const Tensor x = at::randn({n, n});
+    EXPECT_TRUE(at::allclose(compiled(x)[0], run(x)[0], 1e-5, 1e-6)) << n;
+  }
+  compiled.wait();
+  for (int64_t n = 140; n < 180; ++n) {
+    const Tensor x = at::randn({n, n});
+    EXPECT_TRUE(at::allclose(compiled(x)[0], run(x)[0], 1e-5, 1e-6)) << n;
+  }
+  EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
+  EXPECT_GT(compiled.report().family_calls, 30) << compiled.report().text();
+}
+
+/// Sizes that a call of ATen's takes: other numbers get into a plan by a walk through all of it.
+TEST(FamilyLimits, SizesThatCallsTakeAsLists) {
+  const auto run = [](const Tensor& x) -> Tensors {
+    const int64_t n = x.size(2);
+    return {at::upsample_bicubic2d(x + 1, {2 * n, 3 * n}, false) * 2};
+  };
+  auto compiled = compile(std::function<Tensors(const Tensor&)>(run), of_any_size());
+  for (int64_t n : {20, 30, 25, 41, 22, 33, 37, 29, 31, 43, 57, 38, 45, 23}) {
+    const Tensor x = at::randn({1, 3, n, n});
+    const Tensors ours = compiled(x), eager = run(x);
+    compiled.wait();
+    EXPECT_TRUE(same(ours[0], eager[0])) << n;
+  }
+  EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
+  EXPECT_GT(compiled.report().family_calls, 4) << compiled.report().text();
+}
+
 /// Indices that lie within at the sizes that were recorded, and beyond at others.
 TEST(FamilyLimits, ComputedIndicesAreChecked) {
   const int threads = at::get_num_threads();

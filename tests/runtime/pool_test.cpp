@@ -77,6 +77,26 @@ TEST(Pool, ABlockGrows) {
   pool_trim();
 }
 
+TEST(Pool, SmallBlocksGrowToo) {
+  void* first = pool_allocate(17 << 10);
+  pool_free(first);
+  for (size_t bytes : {20u << 10, 27u << 10, 32u << 10, 18u << 10}) {
+    void* again = pool_allocate(bytes);
+    EXPECT_EQ(again, first) << bytes;
+    std::memset(again, 1, bytes);
+    pool_free(again);
+  }
+  // The largest of a doubling may be a mapping: then no small block becomes one.
+  pool_trim();
+  void* small = pool_allocate(kLargeBytes - 1000);
+  void* smaller = pool_allocate(kLargeBytes * 3 / 4);
+  pool_free(small), pool_free(smaller);
+  void* large = pool_allocate(kLargeBytes);
+  EXPECT_TRUE(aligned(large, 4096));
+  std::memset(large, 1, kLargeBytes);
+  pool_free(large);
+}
+
 TEST(Pool, CountsWhatIsInUse) {
   PoolStats before = pool_stats();
   void* block = pool_allocate(12345);

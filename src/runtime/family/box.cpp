@@ -18,7 +18,7 @@ constexpr int64_t kFew = 18;
 /// more than a multiple of 8; all else is met.
 constexpr std::array<int64_t, 7> kRemainders = {2, 5, 14, 13, 6, 10, 2};
 constexpr int64_t kUnit = 16;
-constexpr int kMostHalvings = 4, kMostHalvingsOfUnits = 1;
+constexpr int kMostHalvingsOfUnits = 1;
 constexpr size_t kMostExamples = 8;  ///< per size
 
 /// Boxes begin behind powers of two, where thresholds lie.
@@ -118,19 +118,19 @@ std::vector<int64_t> witness_sizes(const SizeRange& range, int64_t unit) {
 
 /// Points that divide by anything. Their own schedules may differ from those of others in nothing
 /// but which stores go past the cache: what holds for numbers that divide by little need not hold
-/// for all. They also tell apart formulas of blocks.
-std::vector<Point> witnesses(const Box& box, int64_t unit) {
+/// for all. They also tell apart formulas of blocks. None is above `top`.
+std::vector<Point> witnesses(Box box, int64_t unit, const Point& top) {
+  for (size_t k = 0; k < box.size(); ++k) box[k].high = top[k];
   Grid grid;
   if (!grid.reaches(box, unit, witness_sizes)) return {};
   for (size_t i = 0; i < grid.sizes[0].size(); ++i) grid.add([&](size_t k) { return i * (k + 1); });
   return std::move(grid.points);
 }
 
-/// Are there no other ones?
-bool is_all(const Box& box, size_t points) {
+int64_t count_of(const Box& box) {
   int64_t count = 1;
   for (const SizeRange& range : box) count *= range.high - range.low + 1;
-  return count == static_cast<int64_t>(points);
+  return count;
 }
 
 bool contains(const Box& box, int64_t unit, std::span<const int64_t> point) {
@@ -209,20 +209,35 @@ class Builder {
   std::string why;  ///< the first part that has none, and why
 
   void add(const Box& box, int64_t unit, int halvings) {
+    if (const std::string cause = compile(box, unit, halvings); !cause.empty())
+      halve(box, unit, halvings, cause);
+  }
+
+ private:
+  using Decisions = std::map<std::string, std::string>;
+
+  static constexpr int64_t kNarrow = 8;       ///< boxes of this width are halved no more
+  static constexpr int64_t kEnd = 32;         ///< of boxes of this width, the end may differ alone
+  static constexpr int kOwnHints = 4;         ///< halvings until which sizes have their own hints
+  static constexpr int kMostSchedules = 400;  ///< then no box is halved
+  static constexpr int64_t kMostAlone = 24;   ///< points of a box that get plans of their own
+
+  /// One plan for the box: an empty string, or why there is none.
+  std::string compile(const Box& box, int64_t unit, int halvings) {
     const std::vector<Point> points = points_in(box, unit);
-    if (points.empty()) return;
+    if (points.empty()) return "";
+    if (maker_.stopping()) return "the process is exiting";
     try {
       // Ways that cost nearly the same are taken alike.
-      const auto decisions = maker_.decide(program_.at(points[points.size() / 2]));
-      const auto schedule = [&](const Point& point) {
-        return maker_.schedule(program_.at(point), decisions);
-      };
-      const Example top = example(schedule(points.back()));
+      const Decisions decisions =
+          points.size() == 1 ? Decisions() : decide(points[points.size() / 2]);
+      const Example top = example(schedule(points.back(), decisions));
       std::vector<Point> all;
       std::vector<ir::Numbers> numbers;
       // Adds the point, or says how its plan's structure is not the highest corner's.
       const auto meet = [&](const Point& point, bool own_hints) -> std::string {
-        ir::Schedule own = schedule(point);
+        if (point == points.back()) return "";
+        ir::Schedule own = schedule(point, decisions);
         if (!own_hints) take_hints(own, top.schedule);
         Example met = example(std::move(own));
         if (const std::string what = met.difference(top); !what.empty())
@@ -231,58 +246,72 @@ class Builder {
         numbers.push_back(std::move(met.numbers));
         return "";
       };
-      for (const Point& point : witnesses(box, unit))
-        if (std::string what = meet(point, false); !what.empty())
-          return halve(box, unit, halvings, what);
-      // Each half has its own hints, where there are halves.
-      for (const Point& point : std::span(points).first(points.size() - 1))
-        if (std::string what = meet(point, !is_narrow(box, unit, halvings)); !what.empty())
-          return halve(box, unit, halvings, what);
+      // The lowest corner comes first: what changes within the box differs there. Each half has its
+      // own hints, where there are halves.
+      const bool own_hints = halvings < kOwnHints && !is_narrow(box, unit, halvings);
+      for (const Point& point : points)
+        if (std::string what = meet(point, own_hints); !what.empty()) return what;
+      for (const Point& point : witnesses(box, unit, points.back()))
+        if (std::string what = meet(point, false); !what.empty()) return what;
       all.push_back(points.back());
       numbers.push_back(top.numbers);
-      auto made =
-          std::make_unique<const Template>(maker_.generate(top.schedule), all, numbers, extents_,
-                                           unit == 1 && is_all(box, points.size()));
+      auto made = std::make_unique<const Template>(
+          maker_.generate(top.schedule), all, numbers, extents_,
+          unit == 1 && count_of(box) == static_cast<int64_t>(points.size()));
       Box met = box;
       for (size_t k = 0; k < box.size(); ++k)
         for (const Point& point : points)
           met[k] = {std::min(point == points[0] ? point[k] : met[k].low, point[k]),
                     points.back()[k]};
       leaves.push_back({met, unit, std::move(made)});
+      return "";
     } catch (const std::exception& error) {
-      halve(box, unit, halvings, error.what());
+      return error.what();
     }
   }
 
- private:
-  static int most_halvings(int64_t unit) {
-    return unit == 1 ? kMostHalvings : kMostHalvingsOfUnits;
+  ir::Schedule schedule(const Point& point, const Decisions& decisions) {
+    ++schedules_;
+    return maker_.schedule(program_.at(point), decisions);
   }
+  Decisions decide(const Point& point) {
+    ++schedules_;
+    return maker_.decide(program_.at(point));
+  }
+
+  static int64_t width(const SizeRange& range) { return range.high - range.low; }
   static size_t widest(const Box& box) {
     size_t found = 0;
     for (size_t k = 1; k < box.size(); ++k)
       if (width(box[k]) > width(box[found])) found = k;
     return found;
   }
-  static int64_t width(const SizeRange& range) { return range.high - range.low; }
   /// Is it halved no more?
-  static bool is_narrow(const Box& box, int64_t unit, int halvings) {
-    return halvings >= most_halvings(unit) || width(box[widest(box)]) < 8;
+  bool is_narrow(const Box& box, int64_t unit, int halvings) const {
+    return (unit > 1 && halvings >= kMostHalvingsOfUnits) || width(box[widest(box)]) <= kNarrow ||
+           schedules_ >= kMostSchedules;
+  }
+  bool is_served(const Point& point) const {
+    return std::any_of(leaves.begin(), leaves.end(), [&](const BoxPlans::Leaf& leaf) {
+      return contains(leaf.box, leaf.unit, point);
+    });
   }
 
   void halve(const Box& box, int64_t unit, int halvings, const std::string& cause) {
+    if (maker_.stopping()) return;
     const size_t k = widest(box);
     const SizeRange whole = box[k];
+    // Blocks of 16 and more begin behind multiples of 16, just below a box's end.
+    if (unit == 1 && width(whole) > kNarrow && width(whole) <= kEnd) {
+      Box shorter = box, rest = box;
+      do --shorter[k].high;
+      while (!is_plain(shorter[k].high));
+      rest[k].low = shorter[k].high + 1;
+      if (compile(shorter, unit, halvings).empty()) return add_alone(rest, cause);
+    }
     if (is_narrow(box, unit, halvings)) {
-      // Blocks of 16 and more begin behind multiples of 16, just below a box's end.
-      if (Box shorter = box; unit == 1 && halvings == most_halvings(unit) && width(whole) >= 8) {
-        do --shorter[k].high;
-        while (!is_plain(shorter[k].high));
-        add(shorter, unit, halvings + 1);
-      }
-      if (!why.empty()) return;
-      why = "sizes " + std::to_string(whole.low) + " to " + std::to_string(whole.high) +
-            (unit == 1 ? "" : ", multiples of " + std::to_string(unit)) + ": " + cause;
+      // (Plans of other sizes serve multiples, too.)
+      if (unit == 1) add_alone(box, cause);
       return;
     }
     int64_t middle = whole.low + width(whole) / 2;
@@ -297,9 +326,31 @@ class Builder {
     add(high, unit, halvings + 1);
   }
 
+  /// Each point of the box gets a plan of its own, where they are few.
+  void add_alone(const Box& box, const std::string& cause) {
+    if (count_of(box) > kMostAlone) return lack(box, cause);
+    Point point;
+    for (const SizeRange& range : box) point.push_back(range.low);
+    for (size_t k = 0; k < box.size();) {
+      if (!is_served(point)) {
+        Box alone;
+        for (int64_t size : point) alone.push_back({size, size});
+        if (const std::string none = compile(alone, 1, 0); !none.empty()) lack(alone, none);
+      }
+      for (k = 0; k < box.size() && ++point[k] > box[k].high; ++k) point[k] = box[k].low;
+    }
+  }
+
+  void lack(const Box& box, const std::string& cause) {
+    if (!why.empty()) return;
+    const SizeRange& whole = box[widest(box)];
+    why = "sizes " + std::to_string(whole.low) + " to " + std::to_string(whole.high) + ": " + cause;
+  }
+
   const FreeProgram& program_;
   const std::vector<Formula> extents_;
   Maker& maker_;
+  int schedules_ = 0;
 };
 
 }  // namespace
@@ -352,27 +403,43 @@ Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> poin
   check_rooms();
 }
 
-bool Template::evaluate(std::span<const int64_t> point, std::vector<int64_t>& values) const {
-  c10::SmallVector<int64_t, 32> of;
+bool Template::evaluate(std::span<const int64_t> point, c10::SmallVectorImpl<int64_t>& of) const {
   for (const Formula& formula : formulas_) {
     auto value = formula.at(point);
     if (!value) return false;
     of.push_back(*value);
   }
-  values = values_;
-  for (auto [place, formula] : follows_) values[place] = of[formula];
   return true;
 }
 
-std::unique_ptr<Plan> Template::at(std::span<const int64_t> point) const {
-  std::vector<int64_t> values;
-  return evaluate(point, values) ? plan_->with_numbers(values) : nullptr;
+std::vector<int64_t> Template::numbers(const c10::SmallVectorImpl<int64_t>& of) const {
+  std::vector<int64_t> values = values_;
+  for (auto [place, formula] : follows_) values[place] = of[formula];
+  return values;
 }
 
-bool Template::fill(std::span<const int64_t> point, Plan& plan) const {
-  thread_local std::vector<int64_t> values;
-  if (!evaluate(point, values)) return false;
-  plan.set_numbers(values);
+std::unique_ptr<Plan> Template::at(std::span<const int64_t> point) const {
+  c10::SmallVector<int64_t, 32> of;
+  return evaluate(point, of) ? plan_->with_numbers(numbers(of)) : nullptr;
+}
+
+Refill::Refill(const Template& of, Plan& plan) : of_(&of), plan_(&plan) {
+  ir::NumberPlaces all;
+  plan.visit(all);
+  for (auto [place, formula] : of.follows_) places_.push_back(all.places[place]);
+  if (std::any_of(places_.begin(), places_.end(), [](const auto& to) { return to.at == nullptr; }))
+    places_.clear();
+}
+
+bool Refill::at(std::span<const int64_t> point) {
+  c10::SmallVector<int64_t, 32> of;
+  if (!of_->evaluate(point, of)) return false;
+  if (places_.empty()) {
+    plan_->set_numbers(of_->numbers(of));
+  } else {
+    const auto* follows = of_->follows_.data();
+    for (const auto& to : places_) *to.at = to.base + of[(follows++)->second];
+  }
   return true;
 }
 
@@ -386,26 +453,17 @@ BoxPlans::BoxPlans(const FreeProgram& program, const Box& box, Maker& maker) {
   why_ = std::move(builder.why);
 }
 
-bool BoxPlans::at(std::span<const int64_t> point, std::unique_ptr<Plan>& plan,
-                  const Template*& of) const {
-  for (const Leaf& leaf : leaves_) {
-    if (!contains(leaf.box, leaf.unit, point)) continue;
-    if (of == leaf.plan.get()) {
-      if (leaf.plan->fill(point, *plan)) return true;
-    } else if (auto made = leaf.plan->at(point)) {
-      plan = std::move(made);
-      of = leaf.plan.get();
-      return true;
-    }
-  }
-  return false;
+c10::SmallVector<const Template*, 2> BoxPlans::of(std::span<const int64_t> point) const {
+  c10::SmallVector<const Template*, 2> found;
+  for (const Leaf& leaf : leaves_)
+    if (contains(leaf.box, leaf.unit, point)) found.push_back(leaf.plan.get());
+  return found;
 }
 
 std::unique_ptr<Plan> BoxPlans::at(std::span<const int64_t> point) const {
-  std::unique_ptr<Plan> plan;
-  const Template* of = nullptr;
-  at(point, plan, of);
-  return plan;
+  for (const Template* one : of(point))
+    if (auto plan = one->at(point)) return plan;
+  return nullptr;
 }
 
 }  // namespace graft::runtime

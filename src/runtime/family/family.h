@@ -8,8 +8,11 @@
 //
 // What depends on a size other than by growing with it (that it divides by 16, say) would give two
 // of the examples different structures: they are chosen to divide by little. A second set, of
-// multiples of 16, serves these. Boxes whose examples differ are halved a few times.
+// multiples of 16, serves these. Boxes whose examples differ are halved, and what differs from size
+// to size has a plan for each.
 #pragma once
+
+#include <c10/util/SmallVector.h>
 
 #include <map>
 #include <memory>
@@ -33,17 +36,32 @@ class Template {
            std::span<const ir::Numbers> numbers, std::span<const Formula> extents, bool all);
   /// None where a formula gives no whole number.
   std::unique_ptr<Plan> at(std::span<const int64_t> point) const;
-  /// As at(), in a plan that it made before and that nobody runs. False: the plan is as it was.
-  bool fill(std::span<const int64_t> point, Plan& plan) const;
 
  private:
-  /// False where a formula gives no whole number.
-  bool evaluate(std::span<const int64_t> point, std::vector<int64_t>& values) const;
+  friend class Refill;
+  /// Of each formula. False where one gives no whole number.
+  bool evaluate(std::span<const int64_t> point, c10::SmallVectorImpl<int64_t>& of) const;
+  std::vector<int64_t> numbers(const c10::SmallVectorImpl<int64_t>& of) const;
 
   std::unique_ptr<const Plan> plan_;
   std::vector<int64_t> values_;  ///< all of the plan's, in the walk's order
   std::vector<Formula> formulas_;
   std::vector<std::pair<uint32_t, uint32_t>> follows_;  ///< place in values_, formula
+};
+
+/// Gives a plan other numbers, which is much less than making one.
+class Refill {
+ public:
+  /// `plan`: one that `of` made. Both outlive this.
+  Refill(const Template& of, Plan& plan);
+  const Template& of() const { return *of_; }
+  /// As Template::at(), in the plan, while nobody runs it. False: the plan is as it was.
+  bool at(std::span<const int64_t> point);
+
+ private:
+  const Template* of_;
+  Plan* plan_;
+  std::vector<ir::NumberPlaces::Place> places_;  ///< of what follows; empty where there is a walk
 };
 
 /// Sizes [low, high] of each symbol.
@@ -64,6 +82,8 @@ class Maker {
   /// The ways that are the cheapest.
   virtual std::map<std::string, std::string> decide(ir::Program program) = 0;
   virtual std::unique_ptr<Plan> generate(const ir::Schedule& schedule) = 0;
+  /// Is there no use in going on?
+  virtual bool stopping() const { return false; }
 };
 
 /// One program for all sizes.
@@ -97,11 +117,10 @@ class BoxPlans {
  public:
   /// Compiles. Never throws; `why` says what some sizes lack.
   BoxPlans(const FreeProgram& program, const Box& box, Maker& maker);
+  /// Those that may have a plan for that point, best first.
+  c10::SmallVector<const Template*, 2> of(std::span<const int64_t> point) const;
   /// Null where there is none for that point.
   std::unique_ptr<Plan> at(std::span<const int64_t> point) const;
-  /// As at(), in `plan` where `of` made it and is the point's; otherwise `plan` becomes another
-  /// one, of `of`. False: there is none.
-  bool at(std::span<const int64_t> point, std::unique_ptr<Plan>& plan, const Template*& of) const;
   size_t templates() const { return leaves_.size(); }
   const std::string& why() const { return why_; }
 

@@ -133,11 +133,15 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   // family_calls.cpp: sizes that were never recorded
   /// True where the call is served, by a plan of a family or eagerly; otherwise nothing happened.
   bool served_by_family(CallBase& call, const runtime::Key& key);
+  /// Has plans made for sizes above those that have them, up to `most`. Of families of one size.
+  void compile_larger(const std::shared_ptr<runtime::Family>& family, int64_t most);
   std::shared_ptr<runtime::FamilyBox> box_for(const std::shared_ptr<runtime::Family>& family,
                                               const runtime::Point& point);
   void prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
                  runtime::Family& family, runtime::FamilyBox& box);
   void retire(runtime::Family& family, const std::string& why);
+  /// Are there records enough to tell whether they make a family, and is nobody through with them?
+  bool may_become_family() const;
   void consider_family(const std::shared_ptr<Entry>& entry,
                        const std::shared_ptr<record::Trace>& trace);
   void compile_box(const std::shared_ptr<runtime::Family>& family, const runtime::Box& box,
@@ -165,7 +169,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::atomic<bool> leaves_ties_{false};  ///< ops::LowerSettings::ties
   std::atomic<int> noted_{0};             ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;
-  int64_t compiling_ = 0;  ///< compilations queued or under way
+  int64_t compiling_ = 0;          ///< compilations queued or under way
+  int64_t records_compiling_ = 0;  ///< those of them that are of records
 };
 
 /// The reason of a break with what the user can do about it, where it does not say so itself.

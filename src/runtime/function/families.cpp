@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "runtime/function/stored.h"
+#include "runtime/process/worker.h"
 
 namespace graft::runtime {
 
@@ -35,6 +36,7 @@ class Compiler final : public Maker {
     kernels_compiled_ += made.kernels_compiled;
     return std::move(made.plan);
   }
+  bool stopping() const override { return Worker::instance().stopping(); }
   int64_t kernels_compiled() const { return kernels_compiled_; }
 
  private:
@@ -179,6 +181,9 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
   made->lowered = std::move(lowered.back());
   made->lowered.program = {};
   made->largest = *std::max_element(points.begin(), points.end());
+  made->grew = std::adjacent_find(points.begin(), points.end(), [](const Point& a, const Point& b) {
+                 return b[0] <= a[0] || b[0] > a[0] + std::max<int64_t>(a[0] / 8, 1);
+               }) == points.end();
   return made;
 }
 

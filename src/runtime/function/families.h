@@ -35,19 +35,25 @@ struct FamilyBox {
   // By whoever is busy.
   std::vector<double> gains;  ///< eager's time against the plan's
   int lost = 0;
-  /// For sizes that come once, as a growing cache's: its plan gets other numbers at each call.
+  /// For sizes that come once, as a growing cache's: their plans get other numbers at each call.
+  struct Spare {
+    std::shared_ptr<Entry> entry;
+    Refill plan;
+  };
+  static constexpr size_t kMostSpares = 4;
   std::atomic<bool> spare_busy{false};
-  std::shared_ptr<Entry> spare;
-  const Template* spare_of = nullptr;
+  std::vector<Spare> spares;  ///< by whoever is busy with them
 };
 
 struct Family {
+  static constexpr int64_t kGrowing = 8;
   Pattern pattern;
   std::unique_ptr<const Regimes> regimes;
   std::unique_ptr<const FreeProgram> program;
   FamilyExample newest;
   ops::Lowered lowered;  ///< of `newest`, without its program
   Point largest;         ///< that was recorded
+  bool grew = false;     ///< did the records come as a growing cache's?
   std::atomic<bool> retired{false};
   std::atomic<int64_t> served{0};
   Misses misses;
@@ -57,6 +63,16 @@ struct Family {
   bool comes_again(uint64_t hash) {
     return came[hash % came.size()].exchange(hash, std::memory_order_relaxed) == hash;
   }
+  /// Of its one size: plans up to there are made, or will be before they are asked for.
+  std::atomic<int64_t> ahead{0};
+  std::atomic<int64_t> last{0}, ascents{0};
+  /// Do calls come as a growing cache's, each of a larger size?
+  bool grows(int64_t size) {
+    if (last.exchange(size, std::memory_order_relaxed) < size)
+      return ascents.fetch_add(1, std::memory_order_relaxed) >= kGrowing;
+    ascents.store(0, std::memory_order_relaxed);
+    return false;
+  }
   // Under runtime_mutex().
   std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;
   std::string why_retired;
@@ -65,6 +81,7 @@ struct Family {
 /// Under runtime_mutex(), all of it.
 class Families {
  public:
+  static constexpr int64_t kFewestExamples = 3;
   struct Found {
     std::shared_ptr<Family> family;
     Point point;
@@ -82,8 +99,7 @@ class Families {
   void clear();
 
  private:
-  static constexpr size_t kMostKinds = 8, kFewestExamples = 3, kMostExamples = 6,
-                          kMostFamilies = 16;
+  static constexpr size_t kMostKinds = 8, kMostExamples = 6, kMostFamilies = 16;
   struct Kind {
     std::vector<FamilyExample> examples;
     std::string refused;

@@ -69,13 +69,22 @@ std::shared_ptr<Entry> like(const Entry& example, const Key& key,
   return entry;
 }
 
-/// An entry for one call. False: there is no plan for the point.
-bool fill_spare(FamilyBox& box, const Entry& example, const Key& key, const Point& point) {
-  if (box.spare != nullptr) return box.plans->at(point, box.spare->plan, box.spare_of);
-  std::unique_ptr<runtime::Plan> plan;
-  if (!box.plans->at(point, plan, box.spare_of)) return false;
-  box.spare = like(example, key, std::move(plan));
-  return true;
+/// An entry for one call. Null: there is no plan for the point.
+std::shared_ptr<Entry> fill_spare(FamilyBox& box, const Entry& example, const Key& key,
+                                  const Point& point) {
+  for (const runtime::Template* of : box.plans->of(point)) {
+    auto spare = std::find_if(box.spares.begin(), box.spares.end(),
+                              [&](const FamilyBox::Spare& one) { return &one.plan.of() == of; });
+    if (spare != box.spares.end()) {
+      if (spare->plan.at(point)) return spare->entry;
+    } else if (auto plan = of->at(point)) {
+      if (box.spares.size() == FamilyBox::kMostSpares) box.spares.erase(box.spares.begin());
+      auto entry = like(example, key, std::move(plan));
+      box.spares.push_back({entry, runtime::Refill(*of, *entry->plan)});
+      return entry;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -89,6 +98,8 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   }
   if (found.family == nullptr) return false;
   const std::shared_ptr<FamilyBox> box = box_for(found.family, found.point);
+  if (found.point.size() == 1 && options.async && found.family->grows(found.point[0]))
+    compile_larger(found.family, 2 * found.point[0]);
   const FamilyBox::State state = box->state.load(std::memory_order_acquire);
   if (state == FamilyBox::State::PerLayout) return false;
   if (state == FamilyBox::State::Compiling) {
@@ -109,8 +120,8 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       state == FamilyBox::State::Compiled && !audit && !family.comes_again(key.hash) && once;
   std::shared_ptr<Entry> entry;
   if (spare) {
-    if (!fill_spare(*box, *family.newest.entry, key, found.point)) return false;
-    entry = box->spare;
+    entry = fill_spare(*box, *family.newest.entry, key, found.point);
+    if (entry == nullptr) return false;
   } else {
     auto plan = box->plans->at(found.point);
     if (plan == nullptr) return false;
@@ -230,6 +241,12 @@ void Core::Impl::retire(Family& family, const std::string& why) {
   runtime::warn_once(options.name + ": ", "plans for sizes that were not recorded: " + why);
 }
 
+bool Core::Impl::may_become_family() const {
+  if (options.sizes != Sizes::Family) return false;
+  std::lock_guard lock(runtime_mutex());
+  return records_compiling_ > 0 && records_ >= runtime::Families::kFewestExamples;
+}
+
 /// The entry was compiled: with others like it, it may say how plans depend on sizes.
 void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
@@ -254,18 +271,21 @@ void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
     families_.add(family);
   }
   if (family->largest.size() != 1 || !options.async) return;
-  // The sizes that may come: those around the recorded ones, then ever larger ones, as a cache that
-  // grows has them, then small ones.
-  constexpr int64_t kTimesLarger = 32;
+  // The sizes that may come: those around the recorded ones, larger ones, then small ones.
   const int64_t largest = family->largest[0];
-  std::vector<Point> ahead;
-  for (int64_t size = largest; size <= kTimesLarger * largest;
-       size = runtime::box_of({{size}})[0].high + 1)
-    ahead.push_back({size});
+  box_for(family, {largest});
+  compile_larger(family, (family->grew ? 32 : 2) * largest);
   for (int64_t size = runtime::box_of({{largest}})[0].low - 1; size >= 2;
        size = runtime::box_of({{size}})[0].low - 1)
-    ahead.push_back({size});
-  for (const Point& point : ahead) box_for(family, point);
+    box_for(family, {size});
+}
+
+void Core::Impl::compile_larger(const std::shared_ptr<Family>& family, int64_t most) {
+  for (int64_t size = std::max(family->ahead.load(), family->largest[0]); size < most;) {
+    box_for(family, {size + 1});
+    size = runtime::box_of({{size + 1}})[0].high;
+    family->ahead.store(size, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace graft::detail

@@ -58,6 +58,7 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
   if (served_by_family(call, key)) return;
   if (too_many_layouts(key)) return run_eager(call);
   if (passes_known_leaf(call)) return run_eager(call);
+  if (may_become_family()) return run_eager(call);
   std::string difference = nearest_difference(key);
   if (!difference.empty() && stance() == Stance::FailOnRerecord)
     throw Error(options.name + ": no plan fits this call: " + difference +
@@ -260,11 +261,17 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
       return;
     }
   }
+  {
+    std::lock_guard lock(runtime_mutex());
+    ++records_compiling_;
+  }
   enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
     if (impl.options.sizes == Sizes::Family && entry->plan != nullptr)
       impl.consider_family(entry, trace);
+    std::lock_guard lock(runtime_mutex());
+    --impl.records_compiling_;
   });
 }
 

@@ -35,8 +35,9 @@ Header* header_of(void* block) {
   return static_cast<Header*>(block) - 1;
 }
 
-/// What a large block's mapping has, of which its class is the part that was used.
+/// What a growing block has, of which its class is the part that was used.
 size_t room_of(Header* header) {
+  if (header->cls < kSmallClasses) return class_bytes(last_of_doubling(header->cls));
   return static_cast<size_t>(static_cast<char*>(header->base) + header->base_bytes -
                              static_cast<char*>(block_of(header)));
 }
@@ -187,10 +188,11 @@ void count(ThreadCache* cache, Counter Counters::* which, int64_t n) {
 Header* from_system(int cls) {
   const size_t bytes = class_bytes(cls);
   const bool large = cls >= kSmallClasses;
-  const auto allocate = [&](size_t room) {
-    return large ? system_map(bytes, room) : system_allocate(bytes);
+  const size_t room = cls < kGrowingClasses ? bytes : class_bytes(last_of_doubling(cls));
+  const auto allocate = [&](size_t most) {
+    return large ? system_map(bytes, most) : system_allocate(room);
   };
-  SystemBlock block = allocate(class_bytes(last_of_doubling(cls)));
+  SystemBlock block = allocate(room);
   if (block.data == nullptr) {
     pool_trim();
     block = allocate(bytes);
@@ -204,27 +206,31 @@ Header* from_system(int cls) {
   return header;
 }
 
-Header* find(int cls, ThreadCache* cache) {
-  if (cls < kSmallClasses) {
-    if (cache != nullptr) {
-      if (auto& bin = cache->bins[static_cast<size_t>(cls)]; bin.head != nullptr) {
-        Header* header = bin.head;
-        bin.head = header->next;
-        --bin.count;
-        cache->bytes -= class_bytes(cls);
-        cache->counters.cached.add(-static_cast<int64_t>(class_bytes(cls)));
-        return header;
-      }
+/// A small one of the thread's own, then one of all threads.
+Header* take(int cls, ThreadCache* cache) {
+  if (cls < kSmallClasses && cache != nullptr) {
+    if (auto& bin = cache->bins[static_cast<size_t>(cls)]; bin.head != nullptr) {
+      Header* header = bin.head;
+      bin.head = header->next;
+      --bin.count;
+      cache->bytes -= class_bytes(cls);
+      cache->counters.cached.add(-static_cast<int64_t>(class_bytes(cls)));
+      return header;
     }
-    return take_shared(cls);
   }
+  return take_shared(cls);
+}
+
+Header* find(int cls, ThreadCache* cache) {
+  if (cls < kGrowingClasses) return take(cls, cache);
   // Up to twice what is asked for, of memory that is held anyway, is better than page faults: sizes
   // that change from call to call would meet them in each class.
   for (int more = 0; more < kClassesPerDoubling && cls + more < kClasses; ++more)
-    if (Header* header = take_shared(cls + more)) return header;
+    if (Header* header = take(cls + more, cache)) return header;
   // … and so is one that was less so far, which meets them only behind that.
-  for (int less = cls - 1; less >= std::max(first_of_doubling(cls), kSmallClasses); --less) {
-    Header* header = take_shared(less);
+  const int least = cls < kSmallClasses ? kGrowingClasses : kSmallClasses;
+  for (int less = cls - 1; less >= std::max(first_of_doubling(cls), least); --less) {
+    Header* header = take(less, cache);
     if (header == nullptr) continue;
     if (room_of(header) < class_bytes(cls)) {
       put_shared(header);

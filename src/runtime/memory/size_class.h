@@ -34,6 +34,8 @@ constexpr int last_of_doubling(int index) {
 }
 /// Classes below are small.
 constexpr int kSmallClasses = size_class(kLargeBytes);
+/// From here on, a block of several pages, a block has room for the largest class of its doubling.
+constexpr int kGrowingClasses = size_class(size_t{16} << 10) + 1;
 /// Requests above are refused.
 constexpr size_t kMaxBytes = size_t{1} << 46;
 constexpr int kClasses = size_class(kMaxBytes) + 1;

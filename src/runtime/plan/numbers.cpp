@@ -49,7 +49,7 @@ void visit_text(std::string text, NumberVisitor& v) {
 template <class Make>
 void visit_number(c10::IValue& value, int64_t bits, NumberKind kind, NumberVisitor& v, Make make) {
   const int64_t before = bits;
-  v.number(bits, kind);
+  v.made(bits, kind);
   if (bits != before) value = make(bits);
 }
 
@@ -64,7 +64,8 @@ void visit(c10::IValue& value, NumberVisitor& v) {
     // Lists are shared by those who copy a value.
     std::vector<int64_t> list = value.toIntVector();
     const std::vector<int64_t> before = list;
-    v.exact(list);
+    v.size(list);
+    for (int64_t& one : list) v.made(one, NumberKind::Exact);
     if (list != before) value = c10::IValue(list);
   } else if (value.isBool()) {
     v.structure(value.toBool());
@@ -108,8 +109,8 @@ void visit(KernelStep& step, NumberVisitor& v) {
     int64_t& value = binding.integers[static_cast<size_t>(part.slot)];
     value -= part.base;
     v.number(part.base, NumberKind::Room);
-    v.exact(value);
     value += part.base;
+    v.above(value, part.base, NumberKind::Exact);
   }
   size_t next = 0;
   v.structure(static_cast<int64_t>(binding.integers.size()));
@@ -120,11 +121,8 @@ void visit(KernelStep& step, NumberVisitor& v) {
       v.exact(binding.integers[k]);
   }
   v.structure(static_cast<int64_t>(binding.scalars.size()));
-  for (uint64_t& scalar : binding.scalars) {
-    auto bits = static_cast<int64_t>(scalar);
-    v.number(bits, NumberKind::Real);
-    scalar = static_cast<uint64_t>(bits);
-  }
+  for (uint64_t& scalar : binding.scalars)
+    v.number(reinterpret_cast<int64_t&>(scalar), NumberKind::Real);
   v.exact(binding.range_extent);
   v.number(binding.grain, NumberKind::Free);
   v.number(binding.scratch_bytes, NumberKind::Room);
