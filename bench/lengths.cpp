@@ -5,7 +5,7 @@
 // parallel loops are slow, so that decoding is timed in processes of their own alone.)
 //
 //     build/bench/lengths [FILTER]                      a line each; FILTER is part of a name
-//     build/bench/lengths --alone eager|graft FILTER    one such process: its milliseconds
+//     build/bench/lengths --alone eager|graft NAME      one such process: its milliseconds
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <sys/mman.h>
@@ -305,7 +305,9 @@ void look_up(const std::string& name, const Function& f, std::vector<int64_t> wa
 int main(int argc, char** argv) {
   const std::string side = argc > 3 && argv[1] == std::string("--alone") ? argv[2] : "";
   const std::string filter = argc > 1 ? argv[argc - 1] : "";
-  auto wanted = [&](const std::string& name) { return name.find(filter) != std::string::npos; };
+  auto wanted = [&](const std::string& name) {
+    return side.empty() ? name.find(filter) != std::string::npos : name == filter;
+  };
   const at::NoGradGuard no_grad;
   at::manual_seed(1);
   at::set_num_threads(2);
@@ -348,6 +350,58 @@ int main(int argc, char** argv) {
                        at::randn({1, 8, s, 64})};
       },
       1024);
+  lengths_of(
+      "rope_bf16",
+      [](const Tensors& t) {
+        auto [q, k] = regions::rope(t[0], t[1], t[2], t[3]);
+        return Tensors{q, k};
+      },
+      [](int64_t s) {
+        auto [cos, sin] = regions::rope_tables(s, 64, at::kBFloat16);
+        const Tensor q = at::randn({1, 16, s, 64}, at::kBFloat16);
+        return Tensors{q, at::randn_like(q), cos, sin};
+      });
+  lengths_of(
+      "qkv_rope_bf16",
+      [](const Tensors& t) {
+        auto [q, k, v] = regions::qkv_rope(t[0], t[1], t[2], 16);
+        return Tensors{q, k, v};
+      },
+      [](int64_t s) {
+        auto [cos, sin] = regions::rope_tables(s, 64, at::kBFloat16);
+        return Tensors{at::randn({1, s, 3072}, at::kBFloat16), cos, sin};
+      });
+  lengths_of(
+      "swiglu_bf16", [](const Tensors& t) { return Tensors{regions::swiglu(t[0], t[1])}; },
+      [](int64_t s) {
+        const Tensor gate = at::randn({1, s, 5632}).to(at::kBFloat16);
+        return Tensors{gate, gate.roll(1)};
+      });
+  lengths_of(
+      "component",
+      [V = at::randn({768, 1200}), U = at::randn({1200, 768}) / 768](const Tensors& t) {
+        return Tensors{regions::component(t[0], V, t[1], U)};
+      },
+      [](int64_t s) { return Tensors{at::randn({1, s, 768}), at::rand({1, s, 1200})}; });
+  lengths_of(
+      "gptq_block",
+      [inverse = at::eye(128) + at::randn({128, 128}).triu(1) / 100](const Tensors& t) {
+        auto [quantised, errors, losses] = regions::gptq_block(t[0], inverse, t[1], t[2]);
+        return Tensors{quantised, errors, losses};
+      },
+      [](int64_t s) {
+        const Tensor weights = at::randn({s, 128});
+        return Tensors{weights, weights.abs().amax(1) / 8, at::full({s}, 8.0)};
+      });
+  Tensors weights;
+  for (auto [to, from] :
+       {std::pair{256, 0}, {768, 256}, {256, 256}, {256, 0}, {1024, 256}, {256, 1024}}) {
+    weights.push_back(from == 0 ? at::ones({to}) : at::randn({to, from}) / 16);
+    weights.push_back(at::zeros({to}));
+  }
+  lengths_of(
+      "block", [&](const Tensors& t) { return Tensors{regions::block(t[0], weights, 8)}; },
+      [](int64_t s) { return Tensors{at::randn({1, s, 256})}; }, 1024);
   const Function twenty_four = [](const Tensors& t) {
     Tensor y = t[0];
     for (int k = 0; k < 4; ++k) {

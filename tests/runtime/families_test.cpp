@@ -118,6 +118,29 @@ std::vector<FamilyProgram> family_programs() {
          return Tensors{all, at::softmax(at::matmul(t[1], all.transpose(1, 2)) * 0.1, -1)};
        },
        [](int64_t s) { return Tensors{random({4, s, 16}), random({4, 1, 16})}; }, 1e-4},
+      // As many new rows into a cache that was made before.
+      {"prefill",
+       [](const Tensors& t) {
+         const int64_t s = t[0].size(1);
+         t[1].narrow(1, 0, s).copy_(t[0] * 2);
+         const Tensor keys = t[1].narrow(1, 0, s);
+         return Tensors{at::softmax(at::matmul(t[0], keys.transpose(1, 2)) * 0.1, -1)};
+       },
+       [](int64_t s) { return Tensors{random({2, s, 16}), random({2, 640, 16})}; }, 1e-4},
+      // New rows go round in a cache; older ones are masked by their age.
+      {"ring",
+       [](const Tensors& t) {
+         const int64_t s = t[0].size(1), most = t[1].size(1);
+         const Tensor places = at::remainder(t[2] + at::arange(s), most);
+         t[1].index_copy_(1, places, t[0]);
+         const Tensor age = at::remainder(t[2] + s - 1 - at::arange(most), most);
+         const Tensor scores = at::matmul(t[0], t[1].transpose(1, 2)) * 0.1;
+         return Tensors{at::softmax(scores.masked_fill(age >= 600, -INFINITY), -1), places};
+       },
+       [](int64_t s) {
+         return Tensors{random({2, s, 16}), random({2, 640, 16}), at::full({1}, 630, at::kLong)};
+       },
+       1e-4},
   };
 }
 
@@ -170,6 +193,27 @@ TEST_P(FamilyPrograms, EveryLengthOnceIsAsEager) {
   }
   const Report report = compiled.report();
   EXPECT_GE(report.family_calls, 30) << report.text();
+}
+
+/// A decoder whose caller made room before: each call sees one row more of it, and writes that.
+TEST(Families, ViewsOfACacheGrow) {
+  const at::NoGradGuard no_grad;
+  const auto step = [](const Tensors& t) {
+    Tensor keys = t[1];
+    keys.index_copy_(1, t[2], t[0]);
+    return Tensors{at::matmul(at::softmax(at::matmul(t[0], keys.transpose(1, 2)), -1), keys)};
+  };
+  auto compiled = compile(std::function<Tensors(const Tensors&)>(step), family());
+  Tensor theirs = random({4, 300, 16}), mine = theirs.clone();
+  for (int64_t s = 20; s < 300; ++s) {
+    const Tensor row = random({4, 1, 16}), place = at::full({1}, s, at::kLong);
+    const Tensors eager = step({row, theirs.narrow(1, 0, s + 1), place}),
+                  got = compiled(Tensors{row, mine.narrow(1, 0, s + 1), place});
+    expect_like(eager, got, 1e-4, "at " + std::to_string(s));
+    ASSERT_TRUE(at::equal(theirs, mine)) << s;
+  }
+  EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
+  EXPECT_GE(compiled.report().family_calls, 250) << compiled.report().text();
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FamilyPrograms,
