@@ -1,4 +1,8 @@
 // Where a family ends: bounds of computed indices, and what ATen does otherwise at other sizes.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <functional>
 
 #include "runtime/helpers.h"
@@ -91,6 +95,30 @@ TEST(FamilyLimits, ThreeRecordsAreEnough) {
   }
   EXPECT_EQ(compiled.report().records, 3) << compiled.report().text();
   EXPECT_GT(compiled.report().family_calls, 30) << compiled.report().text();
+}
+
+/// A child whose compile thread was lost while records waited for it.
+TEST(FamilyLimits, AForkedChildGoesOn) {
+  const auto run = [](const Tensor& x) -> Tensors { return {at::tanh(x * 2) + x.sum(0)}; };
+  Options options = of_any_size();
+  options.async = true;
+  auto compiled = compile(std::function<Tensors(const Tensor&)>(run), options);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);  // libgomp's teams do not outlive a fork
+  for (int64_t n : {30, 50, 70}) compiled(at::randn({n, n}));
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int64_t n = 80; n < 2000; n = n % 100 == 99 ? 80 : n + 1) {
+      compiled(at::randn({n, n}));
+      if (compiled.report().family_calls > 0) _exit(0);
+      usleep(10'000);
+    }
+  }
+  int status = -1;
+  for (int k = 0; k < 600 && waitpid(child, &status, WNOHANG) == 0; ++k) usleep(50'000);
+  if (status != 0) kill(child, SIGKILL);
+  EXPECT_EQ(status, 0);
+  at::set_num_threads(threads);
 }
 
 /// Sizes that a call of ATen's takes: other numbers get into a plan by a walk through all of it.

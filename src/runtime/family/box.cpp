@@ -100,14 +100,18 @@ std::vector<Point> points_in(const Box& box, int64_t unit) {
   return std::move(grid.points);
 }
 
-/// Sizes of all remainders but those of a rest of one (of blocks of 8 and more).
+/// Sizes of all remainders but those of a rest of one (of blocks of 8 and more). Of narrow ranges,
+/// all multiples of 4.
 std::vector<int64_t> witness_sizes(const SizeRange& range, int64_t unit) {
   constexpr std::array<int64_t, 8> kMixed = {0, 44, 67, 16, 123, 88, 31, 100};
   const int64_t width = (range.high - range.low) / unit, period = width >= 256  ? 128
                                                                   : width >= 32 ? 16
                                                                                 : 1;
   std::vector<int64_t> found;
-  for (size_t k = 0; k < kMixed.size(); ++k) {
+  if (period == 1)
+    for (int64_t s = (range.low + unit - 1) / unit; s * unit <= range.high; ++s)
+      if (s % 4 == 0) found.push_back(s * unit);
+  for (size_t k = 0; k < kMixed.size() && period > 1; ++k) {
     const int64_t wanted = range.low / unit + width * static_cast<int64_t>(2 * k + 1) / 16,
                   size = (wanted / period * period + kMixed[k] % period) * unit;
     const bool one = unit == 1 && size % 8 == 1 && range.low != range.high;
@@ -220,13 +224,14 @@ class Builder {
   static constexpr int64_t kEnd = 32;         ///< of boxes of this width, the end may differ alone
   static constexpr int kOwnHints = 4;         ///< halvings until which sizes have their own hints
   static constexpr int kMostSchedules = 400;  ///< then no box is halved
-  static constexpr int64_t kMostAlone = 24;   ///< points of a box that get plans of their own
+  static constexpr int64_t kMostAlone = 36;   ///< points of a box that get plans of their own
+  static constexpr size_t kMostPlans = 64;
 
   /// One plan for the box: an empty string, or why there is none.
   std::string compile(const Box& box, int64_t unit, int halvings) {
     const std::vector<Point> points = points_in(box, unit);
     if (points.empty()) return "";
-    if (maker_.stopping()) return "the process is exiting";
+    if (maker_.stopping()) return "nobody asks any more";
     try {
       // Ways that cost nearly the same are taken alike.
       const Decisions decisions =
@@ -237,6 +242,7 @@ class Builder {
       // Adds the point, or says how its plan's structure is not the highest corner's.
       const auto meet = [&](const Point& point, bool own_hints) -> std::string {
         if (point == points.back()) return "";
+        if (maker_.stopping()) return "nobody asks any more";
         ir::Schedule own = schedule(point, decisions);
         if (!own_hints) take_hints(own, top.schedule);
         Example met = example(std::move(own));
@@ -289,7 +295,7 @@ class Builder {
   /// Is it halved no more?
   bool is_narrow(const Box& box, int64_t unit, int halvings) const {
     return (unit > 1 && halvings >= kMostHalvingsOfUnits) || width(box[widest(box)]) <= kNarrow ||
-           schedules_ >= kMostSchedules;
+           schedules_ >= kMostSchedules || leaves.size() >= kMostPlans;
   }
   bool is_served(const Point& point) const {
     return std::any_of(leaves.begin(), leaves.end(), [&](const BoxPlans::Leaf& leaf) {
@@ -328,7 +334,7 @@ class Builder {
 
   /// Each point of the box gets a plan of its own, where they are few.
   void add_alone(const Box& box, const std::string& cause) {
-    if (count_of(box) > kMostAlone) return lack(box, cause);
+    if (count_of(box) > kMostAlone || leaves.size() >= kMostPlans) return lack(box, cause);
     Point point;
     for (const SizeRange& range : box) point.push_back(range.low);
     for (size_t k = 0; k < box.size();) {

@@ -82,7 +82,7 @@ class Maker {
   /// The ways that are the cheapest.
   virtual std::map<std::string, std::string> decide(ir::Program program) = 0;
   virtual std::unique_ptr<Plan> generate(const ir::Schedule& schedule) = 0;
-  /// Is there no use in going on?
+  /// Will nobody use what is made?
   virtual bool stopping() const { return false; }
 };
 

@@ -140,10 +140,12 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
                  runtime::Family& family, runtime::FamilyBox& box);
   void retire(runtime::Family& family, const std::string& why);
-  /// Are there records enough to tell whether they make a family, and is nobody through with them?
-  bool may_become_family() const;
+  /// Are there records enough of the key's kind to make a family, of which some are not compiled yet?
+  bool may_become_family(const runtime::Key& key) const;
   void consider_family(const std::shared_ptr<Entry>& entry,
                        const std::shared_ptr<record::Trace>& trace);
+  void join_family(const std::shared_ptr<Entry>& entry,
+                   const std::shared_ptr<record::Trace>& trace);
   void compile_box(const std::shared_ptr<runtime::Family>& family, const runtime::Box& box,
                    const std::shared_ptr<runtime::FamilyBox>& made);
 
@@ -169,8 +171,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::atomic<bool> leaves_ties_{false};  ///< ops::LowerSettings::ties
   std::atomic<int> noted_{0};             ///< the unsupported argument that outside_ speaks of
   int64_t records_ = 0, breaks_ = 0, kernels_compiled_ = 0;
-  int64_t compiling_ = 0;          ///< compilations queued or under way
-  int64_t records_compiling_ = 0;  ///< those of them that are of records
+  int64_t compiling_ = 0;                               ///< compilations queued or under way
+  std::vector<std::shared_ptr<Entry>> not_considered_;  ///< recorded, not yet told to families_
 };
 
 /// The reason of a break with what the user can do about it, where it does not say so itself.

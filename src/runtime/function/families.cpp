@@ -36,7 +36,9 @@ class Compiler final : public Maker {
     kernels_compiled_ += made.kernels_compiled;
     return std::move(made.plan);
   }
-  bool stopping() const override { return Worker::instance().stopping(); }
+  bool stopping() const override {
+    return Worker::instance().stopping() || family_.retired.load(std::memory_order_relaxed);
+  }
   int64_t kernels_compiled() const { return kernels_compiled_; }
 
  private:
@@ -89,6 +91,15 @@ std::vector<FamilyExample> Families::add(FamilyExample example) {
   return {};
 }
 
+bool Families::may_become(KeyWords words, size_t more) const {
+  for (const auto& family : families_)
+    if (family->retired.load() && family->pattern.match(words)) return false;
+  for (const Kind& kind : kinds_)
+    if (same_kind(kind.examples.front().entry->key.words, words))
+      return kind.refused.empty() && kind.examples.size() + more >= kFewestExamples;
+  return more >= kFewestExamples;
+}
+
 void Families::add(std::shared_ptr<Family> family) {
   if (families_.size() == kMostFamilies) families_.erase(families_.begin());
   families_.push_back(std::move(family));
@@ -137,6 +148,8 @@ int64_t Families::served() const {
 }
 
 void Families::clear() {
+  // Their plans are still being made.
+  for (const auto& family : families_) family->retired.store(true);
   kinds_.clear();
   families_.clear();
 }
@@ -181,9 +194,10 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
   made->lowered = std::move(lowered.back());
   made->lowered.program = {};
   made->largest = *std::max_element(points.begin(), points.end());
-  made->grew = std::adjacent_find(points.begin(), points.end(), [](const Point& a, const Point& b) {
-                 return b[0] <= a[0] || b[0] > a[0] + std::max<int64_t>(a[0] / 8, 1);
-               }) == points.end();
+  made->records_grew =
+      std::adjacent_find(points.begin(), points.end(), [](const Point& a, const Point& b) {
+        return b[0] <= a[0] || b[0] > a[0] + std::max<int64_t>(a[0] / 8, 1);
+      }) == points.end();
   return made;
 }
 

@@ -38,7 +38,7 @@ struct FamilyBox {
   /// For sizes that come once, as a growing cache's: their plans get other numbers at each call.
   struct Spare {
     std::shared_ptr<Entry> entry;
-    Refill plan;
+    Refill refill;
   };
   static constexpr size_t kMostSpares = 4;
   std::atomic<bool> spare_busy{false};
@@ -46,14 +46,14 @@ struct FamilyBox {
 };
 
 struct Family {
-  static constexpr int64_t kGrowing = 8;
+  static constexpr int64_t kGrowing = 8;  ///< sizes in a row, each above the one before
   Pattern pattern;
   std::unique_ptr<const Regimes> regimes;
   std::unique_ptr<const FreeProgram> program;
   FamilyExample newest;
-  ops::Lowered lowered;  ///< of `newest`, without its program
-  Point largest;         ///< that was recorded
-  bool grew = false;     ///< did the records come as a growing cache's?
+  ops::Lowered lowered;       ///< of `newest`, without its program
+  Point largest;              ///< that was recorded
+  bool records_grew = false;  ///< did the records come as a growing cache's?
   std::atomic<bool> retired{false};
   std::atomic<int64_t> served{0};
   Misses misses;
@@ -66,12 +66,12 @@ struct Family {
   /// Of its one size: plans up to there are made, or will be before they are asked for.
   std::atomic<int64_t> ahead{0};
   std::atomic<int64_t> last{0}, ascents{0};
-  /// Do calls come as a growing cache's, each of a larger size?
-  bool grows(int64_t size) {
-    if (last.exchange(size, std::memory_order_relaxed) < size)
-      return ascents.fetch_add(1, std::memory_order_relaxed) >= kGrowing;
-    ascents.store(0, std::memory_order_relaxed);
-    return false;
+  /// Do calls come as a growing cache's, each of a larger size? (Several may be of one size.)
+  bool calls_grow(int64_t size) {
+    const int64_t before = last.exchange(size, std::memory_order_relaxed);
+    if (size < before) ascents.store(0, std::memory_order_relaxed);
+    if (size > before) ascents.fetch_add(1, std::memory_order_relaxed);
+    return ascents.load(std::memory_order_relaxed) > kGrowing;
   }
   // Under runtime_mutex().
   std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;
@@ -81,7 +81,7 @@ struct Family {
 /// Under runtime_mutex(), all of it.
 class Families {
  public:
-  static constexpr int64_t kFewestExamples = 3;
+  static constexpr size_t kFewestExamples = 3;
   struct Found {
     std::shared_ptr<Family> family;
     Point point;
@@ -91,6 +91,8 @@ class Families {
   /// Adds a record. Gives the records of its kind, if with it they are enough for a new family.
   std::vector<FamilyExample> add(FamilyExample example);
   void add(std::shared_ptr<Family> family);
+  /// Would so many more records of the key's kind be enough for a family?
+  bool may_become(KeyWords words, size_t more) const;
   /// No family of this kind: why.
   void refuse(const Entry& entry, const std::string& why);
   std::vector<std::string> text() const;

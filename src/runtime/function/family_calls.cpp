@@ -74,9 +74,10 @@ std::shared_ptr<Entry> fill_spare(FamilyBox& box, const Entry& example, const Ke
                                   const Point& point) {
   for (const runtime::Template* of : box.plans->of(point)) {
     auto spare = std::find_if(box.spares.begin(), box.spares.end(),
-                              [&](const FamilyBox::Spare& one) { return &one.plan.of() == of; });
+                              [&](const FamilyBox::Spare& one) { return &one.refill.of() == of; });
     if (spare != box.spares.end()) {
-      if (spare->plan.at(point)) return spare->entry;
+      std::rotate(spare, spare + 1, box.spares.end());  // the newest lies at the end
+      if (box.spares.back().refill.at(point)) return box.spares.back().entry;
     } else if (auto plan = of->at(point)) {
       if (box.spares.size() == FamilyBox::kMostSpares) box.spares.erase(box.spares.begin());
       auto entry = like(example, key, std::move(plan));
@@ -98,7 +99,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   }
   if (found.family == nullptr) return false;
   const std::shared_ptr<FamilyBox> box = box_for(found.family, found.point);
-  if (found.point.size() == 1 && options.async && found.family->grows(found.point[0]))
+  if (found.point.size() == 1 && options.async && found.family->calls_grow(found.point[0]))
     compile_larger(found.family, 2 * found.point[0]);
   const FamilyBox::State state = box->state.load(std::memory_order_acquire);
   if (state == FamilyBox::State::PerLayout) return false;
@@ -191,7 +192,8 @@ void Core::Impl::compile_box(const std::shared_ptr<Family>& family, const Box& b
     std::lock_guard lock(runtime_mutex());
     kernels_compiled_ += kernels;
   }
-  if (!any) log(Topic::Recompiles, options.name + ": no plan for " + made->plans->why());
+  if (!any && !made->plans->why().empty())
+    log(Topic::Recompiles, options.name + ": no plan for " + made->plans->why());
   made->state.store(any ? FamilyBox::State::Proving : FamilyBox::State::PerLayout,
                     std::memory_order_release);
 }
@@ -241,16 +243,27 @@ void Core::Impl::retire(Family& family, const std::string& why) {
   runtime::warn_once(options.name + ": ", "plans for sizes that were not recorded: " + why);
 }
 
-bool Core::Impl::may_become_family() const {
+bool Core::Impl::may_become_family(const Key& key) const {
   if (options.sizes != Sizes::Family) return false;
   std::lock_guard lock(runtime_mutex());
-  return records_compiling_ > 0 && records_ >= runtime::Families::kFewestExamples;
+  const runtime::KeyWords words = key.words.view();
+  const auto waiting =
+      std::count_if(not_considered_.begin(), not_considered_.end(),
+                    [&](const auto& entry) { return runtime::same_kind(entry->key.words, words); });
+  return waiting > 0 && families_.may_become(words, static_cast<size_t>(waiting));
 }
 
 /// The entry was compiled: with others like it, it may say how plans depend on sizes.
 void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
                                  const std::shared_ptr<record::Trace>& trace) {
-  if (!runtime::only_watch(trace->participants)) return;
+  if (options.sizes != Sizes::Family) return;
+  if (entry->plan != nullptr && runtime::only_watch(trace->participants)) join_family(entry, trace);
+  std::lock_guard lock(runtime_mutex());
+  std::erase(not_considered_, entry);
+}
+
+void Core::Impl::join_family(const std::shared_ptr<Entry>& entry,
+                             const std::shared_ptr<record::Trace>& trace) {
   std::vector<runtime::FamilyExample> examples;
   {
     std::lock_guard lock(runtime_mutex());
@@ -274,7 +287,7 @@ void Core::Impl::consider_family(const std::shared_ptr<Entry>& entry,
   // The sizes that may come: those around the recorded ones, larger ones, then small ones.
   const int64_t largest = family->largest[0];
   box_for(family, {largest});
-  compile_larger(family, (family->grew ? 32 : 2) * largest);
+  compile_larger(family, (family->records_grew ? 32 : 2) * largest);
   for (int64_t size = runtime::box_of({{largest}})[0].low - 1; size >= 2;
        size = runtime::box_of({{size}})[0].low - 1)
     box_for(family, {size});

@@ -58,11 +58,14 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
   if (served_by_family(call, key)) return;
   if (too_many_layouts(key)) return run_eager(call);
   if (passes_known_leaf(call)) return run_eager(call);
-  if (may_become_family()) return run_eager(call);
   std::string difference = nearest_difference(key);
   if (!difference.empty() && stance() == Stance::FailOnRerecord)
     throw Error(options.name + ": no plan fits this call: " + difference +
                 "; call it as before, or set_stance(Stance::Default) to let it be recorded again");
+  if (may_become_family(key)) {
+    runtime::Worker::instance().ensure_running();
+    return run_eager(call);
+  }
   std::shared_ptr<Entry> entry = admit(key);
   if (entry == nullptr) return run_eager(call);  // another thread records it
   if (!difference.empty()) {
@@ -249,6 +252,10 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
   entry->busy.store(false, std::memory_order_release);
   runtime::CompileSettings chosen = compile_settings();
   if (!may_fold(*trace)) chosen.most_folded_bytes = 0;
+  if (options.sizes == Sizes::Family) {
+    std::lock_guard lock(runtime_mutex());
+    not_considered_.push_back(entry);
+  }
   // What another process kept is there at once.
   if (options.cache && runtime::trace_directory().empty()) {
     runtime::Built found;
@@ -261,17 +268,10 @@ void Core::Impl::start_compiling(const std::shared_ptr<Entry>& entry,
       return;
     }
   }
-  {
-    std::lock_guard lock(runtime_mutex());
-    ++records_compiling_;
-  }
   enqueue([entry, trace, settings = std::move(chosen)](Impl& impl) mutable {
     settings.target.times = runtime::machine_times(settings.target.cpu);
     impl.compile(entry, trace, settings);
-    if (impl.options.sizes == Sizes::Family && entry->plan != nullptr)
-      impl.consider_family(entry, trace);
-    std::lock_guard lock(runtime_mutex());
-    --impl.records_compiling_;
+    impl.consider_family(entry, trace);
   });
 }
 

@@ -5,7 +5,7 @@
 // by the process. Blocks of 1 MB and more are mappings aligned to huge pages, so that a kernel that
 // writes a fresh 33 MB result pays for 17 page faults and not for 8,000, and a result that reuses
 // memory for none. A block of more than 16 KB has room for the largest class of its doubling, so
-// that it serves sizes that grow; what was never used of it costs no memory.
+// that it serves sizes that grow; of a mapping, what was never used costs no memory.
 //
 // Bounded: at most GRAFT_POOL_MB megabytes (by default the smaller of a quarter of the machine's
 // memory and 4 GiB) are kept in the shared lists; what is freed beyond that goes back to the
