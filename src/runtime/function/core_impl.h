@@ -140,7 +140,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
                  runtime::Family& family, runtime::FamilyBox& box);
   void retire(runtime::Family& family, const std::string& why);
-  /// Are there records enough of the key's kind to make a family, of which some are not compiled yet?
+  /// Are there records enough of the key's kind for a family, some of them not compiled yet?
   bool may_become_family(const runtime::Key& key) const;
   void consider_family(const std::shared_ptr<Entry>& entry,
                        const std::shared_ptr<record::Trace>& trace);
