@@ -1,7 +1,7 @@
 // Sizes that are never seen twice: 200 random lengths, each once, and decoding with a cache that
 // grows by one row at each token. Eager and compiled (Sizes::Family) take turns: in one process,
 // whose memory both have warmed, where results are compared; and in processes of their own, as a
-// service is one or the other, three of each.  (While Graft compiles on the same few cores, eager's
+// service is one or the other, three of each. (While Graft compiles on the same few cores, eager's
 // parallel loops are slow, so that decoding is timed in processes of their own alone.)
 //
 //     build/bench/lengths [FILTER]                      a line each; FILTER is part of a name
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "graft/graft.h"
+#include "lab/stats.h"
 #include "lab/timer.h"
 #include "workloads/regions.h"
 
@@ -289,10 +290,7 @@ void look_up(const std::string& name, const Function& f, std::vector<int64_t> wa
     const double five = time_us();
     first.push_back(one), again.push_back(five), difference.push_back(one - five);
   }
-  auto median = [](std::vector<double>& of) {
-    std::sort(of.begin(), of.end());
-    return of.empty() ? 0 : of[of.size() / 2];
-  };
+  using graft::lab::median;
   const double took = median(first), more = median(difference);
   std::printf(
       "%-22s a size's first call %.1f us, its fifth %.1f us, between them %.1f us (%.1f %%; "
@@ -320,16 +318,20 @@ int main(int argc, char** argv) {
     else
       alone(side == "eager", name, f, make, most);
   };
-  lengths_of(
-      "rope",
-      [](const Tensors& t) {
-        auto [q, k] = regions::rope(t[0], t[1], t[2], t[3]);
-        return Tensors{q, k};
-      },
-      [](int64_t s) {
-        auto [cos, sin] = regions::rope_tables(s, 64, at::kFloat);
-        return Tensors{at::randn({1, 16, s, 64}), at::randn({1, 16, s, 64}), cos, sin};
-      });
+  const auto rope_of = [&](const std::string& name, at::ScalarType dtype) {
+    lengths_of(
+        name,
+        [](const Tensors& t) {
+          auto [q, k] = regions::rope(t[0], t[1], t[2], t[3]);
+          return Tensors{q, k};
+        },
+        [dtype](int64_t s) {
+          auto [cos, sin] = regions::rope_tables(s, 64, dtype);
+          const Tensor q = at::randn({1, 16, s, 64}, dtype);
+          return Tensors{q, at::randn_like(q), cos, sin};
+        });
+  };
+  rope_of("rope", at::kFloat);
   lengths_of(
       "rmsnorm_residual",
       [w = at::randn({2048})](const Tensors& t) {
@@ -350,17 +352,7 @@ int main(int argc, char** argv) {
                        at::randn({1, 8, s, 64})};
       },
       1024);
-  lengths_of(
-      "rope_bf16",
-      [](const Tensors& t) {
-        auto [q, k] = regions::rope(t[0], t[1], t[2], t[3]);
-        return Tensors{q, k};
-      },
-      [](int64_t s) {
-        auto [cos, sin] = regions::rope_tables(s, 64, at::kBFloat16);
-        const Tensor q = at::randn({1, 16, s, 64}, at::kBFloat16);
-        return Tensors{q, at::randn_like(q), cos, sin};
-      });
+  rope_of("rope_bf16", at::kBFloat16);
   lengths_of(
       "qkv_rope_bf16",
       [](const Tensors& t) {

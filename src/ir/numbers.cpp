@@ -109,11 +109,8 @@ void visit(Statement& s, NumberVisitor& v) {
       v.structure(node.payload);
     if (node.op == Op::Scalar) kinds.at(static_cast<size_t>(node.payload)) = kind_of(node.type);
   }
-  for (size_t k = 0; k < scalars.size(); ++k) {
-    auto bits = static_cast<int64_t>(scalars[k]);
-    v.made(bits, kinds[k]);
-    scalars[k] = static_cast<uint64_t>(bits);
-  }
+  for (size_t k = 0; k < scalars.size(); ++k)
+    v.number(reinterpret_cast<int64_t&>(scalars[k]), kinds[k]);
   for (int* id : {&value, &record, &after}) v.structure(*id);
   v.structure(rest);
   v.structure(product);

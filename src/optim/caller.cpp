@@ -151,9 +151,8 @@ __attribute__((no_sanitize("address", "thread"))) bool read_word(uintptr_t addre
   return true;
 }
 
-bool is_readable(uintptr_t address, size_t bytes) {
+bool is_rest_readable(uintptr_t address, size_t bytes) {
   uintptr_t word = 0;
-  if (bytes < sizeof word || !read_word(address, word)) return false;
   if (!read_word((address + bytes - sizeof word) / sizeof word * sizeof word, word)) return false;
 #ifdef __SANITIZE_ADDRESS__
   return __asan_region_is_poisoned(reinterpret_cast<void*>(address), bytes) == nullptr;

@@ -31,8 +31,8 @@ bool is_table_of(uintptr_t table, const std::type_info& base);
 /// The word at an address, which may be none. False: nothing can be read there.
 bool read_word(uintptr_t address, uintptr_t& word);
 
-/// Can so many bytes be read there? The address sanitizer also tells objects from what is left of
-/// them.
-bool is_readable(uintptr_t address, size_t bytes);
+/// Can the rest of an object of so many bytes be read, whose first word was? The address sanitizer
+/// also tells objects from what is left of them.
+bool is_rest_readable(uintptr_t address, size_t bytes);
 
 }  // namespace graft::optim

@@ -40,7 +40,7 @@ class HostModes::Mode final : public record::Participant {
     if (module == nullptr) {
       if (unowned_ == nullptr) return false;
       const auto place = reinterpret_cast<uintptr_t>(unowned_);
-      if (!read_word(place, table) || table != table_ || !is_readable(place, sizeof *unowned_))
+      if (!read_word(place, table) || table != table_ || !is_rest_readable(place, sizeof *unowned_))
         return false;
       module = unowned_;
     }
@@ -86,7 +86,7 @@ void HostModes::look() {
     uintptr_t table = 0;
     if (!known_.insert(word).second || !read_word(word, table) ||
         !is_table_of(table, typeid(torch::nn::Module)) ||
-        !is_readable(word, sizeof(torch::nn::Module)))
+        !is_rest_readable(word, sizeof(torch::nn::Module)))
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
     modes_.push_back(std::make_shared<Mode>(*object, table, is_owned(object)));

@@ -104,17 +104,17 @@ std::vector<Point> points_in(const Box& box, int64_t unit) {
 /// all multiples of 4.
 std::vector<int64_t> witness_sizes(const SizeRange& range, int64_t unit) {
   constexpr std::array<int64_t, 8> kMixed = {0, 44, 67, 16, 123, 88, 31, 100};
-  const int64_t width = (range.high - range.low) / unit, period = width >= 256  ? 128
-                                                                  : width >= 32 ? 16
-                                                                                : 1;
+  const int64_t width = (range.high - range.low) / unit, period = width >= 256 ? 128 : 16;
   std::vector<int64_t> found;
-  if (period == 1)
+  if (width < 32) {
     for (int64_t s = (range.low + unit - 1) / unit; s * unit <= range.high; ++s)
       if (s % 4 == 0) found.push_back(s * unit);
-  for (size_t k = 0; k < kMixed.size() && period > 1; ++k) {
+    return found;
+  }
+  for (size_t k = 0; k < kMixed.size(); ++k) {
     const int64_t wanted = range.low / unit + width * static_cast<int64_t>(2 * k + 1) / 16,
                   size = (wanted / period * period + kMixed[k] % period) * unit;
-    const bool one = unit == 1 && size % 8 == 1 && range.low != range.high;
+    const bool one = unit == 1 && size % 8 == 1;
     if (size >= range.low && size <= range.high && !one) found.push_back(size);
   }
   return found;
@@ -231,7 +231,6 @@ class Builder {
   std::string compile(const Box& box, int64_t unit, int halvings) {
     const std::vector<Point> points = points_in(box, unit);
     if (points.empty()) return "";
-    if (maker_.stopping()) return "nobody asks any more";
     try {
       // Ways that cost nearly the same are taken alike.
       const Decisions decisions =
@@ -242,7 +241,6 @@ class Builder {
       // Adds the point, or says how its plan's structure is not the highest corner's.
       const auto meet = [&](const Point& point, bool own_hints) -> std::string {
         if (point == points.back()) return "";
-        if (maker_.stopping()) return "nobody asks any more";
         ir::Schedule own = schedule(point, decisions);
         if (!own_hints) take_hints(own, top.schedule);
         Example met = example(std::move(own));
@@ -277,12 +275,13 @@ class Builder {
   }
 
   ir::Schedule schedule(const Point& point, const Decisions& decisions) {
-    ++schedules_;
-    return maker_.schedule(program_.at(point), decisions);
+    return maker_.schedule(next_program(point), decisions);
   }
-  Decisions decide(const Point& point) {
+  Decisions decide(const Point& point) { return maker_.decide(next_program(point)); }
+  ir::Program next_program(const Point& point) {
+    if (maker_.stopping()) throw std::runtime_error("nobody asks any more");
     ++schedules_;
-    return maker_.decide(program_.at(point));
+    return program_.at(point);
   }
 
   static int64_t width(const SizeRange& range) { return range.high - range.low; }

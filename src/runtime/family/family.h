@@ -83,7 +83,7 @@ class Maker {
   virtual std::map<std::string, std::string> decide(ir::Program program) = 0;
   virtual std::unique_ptr<Plan> generate(const ir::Schedule& schedule) = 0;
   /// Will nobody use what is made?
-  virtual bool stopping() const { return false; }
+  virtual bool stopping() const = 0;
 };
 
 /// One program for all sizes.

@@ -62,11 +62,15 @@ Families::Found Families::find(KeyWords words) const {
   return {};
 }
 
-std::vector<FamilyExample> Families::add(FamilyExample example) {
-  const KeyWords words = example.entry->key.words;
-  auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
+std::vector<Families::Kind>::const_iterator Families::kind_of(KeyWords words) const {
+  return std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
     return same_kind(kind.examples.front().entry->key.words, words);
   });
+}
+
+std::vector<FamilyExample> Families::add(FamilyExample example) {
+  const KeyWords words = example.entry->key.words;
+  auto found = kinds_.begin() + (kind_of(words) - kinds_.cbegin());
   if (found == kinds_.end()) {
     if (kinds_.size() == kMostKinds) kinds_.erase(kinds_.begin());
     found = kinds_.insert(kinds_.end(), Kind{});
@@ -94,10 +98,9 @@ std::vector<FamilyExample> Families::add(FamilyExample example) {
 bool Families::may_become(KeyWords words, size_t more) const {
   for (const auto& family : families_)
     if (family->retired.load() && family->pattern.match(words)) return false;
-  for (const Kind& kind : kinds_)
-    if (same_kind(kind.examples.front().entry->key.words, words))
-      return kind.refused.empty() && kind.examples.size() + more >= kFewestExamples;
-  return more >= kFewestExamples;
+  const auto kind = kind_of(words);
+  if (kind == kinds_.end()) return more >= kFewestExamples;
+  return kind->refused.empty() && kind->examples.size() + more >= kFewestExamples;
 }
 
 void Families::add(std::shared_ptr<Family> family) {
@@ -106,8 +109,8 @@ void Families::add(std::shared_ptr<Family> family) {
 }
 
 void Families::refuse(const Entry& entry, const std::string& why) {
-  for (Kind& kind : kinds_)
-    if (same_kind(kind.examples.front().entry->key.words, entry.key.words)) kind.refused = why;
+  if (const auto kind = kind_of(entry.key.words); kind != kinds_.end())
+    kinds_[static_cast<size_t>(kind - kinds_.begin())].refused = why;
 }
 
 std::vector<std::string> Families::text() const {

@@ -106,6 +106,8 @@ class Families {
     std::vector<FamilyExample> examples;
     std::string refused;
   };
+  std::vector<Kind>::const_iterator kind_of(KeyWords words) const;
+
   std::vector<Kind> kinds_;
   std::vector<std::shared_ptr<Family>> families_;
 };

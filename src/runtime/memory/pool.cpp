@@ -189,13 +189,10 @@ Header* from_system(int cls) {
   const size_t bytes = class_bytes(cls);
   const bool large = cls >= kSmallClasses;
   const size_t room = cls < kGrowingClasses ? bytes : class_bytes(last_of_doubling(cls));
-  const auto allocate = [&](size_t most) {
-    return large ? system_map(bytes, most) : system_allocate(room);
-  };
-  SystemBlock block = allocate(room);
+  SystemBlock block = large ? system_map(bytes, room) : system_allocate(room);
   if (block.data == nullptr) {
     pool_trim();
-    block = allocate(bytes);
+    block = large ? system_map(bytes, bytes) : system_allocate(room);
   }
   TORCH_CHECK(block.data != nullptr, "graft's pool: can't allocate memory: you tried to allocate ",
               bytes, " bytes; the system has no more.");
