@@ -137,12 +137,6 @@ int64_t count_of(const Box& box) {
   return count;
 }
 
-bool contains(const Box& box, int64_t unit, std::span<const int64_t> point) {
-  for (size_t k = 0; k < box.size(); ++k)
-    if (point[k] < box[k].low || point[k] > box[k].high || point[k] % unit != 0) return false;
-  return true;
-}
-
 /// Stands in for code that is not made.
 void no_code(const codegen::LaunchArgs*, char*, int64_t, int64_t) {}
 
@@ -366,6 +360,13 @@ Box box_of(std::span<const int64_t> point) {
   return box;
 }
 
+bool contains(const Box& box, int64_t unit, std::span<const int64_t> point) {
+  for (size_t k = 0; k < box.size(); ++k)
+    if (point[k] < box[k].low || point[k] > box[k].high || (unit != 1 && point[k] % unit != 0))
+      return false;
+  return true;
+}
+
 Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> points,
                    std::span<const ir::Numbers> numbers, std::span<const Formula> extents, bool all)
     : plan_(std::move(plan)), values_(numbers.back().values) {
@@ -401,51 +402,43 @@ Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> poin
     if (fresh) {
       auto formula = explain(points, values, kind, extents, all);
       if (!formula) throw std::runtime_error("a number of the plan is " + list(values));
-      formulas_.push_back(std::move(*formula));
+      formulas_.add(std::move(*formula));
     }
     follows_.emplace_back(i, found->second);
   }
   check_rooms();
 }
 
-bool Template::evaluate(std::span<const int64_t> point, c10::SmallVectorImpl<int64_t>& of) const {
-  for (const Formula& formula : formulas_) {
-    auto value = formula.at(point);
-    if (!value) return false;
-    of.push_back(*value);
-  }
-  return true;
-}
-
-std::vector<int64_t> Template::numbers(const c10::SmallVectorImpl<int64_t>& of) const {
+std::vector<int64_t> Template::numbers(const Formulas::Values& of) const {
   std::vector<int64_t> values = values_;
   for (auto [place, formula] : follows_) values[place] = of[formula];
   return values;
 }
 
-std::unique_ptr<Plan> Template::at(std::span<const int64_t> point) const {
-  c10::SmallVector<int64_t, 32> of;
-  return evaluate(point, of) ? plan_->with_numbers(numbers(of)) : nullptr;
+std::shared_ptr<const Plan> Template::at(std::span<const int64_t> point) const {
+  if (is_constant()) return plan_;
+  Formulas::Values of;
+  return formulas_.at(point, of) ? plan_->with_numbers(numbers(of)) : nullptr;
 }
 
-Refill::Refill(const Template& of, Plan& plan) : of_(&of), plan_(&plan) {
+Refill::Refill(const Template& of) : of_(&of), plan_(of.plan_->with_numbers(of.values_)) {
   ir::NumberPlaces all;
-  plan.visit(all);
+  plan_->visit(all);
   for (auto [place, formula] : of.follows_) places_.push_back(all.places[place]);
   if (std::any_of(places_.begin(), places_.end(), [](const auto& to) { return to.at == nullptr; }))
     places_.clear();
 }
 
-bool Refill::at(std::span<const int64_t> point) {
-  c10::SmallVector<int64_t, 32> of;
-  if (!of_->evaluate(point, of)) return false;
+std::shared_ptr<const Plan> Refill::at(std::span<const int64_t> point) {
+  Formulas::Values of;
+  if (!of_->formulas_.at(point, of)) return nullptr;
   if (places_.empty()) {
     plan_->set_numbers(of_->numbers(of));
   } else {
     const auto* follows = of_->follows_.data();
     for (const auto& to : places_) *to.at = to.base + of[(follows++)->second];
   }
-  return true;
+  return plan_;
 }
 
 BoxPlans::BoxPlans(const FreeProgram& program, const Box& box, Maker& maker) {
@@ -465,7 +458,7 @@ c10::SmallVector<const Template*, 2> BoxPlans::of(std::span<const int64_t> point
   return found;
 }
 
-std::unique_ptr<Plan> BoxPlans::at(std::span<const int64_t> point) const {
+std::shared_ptr<const Plan> BoxPlans::at(std::span<const int64_t> point) const {
   for (const Template* one : of(point))
     if (auto plan = one->at(point)) return plan;
   return nullptr;

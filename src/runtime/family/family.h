@@ -34,33 +34,33 @@ class Template {
   /// says which number has no formula.
   Template(std::unique_ptr<const Plan> plan, std::span<const Point> points,
            std::span<const ir::Numbers> numbers, std::span<const Formula> extents, bool all);
-  /// None where a formula gives no whole number.
-  std::unique_ptr<Plan> at(std::span<const int64_t> point) const;
+  /// Null where a formula gives no whole number.
+  std::shared_ptr<const Plan> at(std::span<const int64_t> point) const;
+  /// Has it one plan, whatever the point is?
+  bool is_constant() const { return follows_.empty(); }
 
  private:
   friend class Refill;
-  /// Of each formula. False where one gives no whole number.
-  bool evaluate(std::span<const int64_t> point, c10::SmallVectorImpl<int64_t>& of) const;
-  std::vector<int64_t> numbers(const c10::SmallVectorImpl<int64_t>& of) const;
+  std::vector<int64_t> numbers(const Formulas::Values& of) const;
 
-  std::unique_ptr<const Plan> plan_;
+  std::shared_ptr<const Plan> plan_;
   std::vector<int64_t> values_;  ///< all of the plan's, in the walk's order
-  std::vector<Formula> formulas_;
+  Formulas formulas_;
   std::vector<std::pair<uint32_t, uint32_t>> follows_;  ///< place in values_, formula
 };
 
-/// Gives a plan other numbers, which is much less than making one.
+/// A plan that gets other numbers, which is much less than making one.
 class Refill {
  public:
-  /// `plan`: one that `of` made. Both outlive this.
-  Refill(const Template& of, Plan& plan);
+  /// `of` outlives this.
+  explicit Refill(const Template& of);
   const Template& of() const { return *of_; }
-  /// As Template::at(), in the plan, while nobody runs it. False: the plan is as it was.
-  bool at(std::span<const int64_t> point);
+  /// As Template::at(), the same plan each time: nobody runs it meanwhile.
+  std::shared_ptr<const Plan> at(std::span<const int64_t> point);
 
  private:
   const Template* of_;
-  Plan* plan_;
+  std::shared_ptr<Plan> plan_;
   std::vector<ir::NumberPlaces::Place> places_;  ///< of what follows; empty where there is a walk
 };
 
@@ -69,8 +69,10 @@ struct SizeRange {
   int64_t low, high;
   bool operator==(const SizeRange&) const = default;
 };
-using Box = std::vector<SizeRange>;
+using Box = c10::SmallVector<SizeRange, 3>;
 Box box_of(std::span<const int64_t> point);
+/// Is the point in the box, and are its sizes multiples of `unit`?
+bool contains(const Box& box, int64_t unit, std::span<const int64_t> point);
 
 /// What compiling a box needs of whoever knows how to compile.
 class Maker {
@@ -120,8 +122,9 @@ class BoxPlans {
   /// Those that may have a plan for that point, best first.
   c10::SmallVector<const Template*, 2> of(std::span<const int64_t> point) const;
   /// Null where there is none for that point.
-  std::unique_ptr<Plan> at(std::span<const int64_t> point) const;
+  std::shared_ptr<const Plan> at(std::span<const int64_t> point) const;
   size_t templates() const { return leaves_.size(); }
+  const Template& operator[](size_t i) const { return *leaves_[i].plan; }
   const std::string& why() const { return why_; }
 
   /// For a part of the box.

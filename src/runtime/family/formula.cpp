@@ -301,20 +301,52 @@ std::optional<int64_t> Formula::at(std::span<const int64_t> point) const {
     return sum;
   };
   Wide sum = total(terms, constant);
-  if (!fits || sum % divisor != 0) return std::nullopt;
-  sum /= divisor;
+  if (!fits) return std::nullopt;
+  if (divisor != 1) {
+    if (sum % divisor != 0) return std::nullopt;
+    sum /= divisor;
+  }
   if (blocks.factor != 0) {
     const Wide extent = total(blocks.terms, blocks.constant);
-    if (!fits || extent < 1) return std::nullopt;
+    if (!fits || extent < 1 || extent > kLargest) return std::nullopt;
     const Wide times = value_of(blocks.of, point);
     if (times > kLargest) return std::nullopt;
-    sum += blocks.factor * times * ((extent - 1) / blocks.length);
+    sum += blocks.factor * times * ((static_cast<int64_t>(extent) - 1) / blocks.length);
   }
   if (is_constant()) return constant;
   if (sum > kLargest || sum < -kLargest) return std::nullopt;
   const auto whole = static_cast<int64_t>(sum);
   if (form == Form::Integer) return whole;
   return std::bit_cast<int64_t>(rounded(in_form(static_cast<double>(whole), form), single));
+}
+
+uint32_t Formulas::add(Formula formula) {
+  constexpr int64_t kLargestFactor = int64_t{1} << 24;  // sizes have 32 bits
+  Line line{0, formula.constant, -1};
+  const bool plain = formula.form == Formula::Form::Integer && formula.divisor == 1 &&
+                     formula.blocks.factor == 0 && std::abs(formula.constant) <= kLargest / 2;
+  if (plain && formula.terms.size() == 1) {
+    const auto& [factor, of] = formula.terms[0];
+    if (of[0] >= 0 && of[1] < 0 && of[2] < 0 && std::abs(factor) <= kLargestFactor)
+      line.factor = factor, line.symbol = of[0];
+  }
+  lines_.push_back(line);
+  all_.push_back(std::move(formula));
+  return static_cast<uint32_t>(all_.size() - 1);
+}
+
+bool Formulas::at(std::span<const int64_t> point, Values& values) const {
+  values.resize(all_.size());
+  for (size_t i = 0; i < all_.size(); ++i) {
+    if (const Line& line = lines_[i]; line.symbol >= 0) {
+      values[i] = line.factor * point[static_cast<size_t>(line.symbol)] + line.constant;
+      continue;
+    }
+    const auto value = all_[i].at(point);
+    if (!value) return false;
+    values[i] = *value;
+  }
+  return true;
 }
 
 std::string Formula::text(const std::vector<std::string>& names) const {

@@ -1,6 +1,8 @@
 // Numbers of a program as formulas of the sizes of its arguments, found from examples.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -13,7 +15,7 @@
 namespace graft::runtime {
 
 /// One example: the values of the symbols, which are sizes of arguments.
-using Point = std::vector<int64_t>;
+using Point = c10::SmallVector<int64_t, 3>;
 /// "3, 5"
 std::string list(std::span<const int64_t> values);
 
@@ -45,6 +47,27 @@ struct Formula {
   std::optional<int64_t> at(std::span<const int64_t> point) const;
   /// "64*s + 2"; symbols are named by `names`.
   std::string text(const std::vector<std::string>& names) const;
+};
+
+/// Formulas that are evaluated together.
+class Formulas {
+ public:
+  /// Its place.
+  uint32_t add(Formula formula);
+  size_t size() const { return all_.size(); }
+  const Formula& operator[](size_t i) const { return all_[i]; }
+  using Values = c10::SmallVector<int64_t, 32>;
+  /// Of each, at a point. False where one gives no whole number.
+  bool at(std::span<const int64_t> point, Values& values) const;
+
+ private:
+  /// Most are factor * symbol + constant.
+  struct Line {
+    int64_t factor, constant;
+    int8_t symbol;  ///< -1: another formula
+  };
+  std::vector<Formula> all_;
+  std::vector<Line> lines_;
 };
 
 /// The simplest formula that gives each value at its point. It must be the one that the other

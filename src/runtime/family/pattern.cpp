@@ -1,6 +1,7 @@
 #include "runtime/family/pattern.h"
 
 #include <algorithm>
+#include <map>
 
 #include "runtime/key/numbers.h"
 
@@ -33,17 +34,21 @@ std::optional<Pattern> Pattern::of(std::span<const KeyWords> keys) {
   Pattern made;
   const KeyWords first = keys.front();
   made.words_.assign(first.begin(), first.end());
-  made.varies_.resize(first.size(), false);
+  made.same_.resize(first.size(), ~uint64_t{0});
   std::vector<Point> points(keys.size());
+  std::map<std::vector<int64_t>, uint32_t> known;  // formulas, by their values
   for (const KeyNumber& number : numbers_of(first)) {
     std::vector<int64_t> values;
     for (KeyWords key : keys) values.push_back(static_cast<int64_t>(key[number.place]));
     if (std::equal(values.begin() + 1, values.end(), values.begin())) continue;
-    made.varies_[number.place] = true;
-    std::optional<Formula> follows;
-    if (!made.symbols_.empty()) follows = explain(points, values, ir::NumberKind::Exact);
-    if (follows) {
-      made.follows_.push_back({number.place, std::move(*follows), number.name});
+    made.same_[number.place] = 0;
+    auto follows = known.find(values);
+    if (follows == known.end() && !made.symbols_.empty())
+      if (auto formula = explain(points, values, ir::NumberKind::Exact))
+        follows = known.emplace(values, made.formulas_.add(std::move(*formula))).first;
+    if (follows != known.end()) {
+      made.follows_.emplace_back(static_cast<uint32_t>(number.place), follows->second);
+      made.follow_names_.push_back(number.name);
       continue;
     }
     if (made.symbols_.size() == kMostSymbols) return std::nullopt;
@@ -57,15 +62,20 @@ std::optional<Pattern> Pattern::of(std::span<const KeyWords> keys) {
 
 std::optional<Point> Pattern::match(KeyWords words) const {
   if (words.size() != words_.size()) return std::nullopt;
-  for (size_t i = 0; i < words.size(); ++i)
-    if (words[i] != words_[i] && !(varies_[i] && is_size(words[i]))) return std::nullopt;
+  uint64_t other = 0;
+  for (size_t i = 0; i < words.size(); ++i) other |= (words[i] ^ words_[i]) & same_[i];
+  if (other != 0) return std::nullopt;
   Point point;
   for (size_t place : symbols_) {
     if (!is_size(words[place])) return std::nullopt;
     point.push_back(static_cast<int64_t>(words[place]));
   }
-  for (const Follows& number : follows_)
-    if (number.formula.at(point) != static_cast<int64_t>(words[number.place])) return std::nullopt;
+  Formulas::Values values;
+  if (!formulas_.at(point, values)) return std::nullopt;
+  for (int64_t value : values)
+    if (!is_size(static_cast<uint64_t>(value))) return std::nullopt;
+  for (auto [place, formula] : follows_)
+    if (words[place] != static_cast<uint64_t>(values[formula])) return std::nullopt;
   return point;
 }
 
@@ -81,7 +91,8 @@ std::string Pattern::text() const {
   std::string text;
   auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (size_t k = 0; k < symbols_.size(); ++k) add(all[k] + " is " + symbol_names_[k]);
-  for (const Follows& number : follows_) add(number.name + " is " + number.formula.text(all));
+  for (size_t k = 0; k < follows_.size(); ++k)
+    add(follow_names_[k] + " is " + formulas_[follows_[k].second].text(all));
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/family/formula.h"
@@ -33,16 +34,13 @@ class Pattern {
   std::string text() const;
 
  private:
-  struct Follows {
-    size_t place;
-    Formula formula;
-    std::string name;
-  };
-  std::vector<uint64_t> words_;  ///< those of one key; what is not free or follows is the same
-  std::vector<bool> varies_;
+  std::vector<uint64_t> words_;  ///< those of one key
+  std::vector<uint64_t> same_;   ///< their bits that all keys share: all of a word, or none
   std::vector<size_t> symbols_;  ///< places
   std::vector<std::string> symbol_names_;
-  std::vector<Follows> follows_;
+  Formulas formulas_;
+  std::vector<std::pair<uint32_t, uint32_t>> follows_;  ///< place, formula
+  std::vector<std::string> follow_names_;
 };
 
 }  // namespace graft::runtime

@@ -287,15 +287,15 @@ void Regimes::add(std::span<const Point> points, std::vector<int64_t> values, bo
   if (!formula)
     throw std::runtime_error(name + " compares " + list(values) +
                              ", which does not follow the sizes");
-  if (!formula->is_constant())
-    bounds_.push_back({std::move(*formula), strict && !below ? int64_t{1} : int64_t{0}});
+  if (formula->is_constant()) return;
+  bounded_.add(std::move(*formula));
+  least_.push_back(strict && !below ? 1 : 0);
 }
 
 bool Regimes::hold(std::span<const int64_t> point) const {
-  return std::all_of(bounds_.begin(), bounds_.end(), [&](const Bound& bound) {
-    const auto value = bound.formula.at(point);
-    return value && *value >= bound.least;
-  });
+  Formulas::Values values;
+  return bounded_.at(point, values) &&
+         std::equal(values.begin(), values.end(), least_.begin(), std::greater_equal<>());
 }
 
 }  // namespace graft::runtime

@@ -25,11 +25,8 @@ class Regimes {
   void add(std::span<const Point> points, std::vector<int64_t> values, bool strict,
            const std::string& name);
 
-  struct Bound {
-    Formula formula;
-    int64_t least;
-  };
-  std::vector<Bound> bounds_;
+  Formulas bounded_;
+  std::vector<int64_t> least_;  ///< of each
 };
 
 }  // namespace graft::runtime

@@ -117,7 +117,7 @@ struct Entry {
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
 
   // Written before the tier leaves Compiling, constant afterwards.
-  std::unique_ptr<Plan> plan;
+  std::shared_ptr<const Plan> plan;
   CapturedSet captured;
   SteadyArguments steady;
   std::vector<std::shared_ptr<record::Participant>> participants;

@@ -54,11 +54,22 @@ class Compiler final : public Maker {
 
 }  // namespace
 
+std::shared_ptr<FamilyBox> Family::box_at(std::span<const int64_t> point) {
+  for (auto found = boxes.begin(); found != boxes.end(); ++found)
+    if (contains(found->first, 1, point)) {
+      std::rotate(boxes.begin(), found, found + 1);
+      return boxes.front().second;
+    }
+  return nullptr;
+}
+
 Families::Found Families::find(KeyWords words) const {
   for (const auto& family : families_)
     if (!family->retired.load(std::memory_order_relaxed))
-      if (auto point = family->pattern.match(words); point && family->regimes->hold(*point))
-        return {family, std::move(*point)};
+      if (auto point = family->pattern.match(words); point && family->regimes->hold(*point)) {
+        auto box = family->box_at(*point);
+        return {family, std::move(*point), std::move(box)};
+      }
   return {};
 }
 

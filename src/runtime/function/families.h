@@ -36,13 +36,11 @@ struct FamilyBox {
   std::vector<double> gains;  ///< eager's time against the plan's
   int lost = 0;
   /// For sizes that come once, as a growing cache's: their plans get other numbers at each call.
-  struct Spare {
-    std::shared_ptr<Entry> entry;
-    Refill refill;
-  };
-  static constexpr size_t kMostSpares = 4;
+  static constexpr size_t kMostSpares = 16;
   std::atomic<bool> spare_busy{false};
-  std::vector<Spare> spares;  ///< by whoever is busy with them
+  // By whoever is busy with them.
+  std::vector<Refill> spares;    ///< the last used at the end
+  std::shared_ptr<Entry> spare;  ///< with one of their plans
 };
 
 struct Family {
@@ -74,7 +72,10 @@ struct Family {
     return ascents.load(std::memory_order_relaxed) > kGrowing;
   }
   // Under runtime_mutex().
-  std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;
+  static constexpr size_t kMostBoxes = 256;
+  std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;  ///< the last asked for first
+  /// Null where there is none yet.
+  std::shared_ptr<FamilyBox> box_at(std::span<const int64_t> point);
   std::string why_retired;
 };
 
@@ -85,6 +86,7 @@ class Families {
   struct Found {
     std::shared_ptr<Family> family;
     Point point;
+    std::shared_ptr<FamilyBox> box;  ///< null where there is none yet
   };
   /// The narrowest family that the key fits; null if none.
   Found find(KeyWords words) const;

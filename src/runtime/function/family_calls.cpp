@@ -54,7 +54,7 @@ double time_again(const runtime::Plan& plan, CallBase& call, const at::Tensor* c
 
 /// What a recorded layout gets of its record is its example's here.
 std::shared_ptr<Entry> like(const Entry& example, const Key& key,
-                            std::unique_ptr<runtime::Plan> plan) {
+                            std::shared_ptr<const runtime::Plan> plan) {
   auto entry = std::make_shared<Entry>(key);
   entry->plan = std::move(plan);
   entry->captured = example.captured;
@@ -69,21 +69,19 @@ std::shared_ptr<Entry> like(const Entry& example, const Key& key,
   return entry;
 }
 
-/// An entry for one call. Null: there is no plan for the point.
-std::shared_ptr<Entry> fill_spare(FamilyBox& box, const Entry& example, const Key& key,
-                                  const Point& point) {
+/// For one call. Null: there is none for the point.
+std::shared_ptr<const runtime::Plan> spare_plan(FamilyBox& box, const Point& point) {
   for (const runtime::Template* of : box.plans->of(point)) {
+    if (of->is_constant()) return of->at(point);
     auto spare = std::find_if(box.spares.begin(), box.spares.end(),
-                              [&](const FamilyBox::Spare& one) { return &one.refill.of() == of; });
-    if (spare != box.spares.end()) {
-      std::rotate(spare, spare + 1, box.spares.end());  // the newest lies at the end
-      if (box.spares.back().refill.at(point)) return box.spares.back().entry;
-    } else if (auto plan = of->at(point)) {
+                              [&](const runtime::Refill& one) { return &one.of() == of; });
+    if (spare == box.spares.end()) {
       if (box.spares.size() == FamilyBox::kMostSpares) box.spares.erase(box.spares.begin());
-      auto entry = like(example, key, std::move(plan));
-      box.spares.push_back({entry, runtime::Refill(*of, *entry->plan)});
-      return entry;
+      box.spares.emplace_back(*of);
+    } else {
+      std::rotate(spare, spare + 1, box.spares.end());
     }
+    if (auto plan = box.spares.back().at(point)) return plan;
   }
   return nullptr;
 }
@@ -98,7 +96,8 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     found = families_.find(key.words.view());
   }
   if (found.family == nullptr) return false;
-  const std::shared_ptr<FamilyBox> box = box_for(found.family, found.point);
+  const std::shared_ptr<FamilyBox> box =
+      found.box != nullptr ? std::move(found.box) : box_for(found.family, found.point);
   if (found.point.size() == 1 && options.async && found.family->calls_grow(found.point[0]))
     compile_larger(found.family, 2 * found.point[0]);
   const FamilyBox::State state = box->state.load(std::memory_order_acquire);
@@ -119,15 +118,14 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   const runtime::Turn once(box->spare_busy);
   const bool spare =
       state == FamilyBox::State::Compiled && !audit && !family.comes_again(key.hash) && once;
-  std::shared_ptr<Entry> entry;
-  if (spare) {
-    entry = fill_spare(*box, *family.newest.entry, key, found.point);
-    if (entry == nullptr) return false;
-  } else {
-    auto plan = box->plans->at(found.point);
-    if (plan == nullptr) return false;
+  auto plan = spare ? spare_plan(*box, found.point) : box->plans->at(found.point);
+  if (plan == nullptr) return false;
+  std::shared_ptr<Entry> entry = spare ? box->spare : nullptr;
+  if (entry == nullptr)
     entry = like(*family.newest.entry, key, std::move(plan));
-  }
+  else
+    entry->plan = std::move(plan);
+  if (spare) box->spare = entry;
   if (runtime::prepare(entry->participants) != runtime::Prepared::Yes) return false;
   if (state == FamilyBox::State::Proving || audit) {
     runtime::Turn turn(box->busy);
@@ -168,16 +166,14 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
 
 std::shared_ptr<FamilyBox> Core::Impl::box_for(const std::shared_ptr<Family>& family,
                                                const Point& point) {
-  Box sizes = runtime::box_of(point);
+  const Box sizes = runtime::box_of(point);
   std::shared_ptr<FamilyBox> made;
   {
     std::lock_guard lock(runtime_mutex());
-    for (const auto& [known, box] : family->boxes)
-      if (known == sizes) return box;
+    if (auto known = family->box_at(point)) return known;
     made = std::make_shared<FamilyBox>();
-    constexpr size_t kMost = 256;
-    if (family->boxes.size() == kMost) family->boxes.erase(family->boxes.begin());
-    family->boxes.emplace_back(sizes, made);
+    if (family->boxes.size() == Family::kMostBoxes) family->boxes.pop_back();
+    family->boxes.insert(family->boxes.begin(), {sizes, made});
   }
   enqueue([family, sizes, made](Impl& impl) { impl.compile_box(family, sizes, made); });
   return made;
@@ -188,6 +184,10 @@ void Core::Impl::compile_box(const std::shared_ptr<Family>& family, const Box& b
   int64_t kernels = 0;
   made->plans = runtime::compile_box(*family, box, kernels);
   const bool any = made->plans->templates() > 0;
+  for (size_t i = 0; i < made->plans->templates(); ++i)
+    if (const runtime::Template& of = (*made->plans)[i];
+        !of.is_constant() && made->spares.size() < FamilyBox::kMostSpares)
+      made->spares.emplace_back(of);
   {
     std::lock_guard lock(runtime_mutex());
     kernels_compiled_ += kernels;
