@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "codegen/backend.h"
+#include "codegen/exp_coefficients.h"
 #include "codegen/routine.h"
 #include "ir/array_root.h"
 #include "tensor/denormals.h"
@@ -89,39 +90,62 @@ struct Floats {
   static float root(float x) { return std::sqrt(x); }
 };
 
-/// Is MKL's root of whole arrays ir::array_root? Which kernel MKL takes follows from the processor,
-/// so some numbers tell: of each size of mantissa, next to powers of four, where a step more or
-/// less shows soonest, of each exponent, and where the formula changes.
-/// (tests/runtime/array_root_test.cpp asks for all of them.)
+/// Does VML's function have the formula's bits? Which kernel MKL takes follows from the processor, so
+/// some numbers tell.
+template <class Formula>
+bool vml_has(const char* symbol, std::vector<uint32_t> asked, Formula formula) {
+  using Function = void(const int32_t*, const float*, float*, const int64_t*);
+  auto* function = reinterpret_cast<Function*>(find_symbol(symbol));
+  if (function == nullptr) return false;
+  constexpr int32_t kFew = 96;  // of more, MKL considers threads
+  asked.resize((asked.size() + kFew - 1) / kFew * kFew);
+  std::vector<float> x(asked.size()), y(asked.size());
+  std::memcpy(x.data(), asked.data(), asked.size() * sizeof(float));
+  for (size_t first = 0; first < x.size(); first += kFew)
+    function(&kFew, &x[first], &y[first], &kVmlMode);
+  return std::equal(x.begin(), x.end(), y.begin(), [&](float number, float expected) {
+    return std::bit_cast<uint32_t>(formula(number)) == std::bit_cast<uint32_t>(expected);
+  });
+}
+
+/// The floats next to one, of both signs.
+void ask_around(std::vector<uint32_t>& asked, float edge) {
+  for (uint32_t sign : {0u, 0x80000000u})
+    for (uint32_t k = 0; k < 64; ++k)
+      asked.push_back((std::bit_cast<uint32_t>(edge) | sign) + k - 32);
+}
+
+/// Of each size of mantissa, next to powers of four, where a step more or less shows soonest, of
+/// each exponent, and where the formula changes. (tests/runtime/vml_formulas_test.cpp asks for all.)
 bool ask_for_roots() {
-  using Root = void(const int32_t*, const float*, float*, const int64_t*);
-  auto* root = reinterpret_cast<Root*>(find_symbol("VMSSQRT_"));
-  if (root == nullptr) return false;
   std::vector<uint32_t> asked;
   for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(0x3f800000 + k * 2039);
   for (uint32_t k = 0; k < 4 << 10; ++k) asked.push_back(0x40800000 - k);
   for (uint32_t k = 0; k < 1 << 9; ++k) asked.push_back(k * 0x800000 + k * k);  // of both signs
   for (float edge : {0.0f, ir::kLeastEstimatedRoot, ir::kLargestEstimatedRoot,
                      std::numeric_limits<float>::infinity()})
-    for (uint32_t sign : {0u, 0x80000000u})
-      for (uint32_t k = 0; k < 64; ++k)
-        asked.push_back((std::bit_cast<uint32_t>(edge) | sign) + k - 32);
-  constexpr int32_t kFew = 96;  // of more, MKL considers threads
-  asked.resize((asked.size() + kFew - 1) / kFew * kFew);
-  std::vector<float> x(asked.size()), y(asked.size());
-  std::memcpy(x.data(), asked.data(), asked.size() * sizeof(float));
-  for (size_t first = 0; first < x.size(); first += kFew)
-    root(&kFew, &x[first], &y[first], &kVmlMode);
-  return std::equal(x.begin(), x.end(), y.begin(), [](float number, float expected) {
-    const float estimate = _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(number)));
-    const float root = ir::array_root(Floats{}, number, estimate);
-    return std::bit_cast<uint32_t>(root) == std::bit_cast<uint32_t>(expected);
+    ask_around(asked, edge);
+  return vml_has("VMSSQRT_", std::move(asked), [](float x) {
+    return ir::array_root(Floats{}, x, _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(x))));
   });
 }
 
-bool vml_estimates_roots() {
-  static const bool estimates = ask_for_roots();
-  return estimates;
+/// Of each entry of the table and each power of two, of each exponent, and where the formula
+/// changes.
+bool ask_for_exps() {
+  std::vector<uint32_t> asked;
+  for (int k = -(8 << 10); k < 8 << 10; ++k)
+    asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * 0.010663f));
+  for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(k * 0x80000 + k * k);  // of both signs
+  for (float edge : {0.0f, ExpTable::kLimit, 88.7228f, 103.9721f, ExpTable::kBeyond,
+                     std::numeric_limits<float>::infinity()})
+    ask_around(asked, edge);
+  return vml_has("VMSEXP_", std::move(asked), table_exp);
+}
+
+bool vml_computes(ir::Target::VmlFormula formula) {
+  static const bool roots = ask_for_roots(), exps = ask_for_exps();
+  return formula == ir::Target::VmlFormula::EstimatedRoot ? roots : exps;
 }
 
 ir::Target read_host() {
@@ -158,7 +182,7 @@ ir::Target host_target(int threads) {
   ir::Target target = *host;
   target.threads = threads;
   target.keeps_subnormals = !flushes_denormals();
-  if (target.keeps_subnormals) target.vml_estimates_roots = vml_estimates_roots;
+  if (target.keeps_subnormals) target.vml_computes = vml_computes;
   return target;
 }
 

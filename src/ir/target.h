@@ -58,9 +58,14 @@ struct Target {
   bool vml_threads = true;
   /// Do results stay subnormal numbers, or do threads flush them to 0?
   bool keeps_subnormals = true;
-  /// Is VML's root of Float ir::array_root? (So a lowering may say; no code depends on it.) Null:
-  /// no, as where subnormal numbers are flushed, which VML keeps. The first answer takes time.
-  bool (*vml_estimates_roots)() = nullptr;
+  /// How VML computes functions of Float on a processor, where it is known.
+  enum class VmlFormula : uint8_t {
+    EstimatedRoot,  ///< ir::array_root
+    TableExp,       ///< Routine::TableExp
+  };
+  /// Does VML compute so? (A lowering may ask; no code depends on it.) Null: no, as where subnormal
+  /// numbers are flushed, which VML keeps. The first answer takes time.
+  bool (*vml_computes)(VmlFormula) = nullptr;
   /// That share a kernel's range. No pass decides from it: schedules, and so results, are the same
   /// for any number of threads.
   int threads = 1;

@@ -122,7 +122,12 @@ Value Args::round(Value v) const {
 }
 
 Value Args::routine(Routine array, Routine vector, Value x) const {
-  return ir::call(is_reduced() || is_fast() || !has_array_routines() ? vector : array, x);
+  if (is_reduced() || is_fast() || !has_array_routines()) return ir::call(vector, x);
+  // (Tables are for registers of AVX-512.)
+  const bool by_table = array == Routine::ArrayExp && x.type() == ScalarType::Float &&
+                        context_.settings.target.avx512() &&
+                        vml_computes(ir::Target::VmlFormula::TableExp);
+  return ir::call(by_table ? Routine::TableExp : array, x);
 }
 
 bool Args::is_fast() const {
@@ -134,9 +139,9 @@ bool Args::has_fma() const {
 bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
-bool Args::array_estimates_roots() const {
-  const auto estimates = context_.settings.target.vml_estimates_roots;
-  return estimates != nullptr && estimates();
+bool Args::vml_computes(ir::Target::VmlFormula formula) const {
+  const auto computes = context_.settings.target.vml_computes;
+  return computes != nullptr && computes(formula);
 }
 bool Args::is_one_dnn() const {
   return context_.settings.target.one_dnn(common);

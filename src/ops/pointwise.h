@@ -103,11 +103,11 @@ class Args {
   bool is_fast() const;  ///< Numerics::Fast
   /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
   bool has_fma() const;
-  bool array_estimates_roots() const;  ///< its MKL's root of Float is ir::array_root
-  bool has_array_routines() const;     ///< ATen computes on whole arrays, with MKL
-  bool is_one_dnn() const;             ///< ATen gives the common dtype to oneDNN
-  bool is_float() const;               ///< of the common dtype
-  bool is_reduced() const;             ///< Half or BFloat16
+  bool vml_computes(ir::Target::VmlFormula formula) const;
+  bool has_array_routines() const;  ///< ATen computes on whole arrays, with MKL
+  bool is_one_dnn() const;          ///< ATen gives the common dtype to oneDNN
+  bool is_float() const;            ///< of the common dtype
+  bool is_reduced() const;          ///< Half or BFloat16
   bool is_bool() const;
   bool is_float_tensor(int k) const;        ///< operand k is a tensor of a floating dtype
   bool makes_one() const;                   ///< the result has one element

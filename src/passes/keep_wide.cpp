@@ -17,7 +17,9 @@ constexpr Rule kRules[] = {
      [](Expr& e, const Node& n) -> std::optional<NodeId> {
        if (n.op != Op::Call || n.type != ScalarType::Float) return {};
        auto routine = static_cast<ir::Routine>(n.payload);
-       if (routine != ir::Routine::ArrayExp && routine != ir::Routine::VectorExp) return {};
+       if (routine != ir::Routine::ArrayExp && routine != ir::Routine::VectorExp &&
+           routine != ir::Routine::TableExp)
+         return {};
        return e.call(ir::Routine::NearExp, n.in[0]);
      }},
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "ir/builder.h"
 #include "passes/group.h"
 #include "passes/kernel_loops.h"
 #include "passes/rewrite.h"

@@ -21,15 +21,16 @@ constexpr Routine kRoutines[] = {
 };
 
 /// Are there the symbols in this libtorch?
-bool exists(Routine routine) {
-  return routine != Routine::ArraySinh && routine != Routine::ArrayCosh;
+bool exists(Routine routine, ScalarType type) {
+  return routine != Routine::ArraySinh && routine != Routine::ArrayCosh &&
+         (routine != Routine::TableExp || type == ScalarType::Float);
 }
 
 TEST(Routine, OnLanesAndOnScalars) {
   for (Routine routine : kRoutines)
     for (ScalarType type : {ScalarType::Float, ScalarType::Double})
       for (int64_t n : {3, 100, 1200}) {
-        if (!exists(routine)) continue;
+        if (!exists(routine, type)) continue;
         KernelMaker k;
         StatementBuilder s({n});
         // Ordinary numbers: SLEEF's trigonometry looks at all lanes when one is huge, so results
@@ -94,7 +95,7 @@ TEST(Routine, RemaindersAreExact) {
 TEST(Routine, OfOneArgumentOnEveryKindOfNumber) {
   for (Routine routine : kRoutines)
     for (ScalarType type : {ScalarType::Float, ScalarType::Double}) {
-      if (!exists(routine) || ir::info(routine).arity != 1) continue;
+      if (!exists(routine, type) || ir::info(routine).arity != 1) continue;
       std::string name(ir::info(routine).name);
       if (name == "VectorSin" || name == "VectorCos" || name == "VectorTan") continue;
       KernelMaker k;

@@ -90,6 +90,7 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
     case RoutineSource::Inline:
       break;
   }
+  if (id == Routine::TableExp) return static_cast<T>(codegen::table_exp(static_cast<float>(a)));
   if (id == Routine::NearExp)  // of Float never subnormal
     return sizeof(T) == 4 && a < codegen::kLeastNormal
                ? 0

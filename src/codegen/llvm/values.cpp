@@ -104,8 +104,7 @@ llvm::Value* Emitter::operation(const PlanValue& plan, const std::array<llvm::Va
   if (plan.op == ir::Op::Call) {
     const auto routine = static_cast<ir::Routine>(plan.payload);
     llvm::Value* made = calls_.call(routine, plan.type, x[0], x[1]);
-    // Plain arithmetic, which hands a NaN on.
-    return inline_has_its_bits(routine, machine_.target) ? arithmetic_.mark_like(x[0], made) : made;
+    return is_arithmetic(routine, machine_.target) ? arithmetic_.mark_like(x[0], made) : made;
   }
   ScalarType operand = value(plan.in[plan.op == ir::Op::Select ? 1 : 0]).type;
   return arithmetic_.node(plan.op, plan.type, operand, x[0], x[1], x[2]);

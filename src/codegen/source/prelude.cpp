@@ -352,4 +352,27 @@ std::string source_prelude(const ir::Target& target) {
   return text + std::string(kExp) + "}  // namespace\n";
 }
 
+std::string source_table_exp() {
+  std::string text = "namespace {\n";
+  auto table = [&](const char* name, const auto& entries) {
+    text += std::string("constexpr float ") + name + "[] = {";
+    for (size_t j = 0; j < entries.size(); ++j)
+      text += (j % 8 == 0 ? "\n    " : " ") + hex(static_cast<double>(entries[j])) + "f,";
+    text += "};\n";
+  };
+  table("kExpHigh", exp_table().high);
+  table("kExpLow", exp_table().low);
+  auto number = [](float value) { return hex(static_cast<double>(value)) + "f"; };
+  return text + "float table_exp(float x) {\n  if (!(std::fabs(x) <= " + number(ExpTable::kLimit) +
+         ")) return static_cast<float>(inline_exp(static_cast<double>(x)));\n  const float q = "
+         "std::nearbyint(x * " +
+         number(ExpTable::kInverse) + ");\n  float s = x - q * " + number(ExpTable::kStepHigh) +
+         ";\n  s = s - q * " + number(ExpTable::kStepLow) +
+         ";\n  s = s + s * s * 0.5f;\n"
+         "  const int k = static_cast<int>(q), j = k & 127;\n"
+         "  const float u = kExpHigh[j] + (kExpLow[j] + kExpHigh[j] * s);\n"
+         "  return std::bit_cast<float>(std::bit_cast<int>(u) + (k - j) * (1 << 16));\n}\n"
+         "}  // namespace\n";
+}
+
 }  // namespace graft::codegen

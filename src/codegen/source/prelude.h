@@ -8,5 +8,8 @@
 namespace graft::codegen {
 
 std::string source_prelude(const ir::Target& target);
+/// The function that Routine::TableExp is, for behind the prelude.
+std::string source_table_exp();
+inline constexpr const char* kSourceTableExp = "table_exp";
 
 }  // namespace graft::codegen

@@ -20,6 +20,7 @@ Code compile_source(std::span<const ir::Kernel* const> kernels, const ir::Target
     code.symbols.push_back(symbol);
     code.bytes += declaration;
   }
+  if (functions.find(kSourceTableExp) != std::string::npos) code.bytes += source_table_exp();
   code.bytes += functions;
   return code;
 }

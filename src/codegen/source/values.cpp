@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "codegen/routine.h"
+#include "codegen/source/prelude.h"
 #include "codegen/source/printer.h"
 
 namespace graft::codegen {
@@ -241,9 +242,11 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
     case RoutineSource::Libm:
       routines_[call.symbol] = "";  // <cmath> has it
       return call.symbol;
-    case RoutineSource::Inline:
-      return static_cast<ir::Routine>(v.payload) == ir::Routine::NearExp ? "near_exp"
-                                                                         : "inline_exp";
+    case RoutineSource::Inline: {
+      const auto routine = static_cast<ir::Routine>(v.payload);
+      if (routine == ir::Routine::TableExp) return kSourceTableExp;
+      return routine == ir::Routine::NearExp ? "near_exp" : "inline_exp";
+    }
   }
   throw std::runtime_error("graft: a routine of no source");
 }

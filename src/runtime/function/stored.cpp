@@ -33,8 +33,10 @@ void write(const CompileSettings& settings, ByteWriter& out) {
   word(settings.decisions.size());
   for (const auto& [id, way] : settings.decisions) text(id), text(way);
   word(at::globalContext().userEnabledMkldnn());
-  const auto estimates = settings.target.vml_estimates_roots;
-  word(estimates != nullptr && estimates());
+  using Formula = ir::Target::VmlFormula;
+  const auto computes = settings.target.vml_computes;
+  for (Formula formula : {Formula::EstimatedRoot, Formula::TableExp})
+    word(computes != nullptr && computes(formula));
 }
 
 /// What most operators of a trace take.

@@ -1,0 +1,60 @@
+// Roots and exponentials of Float: eager takes MKL's on whole arrays, of which the target knows a
+// formula on some processors. It must hold for every number.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "codegen/backend.h"
+#include "helpers.h"
+
+namespace graft {
+namespace {
+
+/// The floats whose bits are first, first + step, …
+at::Tensor floats(int64_t first, int64_t count, int64_t step = 1) {
+  at::Tensor bits = (at::arange(count, at::kLong) * step + first).to(at::kInt);
+  return bits.view(at::kFloat);
+}
+
+void expect_eagers_bits(at::Tensor (*function)(const at::Tensor&), const at::Tensor& x) {
+  const auto compiled = compile(function, test::at_once());
+  for (int call = 0; call < 4; ++call) {
+    const at::Tensor expected = function(x), came = compiled(x);
+    ASSERT_EQ(std::memcmp(expected.data_ptr(), came.data_ptr(), static_cast<size_t>(x.nbytes())), 0)
+        << "call " << call;
+  }
+}
+
+TEST(ArrayRoot, EveryMantissa) {
+  // Roots of x and 4x have the same bits but for the exponent.
+  expect_eagers_bits(&at::sqrt, floats(0x3f800000, 1 << 24));
+}
+
+TEST(ArrayRoot, EveryExponent) {
+  expect_eagers_bits(&at::sqrt, floats(0, 1 << 21, 2011));  // of both signs, infinities and NaNs
+}
+
+TEST(ArrayRoot, TheEnds) {
+  expect_eagers_bits(&at::sqrt, floats(0x7f7fe000, 1 << 14));  // the largest, infinity, NaNs
+  expect_eagers_bits(&at::sqrt, floats(0, 1 << 14));
+  expect_eagers_bits(&at::sqrt,
+                     floats(0x007fe000, 1 << 14));  // the largest denormals, the least normals
+  expect_eagers_bits(&at::sqrt,
+                     floats(int64_t{0x80000000} - (1ll << 32), 1 << 14));  // negative zero, then on
+}
+
+TEST(TableExp, OneNumberInSeventeen) {  // (All of them were compared, too: 2 x 273 million.)
+  // Of smaller ones the result is 1, of larger ones infinite or 0.
+  constexpr int64_t kFirst = 0x32800000, kLast = 0x42d20000, kStep = 17;
+  for (int64_t sign : {int64_t{0}, int64_t{1} << 31})
+    expect_eagers_bits(&at::exp, floats(kFirst - sign, (kLast - kFirst) / kStep, kStep));
+}
+
+TEST(TableExp, TheEnds) {
+  expect_eagers_bits(&at::exp, floats(0, 1 << 21, 2011));  // of both signs, infinities and NaNs
+  expect_eagers_bits(&at::exp, floats(0x7f7fe000, 1 << 14));
+  expect_eagers_bits(&at::exp, floats(-(1 << 14), 1 << 15));
+}
+
+}  // namespace
+}  // namespace graft
