@@ -25,16 +25,17 @@ struct FamilyBox {
     Compiling,  ///< eager
     Proving,    ///< both sides run, and are compared and timed
     Compiled,
-    Slower,     ///< eager, until the next proof
+    Slower,     ///< eager
     PerLayout,  ///< layouts are recorded, since a difference may be rounding
   };
   std::atomic<State> state{State::Compiling};
   std::atomic<bool> busy{false};          ///< somebody proves
-  std::atomic<int64_t> calls{0};          ///< since the last proof
+  std::atomic<int64_t> calls{0};          ///< of the plans
+  std::atomic<int64_t> until_proof{0};    ///< calls until the next proof; 0: there is none
   std::unique_ptr<const BoxPlans> plans;  ///< written before it leaves Compiling
   // By whoever is busy.
-  std::vector<double> gains;  ///< eager's time against the plan's
-  int lost = 0;
+  std::vector<double> gains;  ///< eager's time against the plan's, of the last proofs
+  int proofs = 0;
   /// For sizes that come once, as a growing cache's: their plans get other numbers at each call.
   static constexpr size_t kMostSpares = 16;
   std::atomic<bool> spare_busy{false};

@@ -27,12 +27,15 @@ namespace {
 
 /// Of calls of a proven box, one in so many is compared with eager.
 constexpr int64_t kCallsPerAudit = 128;
-/// A box whose plans are so much faster than eager in its first proof needs no other one.
-constexpr double kClearGain = 1.5;
+/// A box whose plans are so much faster than eager in a proof needs no other one; while something
+/// compiles, on the same processors, eager may take several times as long as otherwise.
+constexpr double kClearGain = 1.5, kClearGainBeside = 4;
+/// A proof costs two or three calls, and deciding wrongly between sides that are close costs little:
+/// so the median of what was measured decides at once, and after so many calls there is another
+/// proof. Doubles with each.
+constexpr int64_t kCallsToProve = 16, kCallsToRetry = 64;
+constexpr int64_t kCallsToProveAlone = 8;  ///< where something compiled
 constexpr size_t kProofs = 3, kMostProofs = 7;
-constexpr double kClearLoss = 0.8;  ///< between that and 1 more of them tell
-/// Calls of a slower box before it is tried again; doubles with each time.
-constexpr int64_t kCallsToRetry = 64;
 
 /// Microseconds of the plan. Where a run leaves no trace it runs once more: in the proof its memory
 /// was new. Where it changes what the caller sees, or others hear it, the proof's own time.
@@ -106,18 +109,18 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     runtime::Worker::instance().ensure_running();
     return run_eager(call), true;
   }
-  if (state == FamilyBox::State::Slower) {
-    if (box->calls.fetch_sub(1, std::memory_order_relaxed) == 1)
-      box->state.store(FamilyBox::State::Proving, std::memory_order_release);
-    return run_eager(call), true;
-  }
+  if (box->until_proof.load(std::memory_order_relaxed) > 0 &&
+      box->until_proof.fetch_sub(1, std::memory_order_relaxed) == 1)
+    box->state.store(FamilyBox::State::Proving, std::memory_order_release);
+  if (state == FamilyBox::State::Slower) return run_eager(call), true;
   Family& family = *found.family;
   const bool audit =
       state == FamilyBox::State::Compiled &&
       box->calls.fetch_add(1, std::memory_order_relaxed) % kCallsPerAudit == kCallsPerAudit - 1;
   const runtime::Turn once(box->spare_busy);
-  const bool spare =
-      state == FamilyBox::State::Compiled && !audit && !family.comes_again(key.hash) && once;
+  // A size that comes again gets a plan to keep, once it is known to be worth it.
+  const bool kept = family.comes_again(key.hash) && box->until_proof.load() == 0;
+  const bool spare = state == FamilyBox::State::Compiled && !audit && !kept && once;
   auto plan = spare ? spare_plan(*box, found.point) : box->plans->at(found.point);
   if (plan == nullptr) return false;
   std::shared_ptr<Entry> entry = spare ? box->spare : nullptr;
@@ -142,7 +145,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
     case Served::Yes:
       family.served.fetch_add(1, std::memory_order_relaxed);
       family.misses.served();
-      if (!spare) admit(entry, key);
+      if (kept) admit(entry, key);
       return true;
     case Served::Stale: {
       if (entry->captured.any_is_argument(call.args)) return run_eager(call), true;
@@ -212,21 +215,29 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
         family,
         shadow.what + "; under Sizes::Family a function must do the same whatever the sizes are");
   }
-  const bool gave_up = shadow.outcome == Shadow::Outcome::GivenUp;
   if (box.state.load(std::memory_order_acquire) != FamilyBox::State::Proving) return;
-  const double compiled_us = gave_up ? 0 : time_again(*entry.plan, call, captured, shadow);
-  box.gains.push_back(gave_up ? 0 : shadow.eager_us / std::max(compiled_us, 1e-3));
-  const double gain = runtime::median(box.gains);
-  const bool clear = !gave_up && (!options.race || gain >= kClearGain);
-  const bool close = gain < 1 && gain > kClearLoss;
-  if (!clear && box.gains.size() < (close ? kMostProofs : kProofs)) return;
-  box.gains.clear();
-  if (clear || gain >= 1) {
-    box.calls.store(0, std::memory_order_relaxed);
-    return box.state.store(FamilyBox::State::Compiled, std::memory_order_release);
-  }
-  box.calls.store(kCallsToRetry << std::min(box.lost++, 16), std::memory_order_relaxed);
-  box.state.store(FamilyBox::State::Slower, std::memory_order_release);
+  const bool gave_up = shadow.outcome == Shadow::Outcome::GivenUp;
+  const bool beside = runtime::Worker::instance().is_busy();
+  const double clear_gain = !options.race ? 0 : beside ? kClearGainBeside : kClearGain;
+  double gain = gave_up ? 0 : shadow.eager_us / std::max(shadow.compiled_us, 1e-3);
+  if (!gave_up && gain < clear_gain)
+    gain = std::max(
+        gain, shadow.eager_us / std::max(time_again(*entry.plan, call, captured, shadow), 1e-3));
+  if (box.gains.size() == kMostProofs) box.gains.erase(box.gains.begin());
+  box.gains.push_back(gain);
+  if (gave_up && box.gains.size() < kProofs) return;
+  const bool clear = !gave_up && gain >= clear_gain;
+  const bool faster = clear || runtime::median(box.gains) >= 1;
+  const int64_t doubled = int64_t{1} << std::min(box.proofs++, 16);
+  const bool for_good = clear || box.gains.size() == kMostProofs;
+  if (beside) box.gains.clear();
+  box.until_proof.store(!faster    ? kCallsToRetry * doubled
+                        : for_good ? 0
+                        : beside   ? kCallsToProveAlone
+                                   : kCallsToProve * doubled,
+                        std::memory_order_relaxed);
+  box.state.store(faster ? FamilyBox::State::Compiled : FamilyBox::State::Slower,
+                  std::memory_order_release);
 }
 
 void Core::Impl::retire(Family& family, const std::string& why) {

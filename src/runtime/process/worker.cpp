@@ -209,6 +209,11 @@ void Worker::ensure_running() {
   start_thread();
 }
 
+bool Worker::is_busy() const {
+  std::lock_guard lock(state_.mutex);
+  return state_.alive;
+}
+
 bool Worker::stopping() const {
   return state_.stopping.load(std::memory_order_relaxed);
 }
