@@ -1,4 +1,4 @@
-// Exponentials in numbers, for the code generators that write them out in a kernel. SLEEF's exp_u10:
+// Exponentials in numbers, for the code generators that write them out. SLEEF's exp_u10:
 //
 //     q = round(x / ln 2)     s = x - q * ln 2, in two steps     e^x = 2^q * polynomial(s)
 #pragma once
@@ -41,8 +41,8 @@ inline constexpr ExpCoefficients<double, 10> kExpTwice{
      +0.1666666666666669072e+0}};
 
 /// Routine::TableExp, as MKL's VML computes exp of Float on a processor for which it takes its
-/// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for every
-/// float. Each operation is rounded to Float:
+/// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for
+/// every float. Each operation is rounded to Float:
 ///
 ///     q = round(x * inverse)     s = x - q * step_high - q * step_low     j = q mod 128
 ///     e^x = 2^((q - j) / 128) * (high[j] + (low[j] + high[j] * (s + s * s * 0.5)))

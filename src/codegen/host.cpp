@@ -90,8 +90,8 @@ struct Floats {
   static float root(float x) { return std::sqrt(x); }
 };
 
-/// Does VML's function have the formula's bits? Which kernel MKL takes follows from the processor, so
-/// some numbers tell.
+/// Does VML's function have the formula's bits? Which kernel MKL takes follows from the processor,
+/// so some numbers tell.
 template <class Formula>
 bool vml_has(const char* symbol, std::vector<uint32_t> asked, Formula formula) {
   using Function = void(const int32_t*, const float*, float*, const int64_t*);
@@ -116,7 +116,8 @@ void ask_around(std::vector<uint32_t>& asked, float edge) {
 }
 
 /// Of each size of mantissa, next to powers of four, where a step more or less shows soonest, of
-/// each exponent, and where the formula changes. (tests/runtime/vml_formulas_test.cpp asks for all.)
+/// each exponent, and where the formula changes. (tests/runtime/vml_formulas_test.cpp asks for
+/// more.)
 bool ask_for_roots() {
   std::vector<uint32_t> asked;
   for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(0x3f800000 + k * 2039);

@@ -30,9 +30,9 @@ constexpr int64_t kCallsPerAudit = 128;
 /// A box whose plans are so much faster than eager in a proof needs no other one; while something
 /// compiles, on the same processors, eager may take several times as long as otherwise.
 constexpr double kClearGain = 1.5, kClearGainBeside = 4;
-/// A proof costs two or three calls, and deciding wrongly between sides that are close costs little:
-/// so the median of what was measured decides at once, and after so many calls there is another
-/// proof. Doubles with each.
+/// A proof costs two or three calls, and deciding wrongly between sides that are close costs
+/// little: so the median of what was measured decides at once, and after so many calls there is
+/// another proof. Doubles with each.
 constexpr int64_t kCallsToProve = 16, kCallsToRetry = 64;
 constexpr int64_t kCallsToProveAlone = 8;  ///< where something compiled
 constexpr size_t kProofs = 3, kMostProofs = 7;
