@@ -1,9 +1,8 @@
-// Exponentials in numbers, for the code generators that write them out. SLEEF's exp_u10:
+// SLEEF's exp_u10 in numbers, for the code generators that write it out in a kernel.
 //
 //     q = round(x / ln 2)     s = x - q * ln 2, in two steps     e^x = 2^q * polynomial(s)
 #pragma once
 
-#include <array>
 #include <cstddef>
 
 namespace graft::codegen {
@@ -39,26 +38,5 @@ inline constexpr ExpCoefficients<double, 10> kExpTwice{
      +0.2755723402025388239e-5, +0.2480158687479686264e-4, +0.1984126989855865850e-3,
      +0.1388888888914497797e-2, +0.8333333333314938210e-2, +0.4166666666666602598e-1,
      +0.1666666666666669072e+0}};
-
-/// Routine::TableExp, as MKL's VML computes exp of Float on a processor for which it takes its
-/// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for
-/// every float. Each operation is rounded to Float:
-///
-///     q = round(x * inverse)     s = x - q * step_high - q * step_low     j = q mod 128
-///     e^x = 2^((q - j) / 128) * (high[j] + (low[j] + high[j] * (s + s * s * 0.5)))
-///
-/// Beyond -limit … limit it is e^x of Double, rounded.
-struct ExpTable {
-  static constexpr int kEntries = 128;
-  static constexpr float kLimit = -kLeastNormal, kInverse = 0x1.715476p+7f, kStepHigh = 0x1.63p-8f,
-                         kStepLow = -0x1.bd0106p-20f;
-  /// From here on e^x is infinite, or 0 on the other side.
-  static constexpr float kBeyond = 104.5f;
-  /// 2^(j / 128), and what it lacks.
-  std::array<float, kEntries> high, low;
-};
-const ExpTable& exp_table();
-/// On one number: what code is compared with.
-float table_exp(float x);
 
 }  // namespace graft::codegen

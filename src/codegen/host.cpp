@@ -17,8 +17,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "codegen/array_formulas.h"
 #include "codegen/backend.h"
-#include "codegen/exp_coefficients.h"
 #include "codegen/routine.h"
 #include "ir/array_root.h"
 #include "tensor/denormals.h"
@@ -138,15 +138,27 @@ bool ask_for_exps() {
   for (int k = -(8 << 10); k < 8 << 10; ++k)
     asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * 0.010663f));
   for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(k * 0x80000 + k * k);  // of both signs
-  for (float edge : {0.0f, ExpTable::kLimit, 88.7228f, 103.9721f, ExpTable::kBeyond,
+  for (float edge : {0.0f, ExpFormula::kLimit, 88.7228f, 103.9721f, ExpFormula::kBeyond,
                      std::numeric_limits<float>::infinity()})
     ask_around(asked, edge);
-  return vml_has("VMSEXP_", std::move(asked), table_exp);
+  return vml_has("VMSEXP_", std::move(asked), array_exp);
+}
+
+/// Of each size of mantissa, next to 2/3 and 4/3, of each exponent, and where the formula changes.
+bool ask_for_logs() {
+  std::vector<uint32_t> asked;
+  for (uint32_t k = 0; k < 16 << 10; ++k)
+    asked.push_back(LogFormula::kTwoThirds + k * ((LogFormula::kMantissa + 1) >> 14) + k % 509);
+  for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(k * 0x80000 + k * k);  // of both signs
+  for (float edge : {0.0f, LogFormula::kLeast, 1.0f, std::numeric_limits<float>::infinity()})
+    ask_around(asked, edge);
+  return vml_has("VMSLN_", std::move(asked), array_log);
 }
 
 bool vml_computes(ir::Target::VmlFormula formula) {
-  static const bool roots = ask_for_roots(), exps = ask_for_exps();
-  return formula == ir::Target::VmlFormula::EstimatedRoot ? roots : exps;
+  static const bool roots = ask_for_roots(), exps = ask_for_exps(), logs = ask_for_logs();
+  using Formula = ir::Target::VmlFormula;
+  return formula == Formula::Root ? roots : formula == Formula::Exp ? exps : logs;
 }
 
 ir::Target read_host() {

@@ -58,7 +58,7 @@ RoutineCall routine_call(ir::Routine routine, ScalarType type, const ir::Target&
     }
     case RoutineForm::Scalar:
       return scalar;
-    case RoutineForm::Table:
+    case RoutineForm::Formula:
       if (is_double) throw std::runtime_error("graft: " + std::string(row.name) + " is of Float");
       break;
     case RoutineForm::Near:

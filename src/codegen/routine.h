@@ -34,7 +34,7 @@ inline bool inline_has_its_bits(ir::Routine routine, const ir::Target& target) {
 
 /// Is its code arithmetic that hands a NaN on?
 inline bool is_arithmetic(ir::Routine routine, const ir::Target& target) {
-  return routine == ir::Routine::TableExp || inline_has_its_bits(routine, target);
+  return info(routine).form == ir::RoutineForm::Formula || inline_has_its_bits(routine, target);
 }
 
 /// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen calls VML.

@@ -26,7 +26,7 @@ enum class Routine : uint8_t {
 #include "ir/routines.def"
 };
 /// Which of a function's computations in ATen it is: see routines.def.
-enum class RoutineForm : uint8_t { Array, Vector, Scalar, Table, Near };
+enum class RoutineForm : uint8_t { Array, Vector, Scalar, Formula, Near };
 struct RoutineInfo {
   std::string_view name;
   std::string_view function;  ///< "exp", as <cmath> calls it

@@ -60,8 +60,9 @@ struct Target {
   bool keeps_subnormals = true;
   /// How VML computes functions of Float on a processor, where it is known.
   enum class VmlFormula : uint8_t {
-    EstimatedRoot,  ///< ir::array_root
-    TableExp,       ///< Routine::TableExp
+    Root,  ///< ir::array_root
+    Exp,   ///< Routine::FormulaExp
+    Log,   ///< Routine::FormulaLog
   };
   /// Does VML compute so? (A lowering may ask; no code depends on it.) Null: no, as where subnormal
   /// numbers are flushed, which VML keeps. The first answer takes time.

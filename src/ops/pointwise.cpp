@@ -123,11 +123,16 @@ Value Args::round(Value v) const {
 
 Value Args::routine(Routine array, Routine vector, Value x) const {
   if (is_reduced() || is_fast() || !has_array_routines()) return ir::call(vector, x);
-  // (Tables are for registers of AVX-512.)
-  const bool by_table = array == Routine::ArrayExp && x.type() == ScalarType::Float &&
-                        context_.settings.target.avx512() &&
-                        vml_computes(ir::Target::VmlFormula::TableExp);
-  return ir::call(by_table ? Routine::TableExp : array, x);
+  using Formula = ir::Target::VmlFormula;
+  const ir::Target& target = context_.settings.target;
+  if (x.type() == ScalarType::Float) {
+    // (Its tables are for registers of AVX-512.)
+    if (array == Routine::ArrayExp && target.avx512() && vml_computes(Formula::Exp))
+      return ir::call(Routine::FormulaExp, x);
+    if (array == Routine::ArrayLog && target.avx2() && vml_computes(Formula::Log))
+      return ir::call(Routine::FormulaLog, x);
+  }
+  return ir::call(array, x);
 }
 
 bool Args::is_fast() const {

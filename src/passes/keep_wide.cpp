@@ -18,7 +18,7 @@ constexpr Rule kRules[] = {
        if (n.op != Op::Call || n.type != ScalarType::Float) return {};
        auto routine = static_cast<ir::Routine>(n.payload);
        if (routine != ir::Routine::ArrayExp && routine != ir::Routine::VectorExp &&
-           routine != ir::Routine::TableExp)
+           routine != ir::Routine::FormulaExp)
          return {};
        return e.call(ir::Routine::NearExp, n.in[0]);
      }},

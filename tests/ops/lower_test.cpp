@@ -48,6 +48,14 @@ TEST(Lower, RowsFollowTheTargetsKernels) {
   EXPECT_EQ(text(scaled, without).find("fma("), std::string::npos);
   EXPECT_NE(text(exp, with).find("ArrayExp"), std::string::npos);
   EXPECT_NE(text(exp, without).find("VectorExp"), std::string::npos);
+  auto log = [](Tensors& t) { return at::log(t[1]); };
+  with.vml_computes = [](ir::Target::VmlFormula) { return true; };
+  with.lanes = 16;
+  EXPECT_NE(text(exp, with).find("FormulaExp"), std::string::npos);
+  EXPECT_NE(text(log, with).find("FormulaLog"), std::string::npos);
+  with.lanes = 8;
+  EXPECT_NE(text(exp, with).find("ArrayExp"), std::string::npos);
+  EXPECT_NE(text(log, with).find("FormulaLog"), std::string::npos);
   without.fma = true;
   EXPECT_EQ(text(gelu, without).find("0.169189"), std::string::npos);
   without.lacks = {at::kHalf};

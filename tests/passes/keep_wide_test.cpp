@@ -29,7 +29,8 @@ TEST(KeepWide, RoundingsOfDoublesStay) {
 }
 
 TEST(KeepWide, ExpOfFloatIsInline) {
-  EXPECT_EQ(kept_wide("f32", "VectorExp(%0[a])"), "NearExp(%0[a])\n");
+  for (const char* exp : {"VectorExp", "ArrayExp", "FormulaExp"})
+    EXPECT_EQ(kept_wide("f32", std::string(exp) + "(%0[a])"), "NearExp(%0[a])\n");
   EXPECT_EQ(kept_wide("f64", "VectorExp(%0[a])"), "VectorExp(%0[a])\n");
 }
 

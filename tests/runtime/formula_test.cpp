@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -93,6 +94,34 @@ TEST(Formulas, NothingOverflows) {
   Formula cube;
   cube.terms = {{int64_t{1} << 40, {0, 0, 0}}};
   EXPECT_EQ(cube.at(Point{(int64_t{1} << 31) - 1}), std::nullopt);
+}
+
+TEST(Formula, TogetherAsAlone) {
+  const std::array<int8_t, 3> s = {0, -1, -1}, t = {1, -1, -1}, both = {0, 1, -1};
+  Formulas all;
+  std::vector<Formula> each;
+  for (int64_t factor :
+       {int64_t{3}, int64_t{-1}, int64_t{1} << 24, -(int64_t{1} << 24), int64_t{1} << 25})
+    for (int64_t constant : {int64_t{0}, int64_t{-7}, int64_t{1} << 55, -(int64_t{1} << 55)})
+      for (int64_t divisor : {1, 2})
+        for (const auto& of : {s, t, both})
+          each.push_back({.terms = {{factor, of}}, .constant = constant, .divisor = divisor});
+  for (size_t k = 0; k < each.size(); ++k) EXPECT_EQ(all.add(each[k]), k);
+  constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+  for (const Point& point : {Point{2, 3}, Point{17, 2}, Point{kMost, 4}, Point{kMost, kMost}}) {
+    Formulas::Values values;
+    bool fits = true;
+    for (const Formula& formula : each) fits = fits && formula.at(point);
+    EXPECT_EQ(all.at(point, values), fits);
+    for (size_t k = 0; k < each.size(); ++k) {
+      Formulas one;
+      one.add(each[k]);
+      Formulas::Values value;
+      const auto alone = each[k].at(point);
+      ASSERT_EQ(one.at(point, value), alone.has_value()) << k;
+      EXPECT_EQ(alone ? value[0] : 0, alone.value_or(0)) << k;
+    }
+  }
 }
 
 }  // namespace

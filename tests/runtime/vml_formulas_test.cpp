@@ -1,4 +1,4 @@
-// Roots and exponentials of Float: eager takes MKL's on whole arrays, of which the target knows a
+// Roots, exponentials and logarithms of Float: eager takes MKL's on whole arrays, of which the target knows a
 // formula on some processors. It must hold for every number.
 #include <gtest/gtest.h>
 
@@ -43,17 +43,28 @@ TEST(ArrayRoot, TheEnds) {
                      floats(int64_t{0x80000000} - (1ll << 32), 1 << 14));  // negative zero, then on
 }
 
-TEST(TableExp, OneNumberInSeventeen) {  // (All of them were compared, too: 2 x 273 million.)
+// (Each was compared with all floats once.)
+constexpr int64_t kStep = 17, kNegative = -(int64_t{1} << 31);
+
+TEST(ArrayExp, OneNumberInSeventeen) {
   // Of smaller ones the result is 1, of larger ones infinite or 0.
-  constexpr int64_t kFirst = 0x32800000, kLast = 0x42d20000, kStep = 17;
-  for (int64_t sign : {int64_t{0}, int64_t{1} << 31})
-    expect_eagers_bits(&at::exp, floats(kFirst - sign, (kLast - kFirst) / kStep, kStep));
+  constexpr int64_t kFirst = 0x32800000, kLast = 0x42d20000;
+  for (int64_t sign : {int64_t{0}, kNegative})
+    expect_eagers_bits(&at::exp, floats(kFirst + sign, (kLast - kFirst) / kStep, kStep));
 }
 
-TEST(TableExp, TheEnds) {
-  expect_eagers_bits(&at::exp, floats(0, 1 << 21, 2011));  // of both signs, infinities and NaNs
-  expect_eagers_bits(&at::exp, floats(0x7f7fe000, 1 << 14));
-  expect_eagers_bits(&at::exp, floats(-(1 << 14), 1 << 15));
+TEST(ArrayLog, OneNumberInSeventeen) {
+  expect_eagers_bits(&at::log, floats(0, 0x7f800000 / kStep, kStep));
+}
+
+TEST(ArrayExpAndLog, TheEnds) {
+  for (auto* function : {&at::exp, &at::log}) {
+    expect_eagers_bits(function, floats(0, 1 << 21, 2011));  // of both signs, infinities and NaNs
+    expect_eagers_bits(function, floats(0x7f7fe000, 1 << 14));
+    expect_eagers_bits(function, floats(0x007fe000, 1 << 14));
+    expect_eagers_bits(function, floats(kNegative, 1 << 14));
+    expect_eagers_bits(function, floats(-(1 << 14), 1 << 15));
+  }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <immintrin.h>
 #endif
 
+#include "codegen/array_formulas.h"
 #include "codegen/backend.h"
-#include "codegen/exp_coefficients.h"
 #include "codegen/routine.h"
 #include "support/scalars.h"
 
@@ -90,7 +90,8 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
     case RoutineSource::Inline:
       break;
   }
-  if (id == Routine::TableExp) return static_cast<T>(codegen::table_exp(static_cast<float>(a)));
+  if (id == Routine::FormulaExp) return static_cast<T>(codegen::array_exp(static_cast<float>(a)));
+  if (id == Routine::FormulaLog) return static_cast<T>(codegen::array_log(static_cast<float>(a)));
   if (id == Routine::NearExp)  // of Float never subnormal
     return sizeof(T) == 4 && a < codegen::kLeastNormal
                ? 0

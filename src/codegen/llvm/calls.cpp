@@ -2,9 +2,9 @@
 
 #include <llvm/IR/Module.h>
 
+#include "codegen/llvm/array_formulas.h"
 #include "codegen/llvm/compiler.h"
 #include "codegen/llvm/inline_math.h"
-#include "codegen/llvm/table_exp.h"
 
 namespace graft::codegen {
 
@@ -32,7 +32,9 @@ llvm::AllocaInst* Calls::slot(llvm::Type* type) {
 llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, llvm::Value* y) {
   if (inline_has_its_bits(routine, machine_.target))
     return inline_exp(b_, machine_, x, /*flushes=*/false);
-  if (routine == ir::Routine::TableExp) return table_exp(b_, machine_, module_, x);
+  if (info(routine).form == ir::RoutineForm::Formula)
+    return array_formula(b_, machine_, module_, routine, x,
+                         [&](llvm::Value* y) { return libm("log", y, nullptr); });
   const RoutineCall call = routine_call(routine, type, machine_.target);
   switch (call.source) {
     case RoutineSource::Vml:

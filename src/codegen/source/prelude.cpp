@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "codegen/array_formulas.h"
 #include "codegen/exp_coefficients.h"
 #include "codegen/routine.h"
 #include "codegen/source/source.h"
@@ -352,27 +353,52 @@ std::string source_prelude(const ir::Target& target) {
   return text + std::string(kExp) + "}  // namespace\n";
 }
 
-std::string source_table_exp() {
+std::string source_array_formulas() {
   std::string text = "namespace {\n";
+  auto number = [](float value) { return hex(static_cast<double>(value)) + "f"; };
   auto table = [&](const char* name, const auto& entries) {
     text += std::string("constexpr float ") + name + "[] = {";
     for (size_t j = 0; j < entries.size(); ++j)
-      text += (j % 8 == 0 ? "\n    " : " ") + hex(static_cast<double>(entries[j])) + "f,";
+      text += (j % 8 == 0 ? "\n    " : " ") + number(entries[j]) + ",";
     text += "};\n";
   };
-  table("kExpHigh", exp_table().high);
-  table("kExpLow", exp_table().low);
-  auto number = [](float value) { return hex(static_cast<double>(value)) + "f"; };
-  return text + "float table_exp(float x) {\n  if (!(std::fabs(x) <= " + number(ExpTable::kLimit) +
-         ")) return static_cast<float>(inline_exp(static_cast<double>(x)));\n  const float q = "
-         "std::nearbyint(x * " +
-         number(ExpTable::kInverse) + ");\n  float s = x - q * " + number(ExpTable::kStepHigh) +
-         ";\n  s = s - q * " + number(ExpTable::kStepLow) +
-         ";\n  s = s + s * s * 0.5f;\n"
-         "  const int k = static_cast<int>(q), j = k & 127;\n"
-         "  const float u = kExpHigh[j] + (kExpLow[j] + kExpHigh[j] * s);\n"
-         "  return std::bit_cast<float>(std::bit_cast<int>(u) + (k - j) * (1 << 16));\n}\n"
-         "}  // namespace\n";
+  table("kExpHigh", exp_formula().high);
+  table("kExpLow", exp_formula().low);
+  table("kLogTerms", LogFormula::kTerms);
+  auto constant = [&](const char* name, float value) {
+    text += std::string("constexpr float ") + name + " = " + number(value) + ";\n";
+  };
+  constant("kExpLimit", ExpFormula::kLimit);
+  constant("kExpInverse", ExpFormula::kInverse);
+  constant("kExpStepHigh", ExpFormula::kStepHigh);
+  constant("kExpStepLow", ExpFormula::kStepLow);
+  constant("kLn2High", LogFormula::kLn2High);
+  constant("kLn2Low", LogFormula::kLn2Low);
+  text += "constexpr uint32_t kTwoThirds = " + std::to_string(LogFormula::kTwoThirds) +
+          ", kMantissa = " + std::to_string(LogFormula::kMantissa) + ";\n";
+  return text + R"(float array_exp(float x) {
+  if (!(std::fabs(x) <= kExpLimit)) return static_cast<float>(inline_exp(static_cast<double>(x)));
+  const float q = std::nearbyint(x * kExpInverse);
+  float s = x - q * kExpStepHigh;
+  s = s - q * kExpStepLow;
+  s = s + s * s * 0.5f;
+  const int k = static_cast<int>(q), j = k & 127;
+  const float u = kExpHigh[j] + (kExpLow[j] + kExpHigh[j] * s);
+  return std::bit_cast<float>(std::bit_cast<int>(u) + (k - j) * (1 << 16));
+}
+float array_log(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x >= std::numeric_limits<float>::min() && x < std::numeric_limits<float>::infinity()))
+    return static_cast<float>(std::log(static_cast<double>(x)));
+  const uint32_t bits = std::bit_cast<uint32_t>(x) - kTwoThirds;
+  const float k = static_cast<float>(static_cast<int32_t>(bits) >> 23);
+  const float r = std::bit_cast<float>((bits & kMantissa) + kTwoThirds) - 1;
+  float p = 0;
+  for (float term : kLogTerms) p = p * r + term;
+  return ((r + r * (r * p)) + k * kLn2Low) + k * kLn2High;
+}
+}  // namespace
+)";
 }
 
 }  // namespace graft::codegen

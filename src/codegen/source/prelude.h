@@ -8,8 +8,7 @@
 namespace graft::codegen {
 
 std::string source_prelude(const ir::Target& target);
-/// The function that Routine::TableExp is, for behind the prelude.
-std::string source_table_exp();
-inline constexpr const char* kSourceTableExp = "table_exp";
+/// array_exp() and array_log(), which the Formula routines are, for behind the prelude.
+std::string source_array_formulas();
 
 }  // namespace graft::codegen

@@ -20,7 +20,9 @@ Code compile_source(std::span<const ir::Kernel* const> kernels, const ir::Target
     code.symbols.push_back(symbol);
     code.bytes += declaration;
   }
-  if (functions.find(kSourceTableExp) != std::string::npos) code.bytes += source_table_exp();
+  if (functions.find("array_exp(") != std::string::npos ||
+      functions.find("array_log(") != std::string::npos)
+    code.bytes += source_array_formulas();
   code.bytes += functions;
   return code;
 }

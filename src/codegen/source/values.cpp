@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "codegen/routine.h"
-#include "codegen/source/prelude.h"
 #include "codegen/source/printer.h"
 
 namespace graft::codegen {
@@ -244,7 +243,8 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
       return call.symbol;
     case RoutineSource::Inline: {
       const auto routine = static_cast<ir::Routine>(v.payload);
-      if (routine == ir::Routine::TableExp) return kSourceTableExp;
+      if (info(routine).form == ir::RoutineForm::Formula)
+        return "array_" + std::string(info(routine).function);
       return routine == ir::Routine::NearExp ? "near_exp" : "inline_exp";
     }
   }

@@ -137,6 +137,14 @@ int64_t count_of(const Box& box) {
   return count;
 }
 
+/// Is the point in the box, and are its sizes multiples of `unit`?
+bool contains(const Box& box, int64_t unit, std::span<const int64_t> point) {
+  for (size_t k = 0; k < box.size(); ++k)
+    if (point[k] < box[k].low || point[k] > box[k].high || (unit != 1 && point[k] % unit != 0))
+      return false;
+  return true;
+}
+
 /// Stands in for code that is not made.
 void no_code(const codegen::LaunchArgs*, char*, int64_t, int64_t) {}
 
@@ -360,13 +368,6 @@ Box box_of(std::span<const int64_t> point) {
   return box;
 }
 
-bool contains(const Box& box, int64_t unit, std::span<const int64_t> point) {
-  for (size_t k = 0; k < box.size(); ++k)
-    if (point[k] < box[k].low || point[k] > box[k].high || (unit != 1 && point[k] % unit != 0))
-      return false;
-  return true;
-}
-
 Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> points,
                    std::span<const ir::Numbers> numbers, std::span<const Formula> extents, bool all)
     : plan_(std::move(plan)), values_(numbers.back().values) {
@@ -397,12 +398,11 @@ Template::Template(std::unique_ptr<const Plan> plan, std::span<const Point> poin
     }
     const bool real = kind == ir::NumberKind::Real;
     shrinks = shrinks || (!real && !largest_last);
-    auto [found, fresh] =
-        known.try_emplace({real, values}, static_cast<uint32_t>(formulas_.size()));
+    auto [found, fresh] = known.try_emplace({real, values}, 0);
     if (fresh) {
       auto formula = explain(points, values, kind, extents, all);
       if (!formula) throw std::runtime_error("a number of the plan is " + list(values));
-      formulas_.add(std::move(*formula));
+      found->second = formulas_.add(std::move(*formula));
     }
     follows_.emplace_back(i, found->second);
   }

@@ -71,8 +71,6 @@ struct SizeRange {
 };
 using Box = c10::SmallVector<SizeRange, 3>;
 Box box_of(std::span<const int64_t> point);
-/// Is the point in the box, and are its sizes multiples of `unit`?
-bool contains(const Box& box, int64_t unit, std::span<const int64_t> point);
 
 /// What compiling a box needs of whoever knows how to compile.
 class Maker {

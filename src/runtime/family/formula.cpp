@@ -321,7 +321,8 @@ std::optional<int64_t> Formula::at(std::span<const int64_t> point) const {
 }
 
 uint32_t Formulas::add(Formula formula) {
-  constexpr int64_t kLargestFactor = int64_t{1} << 24;  // sizes have 32 bits
+  // With sizes below 2^31 the sum stays below kLargest.
+  constexpr int64_t kLargestFactor = int64_t{1} << 24;
   Line line{0, formula.constant, -1};
   const bool plain = formula.form == Formula::Form::Integer && formula.divisor == 1 &&
                      formula.blocks.factor == 0 && std::abs(formula.constant) <= kLargest / 2;

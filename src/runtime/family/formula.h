@@ -57,7 +57,8 @@ class Formulas {
   size_t size() const { return all_.size(); }
   const Formula& operator[](size_t i) const { return all_[i]; }
   using Values = c10::SmallVector<int64_t, 32>;
-  /// Of each, at a point. False where one gives no whole number.
+  /// Of each, at a point of sizes below 2^31. False where one has no whole number, or too large a
+  /// one.
   bool at(std::span<const int64_t> point, Values& values) const;
 
  private:

@@ -55,8 +55,9 @@ class Compiler final : public Maker {
 }  // namespace
 
 std::shared_ptr<FamilyBox> Family::box_at(std::span<const int64_t> point) {
+  const Box box = box_of(point);  // ranges share their ends
   for (auto found = boxes.begin(); found != boxes.end(); ++found)
-    if (contains(found->first, 1, point)) {
+    if (found->first == box) {
       std::rotate(boxes.begin(), found, found + 1);
       return boxes.front().second;
     }

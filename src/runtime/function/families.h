@@ -9,6 +9,7 @@
 #include "runtime/family/family.h"
 #include "runtime/family/regimes.h"
 #include "runtime/function/entry.h"
+#include "runtime/proof/odds.h"
 
 namespace graft::runtime {
 
@@ -31,17 +32,16 @@ struct FamilyBox {
   std::atomic<State> state{State::Compiling};
   std::atomic<bool> busy{false};          ///< somebody proves
   std::atomic<int64_t> calls{0};          ///< of the plans
-  std::atomic<int64_t> until_proof{0};    ///< calls until the next proof; 0: there is none
+  std::atomic<int64_t> until_proof{0};    ///< calls until the next proof; 0: none is planned
+  std::atomic<bool> settled{false};       ///< the plans are faster for good
   std::unique_ptr<const BoxPlans> plans;  ///< written before it leaves Compiling
-  // By whoever is busy.
-  std::vector<double> gains;  ///< eager's time against the plan's, of the last proofs
-  int proofs = 0;
+  Odds odds;                              ///< by whoever is busy
   /// For sizes that come once, as a growing cache's: their plans get other numbers at each call.
   static constexpr size_t kMostSpares = 16;
   std::atomic<bool> spare_busy{false};
   // By whoever is busy with them.
   std::vector<Refill> spares;    ///< the last used at the end
-  std::shared_ptr<Entry> spare;  ///< with one of their plans
+  std::shared_ptr<Entry> spare;  ///< with the last call's plan
 };
 
 struct Family {
@@ -75,7 +75,7 @@ struct Family {
   // Under runtime_mutex().
   static constexpr size_t kMostBoxes = 256;
   std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;  ///< the last asked for first
-  /// Null where there is none yet.
+  /// Null where there is none yet. Moves it to the front.
   std::shared_ptr<FamilyBox> box_at(std::span<const int64_t> point);
   std::string why_retired;
 };
@@ -89,7 +89,7 @@ class Families {
     Point point;
     std::shared_ptr<FamilyBox> box;  ///< null where there is none yet
   };
-  /// The narrowest family that the key fits; null if none.
+  /// The narrowest family that the key fits, and its box, which it moves to the front; null if none.
   Found find(KeyWords words) const;
   /// Adds a record. Gives the records of its kind, if with it they are enough for a new family.
   std::vector<FamilyExample> add(FamilyExample example);

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 
 #include "runtime/function/core_impl.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
-#include "runtime/proof/race.h"
+#include "runtime/proof/odds.h"
 #include "runtime/proof/shadow.h"
 
 namespace graft::detail {
@@ -27,15 +28,6 @@ namespace {
 
 /// Of calls of a proven box, one in so many is compared with eager.
 constexpr int64_t kCallsPerAudit = 128;
-/// A box whose plans are so much faster than eager in a proof needs no other one; while something
-/// compiles, on the same processors, eager may take several times as long as otherwise.
-constexpr double kClearGain = 1.5, kClearGainBeside = 4;
-/// A proof costs two or three calls, and deciding wrongly between sides that are close costs
-/// little: so the median of what was measured decides at once, and after so many calls there is
-/// another proof. Doubles with each.
-constexpr int64_t kCallsToProve = 16, kCallsToRetry = 64;
-constexpr int64_t kCallsToProveAlone = 8;  ///< where something compiled
-constexpr size_t kProofs = 3, kMostProofs = 7;
 
 /// Microseconds of the plan. Where a run leaves no trace it runs once more: in the proof its memory
 /// was new. Where it changes what the caller sees, or others hear it, the proof's own time.
@@ -103,24 +95,26 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       found.box != nullptr ? std::move(found.box) : box_for(found.family, found.point);
   if (found.point.size() == 1 && options.async && found.family->calls_grow(found.point[0]))
     compile_larger(found.family, 2 * found.point[0]);
-  const FamilyBox::State state = box->state.load(std::memory_order_acquire);
+  FamilyBox::State state = box->state.load(std::memory_order_acquire);
   if (state == FamilyBox::State::PerLayout) return false;
   if (state == FamilyBox::State::Compiling) {
     runtime::Worker::instance().ensure_running();
     return run_eager(call), true;
   }
   if (box->until_proof.load(std::memory_order_relaxed) > 0 &&
-      box->until_proof.fetch_sub(1, std::memory_order_relaxed) == 1)
-    box->state.store(FamilyBox::State::Proving, std::memory_order_release);
+      box->until_proof.fetch_sub(1, std::memory_order_relaxed) == 1 &&
+      box->state.compare_exchange_strong(state, FamilyBox::State::Proving))
+    state = FamilyBox::State::Proving;
   if (state == FamilyBox::State::Slower) return run_eager(call), true;
   Family& family = *found.family;
   const bool audit =
       state == FamilyBox::State::Compiled &&
       box->calls.fetch_add(1, std::memory_order_relaxed) % kCallsPerAudit == kCallsPerAudit - 1;
-  const runtime::Turn once(box->spare_busy);
   // A size that comes again gets a plan to keep, once it is known to be worth it.
-  const bool kept = family.comes_again(key.hash) && box->until_proof.load() == 0;
-  const bool spare = state == FamilyBox::State::Compiled && !audit && !kept && once;
+  const bool kept = family.comes_again(key.hash) && box->settled.load(std::memory_order_relaxed);
+  std::optional<runtime::Turn> once;
+  if (state == FamilyBox::State::Compiled && !audit && !kept) once.emplace(box->spare_busy);
+  const bool spare = once && *once;
   auto plan = spare ? spare_plan(*box, found.point) : box->plans->at(found.point);
   if (plan == nullptr) return false;
   std::shared_ptr<Entry> entry = spare ? box->spare : nullptr;
@@ -204,6 +198,7 @@ void Core::Impl::compile_box(const std::shared_ptr<Family>& family, const Box& b
 void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
                            Family& family, FamilyBox& box) {
   eager_calls.fetch_add(1, std::memory_order_relaxed);
+  bool beside = runtime::Worker::instance().is_busy();
   Shadow shadow =
       runtime::run_shadow(*entry.plan, entry.tolerance, call, captured, entry.constants);
   if (shadow.took_other_way(!entry.gives_up.empty())) shadow.outcome = Shadow::Outcome::GivenUp;
@@ -216,27 +211,20 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
         shadow.what + "; under Sizes::Family a function must do the same whatever the sizes are");
   }
   if (box.state.load(std::memory_order_acquire) != FamilyBox::State::Proving) return;
-  const bool gave_up = shadow.outcome == Shadow::Outcome::GivenUp;
-  const bool beside = runtime::Worker::instance().is_busy();
-  const double clear_gain = !options.race ? 0 : beside ? kClearGainBeside : kClearGain;
-  double gain = gave_up ? 0 : shadow.eager_us / std::max(shadow.compiled_us, 1e-3);
-  if (!gave_up && gain < clear_gain)
-    gain = std::max(
-        gain, shadow.eager_us / std::max(time_again(*entry.plan, call, captured, shadow), 1e-3));
-  if (box.gains.size() == kMostProofs) box.gains.erase(box.gains.begin());
-  box.gains.push_back(gain);
-  if (gave_up && box.gains.size() < kProofs) return;
-  const bool clear = !gave_up && gain >= clear_gain;
-  const bool faster = clear || runtime::median(box.gains) >= 1;
-  const int64_t doubled = int64_t{1} << std::min(box.proofs++, 16);
-  const bool for_good = clear || box.gains.size() == kMostProofs;
-  if (beside) box.gains.clear();
-  box.until_proof.store(!faster    ? kCallsToRetry * doubled
-                        : for_good ? 0
-                        : beside   ? kCallsToProveAlone
-                                   : kCallsToProve * doubled,
-                        std::memory_order_relaxed);
-  box.state.store(faster ? FamilyBox::State::Compiled : FamilyBox::State::Slower,
+  std::optional<double> gain;
+  if (shadow.outcome != Shadow::Outcome::GivenUp) {
+    gain = shadow.eager_us / std::max(shadow.compiled_us, 1e-3);
+    if (options.race && !runtime::Odds::is_clear(*gain, beside))
+      gain = std::max(
+          *gain, shadow.eager_us / std::max(time_again(*entry.plan, call, captured, shadow), 1e-3));
+    beside = beside || runtime::Worker::instance().is_busy();
+  }
+  const auto verdict = gain && !options.race ? std::optional(runtime::Odds::Verdict{true, 0})
+                                             : box.odds.add(gain, beside);
+  if (!verdict) return;
+  box.settled.store(verdict->faster && verdict->until_proof == 0, std::memory_order_relaxed);
+  box.until_proof.store(verdict->until_proof, std::memory_order_relaxed);
+  box.state.store(verdict->faster ? FamilyBox::State::Compiled : FamilyBox::State::Slower,
                   std::memory_order_release);
 }
 

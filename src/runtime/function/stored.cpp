@@ -35,7 +35,7 @@ void write(const CompileSettings& settings, ByteWriter& out) {
   word(at::globalContext().userEnabledMkldnn());
   using Formula = ir::Target::VmlFormula;
   const auto computes = settings.target.vml_computes;
-  for (Formula formula : {Formula::EstimatedRoot, Formula::TableExp})
+  for (Formula formula : {Formula::Root, Formula::Exp, Formula::Log})
     word(computes != nullptr && computes(formula));
 }
 

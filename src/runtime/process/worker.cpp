@@ -27,6 +27,7 @@ struct Worker::State {
   pthread_t thread{};
   bool ends_at_exit = false;
   std::atomic<bool> stopping{false};
+  std::atomic<int> running{0};    ///< jobs, on any thread
   std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
 };
 
@@ -52,6 +53,7 @@ void after_fork_parent() {
 }
 void after_fork_child() {
   g_state->alive = g_state->joinable = false;
+  g_state->running.store(0);
   if (!g_state->queue.empty()) g_state->lost.store(true);
   unlock();
   // They count readers and those who wait, and these threads are gone.
@@ -87,6 +89,11 @@ void watch_for_end() {
   (void)end.is_main;  // makes it
 }
 
+struct Running {
+  Running() { g_state->running.fetch_add(1, std::memory_order_relaxed); }
+  ~Running() { g_state->running.fetch_sub(1, std::memory_order_relaxed); }
+};
+
 /// The next job, if there still is one when forks are held off: none is lost between the queue and
 /// its end.
 void run_next() {
@@ -98,6 +105,7 @@ void run_next() {
     job = std::move(g_state->queue.front());
     g_state->queue.pop_front();
   }
+  const Running running;
   job();
 }
 
@@ -199,6 +207,7 @@ void Worker::enqueue(std::function<void()> job) {
 
 void Worker::run(const std::function<void()>& job) {
   std::shared_lock no_fork(compile_mutex());
+  const Running running;
   job();
 }
 
@@ -210,8 +219,7 @@ void Worker::ensure_running() {
 }
 
 bool Worker::is_busy() const {
-  std::lock_guard lock(state_.mutex);
-  return state_.alive;
+  return state_.running.load(std::memory_order_relaxed) > 0;
 }
 
 bool Worker::stopping() const {

@@ -36,7 +36,7 @@ class Worker {
   static void run(const std::function<void()>& job);
   /// Restarts the thread where a fork lost it and jobs are waiting.
   void ensure_running();
-  /// Does something compile? Timings mean less then.
+  /// Does something compile, on any thread? Timings mean less then.
   bool is_busy() const;
   /// Is the process exiting? A job should then end soon.
   bool stopping() const;

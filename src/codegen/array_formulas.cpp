@@ -1,0 +1,46 @@
+#include "codegen/array_formulas.h"
+
+#include <bit>
+#include <cmath>
+
+namespace graft::codegen {
+
+const ExpFormula& exp_formula() {
+  static const ExpFormula formula = [] {
+    ExpFormula made;
+    for (size_t j = 0; j < made.high.size(); ++j) {
+      const long double power = std::exp2(static_cast<long double>(j) / ExpFormula::kEntries);
+      made.high[j] = static_cast<float>(power);
+      made.low[j] = static_cast<float>(power - static_cast<long double>(made.high[j]));
+    }
+    return made;
+  }();
+  return formula;
+}
+
+float array_exp(float x) {
+  if (!(std::abs(x) <= ExpFormula::kLimit))
+    return static_cast<float>(std::exp(static_cast<double>(x)));
+  const float q = std::nearbyint(x * ExpFormula::kInverse);
+  float s = x - q * ExpFormula::kStepHigh;
+  s = s - q * ExpFormula::kStepLow;
+  const float rest = s + s * s * 0.5f;
+  const int k = static_cast<int>(q), j = k & (ExpFormula::kEntries - 1);
+  const float high = exp_formula().high[static_cast<size_t>(j)],
+              low = exp_formula().low[static_cast<size_t>(j)];
+  return std::ldexp(high + (low + high * rest), (k - j) / ExpFormula::kEntries);
+}
+
+float array_log(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x >= LogFormula::kLeast && x < std::numeric_limits<float>::infinity()))
+    return static_cast<float>(std::log(static_cast<double>(x)));
+  const uint32_t bits = std::bit_cast<uint32_t>(x) - LogFormula::kTwoThirds;
+  const auto k = static_cast<float>(static_cast<int32_t>(bits) >> LogFormula::kMantissaBits);
+  const float r = std::bit_cast<float>((bits & LogFormula::kMantissa) + LogFormula::kTwoThirds) - 1;
+  float p = LogFormula::kTerms[0];
+  for (size_t t = 1; t < LogFormula::kTerms.size(); ++t) p = p * r + LogFormula::kTerms[t];
+  return ((r + r * (r * p)) + k * LogFormula::kLn2Low) + k * LogFormula::kLn2High;
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,232 @@
+#include "codegen/llvm/array_formulas.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "codegen/array_formulas.h"
+#include "codegen/llvm/inline_math.h"
+
+namespace graft::codegen {
+
+namespace {
+
+using llvm::FixedVectorType;
+using DoubleLog = llvm::function_ref<llvm::Value*(llvm::Value*)>;
+
+/// Functions of vectors of one type. Each has a formula for nearly all numbers, and a function of
+/// the kernel's module for the rest.
+class ArrayFormulas {
+ public:
+  ArrayFormulas(Builder& builder, const Machine& machine, llvm::Module& module,
+                FixedVectorType* type, DoubleLog log)
+      : b_(builder),
+        machine_(machine),
+        module_(module),
+        t_(type),
+        words_(FixedVectorType::get(b_.getInt32Ty(), type->getNumElements())),
+        in_registers_(machine.target.avx512() && type->getNumElements() == kLanes),
+        log_(log) {}
+
+  llvm::Value* run(ir::Routine routine, llvm::Value* x) {
+    const bool is_exp = routine == ir::Routine::FormulaExp;
+    llvm::Value* near = is_exp ? exp(x) : log(x);
+    llvm::Value* other = is_exp ? beyond_exp(x) : beyond_log(x);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    // What is hoisted goes into blocks that are complete already.
+    if (before->getTerminator() != nullptr) return b_.CreateCall(rest(is_exp), {x, near});
+    auto* beyond = llvm::BasicBlock::Create(b_.getContext(), "beyond", before->getParent());
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "formula", before->getParent());
+    b_.CreateCondBr(b_.CreateOrReduce(other), beyond, after,
+                    llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
+    b_.SetInsertPoint(beyond);
+    llvm::Value* mended = b_.CreateCall(rest(is_exp), {x, near});
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+    llvm::PHINode* result = b_.CreatePHI(t_, 2);
+    result->addIncoming(near, before);
+    result->addIncoming(mended, beyond);
+    return result;
+  }
+
+ private:
+  static constexpr unsigned kLanes = 16;
+
+  llvm::Value* k(double value) { return llvm::ConstantFP::get(t_, value); }
+  llvm::Value* infinity() { return llvm::ConstantFP::getInfinity(t_); }
+  llvm::Value* word(uint64_t value) { return llvm::ConstantInt::get(words_, value); }
+  llvm::Value* size(llvm::Value* x) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+
+  /// Right up to the limit, and where the result is 0 or infinite; NaN stays, if tables are in
+  /// registers.
+  llvm::Value* exp(llvm::Value* x) {
+    using Formula = ExpFormula;
+    // Adding it rounds, and leaves the whole number in the low bits.
+    llvm::Value* magic = k(0x1.8p23);
+    llvm::Value* held = clamp(b_, x, -2 * Formula::kBeyond, 2 * Formula::kBeyond);
+    llvm::Value* shifted = b_.CreateFAdd(b_.CreateFMul(held, k(Formula::kInverse)), magic);
+    llvm::Value* whole = b_.CreateBitCast(shifted, words_);
+    llvm::Value* q = b_.CreateFSub(shifted, magic);
+    llvm::Value* s = b_.CreateFSub(held, b_.CreateFMul(q, k(Formula::kStepHigh)));
+    s = b_.CreateFSub(s, b_.CreateFMul(q, k(Formula::kStepLow)));
+    s = b_.CreateFAdd(s, b_.CreateFMul(b_.CreateFMul(s, s), k(0.5)));
+    const Formula& table = exp_formula();
+    llvm::Value* high = entry(table.high, whole);
+    llvm::Value* low = b_.CreateFAdd(entry(table.low, whole), b_.CreateFMul(high, s));
+    llvm::Value* u = b_.CreateFAdd(high, low);
+    if (in_registers_) return scale_by_power(b_, u, b_.CreateFMul(q, k(1.0 / Formula::kEntries)));
+    // (whole / 128) << 23, into the exponent.
+    llvm::Value* power =
+        b_.CreateShl(b_.CreateAnd(whole, word(~uint64_t{Formula::kEntries - 1})), word(16));
+    return b_.CreateBitCast(b_.CreateAdd(b_.CreateBitCast(u, words_), power), t_);
+  }
+  llvm::Value* beyond_exp(llvm::Value* x) {
+    if (!in_registers_) return b_.CreateFCmpUGT(size(x), k(ExpFormula::kLimit));
+    return b_.CreateAnd(b_.CreateFCmpOGT(size(x), k(ExpFormula::kLimit)),
+                        b_.CreateFCmpOLT(size(x), k(ExpFormula::kBeyond)));
+  }
+
+  using Entries = std::array<float, ExpFormula::kEntries>;
+  /// Of the index the low bits count.
+  llvm::Value* entry(const Entries& table, llvm::Value* index) {
+    if (!in_registers_) return loaded(table, index);
+    auto part = [&](size_t first) {
+      return llvm::ConstantDataVector::get(b_.getContext(),
+                                           llvm::ArrayRef(table).slice(first, kLanes));
+    };
+    // A permutation takes the lowest five bits; the others choose among four.
+    std::array<llvm::Value*, 4> quarters;
+    for (size_t k = 0; k < quarters.size(); ++k)
+      quarters[k] =
+          b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_512, {},
+                             {part(2 * kLanes * k), index, part(2 * kLanes * k + kLanes)});
+    auto bit = [&](uint64_t mask) {
+      return b_.CreateICmpNE(b_.CreateAnd(index, word(mask)), word(0));
+    };
+    llvm::Value* third = bit(2 * kLanes);
+    return b_.CreateSelect(bit(4 * kLanes), b_.CreateSelect(third, quarters[3], quarters[2]),
+                           b_.CreateSelect(third, quarters[1], quarters[0]));
+  }
+  llvm::Value* loaded(const Entries& table, llvm::Value* index) {
+    auto* numbers = llvm::ConstantDataArray::get(b_.getContext(), llvm::ArrayRef(table));
+    auto* global = new llvm::GlobalVariable(module_, numbers->getType(), /*isConstant=*/true,
+                                            llvm::GlobalValue::PrivateLinkage, numbers);
+    global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);  // equal ones become one
+    llvm::Value* made = llvm::PoisonValue::get(t_);
+    for (uint64_t lane = 0; lane < t_->getNumElements(); ++lane) {
+      llvm::Value* at =
+          b_.CreateAnd(b_.CreateExtractElement(index, lane), uint64_t{ExpFormula::kEntries - 1});
+      llvm::Value* place =
+          b_.CreateGEP(b_.getFloatTy(), global, b_.CreateZExt(at, b_.getInt64Ty()));
+      made = b_.CreateInsertElement(made, b_.CreateLoad(b_.getFloatTy(), place), lane);
+    }
+    return made;
+  }
+
+  /// Right for normal numbers.
+  llvm::Value* log(llvm::Value* x) {
+    using Formula = LogFormula;
+    llvm::Value* bits = b_.CreateSub(b_.CreateBitCast(x, words_), word(Formula::kTwoThirds));
+    llvm::Value* power = b_.CreateSIToFP(b_.CreateAShr(bits, word(Formula::kMantissaBits)), t_);
+    llvm::Value* mantissa =
+        b_.CreateAdd(b_.CreateAnd(bits, word(Formula::kMantissa)), word(Formula::kTwoThirds));
+    llvm::Value* r = b_.CreateFSub(b_.CreateBitCast(mantissa, t_), k(1));
+    llvm::Value* p = k(Formula::kTerms[0]);
+    for (size_t t = 1; t < Formula::kTerms.size(); ++t)
+      p = b_.CreateFAdd(b_.CreateFMul(p, r), k(Formula::kTerms[t]));
+    llvm::Value* sum = b_.CreateFAdd(r, b_.CreateFMul(r, b_.CreateFMul(r, p)));
+    sum = b_.CreateFAdd(sum, b_.CreateFMul(power, k(Formula::kLn2Low)));
+    return b_.CreateFAdd(sum, b_.CreateFMul(power, k(Formula::kLn2High)));
+  }
+  llvm::Value* beyond_log(llvm::Value* x) {
+    return b_.CreateOr(b_.CreateFCmpULT(x, k(LogFormula::kLeast)), b_.CreateFCmpUEQ(x, infinity()));
+  }
+
+  /// (x, the formula's) -> the function's
+  llvm::Function* rest(bool is_exp) {
+    const std::string name =
+        std::string(is_exp ? "graft.exp." : "graft.log.") + std::to_string(t_->getNumElements());
+    if (llvm::Function* known = module_.getFunction(name)) return known;
+    const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    llvm::LLVMContext& context = b_.getContext();
+    llvm::Function* around = b_.GetInsertBlock()->getParent();
+    auto* made = llvm::Function::Create(llvm::FunctionType::get(t_, {t_, t_}, false),
+                                        llvm::Function::InternalLinkage, name, module_);
+    made->setAttributes(around->getAttributes().removeParamAttributes(context, 0));
+    made->setDoesNotAccessMemory();
+    made->setWillReturn();
+    made->addFnAttr(llvm::Attribute::NoInline);
+    made->addFnAttr(llvm::Attribute::Cold);
+    b_.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", made));
+    if (is_exp)
+      finish_exp(made->getArg(0), made->getArg(1));
+    else
+      finish_log(made, made->getArg(0), made->getArg(1));
+    return made;
+  }
+
+  void finish_exp(llvm::Value* x, llvm::Value* near) {
+    const unsigned lanes = t_->getNumElements(), native = machine_.target.avx512() ? 8 : 4;
+    llvm::Value* right = llvm::PoisonValue::get(t_);
+    for (unsigned first = 0; first < lanes; first += native) {
+      const unsigned end = std::min(first + native, lanes);
+      llvm::SmallVector<int, 8> order;
+      for (unsigned lane = first; lane < first + native; ++lane)
+        order.push_back(static_cast<int>(std::min(lane, end - 1)));
+      llvm::Value* twice = b_.CreateFPExt(b_.CreateShuffleVector(x, order),
+                                          FixedVectorType::get(b_.getDoubleTy(), native));
+      llvm::Value* part = b_.CreateFPTrunc(inline_exp(b_, machine_, twice, /*flushes=*/false),
+                                           FixedVectorType::get(b_.getFloatTy(), native));
+      for (uint64_t lane = first; lane < end; ++lane)
+        right = b_.CreateInsertElement(right, b_.CreateExtractElement(part, lane - first), lane);
+    }
+    b_.CreateRet(b_.CreateSelect(b_.CreateFCmpOLE(size(x), k(ExpFormula::kLimit)), near, right));
+  }
+
+  void finish_log(llvm::Function* made, llvm::Value* x, llvm::Value* near) {
+    llvm::Value* zero = k(0);
+    // (A NaN plus itself is the quiet one.)
+    llvm::Value* known =
+        b_.CreateSelect(b_.CreateFCmpUEQ(x, infinity()), b_.CreateFAdd(x, x), near);
+    known = b_.CreateSelect(b_.CreateFCmpOLT(x, zero), llvm::ConstantFP::getQNaN(t_), known);
+    known =
+        b_.CreateSelect(b_.CreateFCmpOEQ(x, zero), llvm::ConstantFP::getInfinity(t_, true), known);
+    llvm::Value* subnormal =
+        b_.CreateAnd(b_.CreateFCmpOGT(x, zero), b_.CreateFCmpOLT(x, k(LogFormula::kLeast)));
+    auto* each = llvm::BasicBlock::Create(b_.getContext(), "each", made);
+    auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", made);
+    b_.CreateCondBr(b_.CreateOrReduce(subnormal), each, done);
+    b_.SetInsertPoint(done);
+    b_.CreateRet(known);
+    b_.SetInsertPoint(each);
+    auto* twice = FixedVectorType::get(b_.getDoubleTy(), t_->getNumElements());
+    llvm::Value* right = b_.CreateFPTrunc(log_(b_.CreateFPExt(x, twice)), t_);
+    b_.CreateRet(b_.CreateSelect(subnormal, right, known));
+  }
+
+  Builder& b_;
+  const Machine& machine_;
+  llvm::Module& module_;
+  FixedVectorType* t_;
+  llvm::Type* words_;
+  bool in_registers_;  ///< of AVX-512
+  DoubleLog log_;
+};
+
+}  // namespace
+
+llvm::Value* array_formula(Builder& b, const Machine& machine, llvm::Module& module,
+                           ir::Routine routine, llvm::Value* x, DoubleLog log) {
+  if (auto* type = llvm::dyn_cast<FixedVectorType>(x->getType()))
+    return ArrayFormulas(b, machine, module, type, log).run(routine, x);
+  auto* one = FixedVectorType::get(x->getType(), static_cast<unsigned>(machine.target.lanes));
+  ArrayFormulas formulas(b, machine, module, one, log);
+  return b.CreateExtractElement(
+      formulas.run(routine, b.CreateVectorSplat(one->getNumElements(), x)), uint64_t{0});
+}
+
+}  // namespace graft::codegen
