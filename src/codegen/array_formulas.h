@@ -1,6 +1,6 @@
 // Formula routines: how MKL's VML computes functions of Float on processors for which it takes its
-// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for every
-// float. Each operation is rounded to Float.
+// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for
+// every float. Each operation is rounded to Float.
 #pragma once
 
 #include <array>

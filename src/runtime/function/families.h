@@ -89,7 +89,8 @@ class Families {
     Point point;
     std::shared_ptr<FamilyBox> box;  ///< null where there is none yet
   };
-  /// The narrowest family that the key fits, and its box, which it moves to the front; null if none.
+  /// The narrowest family that the key fits, and its box, which it moves to the front; null if
+  /// none.
   Found find(KeyWords words) const;
   /// Adds a record. Gives the records of its kind, if with it they are enough for a new family.
   std::vector<FamilyExample> add(FamilyExample example);

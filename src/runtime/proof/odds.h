@@ -1,5 +1,5 @@
-// Eager against the plans of a range of sizes, whose calls are hardly ever alike: decided by proofs,
-// in which a call runs both.
+// Eager against the plans of a range of sizes, whose calls are hardly ever alike: decided by
+// proofs, in which a call runs both.
 #pragma once
 
 #include <cstddef>
