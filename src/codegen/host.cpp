@@ -135,9 +135,9 @@ bool ask_for_roots() {
 /// changes.
 bool ask_for_exps() {
   std::vector<uint32_t> asked;
-  for (int k = -(8 << 10); k < 8 << 10; ++k)
-    asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * 0.010663f));
-  for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(k * 0x80000 + k * k);  // of both signs
+  for (int k = -(2 << 10); k < 2 << 10; ++k)
+    asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * 0.042652f));
+  for (uint32_t k = 0; k < 2 << 10; ++k) asked.push_back(k * 0x200000 + k * k);  // of both signs
   for (float edge : {0.0f, ExpFormula::kLimit, 88.7228f, 103.9721f, ExpFormula::kBeyond,
                      std::numeric_limits<float>::infinity()})
     ask_around(asked, edge);
@@ -147,9 +147,9 @@ bool ask_for_exps() {
 /// Of each size of mantissa, next to 2/3 and 4/3, of each exponent, and where the formula changes.
 bool ask_for_logs() {
   std::vector<uint32_t> asked;
-  for (uint32_t k = 0; k < 16 << 10; ++k)
-    asked.push_back(LogFormula::kTwoThirds + k * ((LogFormula::kMantissa + 1) >> 14) + k % 509);
-  for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(k * 0x80000 + k * k);  // of both signs
+  for (uint32_t k = 0; k < 4 << 10; ++k)
+    asked.push_back(LogFormula::kTwoThirds + k * ((LogFormula::kMantissa + 1) >> 12) + k % 2039);
+  for (uint32_t k = 0; k < 2 << 10; ++k) asked.push_back(k * 0x200000 + k * k);  // of both signs
   for (float edge : {0.0f, LogFormula::kLeast, 1.0f, std::numeric_limits<float>::infinity()})
     ask_around(asked, edge);
   return vml_has("VMSLN_", std::move(asked), array_log);
