@@ -4,7 +4,6 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -152,16 +151,8 @@ class ArrayFormulas {
         std::string(is_exp ? "graft.exp." : "graft.log.") + std::to_string(t_->getNumElements());
     if (llvm::Function* known = module_.getFunction(name)) return known;
     const llvm::IRBuilderBase::InsertPointGuard guard(b_);
-    llvm::LLVMContext& context = b_.getContext();
-    llvm::Function* around = b_.GetInsertBlock()->getParent();
-    auto* made = llvm::Function::Create(llvm::FunctionType::get(t_, {t_, t_}, false),
-                                        llvm::Function::InternalLinkage, name, module_);
-    made->setAttributes(around->getAttributes().removeParamAttributes(context, 0));
-    made->setDoesNotAccessMemory();
-    made->setWillReturn();
-    made->addFnAttr(llvm::Attribute::NoInline);
+    llvm::Function* made = begin_helper(b_, module_, name, t_);
     made->addFnAttr(llvm::Attribute::Cold);
-    b_.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", made));
     if (is_exp)
       finish_exp(made->getArg(0), made->getArg(1));
     else
@@ -169,21 +160,10 @@ class ArrayFormulas {
     return made;
   }
 
+  llvm::Type* doubles() { return FixedVectorType::get(b_.getDoubleTy(), t_->getNumElements()); }
   void finish_exp(llvm::Value* x, llvm::Value* near) {
-    const unsigned lanes = t_->getNumElements(), native = machine_.target.avx512() ? 8 : 4;
-    llvm::Value* right = llvm::PoisonValue::get(t_);
-    for (unsigned first = 0; first < lanes; first += native) {
-      const unsigned end = std::min(first + native, lanes);
-      llvm::SmallVector<int, 8> order;
-      for (unsigned lane = first; lane < first + native; ++lane)
-        order.push_back(static_cast<int>(std::min(lane, end - 1)));
-      llvm::Value* twice = b_.CreateFPExt(b_.CreateShuffleVector(x, order),
-                                          FixedVectorType::get(b_.getDoubleTy(), native));
-      llvm::Value* part = b_.CreateFPTrunc(inline_exp(b_, machine_, twice, /*flushes=*/false),
-                                           FixedVectorType::get(b_.getFloatTy(), native));
-      for (uint64_t lane = first; lane < end; ++lane)
-        right = b_.CreateInsertElement(right, b_.CreateExtractElement(part, lane - first), lane);
-    }
+    llvm::Value* twice = inline_exp(b_, machine_, b_.CreateFPExt(x, doubles()), /*flushes=*/false);
+    llvm::Value* right = b_.CreateFPTrunc(twice, t_);
     b_.CreateRet(b_.CreateSelect(b_.CreateFCmpOLE(size(x), k(ExpFormula::kLimit)), near, right));
   }
 
@@ -203,8 +183,7 @@ class ArrayFormulas {
     b_.SetInsertPoint(done);
     b_.CreateRet(known);
     b_.SetInsertPoint(each);
-    auto* twice = FixedVectorType::get(b_.getDoubleTy(), t_->getNumElements());
-    llvm::Value* right = b_.CreateFPTrunc(log_(b_.CreateFPExt(x, twice)), t_);
+    llvm::Value* right = b_.CreateFPTrunc(log_(b_.CreateFPExt(x, doubles())), t_);
     b_.CreateRet(b_.CreateSelect(subnormal, right, known));
   }
 

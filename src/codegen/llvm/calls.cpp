@@ -134,31 +134,21 @@ llvm::Value* Calls::fmod(const std::string& symbol, llvm::Value* x, llvm::Value*
   auto* type = llvm::cast<FixedVectorType>(x->getType());
   const std::string name = "graft." + symbol + "." + std::to_string(type->getNumElements());
   llvm::Function* function = module_.getFunction(name);
-  if (function == nullptr) {
-    function = make_fmod(symbol, type);
-    function->setName(name);
-  }
+  if (function == nullptr) function = make_fmod(symbol, name, type);
   return b_.CreateCall(function, {x, y});
 }
 
 /// With a = |x| >= m = |y| and the quotient's whole part q, which the division rounds up to one
 /// more at most, a - q m is a multiple of the last digit of m and no larger than m: fma gives it
 /// unrounded.
-llvm::Function* Calls::make_fmod(const std::string& symbol, FixedVectorType* type) {
+llvm::Function* Calls::make_fmod(const std::string& symbol, const std::string& name,
+                                 FixedVectorType* type) {
   const llvm::IRBuilderBase::InsertPointGuard guard(b_);
   llvm::LLVMContext& context = module_.getContext();
-  llvm::Function* around = b_.GetInsertBlock()->getParent();
-  auto* made = llvm::Function::Create(llvm::FunctionType::get(type, {type, type}, false),
-                                      llvm::Function::InternalLinkage, "", module_);
-  made->setAttributes(around->getAttributes().removeParamAttributes(context, 0));
-  made->setDoesNotAccessMemory();
-  made->setWillReturn();
-  made->addFnAttr(llvm::Attribute::NoInline);
-  auto* entry = llvm::BasicBlock::Create(context, "entry", made);
+  llvm::Function* made = begin_helper(b_, module_, name, type);
   auto* exact = llvm::BasicBlock::Create(context, "exact", made);
   auto* each = llvm::BasicBlock::Create(context, "each", made);
   llvm::Value *x = made->getArg(0), *y = made->getArg(1);
-  b_.SetInsertPoint(entry);
   llvm::Value *a = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x),
               *m = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y);
   llvm::Value* quotient = b_.CreateFDiv(a, m);

@@ -32,7 +32,8 @@ class Calls {
   llvm::Value* sleef(const RoutineCall& call, llvm::Value* x, llvm::Value* y);
   llvm::Value* libm(const std::string& symbol, llvm::Value* x, llvm::Value* y);
   llvm::Value* fmod(const std::string& symbol, llvm::Value* x, llvm::Value* y);
-  llvm::Function* make_fmod(const std::string& symbol, llvm::FixedVectorType* type);
+  llvm::Function* make_fmod(const std::string& symbol, const std::string& name,
+                            llvm::FixedVectorType* type);
   llvm::FunctionCallee pure(const std::string& symbol, llvm::Type* type, int arity);
   std::string name_of(const std::string& symbol);  ///< in the module
   void stay_on_thread();

@@ -1,6 +1,7 @@
 #include "codegen/llvm/inline_math.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/Module.h>
 
 #include <iterator>
 #include <utility>
@@ -108,6 +109,20 @@ class Exp {
 
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x, bool flushes) {
   return Exp(builder, machine, x->getType(), flushes).run(x);
+}
+
+llvm::Function* begin_helper(Builder& b, llvm::Module& module, const std::string& name,
+                             llvm::FixedVectorType* type) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::Function* around = b.GetInsertBlock()->getParent();
+  auto* made = llvm::Function::Create(llvm::FunctionType::get(type, {type, type}, false),
+                                      llvm::Function::InternalLinkage, name, module);
+  made->setAttributes(around->getAttributes().removeParamAttributes(context, 0));
+  made->setDoesNotAccessMemory();
+  made->setWillReturn();
+  made->addFnAttr(llvm::Attribute::NoInline);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", made));
+  return made;
 }
 
 llvm::Value* clamp(Builder& b, llvm::Value* x, double low, double high) {

@@ -368,7 +368,6 @@ std::string source_array_formulas() {
   auto constant = [&](const char* name, float value) {
     text += std::string("constexpr float ") + name + " = " + number(value) + ";\n";
   };
-  constant("kExpLimit", ExpFormula::kLimit);
   constant("kExpInverse", ExpFormula::kInverse);
   constant("kExpStepHigh", ExpFormula::kStepHigh);
   constant("kExpStepLow", ExpFormula::kStepLow);
@@ -377,7 +376,7 @@ std::string source_array_formulas() {
   text += "constexpr uint32_t kTwoThirds = " + std::to_string(LogFormula::kTwoThirds) +
           ", kMantissa = " + std::to_string(LogFormula::kMantissa) + ";\n";
   return text + R"(float array_exp(float x) {
-  if (!(std::fabs(x) <= kExpLimit)) return static_cast<float>(inline_exp(static_cast<double>(x)));
+  if (!(std::fabs(x) <= -kLeastNormal)) return static_cast<float>(inline_exp(static_cast<double>(x)));
   const float q = std::nearbyint(x * kExpInverse);
   float s = x - q * kExpStepHigh;
   s = s - q * kExpStepLow;

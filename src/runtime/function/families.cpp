@@ -54,10 +54,9 @@ class Compiler final : public Maker {
 
 }  // namespace
 
-std::shared_ptr<FamilyBox> Family::box_at(std::span<const int64_t> point) {
-  const Box box = box_of(point);  // ranges share their ends
+std::shared_ptr<FamilyBox> Family::box_of(const Box& sizes) {
   for (auto found = boxes.begin(); found != boxes.end(); ++found)
-    if (found->first == box) {
+    if (found->first == sizes) {
       std::rotate(boxes.begin(), found, found + 1);
       return boxes.front().second;
     }
@@ -68,7 +67,7 @@ Families::Found Families::find(KeyWords words) const {
   for (const auto& family : families_)
     if (!family->retired.load(std::memory_order_relaxed))
       if (auto point = family->pattern.match(words); point && family->regimes->hold(*point)) {
-        auto box = family->box_at(*point);
+        auto box = family->box_of(runtime::box_of(*point));
         return {family, std::move(*point), std::move(box)};
       }
   return {};

@@ -76,7 +76,7 @@ struct Family {
   static constexpr size_t kMostBoxes = 256;
   std::vector<std::pair<Box, std::shared_ptr<FamilyBox>>> boxes;  ///< the last asked for first
   /// Null where there is none yet. Moves it to the front.
-  std::shared_ptr<FamilyBox> box_at(std::span<const int64_t> point);
+  std::shared_ptr<FamilyBox> box_of(const Box& sizes);
   std::string why_retired;
 };
 

@@ -167,7 +167,7 @@ std::shared_ptr<FamilyBox> Core::Impl::box_for(const std::shared_ptr<Family>& fa
   std::shared_ptr<FamilyBox> made;
   {
     std::lock_guard lock(runtime_mutex());
-    if (auto known = family->box_at(point)) return known;
+    if (auto known = family->box_of(sizes)) return known;
     made = std::make_shared<FamilyBox>();
     if (family->boxes.size() == Family::kMostBoxes) family->boxes.pop_back();
     family->boxes.insert(family->boxes.begin(), {sizes, made});
