@@ -43,4 +43,32 @@ float array_log(float x) {
   return ((r + r * (r * p)) + k * LogFormula::kLn2Low) + k * LogFormula::kLn2High;
 }
 
+namespace {
+
+/// The sine, r being `shift` more than what n half turns leave of |x|.
+float sine(float x, float n, double shift) {
+  using Formula = SineFormula;
+  const double count = static_cast<double>(n) - shift;
+  const double r =
+      std::abs(static_cast<double>(x)) - count * Formula::kHalfTurn - count * Formula::kHalfTurnLow;
+  const double z = r * r;
+  double p = Formula::kTerms[0];
+  for (size_t t = 1; t < Formula::kTerms.size(); ++t) p = p * z + Formula::kTerms[t];
+  const auto result = static_cast<float>(r + r * (z * p));
+  return (static_cast<int>(n) & 1) != 0 ? -result : result;
+}
+
+}  // namespace
+
+float array_sin(float x) {
+  const float n = std::nearbyint(std::abs(x) * SineFormula::kInverse);
+  const float result = sine(x, n, 0);
+  return std::signbit(x) ? -result : result;
+}
+
+float array_cos(float x) {
+  const float n = std::nearbyint((std::abs(x) + SineFormula::kQuarterTurn) * SineFormula::kInverse);
+  return sine(x, n, 0.5);
+}
+
 }  // namespace graft::codegen

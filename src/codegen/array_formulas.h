@@ -1,6 +1,6 @@
 // Formula routines: how MKL's VML computes functions of Float on processors for which it takes its
 // kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for
-// every float. Each operation is rounded to Float.
+// every float. Each operation is rounded to Float, or as said.
 #pragma once
 
 #include <array>
@@ -43,8 +43,28 @@ struct LogFormula {
                                                   -0x1.fffefp-3f, 0x1.555506p-2f,  -0x1p-1f};
 };
 
-/// On one number: what code is compared with.
+/// Up to ±kLimit, with a = |x| and, rounded to Float,
+///
+///     n = round(a * kInverse)                      for the sine
+///     n = round((a + kQuarterTurn) * kInverse)     for the cosine; and n - 0.5 for n below
+///
+/// the Float nearest, but for rounding in Double, to ±(r + r^3 * polynomial(r^2)), where
+/// r = a - n * kHalfTurn - n * kHalfTurnLow; the sign is that of (-1)^n, and of x for the sine.
+/// kTerms are in the middle of what agrees with every result: it holds whether or not Double's
+/// multiplications and additions are fused.
+struct SineFormula {
+  static constexpr float kLimit = 10000, kInverse = 0x1.45f306p-2f, kQuarterTurn = 0x1.921fb6p+0f;
+  /// Their products with numbers of thirteen bits are exact.
+  static constexpr double kHalfTurn = 0x1.921fb54p+1, kHalfTurnLow = 0x1.10b4611a62633p-29;
+  /// Highest power first.
+  static constexpr std::array<double, 4> kTerms = {0x1.5dbdf0e915cbdp-19, -0x1.9f6ffeeac70adp-13,
+                                                   0x1.110ed3804e7cfp-7, -0x1.55554bc836619p-3};
+};
+
+/// On one number: what code is compared with. Sines up to SineFormula::kLimit.
 float array_exp(float x);
 float array_log(float x);
+float array_sin(float x);
+float array_cos(float x);
 
 }  // namespace graft::codegen

@@ -155,10 +155,40 @@ bool ask_for_logs() {
   return vml_has("VMSLN_", std::move(asked), array_log);
 }
 
+/// Of each size of r and each number of half turns' sizes, of each exponent up to the limit, and
+/// next to quarter turns.
+bool ask_for_sines() {
+  std::vector<uint32_t> asked;
+  for (uint32_t k = 0; k < 4 << 10; ++k) {
+    const float most = SineFormula::kLimit / static_cast<float>(4 << 10);
+    asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * (k % 2 == 0 ? most : -most)));
+    asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * 0.00155f));
+  }
+  const uint32_t limit = std::bit_cast<uint32_t>(SineFormula::kLimit);
+  for (uint32_t k = 0; k < 2 << 10; ++k) asked.push_back(limit / (2 << 10) * k + k);
+  for (float turns : {1.0f, 2.0f, 3.0f, 4095.0f}) ask_around(asked, turns * 1.57079633f);
+  for (uint32_t k = 0; k < 32; ++k) {
+    asked.push_back(k);
+    asked.push_back(0x80000000u + k);
+    asked.push_back(limit - k);
+  }
+  return vml_has("VMSSIN_", asked, array_sin) && vml_has("VMSCOS_", asked, array_cos);
+}
+
 bool vml_computes(ir::Target::VmlFormula formula) {
-  static const bool roots = ask_for_roots(), exps = ask_for_exps(), logs = ask_for_logs();
-  using Formula = ir::Target::VmlFormula;
-  return formula == Formula::Root ? roots : formula == Formula::Exp ? exps : logs;
+  static const bool roots = ask_for_roots(), exps = ask_for_exps(), logs = ask_for_logs(),
+                    sines = ask_for_sines();
+  switch (formula) {
+    case ir::Target::VmlFormula::Root:
+      return roots;
+    case ir::Target::VmlFormula::Exp:
+      return exps;
+    case ir::Target::VmlFormula::Log:
+      return logs;
+    case ir::Target::VmlFormula::Sine:
+      return sines;
+  }
+  return false;
 }
 
 ir::Target read_host() {

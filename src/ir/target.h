@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -63,10 +64,16 @@ struct Target {
     Root,  ///< ir::array_root
     Exp,   ///< Routine::FormulaExp
     Log,   ///< Routine::FormulaLog
+    Sine,  ///< Routine::FormulaSin, FormulaCos
   };
+  static constexpr std::array kVmlFormulas = {VmlFormula::Root, VmlFormula::Exp, VmlFormula::Log,
+                                              VmlFormula::Sine};
   /// Does VML compute so? (A lowering may ask; no code depends on it.) Null: no, as where subnormal
   /// numbers are flushed, which VML keeps. The first answer takes time.
   bool (*vml_computes)(VmlFormula) = nullptr;
+  bool vml_has(VmlFormula formula) const {
+    return vml_computes != nullptr && vml_computes(formula);
+  }
   /// That share a kernel's range. No pass decides from it: schedules, and so results, are the same
   /// for any number of threads.
   int threads = 1;

@@ -127,10 +127,13 @@ Value Args::routine(Routine array, Routine vector, Value x) const {
   const ir::Target& target = context_.settings.target;
   if (x.type() == ScalarType::Float) {
     // (Its tables are for registers of AVX-512.)
-    if (array == Routine::ArrayExp && target.avx512() && vml_computes(Formula::Exp))
+    if (array == Routine::ArrayExp && target.avx512() && target.vml_has(Formula::Exp))
       return ir::call(Routine::FormulaExp, x);
-    if (array == Routine::ArrayLog && target.avx2() && vml_computes(Formula::Log))
+    if (array == Routine::ArrayLog && target.avx2() && target.vml_has(Formula::Log))
       return ir::call(Routine::FormulaLog, x);
+    const bool is_sin = array == Routine::ArraySin;
+    if ((is_sin || array == Routine::ArrayCos) && target.avx2() && target.vml_has(Formula::Sine))
+      return ir::call(is_sin ? Routine::FormulaSin : Routine::FormulaCos, x);
   }
   return ir::call(array, x);
 }
@@ -144,9 +147,8 @@ bool Args::has_fma() const {
 bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
-bool Args::vml_computes(ir::Target::VmlFormula formula) const {
-  const auto computes = context_.settings.target.vml_computes;
-  return computes != nullptr && computes(formula);
+bool Args::vml_has(ir::Target::VmlFormula formula) const {
+  return context_.settings.target.vml_has(formula);
 }
 bool Args::is_one_dnn() const {
   return context_.settings.target.one_dnn(common);

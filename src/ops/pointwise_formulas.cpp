@@ -34,7 +34,7 @@ struct Nodes {
 // take, is.
 Value library_root(Args& a, Value x) {
   if (a.is_reduced() || a.is_fast() || !a.has_array_routines()) return x.op(Op::Sqrt);
-  if (x.type() != ScalarType::Float || !a.vml_computes(ir::Target::VmlFormula::Root))
+  if (x.type() != ScalarType::Float || !a.vml_has(ir::Target::VmlFormula::Root))
     return ir::call(Routine::ArraySqrt, x);
   return ir::array_root(Nodes{x}, x, x.op(Op::EstimateReciprocalRoot));
 }

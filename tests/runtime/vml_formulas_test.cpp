@@ -1,4 +1,4 @@
-// Roots, exponentials and logarithms of Float: eager takes MKL's on whole arrays, of which the
+// Roots, exponentials, logarithms and sines of Float: eager takes MKL's on whole arrays, of which the
 // target knows a formula on some processors. It must hold for every number.
 #include <gtest/gtest.h>
 
@@ -57,8 +57,16 @@ TEST(ArrayLog, OneNumberInSeventeen) {
   expect_eagers_bits(&at::log, floats(0, 0x7f800000 / kStep, kStep));
 }
 
-TEST(ArrayExpAndLog, TheEnds) {
-  for (auto* function : {&at::exp, &at::log}) {
+TEST(ArraySines, OneNumberInSeventeen) {
+  // Of smaller ones the cosine is 1; of larger ones both are MKL's.
+  constexpr int64_t kFirst = 0x39000000, kLast = 0x461c4100;
+  for (int64_t sign : {int64_t{0}, kNegative})
+    for (auto* function : {&at::sin, &at::cos})
+      expect_eagers_bits(function, floats(kFirst + sign, (kLast - kFirst) / kStep, kStep));
+}
+
+TEST(ArrayExpLogAndSines, TheEnds) {
+  for (auto* function : {&at::exp, &at::log, &at::sin, &at::cos}) {
     expect_eagers_bits(function, floats(0, 1 << 21, 2011));  // of both signs, infinities and NaNs
     expect_eagers_bits(function, floats(0x7f7fe000, 1 << 14));
     expect_eagers_bits(function, floats(0x007fe000, 1 << 14));

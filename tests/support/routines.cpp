@@ -91,6 +91,12 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
       break;
   }
   if (id == Routine::FormulaExp) return static_cast<T>(codegen::array_exp(static_cast<float>(a)));
+  if (const bool is_sin = id == Routine::FormulaSin; is_sin || id == Routine::FormulaCos) {
+    const auto x = static_cast<float>(a);
+    if (!(std::abs(x) <= codegen::SineFormula::kLimit))
+      return call_vml(is_sin ? "VMSSIN_" : "VMSCOS_", 1, a, b);
+    return static_cast<T>(is_sin ? codegen::array_sin(x) : codegen::array_cos(x));
+  }
   if (id == Routine::FormulaLog) return static_cast<T>(codegen::array_log(static_cast<float>(a)));
   if (id == Routine::NearExp)  // of Float never subnormal
     return sizeof(T) == 4 && a < codegen::kLeastNormal

@@ -15,35 +15,40 @@ namespace graft::codegen {
 namespace {
 
 using llvm::FixedVectorType;
-using DoubleLog = llvm::function_ref<llvm::Value*(llvm::Value*)>;
 
-/// Functions of vectors of one type. Each has a formula for nearly all numbers, and a function of
-/// the kernel's module for the rest.
+/// Functions of vectors of one type. Each has a formula for nearly all numbers, and for the rest a
+/// function of the kernel's module, or MKL's.
 class ArrayFormulas {
  public:
   ArrayFormulas(Builder& builder, const Machine& machine, llvm::Module& module,
-                FixedVectorType* type, DoubleLog log)
+                FixedVectorType* type, const FormulaCalls& calls)
       : b_(builder),
         machine_(machine),
         module_(module),
         t_(type),
         words_(FixedVectorType::get(b_.getInt32Ty(), type->getNumElements())),
         in_registers_(machine.target.avx512() && type->getNumElements() == kLanes),
-        log_(log) {}
+        calls_(calls) {}
 
   llvm::Value* run(ir::Routine routine, llvm::Value* x) {
-    const bool is_exp = routine == ir::Routine::FormulaExp;
-    llvm::Value* near = is_exp ? exp(x) : log(x);
-    llvm::Value* other = is_exp ? beyond_exp(x) : beyond_log(x);
+    const bool is_exp = routine == ir::Routine::FormulaExp,
+               is_log = routine == ir::Routine::FormulaLog,
+               is_sin = routine == ir::Routine::FormulaSin;
+    llvm::Value* near = is_exp ? exp(x) : is_log ? log(x) : sine(x, is_sin);
+    llvm::Value* other = is_exp ? beyond_exp(x) : is_log ? beyond_log(x) : beyond_sine(x);
+    auto mend = [&]() -> llvm::Value* {
+      if (is_exp || is_log) return b_.CreateCall(rest(is_exp), {x, near});
+      return calls_.library(is_sin ? ir::Routine::ArraySin : ir::Routine::ArrayCos, x);
+    };
     llvm::BasicBlock* before = b_.GetInsertBlock();
     // What is hoisted goes into blocks that are complete already.
-    if (before->getTerminator() != nullptr) return b_.CreateCall(rest(is_exp), {x, near});
+    if (before->getTerminator() != nullptr) return mend();
     auto* beyond = llvm::BasicBlock::Create(b_.getContext(), "beyond", before->getParent());
     auto* after = llvm::BasicBlock::Create(b_.getContext(), "formula", before->getParent());
     b_.CreateCondBr(b_.CreateOrReduce(other), beyond, after,
                     llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
     b_.SetInsertPoint(beyond);
-    llvm::Value* mended = b_.CreateCall(rest(is_exp), {x, near});
+    llvm::Value* mended = mend();
     b_.CreateBr(after);
     b_.SetInsertPoint(after);
     llvm::PHINode* result = b_.CreatePHI(t_, 2);
@@ -145,6 +150,40 @@ class ArrayFormulas {
     return b_.CreateOr(b_.CreateFCmpULT(x, k(LogFormula::kLeast)), b_.CreateFCmpUEQ(x, infinity()));
   }
 
+  /// Right up to the limit.
+  llvm::Value* sine(llvm::Value* x, bool is_sin) {
+    using Formula = SineFormula;
+    // Adding it rounds, and leaves the whole number in the low bits.
+    llvm::Value* magic = k(0x1.8p23);
+    llvm::Value* a = size(x);
+    llvm::Value* turned = is_sin ? a : b_.CreateFAdd(a, k(Formula::kQuarterTurn));
+    llvm::Value* shifted = b_.CreateFAdd(b_.CreateFMul(turned, k(Formula::kInverse)), magic);
+    llvm::Value* n = b_.CreateFPExt(b_.CreateFSub(shifted, magic), doubles());
+    if (!is_sin) n = b_.CreateFSub(n, twice(0.5));
+    llvm::Value* r = b_.CreateFPExt(a, doubles());
+    r = plus_product(n, twice(-Formula::kHalfTurn), r);
+    r = plus_product(n, twice(-Formula::kHalfTurnLow), r);
+    llvm::Value* z = b_.CreateFMul(r, r);
+    llvm::Value* p = twice(Formula::kTerms[0]);
+    for (size_t t = 1; t < Formula::kTerms.size(); ++t)
+      p = plus_product(p, z, twice(Formula::kTerms[t]));
+    llvm::Value* result = b_.CreateFPTrunc(plus_product(b_.CreateFMul(r, z), p, r), t_);
+    llvm::Value* sign = b_.CreateShl(b_.CreateBitCast(shifted, words_), word(31));
+    if (is_sin)
+      sign = b_.CreateXor(sign, b_.CreateAnd(b_.CreateBitCast(x, words_), word(0x80000000)));
+    return b_.CreateBitCast(b_.CreateXor(b_.CreateBitCast(result, words_), sign), t_);
+  }
+  llvm::Value* beyond_sine(llvm::Value* x) {
+    return b_.CreateFCmpUGT(size(x), k(SineFormula::kLimit));
+  }
+  llvm::Value* twice(double value) { return llvm::ConstantFP::get(doubles(), value); }
+  /// a * b + c of doubles
+  llvm::Value* plus_product(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+    if (machine_.target.fma)
+      return b_.CreateIntrinsic(llvm::Intrinsic::fma, {doubles()}, {a, b, c});
+    return b_.CreateFAdd(b_.CreateFMul(a, b), c);
+  }
+
   /// (x, the formula's) -> the function's
   llvm::Function* rest(bool is_exp) {
     const std::string name =
@@ -183,7 +222,7 @@ class ArrayFormulas {
     b_.SetInsertPoint(done);
     b_.CreateRet(known);
     b_.SetInsertPoint(each);
-    llvm::Value* right = b_.CreateFPTrunc(log_(b_.CreateFPExt(x, doubles())), t_);
+    llvm::Value* right = b_.CreateFPTrunc(calls_.log(b_.CreateFPExt(x, doubles())), t_);
     b_.CreateRet(b_.CreateSelect(subnormal, right, known));
   }
 
@@ -193,17 +232,17 @@ class ArrayFormulas {
   FixedVectorType* t_;
   llvm::Type* words_;
   bool in_registers_;  ///< of AVX-512
-  DoubleLog log_;
+  const FormulaCalls& calls_;
 };
 
 }  // namespace
 
 llvm::Value* array_formula(Builder& b, const Machine& machine, llvm::Module& module,
-                           ir::Routine routine, llvm::Value* x, DoubleLog log) {
+                           ir::Routine routine, llvm::Value* x, const FormulaCalls& calls) {
   if (auto* type = llvm::dyn_cast<FixedVectorType>(x->getType()))
-    return ArrayFormulas(b, machine, module, type, log).run(routine, x);
+    return ArrayFormulas(b, machine, module, type, calls).run(routine, x);
   auto* one = FixedVectorType::get(x->getType(), static_cast<unsigned>(machine.target.lanes));
-  ArrayFormulas formulas(b, machine, module, one, log);
+  ArrayFormulas formulas(b, machine, module, one, calls);
   return b.CreateExtractElement(
       formulas.run(routine, b.CreateVectorSplat(one->getNumElements(), x)), uint64_t{0});
 }

@@ -9,9 +9,15 @@
 
 namespace graft::codegen {
 
-/// Of a vector, or of one number. `log`: calls the C library's, of Doubles.
+/// What they call for numbers beyond their formula.
+struct FormulaCalls {
+  llvm::function_ref<llvm::Value*(llvm::Value*)> log;  ///< the C library's, of Doubles
+  /// MKL's function, of all lanes.
+  llvm::function_ref<llvm::Value*(ir::Routine array, llvm::Value*)> library;
+};
+
+/// Of a vector, or of one number.
 llvm::Value* array_formula(Builder& builder, const Machine& machine, llvm::Module& module,
-                           ir::Routine routine, llvm::Value* x,
-                           llvm::function_ref<llvm::Value*(llvm::Value*)> log);
+                           ir::Routine routine, llvm::Value* x, const FormulaCalls& calls);
 
 }  // namespace graft::codegen

@@ -34,7 +34,8 @@ llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, l
     return inline_exp(b_, machine_, x, /*flushes=*/false);
   if (info(routine).form == ir::RoutineForm::Formula)
     return array_formula(b_, machine_, module_, routine, x,
-                         [&](llvm::Value* y) { return libm("log", y, nullptr); });
+                         {[&](llvm::Value* y) { return libm("log", y, nullptr); },
+                          [&](ir::Routine array, llvm::Value* y) { return vml(array, type, y); }});
   const RoutineCall call = routine_call(routine, type, machine_.target);
   switch (call.source) {
     case RoutineSource::Vml:
@@ -54,12 +55,17 @@ llvm::Value* Calls::call(ir::Routine routine, ScalarType type, llvm::Value* x, l
 
 void Calls::call_array(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from,
                        llvm::Value* to) {
+  if (!threads_) stay_on_thread();
+  call_vml(routine, type, count, from, to);
+}
+
+void Calls::call_vml(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from,
+                     llvm::Value* to) {
   if (!mode_) {
     count_ = slot(b_.getInt32Ty());
     mode_ = slot(b_.getInt64Ty());
     llvm::IRBuilder<> at(prologue_->getTerminator());
     at.CreateStore(at.getInt64(kVmlMode), mode_);
-    stay_on_thread();
   }
   auto* pointer = b_.getPtrTy();
   auto* signature =
@@ -96,7 +102,7 @@ llvm::Value* Calls::vml(ir::Routine routine, ScalarType type, llvm::Value* x) {
   llvm::AllocaInst* in = slot(x->getType());
   llvm::AllocaInst* out = slot(x->getType());
   b_.CreateStore(x, in);
-  call_array(routine, type, b_.getInt32(lanes_in(x)), in, out);
+  call_vml(routine, type, b_.getInt32(lanes_in(x)), in, out);
   return b_.CreateLoad(x->getType(), out);
 }
 

@@ -28,6 +28,8 @@ class Calls {
   void restore_threads();
 
  private:
+  void call_vml(ir::Routine routine, ScalarType type, llvm::Value* count, llvm::Value* from,
+                llvm::Value* to);
   llvm::Value* vml(ir::Routine routine, ScalarType type, llvm::Value* x);
   llvm::Value* sleef(const RoutineCall& call, llvm::Value* x, llvm::Value* y);
   llvm::Value* libm(const std::string& symbol, llvm::Value* x, llvm::Value* y);

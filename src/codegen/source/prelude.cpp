@@ -365,12 +365,19 @@ std::string source_array_formulas() {
   table("kExpHigh", exp_formula().high);
   table("kExpLow", exp_formula().low);
   table("kLogTerms", LogFormula::kTerms);
+  text += "constexpr double kSineTerms[] = {";
+  for (double term : SineFormula::kTerms) text += hex(term) + ", ";
+  text += "};\nconstexpr double kHalfTurn = " + hex(SineFormula::kHalfTurn) +
+          ", kHalfTurnLow = " + hex(SineFormula::kHalfTurnLow) + ";\n";
   auto constant = [&](const char* name, float value) {
     text += std::string("constexpr float ") + name + " = " + number(value) + ";\n";
   };
   constant("kExpInverse", ExpFormula::kInverse);
   constant("kExpStepHigh", ExpFormula::kStepHigh);
   constant("kExpStepLow", ExpFormula::kStepLow);
+  constant("kSineLimit", SineFormula::kLimit);
+  constant("kTurnInverse", SineFormula::kInverse);
+  constant("kQuarterTurn", SineFormula::kQuarterTurn);
   constant("kLn2High", LogFormula::kLn2High);
   constant("kLn2Low", LogFormula::kLn2Low);
   text += "constexpr uint32_t kTwoThirds = " + std::to_string(LogFormula::kTwoThirds) +
@@ -395,6 +402,26 @@ float array_log(float x) {
   float p = 0;
   for (float term : kLogTerms) p = p * r + term;
   return ((r + r * (r * p)) + k * kLn2Low) + k * kLn2High;
+}
+float sine(float x, float n, double shift) {
+  const double count = static_cast<double>(n) - shift;
+  const double r = std::fabs(static_cast<double>(x)) - count * kHalfTurn - count * kHalfTurnLow;
+  const double z = r * r;
+  double p = 0;
+  for (double term : kSineTerms) p = p * z + term;
+  const float result = static_cast<float>(r + r * (z * p));
+  return (static_cast<int>(n) & 1) != 0 ? -result : result;
+}
+template <auto* kLibrary>
+float array_sin(float x) {
+  if (!(std::fabs(x) <= kSineLimit)) return vml(kLibrary, x);
+  const float result = sine(x, std::nearbyint(std::fabs(x) * kTurnInverse), 0);
+  return std::signbit(x) ? -result : result;
+}
+template <auto* kLibrary>
+float array_cos(float x) {
+  if (!(std::fabs(x) <= kSineLimit)) return vml(kLibrary, x);
+  return sine(x, std::nearbyint((std::fabs(x) + kQuarterTurn) * kTurnInverse), 0.5);
 }
 }  // namespace
 )";

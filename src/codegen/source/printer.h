@@ -78,6 +78,8 @@ class SourcePrinter {
   std::string get(int v);
   std::string compute(int v);
   std::string routine_of(const PlanValue& v);  ///< its symbol, declared
+  std::string formula_of(ir::Routine routine);
+  std::string library_routine(ir::Routine routine, ScalarType of);  ///< VML's symbol, declared
   std::string load(const PlanValue& v);
   std::string constant(const PlanValue& v) const;
   std::string kept(int v) const;  ///< from its strip's buffer, or empty

@@ -225,9 +225,7 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
   std::string type = cpp_type(v.type);
   switch (call.source) {
     case RoutineSource::Vml:
-      routines_[call.symbol] = "extern \"C\" void " + call.symbol + "(const int32_t*, const " +
-                               type + "*, " + type + "*, const int64_t*);\n";
-      return call.symbol;
+      return library_routine(static_cast<ir::Routine>(v.payload), v.type);
     case RoutineSource::Sleef: {
       std::string vector = type + std::to_string(call.lanes),
                   bytes =
@@ -243,12 +241,26 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
       return call.symbol;
     case RoutineSource::Inline: {
       const auto routine = static_cast<ir::Routine>(v.payload);
-      if (info(routine).form == ir::RoutineForm::Formula)
-        return "array_" + std::string(info(routine).function);
+      if (info(routine).form == ir::RoutineForm::Formula) return formula_of(routine);
       return routine == ir::Routine::NearExp ? "near_exp" : "inline_exp";
     }
   }
   throw std::runtime_error("graft: a routine of no source");
+}
+
+std::string SourcePrinter::formula_of(ir::Routine routine) {
+  const std::string name = "array_" + std::string(info(routine).function);
+  const bool is_sin = routine == ir::Routine::FormulaSin;
+  if (!is_sin && routine != ir::Routine::FormulaCos) return name;
+  const ir::Routine array = is_sin ? ir::Routine::ArraySin : ir::Routine::ArrayCos;
+  return name + "<" + library_routine(array, ScalarType::Float) + ">";
+}
+
+std::string SourcePrinter::library_routine(ir::Routine routine, ScalarType of) {
+  const std::string symbol = routine_call(routine, of, target_).symbol, type = cpp_type(of);
+  routines_[symbol] = "extern \"C\" void " + symbol + "(const int32_t*, const " + type + "*, " +
+                      type + "*, const int64_t*);\n";
+  return symbol;
 }
 
 std::string SourcePrinter::load(const PlanValue& v) {

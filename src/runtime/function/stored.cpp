@@ -33,10 +33,8 @@ void write(const CompileSettings& settings, ByteWriter& out) {
   word(settings.decisions.size());
   for (const auto& [id, way] : settings.decisions) text(id), text(way);
   word(at::globalContext().userEnabledMkldnn());
-  using Formula = ir::Target::VmlFormula;
-  const auto computes = settings.target.vml_computes;
-  for (Formula formula : {Formula::Root, Formula::Exp, Formula::Log})
-    word(computes != nullptr && computes(formula));
+  for (ir::Target::VmlFormula formula : ir::Target::kVmlFormulas)
+    word(settings.target.vml_has(formula));
 }
 
 /// What most operators of a trace take.
