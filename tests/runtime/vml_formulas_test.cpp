@@ -1,5 +1,5 @@
-// Roots, exponentials, logarithms and sines of Float: eager takes MKL's on whole arrays, of which the
-// target knows a formula on some processors. It must hold for every number.
+// Roots, exponentials, logarithms and sines of Float: eager takes MKL's on whole arrays, of which
+// the target knows a formula on some processors. It must hold for every number.
 #include <gtest/gtest.h>
 
 #include <cstring>
