@@ -1,5 +1,7 @@
 #include "codegen/array_formulas.h"
 
+#include <immintrin.h>
+
 #include <bit>
 #include <cmath>
 
@@ -16,6 +18,15 @@ const ExpFormula& exp_formula() {
     return made;
   }();
   return formula;
+}
+
+float array_sqrt(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x >= RootFormula::kLeast && x <= RootFormula::kMost)) return std::sqrt(x);
+  const float estimate = _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(x)));
+  const float near = x * estimate, slope = estimate * 0.5f, rest = 0.5f - near * slope;
+  const float nearer = near + near * rest;
+  return nearer + (x - nearer * nearer) * (slope + slope * rest);
 }
 
 float array_exp(float x) {

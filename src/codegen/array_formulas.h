@@ -10,6 +10,18 @@
 
 namespace graft::codegen {
 
+/// Between kLeast and kMost, from the processor's own estimate e of 1 / sqrt(x) to 12 bits
+/// (RSQRTPS), a step towards the root and a correction,
+///
+///     n = x * e     s = e * 0.5     d = 0.5 - n * s     n' = n + n * d     s' = s + s * d
+///     sqrt x = n' + (x - n' * n') * s'
+///
+/// up to 0.75 units off: one number in six differs from the nearest. Others have the nearest, and
+/// those below 0 a positive NaN (where the instruction's is negative).
+struct RootFormula {
+  static constexpr float kLeast = 0x1p-126f, kMost = 0x1.ffdffep+127f;
+};
+
 /// Up to ±kLimit
 ///
 ///     q = round(x * kInverse)     s = x - q * kStepHigh - q * kStepLow     j = q mod 128
@@ -62,6 +74,7 @@ struct SineFormula {
 };
 
 /// On one number: what code is compared with. Sines up to SineFormula::kLimit.
+float array_sqrt(float x);
 float array_exp(float x);
 float array_log(float x);
 float array_sin(float x);

@@ -20,7 +20,6 @@
 #include "codegen/array_formulas.h"
 #include "codegen/backend.h"
 #include "codegen/routine.h"
-#include "ir/array_root.h"
 #include "tensor/denormals.h"
 
 namespace graft::codegen {
@@ -82,14 +81,6 @@ int64_t cache_bytes(int name, int64_t otherwise) {
   return bytes > 0 ? bytes : otherwise;
 }
 
-/// What ir::array_root asks for, here.
-struct Floats {
-  static float constant(float c) { return c; }
-  static bool at_most(float a, float b) { return a <= b; }
-  static float select(bool chosen, float a, float b) { return chosen ? a : b; }
-  static float root(float x) { return std::sqrt(x); }
-};
-
 /// Does VML's function have the formula's bits? Which kernel MKL takes follows from the processor,
 /// so some numbers tell.
 template <class Formula>
@@ -123,12 +114,10 @@ bool ask_for_roots() {
   for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(0x3f800000 + k * 2039);
   for (uint32_t k = 0; k < 4 << 10; ++k) asked.push_back(0x40800000 - k);
   for (uint32_t k = 0; k < 1 << 9; ++k) asked.push_back(k * 0x800000 + k * k);  // of both signs
-  for (float edge : {0.0f, ir::kLeastEstimatedRoot, ir::kLargestEstimatedRoot,
-                     std::numeric_limits<float>::infinity()})
+  for (float edge :
+       {0.0f, RootFormula::kLeast, RootFormula::kMost, std::numeric_limits<float>::infinity()})
     ask_around(asked, edge);
-  return vml_has("VMSSQRT_", std::move(asked), [](float x) {
-    return ir::array_root(Floats{}, x, _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(x))));
-  });
+  return vml_has("VMSSQRT_", std::move(asked), array_sqrt);
 }
 
 /// Of each entry of the table and each power of two, of each exponent, and where the formula

@@ -131,7 +131,6 @@ class Ranges {
       case Op::Div:
       case Op::Fma:
       case Op::Sqrt:
-      case Op::EstimateReciprocalRoot:
       case Op::Floor:
       case Op::Ceil:
       case Op::Trunc:

@@ -61,7 +61,7 @@ struct Target {
   bool keeps_subnormals = true;
   /// How VML computes functions of Float on a processor, where it is known.
   enum class VmlFormula : uint8_t {
-    Root,  ///< ir::array_root
+    Root,  ///< Routine::FormulaSqrt
     Exp,   ///< Routine::FormulaExp
     Log,   ///< Routine::FormulaLog
     Sine,  ///< Routine::FormulaSin, FormulaCos

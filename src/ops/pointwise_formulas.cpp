@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "ir/array_root.h"
 #include "ops/pointwise.h"
 
 namespace graft::ops {
@@ -17,26 +16,12 @@ Value contracted(Args& args, Value a, Value b, Value c) {
   return multiply_add(a, b, c, args.has_fma());
 }
 
-namespace {
-
-/// What ir::array_root asks for, as nodes of one type.
-struct Nodes {
-  Value like;
-  Value constant(float c) const { return like.like(c); }
-  Value at_most(Value a, Value b) const { return ir::le(a, b); }
-  Value select(Value chosen, Value a, Value b) const { return ir::select(chosen, a, b); }
-  Value root(Value x) const { return x.op(Op::Sqrt); }
-};
-
-}  // namespace
-
 // VML's root of Float and Double is not always the nearest one; the instruction's, which the others
 // take, is.
 Value library_root(Args& a, Value x) {
   if (a.is_reduced() || a.is_fast() || !a.has_array_routines()) return x.op(Op::Sqrt);
-  if (x.type() != ScalarType::Float || !a.vml_has(ir::Target::VmlFormula::Root))
-    return ir::call(Routine::ArraySqrt, x);
-  return ir::array_root(Nodes{x}, x, x.op(Op::EstimateReciprocalRoot));
+  const bool known = x.type() == ScalarType::Float && a.vml_has(ir::Target::VmlFormula::Root);
+  return ir::call(known ? Routine::FormulaSqrt : Routine::ArraySqrt, x);
 }
 
 // The scalar loop rounds the root to bf16 before it divides, as baseline kernels do everywhere.

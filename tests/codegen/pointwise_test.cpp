@@ -44,7 +44,6 @@ TEST(Pointwise, RealNodes) {
                 Op::Ceil, Op::Trunc, Op::RoundEven, Op::CopySign, Op::Eq, Op::Ne, Op::Lt, Op::Le,
                 Op::Gt, Op::Ge})
     for (ScalarType type : {ScalarType::Float, ScalarType::Double}) check_node(op, type);
-  check_node(Op::EstimateReciprocalRoot, ScalarType::Float);
 }
 
 TEST(Pointwise, IntegerNodes) {

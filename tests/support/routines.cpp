@@ -90,6 +90,7 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
     case RoutineSource::Inline:
       break;
   }
+  if (id == Routine::FormulaSqrt) return static_cast<T>(codegen::array_sqrt(static_cast<float>(a)));
   if (id == Routine::FormulaExp) return static_cast<T>(codegen::array_exp(static_cast<float>(a)));
   if (const bool is_sin = id == Routine::FormulaSin; is_sin || id == Routine::FormulaCos) {
     const auto x = static_cast<float>(a);

@@ -1,7 +1,6 @@
 #include "support/scalars.h"
 
 #include <c10/util/TypeCast.h>
-#include <immintrin.h>
 
 #include <bit>
 #include <cmath>
@@ -83,8 +82,6 @@ T real(const ir::Node& node, T a, T b, T c) {
       return std::fma(a, b, c);
     case Op::Sqrt:
       return std::sqrt(a);
-    case Op::EstimateReciprocalRoot:
-      return _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(static_cast<float>(a))));
     case Op::Floor:
       return std::floor(a);
     case Op::Ceil:

@@ -1,12 +1,10 @@
 #include "codegen/llvm/arithmetic.h"
 
-#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -136,8 +134,6 @@ llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::V
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
     case Op::Sqrt:
       return unary(llvm::Intrinsic::sqrt);
-    case Op::EstimateReciprocalRoot:
-      return estimated_reciprocal_root(x);
     case Op::Floor:
       return unary(llvm::Intrinsic::floor);
     case Op::Ceil:
@@ -265,27 +261,6 @@ llvm::Value* Arithmetic::extreme(bool largest, ScalarType type, llvm::Value* a, 
   llvm::Value* chosen = b_.CreateSelect(wins, a, b);
   // If b is NaN the comparison is false and b is chosen already.
   return is_float(type) ? b_.CreateSelect(is_nan(a), a, chosen) : chosen;
-}
-
-llvm::Value* Arithmetic::estimated_reciprocal_root(llvm::Value* x) {
-  // The instruction takes 4 or 8 lanes; AVX-512 has one of its own, with other bits.
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
-  const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1,
-            width = std::min(lanes, 8);
-  auto estimate = [&](ID id, llvm::Value* part) { return b_.CreateIntrinsic(id, {}, {part}); };
-  if (!vector) {
-    llvm::Value* four = b_.CreateVectorSplat(4, x);
-    return b_.CreateExtractElement(estimate(llvm::Intrinsic::x86_sse_rsqrt_ps, four), uint64_t{0});
-  }
-  std::vector<llvm::Value*> parts;
-  for (int first = 0; first < lanes; first += width) {
-    std::vector<int> taken(static_cast<size_t>(width));
-    std::iota(taken.begin(), taken.end(), first);
-    parts.push_back(estimate(
-        width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps,
-        b_.CreateShuffleVector(x, taken)));
-  }
-  return llvm::concatenateVectors(b_, parts);
 }
 
 }  // namespace graft::codegen

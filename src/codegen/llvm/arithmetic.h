@@ -60,7 +60,6 @@ class Arithmetic {
   llvm::Value* divide(bool remainder, ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* shift(bool left, bool is_signed, llvm::Value* x, llvm::Value* count);
   llvm::Value* compare(ir::Op op, ScalarType type, llvm::Value* x, llvm::Value* y);
-  llvm::Value* estimated_reciprocal_root(llvm::Value* x);
   llvm::Value* float_to_bfloat16(llvm::Value* x);
   llvm::Value* float_to_byte(llvm::Value* x, ScalarType to);
   llvm::Value* to_float(llvm::Value* x, ScalarType from);

@@ -1,11 +1,17 @@
 #include "codegen/llvm/array_formulas.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <numeric>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "codegen/array_formulas.h"
 #include "codegen/llvm/inline_math.h"
@@ -31,15 +37,36 @@ class ArrayFormulas {
         calls_(calls) {}
 
   llvm::Value* run(ir::Routine routine, llvm::Value* x) {
-    const bool is_exp = routine == ir::Routine::FormulaExp,
-               is_log = routine == ir::Routine::FormulaLog,
-               is_sin = routine == ir::Routine::FormulaSin;
-    llvm::Value* near = is_exp ? exp(x) : is_log ? log(x) : sine(x, is_sin);
-    llvm::Value* other = is_exp ? beyond_exp(x) : is_log ? beyond_log(x) : beyond_sine(x);
-    auto mend = [&]() -> llvm::Value* {
-      if (is_exp || is_log) return b_.CreateCall(rest(is_exp), {x, near});
-      return calls_.library(is_sin ? ir::Routine::ArraySin : ir::Routine::ArrayCos, x);
-    };
+    switch (routine) {
+      case ir::Routine::FormulaSqrt: {
+        llvm::Value* near = root(x);
+        return mended(near, beyond_root(x), [&] { return mended_root(x, near); });
+      }
+      case ir::Routine::FormulaExp: {
+        llvm::Value* near = exp(x);
+        return mended(near, beyond_exp(x), [&] { return b_.CreateCall(rest(true), {x, near}); });
+      }
+      case ir::Routine::FormulaLog: {
+        llvm::Value* near = log(x);
+        return mended(near, beyond_log(x), [&] { return b_.CreateCall(rest(false), {x, near}); });
+      }
+      case ir::Routine::FormulaSin:
+        return mended(sine(x, true), beyond_sine(x),
+                      [&] { return calls_.library(ir::Routine::ArraySin, x); });
+      case ir::Routine::FormulaCos:
+        return mended(sine(x, false), beyond_sine(x),
+                      [&] { return calls_.library(ir::Routine::ArrayCos, x); });
+      default:
+        throw std::logic_error("graft: " + std::string(info(routine).name) + " has no formula");
+    }
+  }
+
+ private:
+  static constexpr unsigned kLanes = 16;
+
+  /// `near`, unless a lane is beyond the formula.
+  llvm::Value* mended(llvm::Value* near, llvm::Value* other,
+                      llvm::function_ref<llvm::Value*()> mend) {
     llvm::BasicBlock* before = b_.GetInsertBlock();
     // What is hoisted goes into blocks that are complete already.
     if (before->getTerminator() != nullptr) return mend();
@@ -48,22 +75,58 @@ class ArrayFormulas {
     b_.CreateCondBr(b_.CreateOrReduce(other), beyond, after,
                     llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
     b_.SetInsertPoint(beyond);
-    llvm::Value* mended = mend();
+    llvm::Value* right = mend();
     b_.CreateBr(after);
     b_.SetInsertPoint(after);
     llvm::PHINode* result = b_.CreatePHI(t_, 2);
     result->addIncoming(near, before);
-    result->addIncoming(mended, beyond);
+    result->addIncoming(right, beyond);
     return result;
   }
-
- private:
-  static constexpr unsigned kLanes = 16;
 
   llvm::Value* k(double value) { return llvm::ConstantFP::get(t_, value); }
   llvm::Value* infinity() { return llvm::ConstantFP::getInfinity(t_); }
   llvm::Value* word(uint64_t value) { return llvm::ConstantInt::get(words_, value); }
   llvm::Value* size(llvm::Value* x) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+
+  /// Right between the limits, and of zeros.
+  llvm::Value* root(llvm::Value* x) {
+    llvm::Value *half = k(0.5), *least = k(RootFormula::kLeast);
+    llvm::Value* e = estimated_reciprocal_root(
+        b_.CreateSelect(b_.CreateFCmpOLT(x, least), least, x));  // which is finite of 0, too
+    llvm::Value *near = b_.CreateFMul(x, e), *slope = b_.CreateFMul(e, half);
+    llvm::Value* rest = b_.CreateFSub(half, b_.CreateFMul(near, slope));
+    near = b_.CreateFAdd(near, b_.CreateFMul(near, rest));
+    slope = b_.CreateFAdd(slope, b_.CreateFMul(slope, rest));
+    llvm::Value* lacks = b_.CreateFSub(x, b_.CreateFMul(near, near));
+    return b_.CreateFAdd(near, b_.CreateFMul(lacks, slope));
+  }
+  llvm::Value* beyond_root(llvm::Value* x) {
+    const auto least = std::bit_cast<uint32_t>(RootFormula::kLeast);
+    const uint32_t range = std::bit_cast<uint32_t>(RootFormula::kMost) - least;
+    return b_.CreateAnd(
+        b_.CreateICmpUGT(b_.CreateSub(b_.CreateBitCast(x, words_), word(least)), word(range)),
+        b_.CreateFCmpUNE(x, k(0)));
+  }
+  llvm::Value* mended_root(llvm::Value* x, llvm::Value* near) {
+    llvm::Value* nan = llvm::ConstantFP::getQNaN(t_);
+    llvm::Value* known = b_.CreateSelect(b_.CreateFCmpOLT(x, k(0)), nan, x);
+    llvm::Value* right = b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, known);
+    return b_.CreateSelect(beyond_root(x), right, near);
+  }
+  /// The instruction takes 4 or 8 lanes; AVX-512 has one of its own, with other bits.
+  llvm::Value* estimated_reciprocal_root(llvm::Value* x) {
+    const unsigned lanes = t_->getNumElements(), width = std::min(lanes, 8u);
+    std::vector<llvm::Value*> parts;
+    for (unsigned first = 0; first < lanes; first += width) {
+      std::vector<int> taken(width);
+      std::iota(taken.begin(), taken.end(), static_cast<int>(first));
+      parts.push_back(b_.CreateIntrinsic(
+          width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps,
+          {}, {b_.CreateShuffleVector(x, taken)}));
+    }
+    return llvm::concatenateVectors(b_, parts);
+  }
 
   /// Right up to the limit, and where the result is 0 or infinite; NaN stays, if tables are in
   /// registers.

@@ -143,9 +143,6 @@ T smallest(T a, T b) {
   const T chosen = a < b ? a : b;
   return a != a ? a : chosen;
 }
-float estimated_reciprocal_root(float x) {  // of 1 / sqrt(x), by the processor
-  return _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(x)));
-}
 template <class T>
 T absolute(T x) {
   if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
@@ -372,6 +369,8 @@ std::string source_array_formulas() {
   auto constant = [&](const char* name, float value) {
     text += std::string("constexpr float ") + name + " = " + number(value) + ";\n";
   };
+  constant("kRootLeast", RootFormula::kLeast);
+  constant("kRootMost", RootFormula::kMost);
   constant("kExpInverse", ExpFormula::kInverse);
   constant("kExpStepHigh", ExpFormula::kStepHigh);
   constant("kExpStepLow", ExpFormula::kStepLow);
@@ -382,7 +381,15 @@ std::string source_array_formulas() {
   constant("kLn2Low", LogFormula::kLn2Low);
   text += "constexpr uint32_t kTwoThirds = " + std::to_string(LogFormula::kTwoThirds) +
           ", kMantissa = " + std::to_string(LogFormula::kMantissa) + ";\n";
-  return text + R"(float array_exp(float x) {
+  return text + R"(float array_sqrt(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x >= kRootLeast && x <= kRootMost)) return std::sqrt(x);
+  const float estimate = _mm_cvtss_f32(_mm_rsqrt_ss(_mm_set_ss(x)));
+  const float near = x * estimate, slope = estimate * 0.5f, rest = 0.5f - near * slope;
+  const float nearer = near + near * rest;
+  return nearer + (x - nearer * nearer) * (slope + slope * rest);
+}
+float array_exp(float x) {
   if (!(std::fabs(x) <= -kLeastNormal)) return static_cast<float>(inline_exp(static_cast<double>(x)));
   const float q = std::nearbyint(x * kExpInverse);
   float s = x - q * kExpStepHigh;

@@ -158,8 +158,6 @@ std::string SourcePrinter::compute(int v) {
       return applied("std::fma", x[0], x[1] + ", " + x[2]);
     case Op::Sqrt:
       return applied("std::sqrt", x[0]);
-    case Op::EstimateReciprocalRoot:
-      return applied("estimated_reciprocal_root", x[0]);
     case Op::Floor:
       return applied("std::floor", x[0]);
     case Op::Ceil:
