@@ -123,8 +123,12 @@ ir::Program disturb(ir::Program program, int which) {
         items.emplace_back(magnitudes(*statement, *added));
       }
       const bool strong = which >= kDisturbances - kStrongDisturbances;
-      const bool turns = which == 3 || which == kDisturbances - 1;
-      const double even = which == 0 ? 0 : which == 2 && sums++ % 2 == 1 ? -1 : 1;
+      constexpr int kWays = 3;
+      const bool back = which > kWays && !strong;
+      const int way = back ? which - kWays : which;
+      const bool turns = way == 3 || which == kDisturbances - 1;
+      const double up = way == 2 && sums++ % 2 == 1 ? -1 : 1;
+      const double even = which == 0 ? 0 : back ? -up : up;
       const double steps = (strong ? kStrong : 1) * lost(*statement);
       move(*statement, added, steps, even, turns ? -even : even);
     }

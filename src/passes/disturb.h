@@ -29,12 +29,13 @@
 namespace graft::passes {
 
 /// In which direction sums are moved: not at all; all up; in turns from sum to sum; in turns from
-/// element to element of each. What cancels in one of them shows in another. The undisturbed one is
-/// what the others are compared with, not the plan itself: a wrong plan may differ from its
-/// disturbed form for other reasons. The last two are kStrong times as strong, all up and in turns,
+/// element to element of each; and these three the other way, since a number that is rounded to an
+/// integer, or compared, may have its tie on either side. What cancels in one of them shows in
+/// another. The undisturbed one is what the others are compared with, not the plan itself: a wrong
+/// plan may differ from its disturbed form for other reasons. The last two are kStrong times as strong, all up and in turns,
 /// but for the one spacing of a sum's own: what is only carried on moves kStrong times as far in
 /// them, what rounding decides jumps.
-inline constexpr int kDisturbances = 6, kStrongDisturbances = 2;
+inline constexpr int kDisturbances = 9, kStrongDisturbances = 2;
 inline constexpr double kStrong = 512;
 
 /// `which`: below kDisturbances. The kernels of all of them have one structure.

@@ -55,6 +55,13 @@ TEST(Disturb, OtherElementsTheOtherWay) {
   EXPECT_TRUE(at::equal(turns, up * at::tensor({1, -1, 1, -1}, at::kDouble)));
 }
 
+TEST(Disturb, EachWayAlsoBack) {
+  const at::Tensor x = at::ones({4, 3});
+  for (int way = 1; way <= 3; ++way)
+    EXPECT_TRUE(at::equal(moved(row_sums(4, 3), way + 3, x), -moved(row_sums(4, 3), way, x)))
+        << way;
+}
+
 TEST(Disturb, OtherSumsTheOtherWay) {
   ProgramBuilder b;
   const ir::View in = b.argument({2, 3});

@@ -147,6 +147,25 @@ TEST(Compare, WhatStandsOrIsCarriedOnIsNoNoise) {
   EXPECT_FALSE(carried.equal(carried.eager + 0.3)) << "the strong ones only carry it further";
 }
 
+TEST(Compare, IntegersMayBeWhatDisturbancesMakeOfThem) {
+  const at::Tensor compiled = at::tensor({177, 5, 40}, at::kByte);
+  Witnesses witnesses;
+  for (int run = 0; run < passes::kDisturbances; ++run)
+    witnesses.disturbed.push_back(compiled.clone());
+  witnesses.disturbed[5] = at::tensor({178, 5, 42}, at::kByte);
+  auto equal = [&](const at::Tensor& eager, const Tolerance& tolerance) {
+    return compare(eager, compiled, tolerance, witnesses).equal;
+  };
+  EXPECT_TRUE(equal(at::tensor({178, 5, 41}, at::kByte), loose()));
+  EXPECT_FALSE(equal(at::tensor({179, 5, 40}, at::kByte), loose())) << "further than it is moved";
+  EXPECT_FALSE(equal(at::tensor({176, 5, 40}, at::kByte), loose())) << "the other way";
+  EXPECT_FALSE(equal(at::tensor({177, 6, 40}, at::kByte), loose())) << "it stands";
+  EXPECT_FALSE(equal(at::tensor({178, 5, 40}, at::kByte), {})) << "there are no sums";
+  witnesses.disturbed[5] = compiled;
+  witnesses.disturbed.back() = at::tensor({178, 5, 42}, at::kByte);
+  EXPECT_FALSE(equal(at::tensor({178, 5, 40}, at::kByte), loose())) << "strongly only";
+}
+
 TEST(Compare, NoiseHereIsNoExcuseElsewhere) {
   const Signs signs;
   Witnesses half = signs.witnesses;
