@@ -324,6 +324,10 @@ class Inliner {
   /// `read`: points of the reader that read what the producer (item `at` of out_) stores.
   Choice choice_of(int64_t read, const Statement& reader, size_t l, const Statement& producer,
                    size_t at) const {
+    if (has_narrow_steps(reader, target_)) {
+      const InlineCosts costs = step_costs(read, producer, target_);
+      return {costs.computed < costs.stored, costs};
+    }
     const Access& load = reader.loads[l];
     const Readership& readers = readers_[at];
     // Nothing is computed twice, or an instruction.

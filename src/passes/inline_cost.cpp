@@ -69,6 +69,22 @@ bool is_cheap(const Statement& s) {
                          }) <= 1;
 }
 
+bool has_narrow_steps(const Statement& reader, const ir::Target& target) {
+  return reader.repeated() && points(reader) < reader.axes[0] * target.lanes;
+}
+
+InlineCosts step_costs(int64_t read, const Statement& producer, const ir::Target& target) {
+  constexpr double kThreads = 2;  // that compute whatever else there is
+  const int64_t made = points(producer);
+  double each = work(producer);
+  for (const Access& input : producer.loads) each += cost_of_load(input, producer, target);
+  const double alone = kThreads * target.lanes;
+  const auto bytes = static_cast<double>(made * c10::elementSize(producer.store.dtype));
+  return {nanoseconds(each * alone, read, target),
+          nanoseconds(each + 1, made, target) + nanoseconds(alone, read, target) +
+              2 * bytes * byte_nanoseconds(static_cast<int64_t>(bytes), target)};
+}
+
 InlineCosts inline_costs(const Statement& reader, const Access& load, int64_t read,
                          const Statement& producer, const Readership& readers,
                          const ir::Target& target) {

@@ -118,6 +118,31 @@ TEST(Inline, StepsComputeWhatTheyTake) {
       << text;
 }
 
+/// Ones counted in 64 places, which are computed of %0.
+std::string counted(const std::string& place) {
+  std::string text = R"(
+    argument 0 = %0 f32[4096]:(1)
+    %0: argument 0, 16384 bytes
+    %1: temporary, 32768 bytes
+    %2: output, 256 bytes
+    [a:64] %2[a] f32 = $0
+    [a:4096] %1[a] i64 = PLACE
+    repeat 4096 in order
+      [a:4096] %2[(%1[a]:64)] f32 = (%2[(%1[a]:64)] + $1)
+    result 0 = %2 f32[64]:(1)
+  )";
+  text.replace(text.find("PLACE"), 5, place);
+  return inlined(text);
+}
+
+/// Steps of single numbers run one by one on one thread: what a vector loop computes faster stays
+/// there.
+TEST(Inline, SingleStepsReadWhatTakesLong) {
+  const std::string place = "i64(floor(((%0.f32[a] / $3) * $63)))";
+  EXPECT_NE(counted(place).find("(%1["), std::string::npos) << counted(place);
+  EXPECT_EQ(counted("i64(%0.f32[a])").find("(%1["), std::string::npos) << counted("i64(%0.f32[a])");
+}
+
 TEST(Inline, ReaderOfAnOverwrittenInputIsNotMovedPastTheWrite) {
   std::string text = inlined(R"(
     argument 0 = %0 f32[64]:(1)
