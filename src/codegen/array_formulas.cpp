@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -80,6 +81,23 @@ float array_sin(float x) {
 float array_cos(float x) {
   const float n = std::nearbyint((std::abs(x) + SineFormula::kQuarterTurn) * SineFormula::kInverse);
   return sine(x, n, 0.5);
+}
+
+std::optional<float> array_tanh(float x) {
+  using Formula = TanhFormula;
+  const double a = std::min(std::abs(static_cast<double>(x)), Formula::kMost), z = a * a;
+  auto polynomial = [z](const auto& terms) {
+    double p = terms[0];
+    for (size_t t = 1; t < terms.size(); ++t) p = p * z + terms[t];
+    return p;
+  };
+  const double result = a * polynomial(Formula::kAbove) / polynomial(Formula::kBelow);
+  const uint64_t middle = Formula::kLast / 2;
+  const auto unsure = static_cast<uint64_t>(
+      (a >= Formula::kLarge ? Formula::kUnsureLarge : Formula::kUnsure) * Formula::kLast);
+  const uint64_t below = std::bit_cast<uint64_t>(result) + unsure - middle;
+  if (std::isnan(x) || below % Formula::kLast <= 2 * unsure) return {};
+  return std::copysign(static_cast<float>(result), x);
 }
 
 }  // namespace graft::codegen

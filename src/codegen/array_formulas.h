@@ -4,7 +4,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "codegen/exp_coefficients.h"
 
@@ -73,11 +75,57 @@ struct SineFormula {
                                                    0x1.110ed3804e7cfp-7, -0x1.55554bc836619p-3};
 };
 
+/// The nearest Float, unless the true number is so near to the middle between two that MKL may
+/// take the other one: only MKL knows which. Up to kMost, and from there on as there,
+///
+///     tanh |x| = |x| * above(x^2) / below(x^2)         within 2^-38 of it
+struct TanhFormula {
+  static constexpr double kMost = 9.5;
+  /// Highest power first. (Fitted to tanh, with the least largest relative error.)
+  static constexpr std::array<double, 6> kAbove = {0x1.41ec3fd2932a0p-33, 0x1.8756937080446p-23,
+                                                   0x1.b0197c78da559p-15, 0x1.371c598d4b9d7p-8,
+                                                   0x1.258a4381dd070p-3,  0x1.fffffffff97bap-1};
+  static constexpr std::array<double, 7> kBelow = {0x1.b4c2cbae8131dp-40,
+                                                   0x1.c053d07c41a38p-28,
+                                                   0x1.de4b128d40940p-19,
+                                                   0x1.285275d40c5c1p-11,
+                                                   0x1.f0765e60aea79p-6,
+                                                   0x1.e81a7715ac246p-2,
+                                                   1};
+  /// From the middle, in units of Float's last place: MKL is 0.0018 units off, and above kLarge
+  /// 0.0131 (found by asking it for every float).
+  static constexpr double kUnsure = 0.0022, kUnsureLarge = 0.0136;
+  static constexpr float kLarge = 4;
+  /// Float's last place, in those of Double.
+  static constexpr uint64_t kLast = uint64_t{1} << 29;
+  /// Arguments, and what MKL gives for them, which is not the nearest number: they tell its kernel
+  /// from others.
+  static constexpr std::array<std::array<float, 2>, 16> kMarks = {
+      {{0x1.717268p-12f, 0x1.717268p-12f},
+       {0x1.e3d67ap-11f, 0x1.e3d672p-11f},
+       {0x1.184cbap-10f, 0x1.184cb4p-10f},
+       {0x1.fc4e5ap-9f, 0x1.fc4db2p-9f},
+       {0x1.fd11e2p-8f, 0x1.fd0f42p-8f},
+       {0x1.6c3a08p-7f, 0x1.6c363p-7f},
+       {0x1.fca43ap-6f, 0x1.fc7a6ap-6f},
+       {0x1.fcf3dap-5f, 0x1.fc4c78p-5f},
+       {0x1.000542p-4f, 0x1.ff6012p-5f},
+       {0x1.cb249ap-2f, 0x1.aea95ep-2f},
+       {0x1.03fa5ap-1f, 0x1.df713cp-2f},
+       {0x1.7ce208p+0f, 0x1.ce4bfep-1f},
+       {0x1.329b3ep+1f, 0x1.f79076p-1f},
+       {0x1.337f1cp+2f, 0x1.ffee68p-1f},
+       {0x1.0ec51ep+3f, 0x1.fffffep-1f},
+       {0x1.fe53c4p-9f, 0x1.fe531ap-9f}}};
+};
+
 /// On one number: what code is compared with. Sines up to SineFormula::kLimit.
 float array_sqrt(float x);
 float array_exp(float x);
 float array_log(float x);
 float array_sin(float x);
 float array_cos(float x);
+/// Nothing where MKL has to be asked.
+std::optional<float> array_tanh(float x);
 
 }  // namespace graft::codegen

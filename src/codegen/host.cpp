@@ -164,9 +164,27 @@ bool ask_for_sines() {
   return vml_has("VMSSIN_", asked, array_sin) && vml_has("VMSCOS_", asked, array_cos);
 }
 
+/// Of each size, but for numbers near the middle between two; there of those that mark the kernel.
+bool ask_for_tanhs() {
+  std::vector<uint32_t> asked;
+  const uint32_t most = std::bit_cast<uint32_t>(static_cast<float>(TanhFormula::kMost));
+  for (uint32_t k = 0; k < 4 << 10; ++k)
+    asked.push_back(most / (4 << 10) * k + k % 2039 + (k % 2 == 0 ? 0x80000000u : 0));
+  for (uint32_t k = 0; k < 4 << 10; ++k)
+    asked.push_back(std::bit_cast<uint32_t>(static_cast<float>(k) * 0.00231f));
+  for (uint32_t k = 0; k < 1 << 9; ++k) asked.push_back(k * 0x800000 + k * k);  // of both signs
+  std::erase_if(asked, [](uint32_t x) { return !array_tanh(std::bit_cast<float>(x)); });
+  for (const auto& [x, y] : TanhFormula::kMarks) asked.push_back(std::bit_cast<uint32_t>(x));
+  return vml_has("VMSTANH_", asked, [](float x) {
+    for (const auto& [mark, y] : TanhFormula::kMarks)
+      if (x == mark) return y;
+    return *array_tanh(x);
+  });
+}
+
 bool vml_computes(ir::Target::VmlFormula formula) {
   static const bool roots = ask_for_roots(), exps = ask_for_exps(), logs = ask_for_logs(),
-                    sines = ask_for_sines();
+                    sines = ask_for_sines(), tanhs = ask_for_tanhs();
   switch (formula) {
     case ir::Target::VmlFormula::Root:
       return roots;
@@ -176,6 +194,8 @@ bool vml_computes(ir::Target::VmlFormula formula) {
       return logs;
     case ir::Target::VmlFormula::Sine:
       return sines;
+    case ir::Target::VmlFormula::Tanh:
+      return tanhs;
   }
   return false;
 }

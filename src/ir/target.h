@@ -65,9 +65,10 @@ struct Target {
     Exp,   ///< Routine::FormulaExp
     Log,   ///< Routine::FormulaLog
     Sine,  ///< Routine::FormulaSin, FormulaCos
+    Tanh,  ///< Routine::FormulaTanh
   };
   static constexpr std::array kVmlFormulas = {VmlFormula::Root, VmlFormula::Exp, VmlFormula::Log,
-                                              VmlFormula::Sine};
+                                              VmlFormula::Sine, VmlFormula::Tanh};
   /// Does VML compute so? (A lowering may ask; no code depends on it.) Null: no, as where subnormal
   /// numbers are flushed, which VML keeps. The first answer takes time.
   bool (*vml_computes)(VmlFormula) = nullptr;

@@ -131,6 +131,8 @@ Value Args::routine(Routine array, Routine vector, Value x) const {
       return ir::call(Routine::FormulaExp, x);
     if (array == Routine::ArrayLog && target.avx2() && target.vml_has(Formula::Log))
       return ir::call(Routine::FormulaLog, x);
+    if (array == Routine::ArrayTanh && target.avx2() && target.vml_has(Formula::Tanh))
+      return ir::call(Routine::FormulaTanh, x);
     const bool is_sin = array == Routine::ArraySin;
     if ((is_sin || array == Routine::ArrayCos) && target.avx2() && target.vml_has(Formula::Sine))
       return ir::call(is_sin ? Routine::FormulaSin : Routine::FormulaCos, x);

@@ -49,12 +49,14 @@ TEST(Lower, RowsFollowTheTargetsKernels) {
   EXPECT_NE(text(exp, with).find("ArrayExp"), std::string::npos);
   EXPECT_NE(text(exp, without).find("VectorExp"), std::string::npos);
   auto log = [](Tensors& t) { return at::log(t[1]); };
+  auto tanh = [](Tensors& t) { return at::tanh(t[1]); };
   auto cosine = [](Tensors& t) { return at::cos(t[1]); };
   with.vml_computes = [](ir::Target::VmlFormula) { return true; };
   with.lanes = 16;
   EXPECT_NE(text(exp, with).find("FormulaExp"), std::string::npos);
   EXPECT_NE(text(log, with).find("FormulaLog"), std::string::npos);
   EXPECT_NE(text(cosine, with).find("FormulaCos"), std::string::npos);
+  EXPECT_NE(text(tanh, with).find("FormulaTanh"), std::string::npos);
   with.lanes = 8;
   EXPECT_NE(text(exp, with).find("ArrayExp"), std::string::npos);
   EXPECT_NE(text(log, with).find("FormulaLog"), std::string::npos);

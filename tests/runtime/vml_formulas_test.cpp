@@ -65,8 +65,15 @@ TEST(ArraySines, OneNumberInSeventeen) {
       expect_eagers_bits(function, floats(kFirst + sign, (kLast - kFirst) / kStep, kStep));
 }
 
-TEST(ArrayExpLogAndSines, TheEnds) {
-  for (auto* function : {&at::exp, &at::log, &at::sin, &at::cos}) {
+TEST(ArrayTanh, OneNumberInSeventeen) {
+  // Smaller ones are their own, larger ones' is 1.
+  constexpr int64_t kFirst = 0x38000000, kLast = 0x41200000;
+  for (int64_t sign : {int64_t{0}, kNegative})
+    expect_eagers_bits(&at::tanh, floats(kFirst + sign, (kLast - kFirst) / kStep, kStep));
+}
+
+TEST(ArrayFormulas, TheEnds) {
+  for (auto* function : {&at::exp, &at::log, &at::sin, &at::cos, &at::tanh}) {
     expect_eagers_bits(function, floats(0, 1 << 21, 2011));  // of both signs, infinities and NaNs
     expect_eagers_bits(function, floats(0x7f7fe000, 1 << 14));
     expect_eagers_bits(function, floats(0x007fe000, 1 << 14));

@@ -98,6 +98,9 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
       return call_vml(is_sin ? "VMSSIN_" : "VMSCOS_", 1, a, b);
     return static_cast<T>(is_sin ? codegen::array_sin(x) : codegen::array_cos(x));
   }
+  if (id == Routine::FormulaTanh)
+    return static_cast<T>(codegen::array_tanh(static_cast<float>(a))
+                              .value_or(static_cast<float>(call_vml("VMSTANH_", 1, a, b))));
   if (id == Routine::FormulaLog) return static_cast<T>(codegen::array_log(static_cast<float>(a)));
   if (id == Routine::NearExp)  // of Float never subnormal
     return sizeof(T) == 4 && a < codegen::kLeastNormal

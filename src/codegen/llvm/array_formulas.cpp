@@ -11,6 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/array_formulas.h"
@@ -56,6 +57,10 @@ class ArrayFormulas {
       case ir::Routine::FormulaCos:
         return mended(sine(x, false), beyond_sine(x),
                       [&] { return calls_.library(ir::Routine::ArrayCos, x); });
+      case ir::Routine::FormulaTanh: {
+        auto [near, unsure] = tanh(x);
+        return mended(near, unsure, [&] { return calls_.library(ir::Routine::ArrayTanh, x); });
+      }
       default:
         throw std::logic_error("graft: " + std::string(info(routine).name) + " has no formula");
     }
@@ -238,6 +243,38 @@ class ArrayFormulas {
   }
   llvm::Value* beyond_sine(llvm::Value* x) {
     return b_.CreateFCmpUGT(size(x), k(SineFormula::kLimit));
+  }
+  /// The nearest number, and where MKL may have another.
+  std::pair<llvm::Value*, llvm::Value*> tanh(llvm::Value* x) {
+    using Formula = TanhFormula;
+    llvm::Value* a = size(x);
+    llvm::Value* most = k(Formula::kMost);
+    llvm::Value* held = b_.CreateSelect(b_.CreateFCmpOLT(a, most), a, most);
+    llvm::Value* r = b_.CreateFPExt(held, doubles());
+    llvm::Value* z = b_.CreateFMul(r, r);
+    auto polynomial = [&](const auto& terms) {
+      llvm::Value* p = twice(terms[0]);
+      for (size_t t = 1; t < terms.size(); ++t) p = plus_product(p, z, twice(terms[t]));
+      return p;
+    };
+    llvm::Value* above = b_.CreateFMul(r, polynomial(Formula::kAbove));
+    llvm::Value* result = b_.CreateFDiv(above, polynomial(Formula::kBelow));
+    auto* longs = FixedVectorType::get(b_.getInt64Ty(), t_->getNumElements());
+    llvm::Value* is_large = b_.CreateFCmpOGE(a, k(Formula::kLarge));
+    auto by_size = [&](auto of) {
+      auto number = [&](double units) {
+        return llvm::ConstantInt::get(longs, of(static_cast<uint64_t>(units * Formula::kLast)));
+      };
+      return b_.CreateSelect(is_large, number(Formula::kUnsureLarge), number(Formula::kUnsure));
+    };
+    llvm::Value* from_middle =
+        b_.CreateAnd(b_.CreateAdd(b_.CreateBitCast(result, longs),
+                                  by_size([](uint64_t u) { return u - Formula::kLast / 2; })),
+                     llvm::ConstantInt::get(longs, Formula::kLast - 1));
+    llvm::Value* unsure = b_.CreateICmpULE(from_middle, by_size([](uint64_t u) { return 2 * u; }));
+    llvm::Value* near =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, b_.CreateFPTrunc(result, t_), x);
+    return {near, b_.CreateOr(unsure, b_.CreateFCmpUNO(x, x))};
   }
   llvm::Value* twice(double value) { return llvm::ConstantFP::get(doubles(), value); }
   /// a * b + c of doubles

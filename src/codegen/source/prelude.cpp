@@ -362,9 +362,23 @@ std::string source_array_formulas() {
   table("kExpHigh", exp_formula().high);
   table("kExpLow", exp_formula().low);
   table("kLogTerms", LogFormula::kTerms);
-  text += "constexpr double kSineTerms[] = {";
-  for (double term : SineFormula::kTerms) text += hex(term) + ", ";
-  text += "};\nconstexpr double kHalfTurn = " + hex(SineFormula::kHalfTurn) +
+  auto doubles = [&](const char* name, const auto& terms) {
+    text += std::string("constexpr double ") + name + "[] = {";
+    for (double term : terms) text += hex(term) + ", ";
+    text += "};\n";
+  };
+  doubles("kSineTerms", SineFormula::kTerms);
+  doubles("kTanhAbove", TanhFormula::kAbove);
+  doubles("kTanhBelow", TanhFormula::kBelow);
+  auto units = [](double of) {
+    return std::to_string(static_cast<uint64_t>(of * TanhFormula::kLast));
+  };
+  text += "constexpr double kTanhMost = " + hex(TanhFormula::kMost) +
+          ", kTanhLarge = " + hex(TanhFormula::kLarge) +
+          ";\nconstexpr uint64_t kLast = " + std::to_string(TanhFormula::kLast) +
+          ", kUnsure = " + units(TanhFormula::kUnsure) +
+          ", kUnsureLarge = " + units(TanhFormula::kUnsureLarge) + ";\n";
+  text += "constexpr double kHalfTurn = " + hex(SineFormula::kHalfTurn) +
           ", kHalfTurnLow = " + hex(SineFormula::kHalfTurnLow) + ";\n";
   auto constant = [&](const char* name, float value) {
     text += std::string("constexpr float ") + name + " = " + number(value) + ";\n";
@@ -424,6 +438,20 @@ float array_sin(float x) {
   if (!(std::fabs(x) <= kSineLimit)) return vml(kLibrary, x);
   const float result = sine(x, std::nearbyint(std::fabs(x) * kTurnInverse), 0);
   return std::signbit(x) ? -result : result;
+}
+template <auto* kLibrary>
+float array_tanh(float x) {
+  double a = std::fabs(static_cast<double>(x));
+  if (!(a < kTanhMost)) a = kTanhMost;
+  const double z = a * a;
+  double above = 0, below = 0;
+  for (double term : kTanhAbove) above = above * z + term;
+  for (double term : kTanhBelow) below = below * z + term;
+  const double result = a * above / below;
+  const uint64_t unsure = a >= kTanhLarge ? kUnsureLarge : kUnsure;
+  const uint64_t from_middle = std::bit_cast<uint64_t>(result) + unsure - kLast / 2;
+  if (x != x || from_middle % kLast <= 2 * unsure) return vml(kLibrary, x);
+  return std::copysign(static_cast<float>(result), x);
 }
 template <auto* kLibrary>
 float array_cos(float x) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 #include "codegen/routine.h"
@@ -247,11 +248,12 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
 }
 
 std::string SourcePrinter::formula_of(ir::Routine routine) {
+  std::optional<ir::Routine> beyond;
+  if (routine == ir::Routine::FormulaSin) beyond = ir::Routine::ArraySin;
+  if (routine == ir::Routine::FormulaCos) beyond = ir::Routine::ArrayCos;
+  if (routine == ir::Routine::FormulaTanh) beyond = ir::Routine::ArrayTanh;
   const std::string name = "array_" + std::string(info(routine).function);
-  const bool is_sin = routine == ir::Routine::FormulaSin;
-  if (!is_sin && routine != ir::Routine::FormulaCos) return name;
-  const ir::Routine array = is_sin ? ir::Routine::ArraySin : ir::Routine::ArrayCos;
-  return name + "<" + library_routine(array, ScalarType::Float) + ">";
+  return beyond ? name + "<" + library_routine(*beyond, ScalarType::Float) + ">" : name;
 }
 
 std::string SourcePrinter::library_routine(ir::Routine routine, ScalarType of) {
