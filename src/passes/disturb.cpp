@@ -63,11 +63,11 @@ Statement magnitudes(const Statement& from, const ir::View& to) {
   return made;
 }
 
-/// Is the place of a result odd, counted along all axes that are kept?
-std::optional<Value> odd_place(StatementBuilder& s, const ir::Reduction& reduction) {
+/// Is the place of a result odd, counted along all axes but those `reduced`?
+std::optional<Value> odd_place(StatementBuilder& s, const std::vector<bool>& reduced) {
   std::optional<Value> sum;
-  for (size_t a = 0; a < reduction.axes.size(); ++a) {
-    if (reduction.axes[a] || s.statement.axes[a] == 1) continue;
+  for (size_t a = 0; a < s.statement.axes.size(); ++a) {
+    if ((a < reduced.size() && reduced[a]) || s.statement.axes[a] == 1) continue;
     const Value axis = s.axis(static_cast<int>(a));
     sum = sum ? *sum + axis : axis;
   }
@@ -75,17 +75,31 @@ std::optional<Value> odd_place(StatementBuilder& s, const ir::Reduction& reducti
   return ne(*sum & s.integer(1, ScalarType::Long), s.integer(0, ScalarType::Long));
 }
 
+/// Units that ATen's sums of so many terms may lose of their magnitudes.
+double lost_units(int64_t terms) {
+  return 4 + std::sqrt(static_cast<double>(terms)) / 16;
+}
+
 /// The part of what is added, or multiplied, that eager may lose.
 double lost(const Statement& s) {
-  const auto n = static_cast<double>(reduced_points(s));
-  if (s.reduction->op == ReduceOp::Prod) return rounding(s) * std::sqrt(n);
-  return rounding(s) * (4 + std::sqrt(n) / 16);
+  const int64_t n = reduced_points(s);
+  if (s.reduction->op == ReduceOp::Prod) return rounding(s) * std::sqrt(static_cast<double>(n));
+  return rounding(s) * lost_units(n);
 }
+
+/// How far a disturbance goes at even and at odd places, in parts of what is lost.
+struct Direction {
+  double even, odd;
+  Value at(StatementBuilder& s, ScalarType type, const std::vector<bool>& reduced) const {
+    const Value up = s.scalar(even, type);
+    const auto is_odd = odd_place(s, reduced);
+    return is_odd ? select(*is_odd, s.scalar(odd, type), up) : up;
+  }
+};
 
 /// Moves the reduction of `s` by the part `steps` of `added`, the magnitudes of its terms, or of
 /// itself where it is a product.
-void move(Statement& s, const std::optional<ir::View>& added, double steps, double even,
-          double odd) {
+void move(Statement& s, const std::optional<ir::View>& added, double steps, Direction to) {
   const ir::Reduction& reduction = *s.reduction;
   const ScalarType type = reduction.type;
   const double last = std::max(rounding(s), epsilon(s.store.dtype));
@@ -98,10 +112,7 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, doub
     const Value reduced{&builder, builder.statement.expr.add(node)};
     Value by = reduced.op(Op::Abs) * builder.scalar(last + (added ? 0 : steps), type);
     if (added) by = by + builder.load(*added) * builder.scalar(steps, type);
-    Value direction = builder.scalar(even, type);
-    if (const auto is_odd = odd_place(builder, reduction))
-      direction = select(*is_odd, builder.scalar(odd, type), direction);
-    const NodeId moved = (reduced + direction * by).id;
+    const NodeId moved = (reduced + to.at(builder, type, reduction.axes) * by).id;
     std::swap(builder.statement.expr, out);
     return moved;
   });
@@ -109,11 +120,49 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, doub
   s.scalars = std::move(builder.statement.scalars);
 }
 
+/// Moves the results of a matrix product, of which nothing else is known, by a part of these.
+Statement moved(int record, const ir::View& out, int64_t terms, double strength, Direction to) {
+  const double unit = std::max(epsilon(ScalarType::Float), epsilon(out.dtype));
+  StatementBuilder s(out.sizes);
+  s.statement.record = record;
+  const Value made = s.load(out).to(ScalarType::Float);
+  const double part = unit * (1 + strength * lost_units(terms));
+  const Value by = made.op(Op::Abs) * s.scalar(part, ScalarType::Float);
+  Statement statement = s.store(out, (made + to.at(s, ScalarType::Float, {}) * by).to(out.dtype));
+  compact(statement);
+  return statement;
+}
+
+/// The longest rows of its operands.
+int64_t most_terms(const ir::Extern& call) {
+  int64_t most = 1;
+  for (const ir::View& in : call.inputs)
+    if (!in.sizes.empty()) most = std::max(most, in.sizes.back());
+  return most;
+}
+
 }  // namespace
 
-ir::Program disturb(ir::Program program, int which) {
+ir::Program disturb(ir::Program program, int which, const std::set<int>& approximated) {
+  std::set<int> written_out = approximated;
+  for (const ir::Item& item : program.items) {
+    if (const auto* call = std::get_if<ir::Extern>(&item)) written_out.erase(call->record);
+    const auto* s = std::get_if<Statement>(&item);
+    if (s != nullptr && s->reduction) written_out.erase(s->record);
+  }
+  constexpr int kWays = 3;
+  const bool strong = which >= kDisturbances - kStrongDisturbances;
+  const bool back = which > kWays && !strong;
+  const int way = back ? which - kWays : which;
+  const bool turns = way == 3 || which == kDisturbances - 1;
+  const double strength = strong ? kStrong : 1;
   std::vector<ir::Item> items;
   int sums = 0;
+  auto direction = [&] {
+    const double up = way == 2 && sums++ % 2 == 1 ? -1 : 1;
+    const double even = which == 0 ? 0 : back ? -up : up;
+    return Direction{even, turns ? -even : even};
+  };
   for (ir::Item& item : program.items) {
     auto* statement = std::get_if<Statement>(&item);
     if (statement != nullptr && is_rounded(*statement)) {
@@ -122,17 +171,25 @@ ir::Program disturb(ir::Program program, int which) {
         added = per_result(program, *statement);
         items.emplace_back(magnitudes(*statement, *added));
       }
-      const bool strong = which >= kDisturbances - kStrongDisturbances;
-      constexpr int kWays = 3;
-      const bool back = which > kWays && !strong;
-      const int way = back ? which - kWays : which;
-      const bool turns = way == 3 || which == kDisturbances - 1;
-      const double up = way == 2 && sums++ % 2 == 1 ? -1 : 1;
-      const double even = which == 0 ? 0 : back ? -up : up;
-      const double steps = (strong ? kStrong : 1) * lost(*statement);
-      move(*statement, added, steps, even, turns ? -even : even);
+      move(*statement, added, strength * lost(*statement), direction());
+    }
+    std::vector<Statement> after;
+    auto move_results = [&](int record, const ir::View& out, int64_t terms) {
+      if (is_float(out.dtype)) after.push_back(moved(record, out, terms, strength, direction()));
+    };
+    if (const auto* call = std::get_if<ir::Extern>(&item); call != nullptr && call->may_be_loops)
+      for (const ir::View& out : call->outputs) move_results(call->record, out, most_terms(*call));
+    if (statement != nullptr && written_out.contains(statement->record)) {
+      constexpr int64_t kTerms = 1;
+      const ir::Access& store = statement->store;
+      const auto size = static_cast<int64_t>(c10::elementSize(store.dtype));
+      move_results(
+          statement->record,
+          {store.storage, store.dtype, store.offset * size, statement->axes, store.strides},
+          kTerms);
     }
     items.push_back(std::move(item));
+    for (Statement& s : after) items.emplace_back(std::move(s));
   }
   program.items = std::move(items);
   return program;

@@ -9,6 +9,9 @@
 //     u * (4 + sqrt(n) / 16) of a sum (in a cascade, as ATen adds most; measured: 4 u at n = 10^7)
 //     u * sqrt(n)              of a product
 //
+// A matrix product's results, if it may become loops or is written out, are moved by such a part of
+// themselves.
+//
 // Where ATen adds one term after another, in lanes (norms, softmax), it may lose n / 16 units: a
 // tolerance of that size would hide mistakes, so there the reference in fp64 decides
 // (runtime/proof/compare.h).
@@ -24,6 +27,8 @@
 // with s, c and d kernel arguments. Running sums (scans) have eager's bits and stay.
 #pragma once
 
+#include <set>
+
 #include "ir/program.h"
 
 namespace graft::passes {
@@ -38,7 +43,9 @@ namespace graft::passes {
 inline constexpr int kDisturbances = 9, kStrongDisturbances = 2;
 inline constexpr double kStrong = 512;
 
-/// `which`: below kDisturbances. The kernels of all of them have one structure.
-ir::Program disturb(ir::Program program, int which);
+/// `which`: below kDisturbances. The kernels of all of them have one structure. `approximated`: the
+/// operators, by record, of which results are approximate. Of one that has no sum and is no call (a
+/// product of few terms, written out) the results are moved by a part of themselves.
+ir::Program disturb(ir::Program program, int which, const std::set<int>& approximated = {});
 
 }  // namespace graft::passes

@@ -55,6 +55,23 @@ TEST(Disturb, OtherElementsTheOtherWay) {
   EXPECT_TRUE(at::equal(turns, up * at::tensor({1, -1, 1, -1}, at::kDouble)));
 }
 
+/// Products of few terms are written out, others are calls that may become loops.
+TEST(Disturb, MovesProductsWithoutASum) {
+  constexpr int kProduct = 7;
+  ProgramBuilder b;
+  const ir::View in = b.argument({4, 2}), out = b.output({4});
+  b.map(out, [](ir::Value p, ir::Value q) { return p * q; }, column(in, 0), column(in, 1));
+  std::get<ir::Statement>(b.program.items.back()).record = kProduct;
+  const at::Tensor x = at::tensor({1.F, 8.F, 2.F, 8.F, 1.F, 8.F, 2.F, 8.F}).view({4, 2});
+  EXPECT_TRUE(at::equal(moved(b.program, 1, x), at::zeros({4})));
+  const ir::Program other = disturb(b.program, 3, {kProduct});
+  EXPECT_EQ(ir::verify(other), "") << ir::print(other);
+  const at::Tensor by = test::interpret(other, {x})[0] - test::interpret(b.program, {x})[0];
+  const at::Tensor part = by / at::tensor({8.F, 16.F, 8.F, 16.F}) / kFloatSpacing;
+  EXPECT_TRUE(at::allclose(part.abs(), at::full({4}, 5.F), 0.2)) << part;
+  EXPECT_TRUE(at::equal(by.sign(), at::tensor({1.F, -1.F, 1.F, -1.F}))) << by;
+}
+
 TEST(Disturb, EachWayAlsoBack) {
   const at::Tensor x = at::ones({4, 3});
   for (int way = 1; way <= 3; ++way)

@@ -79,6 +79,39 @@ TEST(Rounding, NoExcuseForAnotherFunction) {
       (at::rand({64, 300}) * 0.2 + 0.9).to(at::kBFloat16), 1.0);
 }
 
+/// Of so many numbers some lie at a tie, which the last bit of a sum or product decides.
+TEST(Rounding, BytesOfSums) {
+  at::manual_seed(5);
+  const T colours = at::rand({3, 3}) * 0.1 + 0.25;
+  auto image = [] { return at::randint(0, 256, {480, 640, 3}, at::kByte); };
+  auto bytes = [](const T& x) { return (x * 255).round().clamp(0, 255).to(at::kByte); };
+  expect_proven(
+      "colours", [&](const T& x) { return bytes(at::matmul(x.to(at::kFloat) / 255, colours)); },
+      image);
+  expect_proven(
+      "grey world",
+      [&](const T& x) {
+        const T f = x.to(at::kFloat) / 255, mean = f.mean(at::IntArrayRef({0, 1}));
+        return bytes(f * (mean.mean() / mean));
+      },
+      image);
+}
+
+TEST(Rounding, NoExcuseForOtherBytes) {
+  expect_mismatch(
+      "bytes", [](const T& x) { return (x * (0.5 / x.mean())).clamp(0, 1); },
+      at::randint(0, 256, {480, 640, 3}, at::kByte).to(at::kFloat), 1e-4);
+  at::NoGradGuard no_grad;
+  int calls = 0;
+  auto f = compile(
+      [&](const T& t) {
+        return (t * (100 / t.mean())).round().to(at::kByte) + (calls++ == 0 ? 0 : 1);
+      },
+      at_once("next byte"));
+  for (int i = 0; i < 6; ++i) f(at::rand({480, 640}));
+  EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
+}
+
 TEST(Rounding, AnAuditWeighsToo) {
   at::NoGradGuard no_grad;
   Options options = at_once("audited");

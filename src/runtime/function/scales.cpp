@@ -1,5 +1,6 @@
 #include "runtime/function/scales.h"
 
+#include <set>
 #include <stdexcept>
 
 #include "ops/replay.h"
@@ -25,9 +26,11 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
   Scales made;
   try {
     ops::Lowered lowered = lower_as_scheduled(trace, settings);
+    std::set<int> approximated;
+    for (const ops::Approximation& a : lowered.approximated) approximated.insert(a.record);
     for (int which = 0; which < passes::kDisturbances; ++which)
-      made.disturbed.push_back(
-          make(passes::disturb(lowered.program, which), kept.disturbed.emplace_back()));
+      made.disturbed.push_back(make(passes::disturb(lowered.program, which, approximated),
+                                    kept.disturbed.emplace_back()));
     ops::Lowered called = ops::lower_as_called(trace);
     if (called.broken) throw std::runtime_error(*called.broken);
     made.replay = make(called.program, kept.replay.emplace());
