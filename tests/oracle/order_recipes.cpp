@@ -55,12 +55,39 @@ void add_tops(std::vector<Recipe>& to) {
     }
 }
 
+void add_middles(std::vector<Recipe>& to) {
+  auto add = [&](std::vector<int64_t> sizes, int64_t dim, bool keep) {
+    const std::string what = " dim=" + std::to_string(dim) + (keep ? " keepdim" : "");
+    // (Which of zeros of both signs is taken is not told.)
+    auto ones = [](const T& x) { return at::where(x == 0, at::ones_like(x), x); };
+    to.push_back({"aten::median" + what,
+                  {values(sizes)},
+                  [=](const Tensors& t) -> Tensors {
+                    return {std::get<0>(at::median(ones(t[0]), dim, keep))};
+                  },
+                  Recipe::Types::Numbers});
+    to.push_back({"aten::kthvalue" + what,
+                  {values(sizes)},
+                  [=](const Tensors& t) -> Tensors {
+                    return {std::get<0>(at::kthvalue(ones(t[0]), 2, dim, keep))};
+                  },
+                  Recipe::Types::Numbers});
+  };
+  for (bool keep : {false, true}) {
+    add({70, 9}, -1, keep);
+    add({16, 37}, 0, keep);
+    add({5, 12, 3}, 1, keep);
+    add({31}, 0, keep);
+  }
+}
+
 }  // namespace
 
 std::vector<Recipe> order_recipes() {
   std::vector<Recipe> r;
   add_sorts(r);
   add_tops(r);
+  add_middles(r);
   return r;
 }
 

@@ -180,6 +180,23 @@ TEST(Order, ValuesAloneMayBeEqual) {
 
 /// Long rows are graft::sort's, equal elements in eager's order: few distinct ones, NaN, zeros of
 /// both signs, every length around those where another way of sorting begins.
+TEST(Order, MiddlesOfShortRows) {
+  at::manual_seed(3);
+  auto middle = [](const Tensor& x) -> Tensors {
+    return {std::get<0>(at::median(x, 1)), std::get<0>(at::kthvalue(x, 3, 1, true))};
+  };
+  auto f = compiled_on_noise(middle, 40, 9);
+  EXPECT_EQ(f.explain().find(" extern"), std::string::npos) << f.explain();
+  Tensor x = at::randn({40, 9});
+  x[7] = at::zeros({9});
+  x[7].slice(0, 0, 9, 2).fill_(-0.0);  // either zero is right
+  x[8][4] = std::numeric_limits<double>::quiet_NaN();
+  x[9].fill_(-std::numeric_limits<double>::infinity());
+  const Tensors ours = f(x), eager = middle(x);
+  for (size_t k = 0; k < eager.size(); ++k)
+    EXPECT_TRUE(at::allclose(ours[k], eager[k], 0, 0, /*equal_nan=*/true));
+}
+
 TEST(Order, LongRowsAreSortedAsInEager) {
   auto ordered = [](const Tensor& x) -> Tensors {
     auto [up, places] = at::sort(x, /*stable=*/false, 1, /*descending=*/false);
