@@ -93,8 +93,7 @@ std::optional<float> array_tanh(float x) {
   };
   const double result = a * polynomial(Formula::kAbove) / polynomial(Formula::kBelow);
   const uint64_t middle = Formula::kLast / 2;
-  const auto unsure = static_cast<uint64_t>(
-      (a >= Formula::kLarge ? Formula::kUnsureLarge : Formula::kUnsure) * Formula::kLast);
+  const uint64_t unsure = a >= Formula::kLarge ? Formula::kUnsureLarge : Formula::kUnsure;
   const uint64_t below = std::bit_cast<uint64_t>(result) + unsure - middle;
   if (std::isnan(x) || below % Formula::kLast <= 2 * unsure) return {};
   return std::copysign(static_cast<float>(result), x);

@@ -68,7 +68,7 @@ struct LogFormula {
 /// multiplications and additions are fused.
 struct SineFormula {
   static constexpr float kLimit = 10000, kInverse = 0x1.45f306p-2f, kQuarterTurn = 0x1.921fb6p+0f;
-  /// Their products with numbers of thirteen bits are exact.
+  /// (The product of the first with a number of thirteen bits is exact.)
   static constexpr double kHalfTurn = 0x1.921fb54p+1, kHalfTurnLow = 0x1.10b4611a62633p-29;
   /// Highest power first.
   static constexpr std::array<double, 4> kTerms = {0x1.5dbdf0e915cbdp-19, -0x1.9f6ffeeac70adp-13,
@@ -92,12 +92,11 @@ struct TanhFormula {
                                                    0x1.f0765e60aea79p-6,
                                                    0x1.e81a7715ac246p-2,
                                                    1};
-  /// From the middle, in units of Float's last place: MKL is 0.0018 units off, and above kLarge
-  /// 0.0131 (found by asking it for every float).
-  static constexpr double kUnsure = 0.0022, kUnsureLarge = 0.0136;
+  /// Float's last place, and how near to the middle MKL decides, in places of Double: it is 0.0018
+  /// of Float's places off, and above kLarge 0.0131 (found by asking it for every float).
+  static constexpr uint64_t kLast = uint64_t{1} << 29, kUnsure = kLast / 1000 * 22 / 10,
+                            kUnsureLarge = kLast / 1000 * 136 / 10;
   static constexpr float kLarge = 4;
-  /// Float's last place, in those of Double.
-  static constexpr uint64_t kLast = uint64_t{1} << 29;
   /// Arguments, and what MKL gives for them, which is not the nearest number: they tell its kernel
   /// from others.
   static constexpr std::array<std::array<float, 2>, 16> kMarks = {

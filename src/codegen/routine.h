@@ -12,7 +12,7 @@ enum class RoutineSource : uint8_t {
   Vml,    ///< MKL's vector library out of libtorch: wants arrays, takes (&n, x, y, &mode)
   Sleef,  ///< SLEEF out of libtorch: takes and gives vectors of `lanes`; two arguments are two
   Libm,   ///< the C library: one number at a time
-  Inline  ///< instructions, and no call
+  Inline  ///< instructions; a formula may call for numbers that are beyond it
 };
 
 struct RoutineCall {
@@ -32,7 +32,7 @@ inline bool inline_has_its_bits(ir::Routine routine, const ir::Target& target) {
   return routine == ir::Routine::VectorExp && target.fma;
 }
 
-/// Is its code arithmetic that hands a NaN on?
+/// Does its code hand a NaN on, as arithmetic does? (VML, which formulas may call, does.)
 inline bool is_arithmetic(ir::Routine routine, const ir::Target& target) {
   return info(routine).form == ir::RoutineForm::Formula || inline_has_its_bits(routine, target);
 }

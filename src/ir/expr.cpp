@@ -22,6 +22,13 @@ constexpr RoutineInfo kRoutines[] = {
 
 }  // namespace
 
+std::optional<Routine> in_form(Routine routine, RoutineForm form) {
+  for (const RoutineInfo& row : kRoutines)
+    if (row.form == form && row.function == info(routine).function)
+      return static_cast<Routine>(&row - kRoutines);
+  return {};
+}
+
 TypeClass types(Op op) {
   constexpr TypeClass kTypes[] = {
 #define NODE(name, arity, text, types, cost) TypeClass::types,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct RoutineInfo {
   RoutineForm form;
 };
 const RoutineInfo& info(Routine routine);
+/// The routine of the same function in another form, if it has that.
+std::optional<Routine> in_form(Routine routine, RoutineForm form);
 
 /// A node's index in its Expr.
 using NodeId = int32_t;

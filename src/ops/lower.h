@@ -21,7 +21,8 @@ struct Choice {
 /// An operator whose bits may differ from eager's, by the rounding of a dtype that it computes in.
 struct Approximation {
   c10::ScalarType computed;
-  int record;  ///< into Trace::ops
+  int record;         ///< into Trace::ops
+  int64_t terms = 0;  ///< of a product that its one statement writes out
 };
 
 struct Lowered {

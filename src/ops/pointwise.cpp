@@ -121,22 +121,33 @@ Value Args::round(Value v) const {
   return v.to(common).to(compute);
 }
 
+namespace {
+/// VML's, which code for AVX2 can compute; exp for AVX-512, whose registers hold the tables.
+std::optional<ir::Target::VmlFormula> formula_of(Routine array, const ir::Target& target) {
+  using Formula = ir::Target::VmlFormula;
+  if (!target.avx2()) return {};
+  switch (array) {
+    case Routine::ArrayExp:
+      return target.avx512() ? std::optional(Formula::Exp) : std::nullopt;
+    case Routine::ArrayLog:
+      return Formula::Log;
+    case Routine::ArraySin:
+    case Routine::ArrayCos:
+      return Formula::Sine;
+    case Routine::ArrayTanh:
+      return Formula::Tanh;
+    default:
+      return {};
+  }
+}
+}  // namespace
+
 Value Args::routine(Routine array, Routine vector, Value x) const {
   if (is_reduced() || is_fast() || !has_array_routines()) return ir::call(vector, x);
-  using Formula = ir::Target::VmlFormula;
   const ir::Target& target = context_.settings.target;
-  if (x.type() == ScalarType::Float) {
-    // (Its tables are for registers of AVX-512.)
-    if (array == Routine::ArrayExp && target.avx512() && target.vml_has(Formula::Exp))
-      return ir::call(Routine::FormulaExp, x);
-    if (array == Routine::ArrayLog && target.avx2() && target.vml_has(Formula::Log))
-      return ir::call(Routine::FormulaLog, x);
-    if (array == Routine::ArrayTanh && target.avx2() && target.vml_has(Formula::Tanh))
-      return ir::call(Routine::FormulaTanh, x);
-    const bool is_sin = array == Routine::ArraySin;
-    if ((is_sin || array == Routine::ArrayCos) && target.avx2() && target.vml_has(Formula::Sine))
-      return ir::call(is_sin ? Routine::FormulaSin : Routine::FormulaCos, x);
-  }
+  if (x.type() == ScalarType::Float)
+    if (const auto formula = formula_of(array, target); formula && target.vml_has(*formula))
+      return ir::call(*in_form(array, ir::RoutineForm::Formula), x);
   return ir::call(array, x);
 }
 

@@ -164,12 +164,14 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
     return Fate::external("a matmul, whose bits are to be eager's");
   if (!in_order) ctx.approximate(p.out.dtype);
   const bool few = p.terms() > 1 && ir::numel(p.out.sizes) < kFewSums;
-  if (in_order || (p.terms() <= kMostTerms && !few))
+  if (in_order || (p.terms() <= kMostTerms && !few)) {
+    if (!in_order) ctx.approximated.back().terms = p.terms();
     write_out(ctx, p, in_order);
-  else if (thin)
+  } else if (thin) {
     reduce_apart(ctx, p);
-  else
+  } else {
     reduce(ctx, p);
+  }
   return Fate::fused();
 }
 

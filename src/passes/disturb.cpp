@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -97,6 +98,11 @@ struct Direction {
   }
 };
 
+/// `by` where that is a number: what is infinite stays.
+Value if_finite(Value by) {
+  return select(le(by, by.like(std::numeric_limits<float>::max())), by, by.like(0));
+}
+
 /// Moves the reduction of `s` by the part `steps` of `added`, the magnitudes of its terms, or of
 /// itself where it is a product.
 void move(Statement& s, const std::optional<ir::View>& added, double steps, Direction to) {
@@ -112,6 +118,7 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, Dire
     const Value reduced{&builder, builder.statement.expr.add(node)};
     Value by = reduced.op(Op::Abs) * builder.scalar(last + (added ? 0 : steps), type);
     if (added) by = by + builder.load(*added) * builder.scalar(steps, type);
+    by = if_finite(by);
     const NodeId moved = (reduced + to.at(builder, type, reduction.axes) * by).id;
     std::swap(builder.statement.expr, out);
     return moved;
@@ -122,13 +129,14 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, Dire
 
 /// Moves the results of a matrix product, of which nothing else is known, by a part of these.
 Statement moved(int record, const ir::View& out, int64_t terms, double strength, Direction to) {
-  const double unit = std::max(epsilon(ScalarType::Float), epsilon(out.dtype));
+  const ScalarType type = opmath(out.dtype);
   StatementBuilder s(out.sizes);
   s.statement.record = record;
-  const Value made = s.load(out).to(ScalarType::Float);
-  const double part = unit * (1 + strength * lost_units(terms));
-  const Value by = made.op(Op::Abs) * s.scalar(part, ScalarType::Float);
-  Statement statement = s.store(out, (made + to.at(s, ScalarType::Float, {}) * by).to(out.dtype));
+  const Value made = s.load(out).to(type);
+  const double part =
+      std::max(epsilon(type), epsilon(out.dtype)) + epsilon(type) * strength * lost_units(terms);
+  const Value by = if_finite(made.op(Op::Abs) * s.scalar(part, type));
+  Statement statement = s.store(out, (made + to.at(s, type, {}) * by).to(out.dtype));
   compact(statement);
   return statement;
 }
@@ -143,13 +151,7 @@ int64_t most_terms(const ir::Extern& call) {
 
 }  // namespace
 
-ir::Program disturb(ir::Program program, int which, const std::set<int>& approximated) {
-  std::set<int> written_out = approximated;
-  for (const ir::Item& item : program.items) {
-    if (const auto* call = std::get_if<ir::Extern>(&item)) written_out.erase(call->record);
-    const auto* s = std::get_if<Statement>(&item);
-    if (s != nullptr && s->reduction) written_out.erase(s->record);
-  }
+ir::Program disturb(ir::Program program, int which, const std::map<int, int64_t>& written_out) {
   constexpr int kWays = 3;
   const bool strong = which >= kDisturbances - kStrongDisturbances;
   const bool back = which > kWays && !strong;
@@ -179,14 +181,15 @@ ir::Program disturb(ir::Program program, int which, const std::set<int>& approxi
     };
     if (const auto* call = std::get_if<ir::Extern>(&item); call != nullptr && call->may_be_loops)
       for (const ir::View& out : call->outputs) move_results(call->record, out, most_terms(*call));
-    if (statement != nullptr && written_out.contains(statement->record)) {
-      constexpr int64_t kTerms = 1;
+    if (const auto product =
+            statement != nullptr ? written_out.find(statement->record) : written_out.end();
+        product != written_out.end()) {
       const ir::Access& store = statement->store;
       const auto size = static_cast<int64_t>(c10::elementSize(store.dtype));
       move_results(
           statement->record,
           {store.storage, store.dtype, store.offset * size, statement->axes, store.strides},
-          kTerms);
+          product->second);
     }
     items.push_back(std::move(item));
     for (Statement& s : after) items.emplace_back(std::move(s));

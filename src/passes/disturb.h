@@ -10,7 +10,7 @@
 //     u * sqrt(n)              of a product
 //
 // A matrix product's results, if it may become loops or is written out, are moved by such a part of
-// themselves.
+// themselves. What is infinite stays.
 //
 // Where ATen adds one term after another, in lanes (norms, softmax), it may lose n / 16 units: a
 // tolerance of that size would hide mistakes, so there the reference in fp64 decides
@@ -27,7 +27,8 @@
 // with s, c and d kernel arguments. Running sums (scans) have eager's bits and stay.
 #pragma once
 
-#include <set>
+#include <cstdint>
+#include <map>
 
 #include "ir/program.h"
 
@@ -37,15 +38,14 @@ namespace graft::passes {
 /// element to element of each; and these three the other way, since a number that is rounded to an
 /// integer, or compared, may have its tie on either side. What cancels in one of them shows in
 /// another. The undisturbed one is what the others are compared with, not the plan itself: a wrong
-/// plan may differ from its disturbed form for other reasons. The last two are kStrong times as strong, all up and in turns,
-/// but for the one spacing of a sum's own: what is only carried on moves kStrong times as far in
-/// them, what rounding decides jumps.
+/// plan may differ from its disturbed form for other reasons. The last two are kStrong times as
+/// strong, all up and in turns, but for the one spacing of a sum's own: what is only carried on
+/// moves kStrong times as far in them, what rounding decides jumps.
 inline constexpr int kDisturbances = 9, kStrongDisturbances = 2;
 inline constexpr double kStrong = 512;
 
-/// `which`: below kDisturbances. The kernels of all of them have one structure. `approximated`: the
-/// operators, by record, of which results are approximate. Of one that has no sum and is no call (a
-/// product of few terms, written out) the results are moved by a part of themselves.
-ir::Program disturb(ir::Program program, int which, const std::set<int>& approximated = {});
+/// `which`: below kDisturbances. The kernels of all of them have one structure. `written_out`: the
+/// numbers of terms, by record, of products that one statement writes out.
+ir::Program disturb(ir::Program program, int which, const std::map<int, int64_t>& written_out = {});
 
 }  // namespace graft::passes

@@ -325,7 +325,7 @@ class Inliner {
   Choice choice_of(int64_t read, const Statement& reader, size_t l, const Statement& producer,
                    size_t at) const {
     if (has_narrow_steps(reader, target_)) {
-      const InlineCosts costs = step_costs(read, producer, target_);
+      const InlineCosts costs = step_costs(read, producer, readers_[at], target_);
       return {costs.computed < costs.stored, costs};
     }
     const Access& load = reader.loads[l];

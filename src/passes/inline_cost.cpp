@@ -37,6 +37,13 @@ double cost_of_load(const Access& load, const Statement& s, const ir::Target& ta
   return scattered ? target.lanes : kPlaced;
 }
 
+/// Instructions for a vector of the statement's points, but for the store.
+double cost_of_point(const Statement& s, const ir::Target& target) {
+  double sum = work(s);
+  for (const Access& load : s.loads) sum += cost_of_load(load, s, target);
+  return sum;
+}
+
 /// The least distance of two elements along an axis; 0 where there is one element.
 int64_t least_stride(const Access& access, const Statement& s) {
   int64_t least = 0;
@@ -73,24 +80,24 @@ bool has_narrow_steps(const Statement& reader, const ir::Target& target) {
   return reader.repeated() && points(reader) < reader.axes[0] * target.lanes;
 }
 
-InlineCosts step_costs(int64_t read, const Statement& producer, const ir::Target& target) {
-  constexpr double kThreads = 2;  // that compute whatever else there is
+InlineCosts step_costs(int64_t read, const Statement& producer, const Readership& readers,
+                       const ir::Target& target) {
+  constexpr double kThreads = 2;  // of a small machine: the steps take one
   const int64_t made = points(producer);
-  double each = work(producer);
-  for (const Access& input : producer.loads) each += cost_of_load(input, producer, target);
-  const double alone = kThreads * target.lanes;
+  const double each = cost_of_point(producer, target), alone = kThreads * target.lanes,
+               share = readers.stored ? 0 : 1 / readers.times;
   const auto bytes = static_cast<double>(made * c10::elementSize(producer.store.dtype));
+  const double moving = bytes * byte_nanoseconds(static_cast<int64_t>(bytes), target);
   return {nanoseconds(each * alone, read, target),
-          nanoseconds(each + 1, made, target) + nanoseconds(alone, read, target) +
-              2 * bytes * byte_nanoseconds(static_cast<int64_t>(bytes), target)};
+          share * (nanoseconds(each + 1, made, target) + moving + target.times.kernel) + moving +
+              nanoseconds(alone, read, target)};
 }
 
 InlineCosts inline_costs(const Statement& reader, const Access& load, int64_t read,
                          const Statement& producer, const Readership& readers,
                          const ir::Target& target) {
   const int64_t made = points(producer), used = std::min(read, made);
-  double each = work(producer);
-  for (const Access& input : producer.loads) each += cost_of_load(input, producer, target);
+  const double each = cost_of_point(producer, target);
   // The reader's share of making and storing the value, and what it loads.
   const double share = readers.stored ? 0 : static_cast<double>(used) / readers.times;
   const auto size = static_cast<double>(c10::elementSize(producer.store.dtype));

@@ -30,9 +30,10 @@ struct InlineCosts {
 InlineCosts inline_costs(const ir::Statement& reader, const ir::Access& load, int64_t read,
                          const ir::Statement& producer, const Readership& readers,
                          const ir::Target& target);
-/// Of a reader whose steps run one after the other and are narrower than a vector (a scatter of
-/// single numbers): it computes one number at a time, on one thread.
-InlineCosts step_costs(int64_t read, const ir::Statement& producer, const ir::Target& target);
+/// Do its steps run one after the other, each narrower than a vector: a scatter of single numbers?
 bool has_narrow_steps(const ir::Statement& reader, const ir::Target& target);
+/// Of such a reader, which computes one number at a time, on one thread.
+InlineCosts step_costs(int64_t read, const ir::Statement& producer, const Readership& readers,
+                       const ir::Target& target);
 
 }  // namespace graft::passes

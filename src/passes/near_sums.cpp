@@ -1,9 +1,7 @@
 #include "passes/near_sums.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "ir/visit.h"
@@ -22,21 +20,8 @@ namespace {
 
 /// The vector form of a routine of one number; none where a unit in the last place may matter much.
 std::optional<Routine> vector_form(Routine scalar) {
-  static const auto forms = [] {
-    std::vector<std::pair<Routine, Routine>> found;
-    std::vector<Routine> all{
-#define ROUTINE(form, function, ...) Routine::form##function,
-#include "ir/routines.def"
-    };
-    for (Routine from : all)
-      for (Routine to : all)
-        if (info(from).form == RoutineForm::Scalar && info(to).form == RoutineForm::Vector &&
-            info(from).function == info(to).function && from != Routine::ScalarFmod)
-          found.emplace_back(from, to);
-    return found;
-  }();
-  auto form = std::find_if(forms.begin(), forms.end(), [&](auto& f) { return f.first == scalar; });
-  return form == forms.end() ? std::nullopt : std::optional(form->second);
+  if (info(scalar).form != RoutineForm::Scalar || scalar == Routine::ScalarFmod) return {};
+  return in_form(scalar, RoutineForm::Vector);
 }
 
 /// Is operand `k` one whose small error gives the node a small error?

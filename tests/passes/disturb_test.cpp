@@ -55,27 +55,42 @@ TEST(Disturb, OtherElementsTheOtherWay) {
   EXPECT_TRUE(at::equal(turns, up * at::tensor({1, -1, 1, -1}, at::kDouble)));
 }
 
-/// Products of few terms are written out, others are calls that may become loops.
+/// A product of few terms that is written out: by 4 units and one of the result's own.
 TEST(Disturb, MovesProductsWithoutASum) {
   constexpr int kProduct = 7;
-  ProgramBuilder b;
-  const ir::View in = b.argument({4, 2}), out = b.output({4});
-  b.map(out, [](ir::Value p, ir::Value q) { return p * q; }, column(in, 0), column(in, 1));
-  std::get<ir::Statement>(b.program.items.back()).record = kProduct;
-  const at::Tensor x = at::tensor({1.F, 8.F, 2.F, 8.F, 1.F, 8.F, 2.F, 8.F}).view({4, 2});
-  EXPECT_TRUE(at::equal(moved(b.program, 1, x), at::zeros({4})));
-  const ir::Program other = disturb(b.program, 3, {kProduct});
-  EXPECT_EQ(ir::verify(other), "") << ir::print(other);
-  const at::Tensor by = test::interpret(other, {x})[0] - test::interpret(b.program, {x})[0];
-  const at::Tensor part = by / at::tensor({8.F, 16.F, 8.F, 16.F}) / kFloatSpacing;
-  EXPECT_TRUE(at::allclose(part.abs(), at::full({4}, 5.F), 0.2)) << part;
-  EXPECT_TRUE(at::equal(by.sign(), at::tensor({1.F, -1.F, 1.F, -1.F}))) << by;
+  const std::map<int, int64_t> written_out{{kProduct, 1}};
+  for (const auto& [type, units] :
+       {std::pair(at::kFloat, 5.0625 * 0x1p-23), std::pair(at::kDouble, 5.0625 * 0x1p-52),
+        std::pair(at::kBFloat16, 0x1p-7)}) {
+    ProgramBuilder b;
+    const ir::View in = b.argument({4, 2}, type), out = b.output({4}, type);
+    const auto product = [to = type](ir::Value p, ir::Value q) {
+      return (p.to(opmath(to)) * q.to(opmath(to))).to(to);
+    };
+    b.map(out, product, column(in, 0), column(in, 1));
+    std::get<ir::Statement>(b.program.items.back()).record = kProduct;
+    const at::Tensor x = at::tensor({1., 8., 2., 8., 1., 8., 2., 8.}).view({4, 2}).to(type);
+    EXPECT_TRUE(at::equal(moved(b.program, 1, x), at::zeros({4}, type)));
+    const ir::Program other = disturb(b.program, 3, written_out);
+    EXPECT_EQ(ir::verify(other), "") << ir::print(other);
+    const at::Tensor by = test::interpret(other, {x})[0].to(at::kDouble) -
+                          test::interpret(b.program, {x})[0].to(at::kDouble);
+    const at::Tensor part = by / at::tensor({8., 16., 8., 16.}) / units;
+    EXPECT_TRUE(at::allclose(part, at::tensor({1., -1., 1., -1.}), 0.25)) << type << part;
+  }
+}
+
+TEST(Disturb, LeavesInfiniteSumsAlone) {
+  const at::Tensor x = at::full({1, 3}, std::numeric_limits<float>::infinity());
+  for (int way = 0; way < kDisturbances; ++way)
+    EXPECT_TRUE(at::isinf(test::interpret(disturb(row_sums(1, 3), way), {x})[0]).item<bool>());
 }
 
 TEST(Disturb, EachWayAlsoBack) {
   const at::Tensor x = at::ones({4, 3});
-  for (int way = 1; way <= 3; ++way)
-    EXPECT_TRUE(at::equal(moved(row_sums(4, 3), way + 3, x), -moved(row_sums(4, 3), way, x)))
+  constexpr int kWays = (kDisturbances - kStrongDisturbances - 1) / 2;
+  for (int way = 1; way <= kWays; ++way)
+    EXPECT_TRUE(at::equal(moved(row_sums(4, 3), way + kWays, x), -moved(row_sums(4, 3), way, x)))
         << way;
 }
 

@@ -161,6 +161,10 @@ TEST(Compare, IntegersMayBeWhatDisturbancesMakeOfThem) {
   EXPECT_FALSE(equal(at::tensor({176, 5, 40}, at::kByte), loose())) << "the other way";
   EXPECT_FALSE(equal(at::tensor({177, 6, 40}, at::kByte), loose())) << "it stands";
   EXPECT_FALSE(equal(at::tensor({178, 5, 40}, at::kByte), {})) << "there are no sums";
+  const at::Tensor jumps = at::tensor({177, 200, 40}, at::kByte);
+  witnesses.disturbed[5] = jumps;
+  EXPECT_TRUE(equal(jumps, loose()));
+  EXPECT_FALSE(equal(at::tensor({177, 100, 40}, at::kByte), loose())) << "between two places";
   witnesses.disturbed[5] = compiled;
   witnesses.disturbed.back() = at::tensor({178, 5, 42}, at::kByte);
   EXPECT_FALSE(equal(at::tensor({178, 5, 40}, at::kByte), loose())) << "strongly only";

@@ -99,7 +99,7 @@ TEST(Rounding, BytesOfSums) {
 
 TEST(Rounding, NoExcuseForOtherBytes) {
   expect_mismatch(
-      "bytes", [](const T& x) { return (x * (0.5 / x.mean())).clamp(0, 1); },
+      "scaled", [](const T& x) { return (x * (0.5 / x.mean())).clamp(0, 1); },
       at::randint(0, 256, {480, 640, 3}, at::kByte).to(at::kFloat), 1e-4);
   at::NoGradGuard no_grad;
   int calls = 0;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -92,15 +93,17 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
   }
   if (id == Routine::FormulaSqrt) return static_cast<T>(codegen::array_sqrt(static_cast<float>(a)));
   if (id == Routine::FormulaExp) return static_cast<T>(codegen::array_exp(static_cast<float>(a)));
-  if (const bool is_sin = id == Routine::FormulaSin; is_sin || id == Routine::FormulaCos) {
+  if (id == Routine::FormulaSin || id == Routine::FormulaCos || id == Routine::FormulaTanh) {
     const auto x = static_cast<float>(a);
-    if (!(std::abs(x) <= codegen::SineFormula::kLimit))
-      return call_vml(is_sin ? "VMSSIN_" : "VMSCOS_", 1, a, b);
-    return static_cast<T>(is_sin ? codegen::array_sin(x) : codegen::array_cos(x));
+    std::optional<float> near;
+    if (id == Routine::FormulaTanh)
+      near = codegen::array_tanh(x);
+    else if (std::abs(x) <= codegen::SineFormula::kLimit)
+      near = id == Routine::FormulaSin ? codegen::array_sin(x) : codegen::array_cos(x);
+    if (near) return static_cast<T>(*near);
+    const Routine array = *ir::in_form(id, ir::RoutineForm::Array);
+    return call_vml(codegen::routine_call(array, type, codegen::host_target(1)).symbol, 1, a, b);
   }
-  if (id == Routine::FormulaTanh)
-    return static_cast<T>(codegen::array_tanh(static_cast<float>(a))
-                              .value_or(static_cast<float>(call_vml("VMSTANH_", 1, a, b))));
   if (id == Routine::FormulaLog) return static_cast<T>(codegen::array_log(static_cast<float>(a)));
   if (id == Routine::NearExp)  // of Float never subnormal
     return sizeof(T) == 4 && a < codegen::kLeastNormal

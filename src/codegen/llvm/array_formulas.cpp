@@ -52,14 +52,12 @@ class ArrayFormulas {
         return mended(near, beyond_log(x), [&] { return b_.CreateCall(rest(false), {x, near}); });
       }
       case ir::Routine::FormulaSin:
-        return mended(sine(x, true), beyond_sine(x),
-                      [&] { return calls_.library(ir::Routine::ArraySin, x); });
+        return by_library(ir::Routine::ArraySin, x, sine(x, true), beyond_sine(x));
       case ir::Routine::FormulaCos:
-        return mended(sine(x, false), beyond_sine(x),
-                      [&] { return calls_.library(ir::Routine::ArrayCos, x); });
+        return by_library(ir::Routine::ArrayCos, x, sine(x, false), beyond_sine(x));
       case ir::Routine::FormulaTanh: {
         auto [near, unsure] = tanh(x);
-        return mended(near, unsure, [&] { return calls_.library(ir::Routine::ArrayTanh, x); });
+        return by_library(ir::Routine::ArrayTanh, x, near, unsure);
       }
       default:
         throw std::logic_error("graft: " + std::string(info(routine).name) + " has no formula");
@@ -69,6 +67,12 @@ class ArrayFormulas {
  private:
   static constexpr unsigned kLanes = 16;
 
+  /// `near`, but MKL's in lanes that are beyond the formula.
+  llvm::Value* by_library(ir::Routine array, llvm::Value* x, llvm::Value* near,
+                          llvm::Value* beyond) {
+    return mended(near, beyond,
+                  [&] { return b_.CreateSelect(beyond, calls_.library(array, x), near); });
+  }
   /// `near`, unless a lane is beyond the formula.
   llvm::Value* mended(llvm::Value* near, llvm::Value* other,
                       llvm::function_ref<llvm::Value*()> mend) {
@@ -262,9 +266,7 @@ class ArrayFormulas {
     auto* longs = FixedVectorType::get(b_.getInt64Ty(), t_->getNumElements());
     llvm::Value* is_large = b_.CreateFCmpOGE(a, k(Formula::kLarge));
     auto by_size = [&](auto of) {
-      auto number = [&](double units) {
-        return llvm::ConstantInt::get(longs, of(static_cast<uint64_t>(units * Formula::kLast)));
-      };
+      auto number = [&](uint64_t places) { return llvm::ConstantInt::get(longs, of(places)); };
       return b_.CreateSelect(is_large, number(Formula::kUnsureLarge), number(Formula::kUnsure));
     };
     llvm::Value* from_middle =

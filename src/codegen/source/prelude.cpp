@@ -370,14 +370,11 @@ std::string source_array_formulas() {
   doubles("kSineTerms", SineFormula::kTerms);
   doubles("kTanhAbove", TanhFormula::kAbove);
   doubles("kTanhBelow", TanhFormula::kBelow);
-  auto units = [](double of) {
-    return std::to_string(static_cast<uint64_t>(of * TanhFormula::kLast));
-  };
   text += "constexpr double kTanhMost = " + hex(TanhFormula::kMost) +
           ", kTanhLarge = " + hex(TanhFormula::kLarge) +
           ";\nconstexpr uint64_t kLast = " + std::to_string(TanhFormula::kLast) +
-          ", kUnsure = " + units(TanhFormula::kUnsure) +
-          ", kUnsureLarge = " + units(TanhFormula::kUnsureLarge) + ";\n";
+          ", kUnsure = " + std::to_string(TanhFormula::kUnsure) +
+          ", kUnsureLarge = " + std::to_string(TanhFormula::kUnsureLarge) + ";\n";
   text += "constexpr double kHalfTurn = " + hex(SineFormula::kHalfTurn) +
           ", kHalfTurnLow = " + hex(SineFormula::kHalfTurnLow) + ";\n";
   auto constant = [&](const char* name, float value) {

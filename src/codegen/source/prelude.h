@@ -8,7 +8,8 @@
 namespace graft::codegen {
 
 std::string source_prelude(const ir::Target& target);
-/// array_exp() and array_log(), which the Formula routines are, for behind the prelude.
+/// array_exp() and others, which the Formula routines are, for behind the prelude and what declares
+/// VML's functions.
 std::string source_array_formulas();
 
 }  // namespace graft::codegen

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 
 #include "codegen/routine.h"
@@ -248,12 +247,16 @@ std::string SourcePrinter::routine_of(const PlanValue& v) {
 }
 
 std::string SourcePrinter::formula_of(ir::Routine routine) {
-  std::optional<ir::Routine> beyond;
-  if (routine == ir::Routine::FormulaSin) beyond = ir::Routine::ArraySin;
-  if (routine == ir::Routine::FormulaCos) beyond = ir::Routine::ArrayCos;
-  if (routine == ir::Routine::FormulaTanh) beyond = ir::Routine::ArrayTanh;
   const std::string name = "array_" + std::string(info(routine).function);
-  return beyond ? name + "<" + library_routine(*beyond, ScalarType::Float) + ">" : name;
+  switch (routine) {
+    case ir::Routine::FormulaSin:
+    case ir::Routine::FormulaCos:
+    case ir::Routine::FormulaTanh:
+      return name + "<" +
+             library_routine(*in_form(routine, ir::RoutineForm::Array), ScalarType::Float) + ">";
+    default:
+      return name;
+  }
 }
 
 std::string SourcePrinter::library_routine(ir::Routine routine, ScalarType of) {

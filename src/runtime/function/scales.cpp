@@ -1,6 +1,6 @@
 #include "runtime/function/scales.h"
 
-#include <set>
+#include <map>
 #include <stdexcept>
 
 #include "ops/replay.h"
@@ -26,10 +26,11 @@ Scales compile_scales(const record::Trace& trace, const CompileSettings& setting
   Scales made;
   try {
     ops::Lowered lowered = lower_as_scheduled(trace, settings);
-    std::set<int> approximated;
-    for (const ops::Approximation& a : lowered.approximated) approximated.insert(a.record);
+    std::map<int, int64_t> written_out;
+    for (const ops::Approximation& a : lowered.approximated)
+      if (a.terms > 0) written_out[a.record] = a.terms;
     for (int which = 0; which < passes::kDisturbances; ++which)
-      made.disturbed.push_back(make(passes::disturb(lowered.program, which, approximated),
+      made.disturbed.push_back(make(passes::disturb(lowered.program, which, written_out),
                                     kept.disturbed.emplace_back()));
     ops::Lowered called = ops::lower_as_called(trace);
     if (called.broken) throw std::runtime_error(*called.broken);

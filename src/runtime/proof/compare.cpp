@@ -246,8 +246,14 @@ template <class T>
 bool are_within_disturbed(const Elements<T>& all, int64_t i) {
   if (all.disturbed.empty()) return false;
   T least = all.disturbed.front()[i], most = least;
-  for (const T* other : all.disturbed)
+  bool seen = false;
+  for (const T* other : all.disturbed) {
     least = std::min(least, other[i]), most = std::max(most, other[i]);
+    seen = seen || other[i] == all.eager[i];
+  }
+  // Counts move step by step, places jump.
+  constexpr double kSteps = 16;
+  if (!seen && static_cast<double>(most) - static_cast<double>(least) > kSteps) return false;
   return least <= std::min(all.eager[i], all.compiled[i]) &&
          std::max(all.eager[i], all.compiled[i]) <= most;
 }

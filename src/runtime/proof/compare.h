@@ -21,8 +21,8 @@
 // is moved at all is right if those as far apart are at most twice as many as those that strong
 // disturbances move half as far, but not as much further as they are stronger: of kNeighbours to
 // each side in memory; or, for one in kAloneOf elements, of the whole tensor. NaN must meet NaN,
-// infinity the same infinity. Integers and booleans are compared exactly, unless both
-// sides' are within what the disturbances make of the element.
+// infinity the same infinity. Integers and booleans are compared exactly, unless what disturbances
+// make of the element takes in both sides' (and is near, or eager's itself: places jump).
 //
 // An element that still differs may be eager's mistake. Where there is a reference, in which the
 // approximated operators were computed in double, the element is right all the same if
