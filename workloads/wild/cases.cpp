@@ -36,7 +36,8 @@ std::vector<Workload> wild_cases() {
                            wild::backward_cases,    wild::geospatial_cases, wild::control_cases,
                            wild::learner_cases,     wild::mixture_cases,    wild::stranger_cases,
                            wild::wanderer_cases,    wild::passerby_cases,   wild::newcomer_cases,
-                           wild::sojourner_cases,   wild::drifter_cases,    wild::arrival_cases}) {
+                           wild::sojourner_cases,   wild::drifter_cases,    wild::arrival_cases,
+                           wild::visitor_cases}) {
     for (Workload& workload : cases()) {
       workload.set = "wild";
       all.push_back(std::move(workload));

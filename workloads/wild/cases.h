@@ -51,6 +51,7 @@ std::vector<Workload> sojourner_cases();
 std::vector<Workload> speech_cases();
 std::vector<Workload> stranger_cases();
 std::vector<Workload> vision_cases();
+std::vector<Workload> visitor_cases();
 std::vector<Workload> wanderer_cases();
 
 /// How far sums of fp32 may be from eager's, which adds in another order; relative to the largest.

@@ -7,7 +7,7 @@ from . import audio, colour, diffusion, finance, gradients, graph, image, losses
 from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
 from . import vision
 from . import arrivals, backward, control, decoding, drifters, geospatial, learners, mixtures, newcomers, passersby
-from . import sojourners, strangers, wanderers
+from . import sojourners, strangers, visitors, wanderers
 
 CASES = {}
 for field in (
@@ -42,6 +42,7 @@ for field in (
     mixtures,
     strangers,
     wanderers,
+    visitors,
     passersby,
     newcomers,
     sojourners,
