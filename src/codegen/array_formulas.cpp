@@ -8,6 +8,18 @@
 
 namespace graft::codegen {
 
+namespace {
+
+/// Highest power first.
+template <class T, size_t n>
+T polynomial(const std::array<T, n>& terms, T x) {
+  T p = terms[0];
+  for (size_t t = 1; t < n; ++t) p = p * x + terms[t];
+  return p;
+}
+
+}  // namespace
+
 const ExpFormula& exp_formula() {
   static const ExpFormula formula = [] {
     ExpFormula made;
@@ -50,8 +62,7 @@ float array_log(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x) - LogFormula::kTwoThirds;
   const auto k = static_cast<float>(static_cast<int32_t>(bits) >> LogFormula::kMantissaBits);
   const float r = std::bit_cast<float>((bits & LogFormula::kMantissa) + LogFormula::kTwoThirds) - 1;
-  float p = LogFormula::kTerms[0];
-  for (size_t t = 1; t < LogFormula::kTerms.size(); ++t) p = p * r + LogFormula::kTerms[t];
+  const float p = polynomial(LogFormula::kTerms, r);
   return ((r + r * (r * p)) + k * LogFormula::kLn2Low) + k * LogFormula::kLn2High;
 }
 
@@ -64,9 +75,7 @@ float sine(float x, float n, double shift) {
   const double r =
       std::abs(static_cast<double>(x)) - count * Formula::kHalfTurn - count * Formula::kHalfTurnLow;
   const double z = r * r;
-  double p = Formula::kTerms[0];
-  for (size_t t = 1; t < Formula::kTerms.size(); ++t) p = p * z + Formula::kTerms[t];
-  const auto result = static_cast<float>(r + r * (z * p));
+  const auto result = static_cast<float>(r + r * (z * polynomial(Formula::kTerms, z)));
   return (static_cast<int>(n) & 1) != 0 ? -result : result;
 }
 
@@ -86,12 +95,7 @@ float array_cos(float x) {
 std::optional<float> array_tanh(float x) {
   using Formula = TanhFormula;
   const double a = std::min(std::abs(static_cast<double>(x)), Formula::kMost), z = a * a;
-  auto polynomial = [z](const auto& terms) {
-    double p = terms[0];
-    for (size_t t = 1; t < terms.size(); ++t) p = p * z + terms[t];
-    return p;
-  };
-  const double result = a * polynomial(Formula::kAbove) / polynomial(Formula::kBelow);
+  const double result = a * polynomial(Formula::kAbove, z) / polynomial(Formula::kBelow, z);
   const uint64_t middle = Formula::kLast / 2;
   const uint64_t unsure = a >= Formula::kLarge ? Formula::kUnsureLarge : Formula::kUnsure;
   const uint64_t below = std::bit_cast<uint64_t>(result) + unsure - middle;

@@ -32,10 +32,7 @@ constexpr const char* kOtherNorm = "a norm other than 1, 2 and infinity";
 
 /// A dimension of one element in front of the last `behind`.
 View with_axis(View view, size_t behind) {
-  const auto at = static_cast<std::ptrdiff_t>(view.sizes.size() - behind);
-  view.sizes.insert(view.sizes.begin() + at, 1);
-  view.strides.insert(view.strides.begin() + at, 0);
-  return view;
+  return with_unit_axis(view, view.sizes.size() - behind);
 }
 
 /// Empty, or why it stays extern. All operands have at least two dimensions.

@@ -128,9 +128,7 @@ Fate nll(Context& ctx, const OperatorRecord& op) {
 
 /// With a dimension for the classes, along which it is broadcast.
 View over_classes(View view) {
-  view.sizes.insert(view.sizes.begin() + kClasses, 1);
-  view.strides.insert(view.strides.begin() + kClasses, 0);
-  return view;
+  return with_unit_axis(std::move(view), kClasses);
 }
 
 /// Each row's gradient stands at its class alone.

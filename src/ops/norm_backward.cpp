@@ -205,10 +205,7 @@ Fate group_norm_backward(Context& ctx, const OperatorRecord& op) {
   };
   auto parameter = [&](const View& view) {
     if (view.storage < 0) return view;
-    View made = grouped_parameter(view, group, rank);
-    made.sizes.insert(made.sizes.begin(), 1);
-    made.strides.insert(made.strides.begin(), 0);
-    return made;
+    return with_unit_axis(grouped_parameter(view, group, rank), 0);
   };
   const View dx = ctx.output(op, 0);
   RowsBackward r{grouped(dy, group),

@@ -92,12 +92,7 @@ void train(Context& ctx, const OperatorRecord& op, const Batch& b) {
   const int64_t count = ir::numel(b.x.sizes) / b.x.sizes[1];
   std::vector<bool> axes(b.x.sizes.size(), true);
   axes[1] = false;
-  auto per_channel = [&](const View& view) {
-    View made = b.spread(view);
-    made.sizes.insert(made.sizes.begin(), 1);
-    made.strides.insert(made.strides.begin(), 0);
-    return made;
-  };
+  auto per_channel = [&](const View& view) { return with_unit_axis(b.spread(view), 0); };
   const View means = ctx.temporary(b.channels(), ScalarType::Double),
              squares = ctx.temporary(b.channels(), ScalarType::Double);
   {

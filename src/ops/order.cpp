@@ -281,8 +281,7 @@ Fate top(Context& ctx, const OperatorRecord& op) {
 
 /// The element of each short row that so many come before. (Of zeros of both signs ATen's selection
 /// takes one or the other.)
-Fate of_rank(Context& ctx, const OperatorRecord& op, int64_t rank, bool takes_nan) {
-  Order o = read_order(ctx, op);
+Fate of_rank(Context& ctx, const Order& o, int64_t rank, bool takes_nan) {
   if (o.in.storage < 0) return Fate::external("truth values");
   if (o.count > kMostSorted) return Fate::external("long rows");
   if (rank < 0 || rank >= o.count) return Fate::external("no such element");
@@ -300,26 +299,18 @@ Fate of_rank(Context& ctx, const OperatorRecord& op, int64_t rank, bool takes_na
   if (takes_nan && is_float(o.compute)) taken = taken | isnan(x);
   ctx.emit(s.store(found, s.reduce(ReduceOp::Max, select(taken, x, least(s, o.compute, true)),
                                    reduced, o.compute)));
-  if (o.values.sizes.size() < o.in.sizes.size()) {
-    const auto at = static_cast<std::ptrdiff_t>(o.along);
-    o.values.sizes.insert(o.values.sizes.begin() + at, 1);
-    o.values.strides.insert(o.values.strides.begin() + at, 0);
-  }
-  ctx.copy(found, o.values);
+  const bool keeps = o.values.sizes.size() == o.in.sizes.size();
+  ctx.copy(found, keeps ? o.values : with_unit_axis(o.values, o.along));
   return Fate::fused();
-}
-
-int64_t row_length(Context& ctx, const OperatorRecord& op) {
-  const View in = at_least_1d(ctx.tensor(op, 0));
-  return in.sizes[wrapped(integer(op, "dim", -1), in.sizes.size())];
 }
 
 Fate median(Context& ctx, const OperatorRecord& op) {
   if (constant(op, "dim") == nullptr) return Fate::external("of all elements");
-  return of_rank(ctx, op, (row_length(ctx, op) - 1) / 2, /*takes_nan=*/true);
+  const Order o = read_order(ctx, op);
+  return of_rank(ctx, o, (o.count - 1) / 2, /*takes_nan=*/true);
 }
 Fate kth_value(Context& ctx, const OperatorRecord& op) {
-  return of_rank(ctx, op, integer(op, "k", 0) - 1, /*takes_nan=*/false);
+  return of_rank(ctx, read_order(ctx, op), integer(op, "k", 0) - 1, /*takes_nan=*/false);
 }
 
 }  // namespace
@@ -330,9 +321,7 @@ std::vector<Row> order_rows() {
        "rows of up to 16 elements, of up to 32 where stable; longer ones by graft::sort, in the "
        "order that eager's come in"},
       {"aten::median", median,
-       "rows of up to 32 elements, if the places are not used; where zeros of both signs are in "
-       "the "
-       "middle the call runs eagerly"},
+       "rows of up to 32 elements, if the places are not used; of zeros of both signs either one"},
       {"aten::kthvalue", kth_value, "as the median"},
       {"aten::topk", top,
        "up to 8 elements, in order; where equal ones could be taken and their places are used, the "

@@ -38,6 +38,12 @@ ir::View at_least_1d(ir::View view) {
   if (view.sizes.empty()) view.sizes = {1}, view.strides = {1};
   return view;
 }
+ir::View with_unit_axis(ir::View view, size_t at) {
+  const auto place = static_cast<std::ptrdiff_t>(at);
+  view.sizes.insert(view.sizes.begin() + place, 1);
+  view.strides.insert(view.strides.begin() + place, 0);
+  return view;
+}
 
 bool overlaps(const ir::View& in, const std::vector<ir::View>& outs, bool in_step) {
   return std::any_of(outs.begin(), outs.end(), [&](const ir::View& out) {

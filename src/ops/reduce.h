@@ -14,6 +14,8 @@ c10::ScalarType accumulate_type(c10::ScalarType type);
 
 /// A 0-dim tensor as one of size [1], so that it has an axis to reduce; others unchanged.
 ir::View at_least_1d(ir::View view);
+/// With a dimension of one element at `at`, along which it may be broadcast.
+ir::View with_unit_axis(ir::View view, size_t at);
 
 /// Could storing to one of `outs` change what is still to be read of `in`? Eager's result for such
 /// operands depends on its own loops, so the operator stays extern (kOverlap). With `in_step`, an

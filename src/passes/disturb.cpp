@@ -152,11 +152,10 @@ int64_t most_terms(const ir::Extern& call) {
 }  // namespace
 
 ir::Program disturb(ir::Program program, int which, const std::map<int, int64_t>& written_out) {
-  constexpr int kWays = 3;
   const bool strong = which >= kDisturbances - kStrongDisturbances;
   const bool back = which > kWays && !strong;
   const int way = back ? which - kWays : which;
-  const bool turns = way == 3 || which == kDisturbances - 1;
+  const bool turns = way == kWays || which == kDisturbances - 1;
   const double strength = strong ? kStrong : 1;
   std::vector<ir::Item> items;
   int sums = 0;

@@ -41,7 +41,8 @@ namespace graft::passes {
 /// plan may differ from its disturbed form for other reasons. The last two are kStrong times as
 /// strong, all up and in turns, but for the one spacing of a sum's own: what is only carried on
 /// moves kStrong times as far in them, what rounding decides jumps.
-inline constexpr int kDisturbances = 9, kStrongDisturbances = 2;
+inline constexpr int kWays = 3, kStrongDisturbances = 2,
+                     kDisturbances = 1 + 2 * kWays + kStrongDisturbances;
 inline constexpr double kStrong = 512;
 
 /// `which`: below kDisturbances. The kernels of all of them have one structure. `written_out`: the

@@ -88,7 +88,6 @@ TEST(Disturb, LeavesInfiniteSumsAlone) {
 
 TEST(Disturb, EachWayAlsoBack) {
   const at::Tensor x = at::ones({4, 3});
-  constexpr int kWays = (kDisturbances - kStrongDisturbances - 1) / 2;
   for (int way = 1; way <= kWays; ++way)
     EXPECT_TRUE(at::equal(moved(row_sums(4, 3), way + kWays, x), -moved(row_sums(4, 3), way, x)))
         << way;

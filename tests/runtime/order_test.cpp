@@ -178,8 +178,6 @@ TEST(Order, ValuesAloneMayBeEqual) {
   }
 }
 
-/// Long rows are graft::sort's, equal elements in eager's order: few distinct ones, NaN, zeros of
-/// both signs, every length around those where another way of sorting begins.
 TEST(Order, MiddlesOfShortRows) {
   at::manual_seed(3);
   auto middle = [](const Tensor& x) -> Tensors {
@@ -197,6 +195,8 @@ TEST(Order, MiddlesOfShortRows) {
     EXPECT_TRUE(at::allclose(ours[k], eager[k], 0, 0, /*equal_nan=*/true));
 }
 
+/// Long rows are graft::sort's, equal elements in eager's order: few distinct ones, NaN, zeros of
+/// both signs, every length around those where another way of sorting begins.
 TEST(Order, LongRowsAreSortedAsInEager) {
   auto ordered = [](const Tensor& x) -> Tensors {
     auto [up, places] = at::sort(x, /*stable=*/false, 1, /*descending=*/false);

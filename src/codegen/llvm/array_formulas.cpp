@@ -41,7 +41,7 @@ class ArrayFormulas {
     switch (routine) {
       case ir::Routine::FormulaSqrt: {
         llvm::Value* near = root(x);
-        return mended(near, beyond_root(x), [&] { return mended_root(x, near); });
+        return in_lanes(near, beyond_root(x), [&] { return nearest_root(x); });
       }
       case ir::Routine::FormulaExp: {
         llvm::Value* near = exp(x);
@@ -70,8 +70,12 @@ class ArrayFormulas {
   /// `near`, but MKL's in lanes that are beyond the formula.
   llvm::Value* by_library(ir::Routine array, llvm::Value* x, llvm::Value* near,
                           llvm::Value* beyond) {
-    return mended(near, beyond,
-                  [&] { return b_.CreateSelect(beyond, calls_.library(array, x), near); });
+    return in_lanes(near, beyond, [&] { return calls_.library(array, x); });
+  }
+  /// `near`, but `other` in lanes that are beyond the formula.
+  llvm::Value* in_lanes(llvm::Value* near, llvm::Value* beyond,
+                        llvm::function_ref<llvm::Value*()> other) {
+    return mended(near, beyond, [&] { return b_.CreateSelect(beyond, other(), near); });
   }
   /// `near`, unless a lane is beyond the formula.
   llvm::Value* mended(llvm::Value* near, llvm::Value* other,
@@ -117,11 +121,10 @@ class ArrayFormulas {
         b_.CreateICmpUGT(b_.CreateSub(b_.CreateBitCast(x, words_), word(least)), word(range)),
         b_.CreateFCmpUNE(x, k(0)));
   }
-  llvm::Value* mended_root(llvm::Value* x, llvm::Value* near) {
+  llvm::Value* nearest_root(llvm::Value* x) {
     llvm::Value* nan = llvm::ConstantFP::getQNaN(t_);
     llvm::Value* known = b_.CreateSelect(b_.CreateFCmpOLT(x, k(0)), nan, x);
-    llvm::Value* right = b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, known);
-    return b_.CreateSelect(beyond_root(x), right, near);
+    return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, known);
   }
   /// The instruction takes 4 or 8 lanes; AVX-512 has one of its own, with other bits.
   llvm::Value* estimated_reciprocal_root(llvm::Value* x) {
@@ -236,9 +239,7 @@ class ArrayFormulas {
     r = plus_product(n, twice(-Formula::kHalfTurn), r);
     r = plus_product(n, twice(-Formula::kHalfTurnLow), r);
     llvm::Value* z = b_.CreateFMul(r, r);
-    llvm::Value* p = twice(Formula::kTerms[0]);
-    for (size_t t = 1; t < Formula::kTerms.size(); ++t)
-      p = plus_product(p, z, twice(Formula::kTerms[t]));
+    llvm::Value* p = polynomial(Formula::kTerms, z);
     llvm::Value* result = b_.CreateFPTrunc(plus_product(b_.CreateFMul(r, z), p, r), t_);
     llvm::Value* sign = b_.CreateShl(b_.CreateBitCast(shifted, words_), word(31));
     if (is_sin)
@@ -256,13 +257,8 @@ class ArrayFormulas {
     llvm::Value* held = b_.CreateSelect(b_.CreateFCmpOLT(a, most), a, most);
     llvm::Value* r = b_.CreateFPExt(held, doubles());
     llvm::Value* z = b_.CreateFMul(r, r);
-    auto polynomial = [&](const auto& terms) {
-      llvm::Value* p = twice(terms[0]);
-      for (size_t t = 1; t < terms.size(); ++t) p = plus_product(p, z, twice(terms[t]));
-      return p;
-    };
-    llvm::Value* above = b_.CreateFMul(r, polynomial(Formula::kAbove));
-    llvm::Value* result = b_.CreateFDiv(above, polynomial(Formula::kBelow));
+    llvm::Value* above = b_.CreateFMul(r, polynomial(Formula::kAbove, z));
+    llvm::Value* result = b_.CreateFDiv(above, polynomial(Formula::kBelow, z));
     auto* longs = FixedVectorType::get(b_.getInt64Ty(), t_->getNumElements());
     llvm::Value* is_large = b_.CreateFCmpOGE(a, k(Formula::kLarge));
     auto by_size = [&](auto of) {
@@ -279,11 +275,14 @@ class ArrayFormulas {
     return {near, b_.CreateOr(unsure, b_.CreateFCmpUNO(x, x))};
   }
   llvm::Value* twice(double value) { return llvm::ConstantFP::get(doubles(), value); }
-  /// a * b + c of doubles
   llvm::Value* plus_product(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-    if (machine_.target.fma)
-      return b_.CreateIntrinsic(llvm::Intrinsic::fma, {doubles()}, {a, b, c});
-    return b_.CreateFAdd(b_.CreateFMul(a, b), c);
+    return multiply_add(b_, machine_, a, b, c);
+  }
+  /// Of doubles, highest power first.
+  llvm::Value* polynomial(llvm::ArrayRef<double> terms, llvm::Value* x) {
+    llvm::Value* p = twice(terms[0]);
+    for (double term : terms.drop_front()) p = plus_product(p, x, twice(term));
+    return p;
   }
 
   /// (x, the formula's) -> the function's

@@ -27,8 +27,7 @@ class Exp {
  private:
   llvm::Value* k(double value) { return llvm::ConstantFP::get(t_, value); }
   llvm::Value* mla(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-    if (machine_.target.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {a, b, c});
-    return b_.CreateFAdd(b_.CreateFMul(a, b), c);
+    return multiply_add(b_, machine_, a, b, c);
   }
 
   /// x = q * ln 2 + s; gives q and s.
@@ -109,6 +108,12 @@ class Exp {
 
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x, bool flushes) {
   return Exp(builder, machine, x->getType(), flushes).run(x);
+}
+
+llvm::Value* multiply_add(Builder& b, const Machine& machine, llvm::Value* x, llvm::Value* y,
+                          llvm::Value* z) {
+  if (machine.target.fma) return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+  return b.CreateFAdd(b.CreateFMul(x, y), z);
 }
 
 llvm::Function* begin_helper(Builder& b, llvm::Module& module, const std::string& name,

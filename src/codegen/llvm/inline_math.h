@@ -11,6 +11,10 @@ namespace graft::codegen {
 /// kept unless it `flushes` those of Float.
 llvm::Value* inline_exp(Builder& builder, const Machine& machine, llvm::Value* x, bool flushes);
 
+/// a * b + c, fused where the target does that.
+llvm::Value* multiply_add(Builder& builder, const Machine& machine, llvm::Value* a, llvm::Value* b,
+                          llvm::Value* c);
+
 /// A function of vectors of one type in the kernel's module, which depends on its two arguments
 /// alone. The builder goes to its first block.
 llvm::Function* begin_helper(Builder& builder, llvm::Module& module, const std::string& name,
