@@ -117,10 +117,12 @@ double beside_bound(Trial& trial, const std::string& configuration, int64_t valu
                     double written, const std::string& name, const std::function<void()>& ours) {
   const int64_t in = whole_lines(read * kUnit), out = whole_lines(written * kUnit);
   // Not ones, of which two add up to zeros: these some processors write twice as fast as others.
-  const Tensor from = at::randint(1, 256, {values / kUnit * in + kLine}, at::kByte);
-  Tensor to = at::ones({values / kUnit * out + kLine}, at::kByte);
+  // Each loop has memory of its own, as ours has, so that none finds in a cache what another left.
   const auto loop = [&](bool past) {
-    return [&, past] { move_bytes(from, to, values / kUnit, in, out, past); };
+    return [=, from = at::randint(1, 256, {values / kUnit * in + kLine}, at::kByte),
+            to = at::ones({values / kUnit * out + kLine}, at::kByte)]() mutable {
+      move_bytes(from, to, values / kUnit, in, out, past);
+    };
   };
   const auto samples = lab::measure(
       {{"through the caches", loop(false)}, {"past the caches", loop(true)}, {name, ours}},
