@@ -7,8 +7,11 @@
 /// cache.
 constexpr int kTile = 64;
 inline int64_t tile_of(int64_t block) {
-  return block < 64 ? kTile : 16;
+  return block < 32 ? kTile : 16;
 }
+
+/// Memory takes that many bytes' coding to answer.
+constexpr int64_t kAhead = 4096;
 
 /// Values whose codes are stored at once.
 constexpr int kGroup = 4 * kLanes;
@@ -443,7 +446,8 @@ uint32_t encode_blocks(const EncodeTask& task) {
   constexpr int64_t kKnown = kBlock == 0 ? 1 : kBlock;
   const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
   const U limit = limit_of<kElement>(true);
-  const int64_t most_tile = tile_of(block), ahead = most_tile * block;
+  const int64_t most_tile = tile_of(block), tile_bytes = most_tile * block * int64_t{sizeof(T)};
+  const int64_t ahead = tile_bytes > kAhead ? tile_bytes : kAhead;
   for (int64_t b = 0; b < blocks; b += most_tile) {
     const int64_t tile = blocks - b < most_tile ? blocks - b : most_tile;
     U most[kTile];
@@ -463,8 +467,8 @@ uint32_t encode_blocks(const EncodeTask& task) {
     for (int64_t first = 0; first < tile * block; first += run) {
       const float* factor = factors + (kBlock == 0 ? first / block : 0);
       const auto code = [&](int64_t k) {
-        // The next pass over magnitudes would wait for memory, while this one does not use it.
-        __builtin_prefetch(x + first + k + ahead);
+        // The passes over magnitudes would wait for memory, while this one does not use it.
+        __builtin_prefetch(reinterpret_cast<const char*>(x + first + k) + ahead);
         return encode_at<kElement, T, kStochastic, true>(task, x + first + k, b * block + first + k,
                                                          factor[kBlock == 0 ? 0 : k / kKnown],
                                                          limit);
