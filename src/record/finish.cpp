@@ -86,7 +86,8 @@ Trace Recorder::finish(const Outcome& outcome) {
     const at::Tensor& gradient = gradient_of(owner);
     if (gradient.defined()) survivors.add(gradient, 1), surviving.push_back(&gradient);
   });
-  if (!trace_.broken && !outcome.graph_stays) check_leaves();
+  if (!trace_.broken) check_leaves(outcome.graph_stays);
+  if (!trace_.broken) check_gradients_memory();
   find_owners(survivors, outcome.graph_stays);
   if (!trace_.broken) check_held(survivors, outcome.graph_stays);
   if (!trace_.broken && !outcome.graph_stays) check_kept(surviving, survivors);

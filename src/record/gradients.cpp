@@ -21,6 +21,11 @@ bool has_hooks(const c10::TensorImpl& leaf) {
                          !accumulator->tensor_pre_hooks().empty());
 }
 
+bool is_computed(const c10::TensorImpl& tensor) {
+  const auto* meta = static_cast<torch::autograd::AutogradMeta*>(tensor.autograd_meta());
+  return meta != nullptr && meta->grad_fn_ != nullptr;
+}
+
 bool is_leaf_with_gradient(const at::Tensor& tensor) {
   return tensor.defined() && tensor.requires_grad() && tensor.is_leaf();
 }
@@ -47,6 +52,11 @@ bool Gradients::noted_from_start(const at::Tensor& tensor) const {
 bool Gradients::had(const at::Tensor& tensor) const {
   const State* state = find(tensor);
   return state != nullptr && state->had;
+}
+
+at::Tensor Gradients::before(const at::Tensor& tensor) const {
+  const State* state = find(tensor);
+  return state != nullptr && state->had ? at::Tensor(state->before.lock()) : at::Tensor();
 }
 
 bool Gradients::changed(const at::Tensor& tensor) const {

@@ -20,6 +20,9 @@ const at::Tensor& gradient_of(const at::Tensor& tensor);
 /// Does it take part in backward without being computed from other tensors?
 bool is_leaf_with_gradient(const at::Tensor& tensor);
 
+/// Was it computed from others that require grad?
+bool is_computed(const c10::TensorImpl& tensor);
+
 /// Would autograd call functions of the caller's when it computes its gradient?
 bool has_hooks(const c10::TensorImpl& leaf);
 constexpr const char* kHooked =
@@ -33,6 +36,8 @@ class Gradients {
   bool noted_from_start(const at::Tensor& tensor) const;
   /// Had it a gradient?
   bool had(const at::Tensor& tensor) const;
+  /// That gradient; undefined: it had none, or nobody holds it any more.
+  at::Tensor before(const at::Tensor& tensor) const;
   /// Is its gradient another one than before?
   bool changed(const at::Tensor& tensor) const;
   /// Is `gradient` what the tensor's was before?

@@ -29,9 +29,10 @@ void Recorder::add_gradients(std::vector<at::Tensor>& results) {
   });
 }
 
-/// Where the run differentiates, all that its backward reaches must be seen.
-void Recorder::check_leaves() {
-  if (!differentiates_) return;
+/// Where the function runs a backward, all that it reaches must be seen. (The backward after a
+/// function whose graph stays ends at its arguments.)
+void Recorder::check_leaves(bool graph_stays) {
+  if (graph_stays ? !backward_is_inside_ : !differentiates_) return;
   each_owner([&](const CallersTensor& owner, const at::Tensor& tensor) {
     if (trace_.broken || !tensor.requires_grad()) return;
     if (!tensor.is_leaf())
@@ -39,6 +40,23 @@ void Recorder::check_leaves() {
                      ", was itself computed from tensors that require grad, outside of the "
                      "function: backward would go on there; detach() it, or compute it inside");
     if (has_hooks(*tensor.unsafeGetTensorImpl())) give_up(name_of(owner) + " " + kHooked);
+  });
+}
+
+/// A gradient that lies in memory of other tensors', and is none of those, would be taken for a part
+/// of them: at a call where it lies elsewhere, what it gets would be theirs.
+void Recorder::check_gradients_memory() {
+  each_owner([&](const CallersTensor& owner, const at::Tensor& tensor) {
+    const at::Tensor gradient = gradients_.before(tensor);
+    if (trace_.broken || !gradient.defined() || !gradient.has_storage()) return;
+    const Known* known = known_.find(gradient.unsafeGetTensorImpl());
+    if (known != nullptr && known->kind != Known::Kind::View) return;
+    const Range range = reach(*gradient.unsafeGetTensorImpl());
+    each_owner([&](const CallersTensor& other, const at::Tensor& seen) {
+      if (!trace_.broken && reach(*seen.unsafeGetTensorImpl()).overlaps(range))
+        give_up(c10::str("the gradient of ", name_of(owner), " shares memory with ", name_of(other),
+                         "; give it memory of its own"));
+    });
   });
 }
 

@@ -187,6 +187,7 @@ Recorder::Recorder(const std::vector<at::Tensor>& args, const std::vector<at::Te
 }
 
 int Recorder::add_new_arguments() {
+  function_is_over_ = true;
   const size_t known = trace_.arguments.size();
   if (!trace_.broken) storages_.add_arguments(args_, known);
   for (size_t k = known; k < args_.size() && !trace_.broken; ++k) add_argument(static_cast<int>(k));
@@ -233,7 +234,10 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
     if (facts == nullptr || is_told_by_others(*facts, fn) || autocast_wrapper(*facts)) return;
     facts_ = facts;
     // A backward may begin at a graph from outside.
-    differentiates_ = differentiates_ || torch::autograd::get_current_graph_task_id() >= 0;
+    if (torch::autograd::get_current_graph_task_id() >= 0) {
+      differentiates_ = true;
+      backward_is_inside_ = backward_is_inside_ || !function_is_over_;
+    }
     exceptions_ = std::uncaught_exceptions();
     // A boxed call shows the caller's whole stack, and the arguments on top of it.
     c10::ArrayRef<const c10::IValue> inputs = fn.inputs();

@@ -149,7 +149,8 @@ class Recorder {
     }
   }
   void add_gradients(std::vector<at::Tensor>& results);
-  void check_leaves();
+  void check_leaves(bool graph_stays);
+  void check_gradients_memory();
   void find_owners(Survivors& survivors, bool graph_stays);
 
   // lineage.cpp: how results stand to other tensors
@@ -167,7 +168,9 @@ class Recorder {
   Storages storages_;
   Generators generators_;
   Gradients gradients_;
-  bool differentiates_ = false;  ///< an operator's result requires grad
+  bool differentiates_ = false;      ///< an operator's result requires grad
+  bool backward_is_inside_ = false;  ///< the function itself runs one
+  bool function_is_over_ = false;    ///< what comes now is the backward after it
   /// For each tensor of the trace, the tensor described before it in the same storage.
   std::vector<int> older_;
   PointerMap<Known> known_;

@@ -21,7 +21,7 @@ std::string bytes_of(const Trace& trace) {
   return writer.take();
 }
 
-Trace trace_of(const std::function<at::Tensor(const at::Tensor&)>& function, const at::Tensor& x) {
+Trace recorded(const std::function<at::Tensor(const at::Tensor&)>& function, const at::Tensor& x) {
   at::Tensor result;
   return record::record(
       {x}, [&] { result = function(x); }, [&] { return std::vector<at::Tensor>{result}; });
@@ -32,10 +32,10 @@ TEST(TraceBytes, AreThoseOfEachRecordOfAFunction) {
   const auto function = [&](const at::Tensor& x) {
     return (x * w + 0.5).sum() + at::tensor({1.0f, 2.0f}).sum();
   };
-  const std::string first = bytes_of(trace_of(function, at::randn({3, 4, 5})));
-  EXPECT_EQ(bytes_of(trace_of(function, at::ones({3, 4, 5}))), first);
-  EXPECT_NE(bytes_of(trace_of(function, at::ones({4, 3, 5}))), first);
-  EXPECT_NE(bytes_of(trace_of(function, at::ones({4, 3, 5}).transpose(0, 1))), first);
+  const std::string first = bytes_of(recorded(function, at::randn({3, 4, 5})));
+  EXPECT_EQ(bytes_of(recorded(function, at::ones({3, 4, 5}))), first);
+  EXPECT_NE(bytes_of(recorded(function, at::ones({4, 3, 5}))), first);
+  EXPECT_NE(bytes_of(recorded(function, at::ones({4, 3, 5}).transpose(0, 1))), first);
 }
 
 TEST(TraceBytes, TellConstantsApart) {
@@ -64,13 +64,13 @@ TEST(TraceBytes, TellConstantsApart) {
       [](const at::Tensor& a) { return a.view({6, 4}); },
   };
   std::set<std::string> all;
-  for (const auto& function : functions) all.insert(bytes_of(trace_of(function, x)));
+  for (const auto& function : functions) all.insert(bytes_of(recorded(function, x)));
   EXPECT_EQ(all.size(), functions.size());
 }
 
 TEST(TraceBytes, TellApartAllThatAPlanDependsOn) {
   const at::Tensor w = at::randn({5}), x = at::randn({3, 5});
-  Trace plain = trace_of(
+  Trace plain = recorded(
       [&](const at::Tensor& a) { return (a * w + 0.5).sum(0) + at::tensor({1.0f, 2.0f}).sum(); },
       x);
   plain.backward.emplace();
@@ -145,7 +145,7 @@ TEST(TraceBytes, TellApartAllThatAPlanDependsOn) {
 TEST(TraceBytes, OfWhatThisProcessAloneHasAreNotComplete) {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU).clone();
   ByteWriter writer;
-  write(trace_of([&](const at::Tensor& a) { return a + at::rand({6}, generator); }, at::rand({6})),
+  write(recorded([&](const at::Tensor& a) { return a + at::rand({6}, generator); }, at::rand({6})),
         writer);
   EXPECT_FALSE(writer.complete);
 }

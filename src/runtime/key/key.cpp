@@ -36,6 +36,7 @@ enum TensorFlag : uint64_t {
   kWrappedNumber = 4,
   kHasGradient = 8,
   kHasHooks = 16,
+  kComputed = 32,  ///< backward goes on behind it
 };
 
 /// dtype | dims << 8 | flags << 40
@@ -45,6 +46,7 @@ uint64_t kind_of(const c10::TensorImpl& impl, size_t dims) {
   if (requires_grad) flags |= kRequiresGrad;
   if (impl.autograd_meta() != nullptr && impl.grad().defined()) flags |= kHasGradient;
   if (requires_grad && record::has_hooks(impl)) flags |= kHasHooks;
+  if (requires_grad && record::is_computed(impl)) flags |= kComputed;
   if (impl.is_wrapped_number()) flags |= kWrappedNumber;
   return static_cast<uint64_t>(impl.dtype().toScalarType()) | dims << 8 | flags << 40;
 }

@@ -35,6 +35,7 @@ struct TensorWords {
   bool requires_grad() const { return (meta >> 40 & 2) != 0; }
   bool has_gradient() const { return (meta >> 40 & 8) != 0; }
   bool has_hooks() const { return (meta >> 40 & 16) != 0; }
+  bool computed() const { return (meta >> 40 & 32) != 0; }
   bool wrapped() const { return (meta >> 40 & 4) != 0; }
   c10::ScalarType dtype() const { return static_cast<c10::ScalarType>(meta & 0xff); }
 };
@@ -57,6 +58,8 @@ std::string tensor_difference(const std::string& who, const TensorWords& a, cons
     return differs(who, "has a gradient", yes(a.has_gradient()), yes(b.has_gradient()));
   if (a.has_hooks() != b.has_hooks())
     return differs(who, "has hooks", yes(a.has_hooks()), yes(b.has_hooks()));
+  if (a.computed() != b.computed())
+    return differs(who, "is a leaf", yes(!a.computed()), yes(!b.computed()));
   if (a.wrapped() != b.wrapped())
     return differs(who, "wrapped number", yes(a.wrapped()), yes(b.wrapped()));
   auto keys = [](uint64_t raw) { return c10::toString(c10::DispatchKeySet::from_raw_repr(raw)); };

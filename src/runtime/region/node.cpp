@@ -17,6 +17,7 @@
 #include "runtime/proof/arguments.h"
 #include "runtime/region/border.h"
 #include "runtime/region/region.h"
+#include "runtime/region/thread_modes.h"
 
 namespace graft::runtime {
 
@@ -143,7 +144,7 @@ class RegionNode final : public torch::autograd::Node {
   variable_list apply(variable_list&& incoming) override {
     std::lock_guard lock(mutex_);
     TORCH_CHECK(!released_, torch::autograd::ERR_BACKWARD_TWICE);
-    const bool twice = c10::GradMode::is_enabled();
+    const bool twice = c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
     const bool plain =
         std::all_of(incoming.begin(), incoming.end(), [](const at::Tensor& gradient) {
           return !gradient.defined() || record::is_plain(*gradient.unsafeGetTensorImpl());
@@ -267,8 +268,11 @@ class RegionNode final : public torch::autograd::Node {
     }
     // The same tensor may be several arguments.
     for (size_t k = 0; k < arguments.size(); ++k) arguments[k] = arguments[first_[k]];
-    const at::AutoGradMode differentiable(true);
-    const std::vector<at::Tensor> results = call_->run(arguments.data());
+    const std::vector<at::Tensor> results = [&] {
+      const ThreadModes::Scope as_then(modes_);
+      const at::AutoGradMode differentiable(true);
+      return call_->run(arguments.data());
+    }();
     std::vector<at::Tensor> outputs, gradients;
     for (size_t p = 0; p < incoming.size(); ++p) {
       if (!incoming[p].defined()) continue;
@@ -277,6 +281,7 @@ class RegionNode final : public torch::autograd::Node {
     }
     const ClosedBorders closed(borders);
     const HookFree quiet(leaves_);
+    const c10::InferenceMode normal(false);
     return torch::autograd::grad(outputs, inputs, gradients, /*retain_graph=*/twice,
                                  /*create_graph=*/twice, /*allow_unused=*/true);
   }
@@ -286,6 +291,7 @@ class RegionNode final : public torch::autograd::Node {
   std::vector<size_t> first_;       ///< per argument: the first one that is the same tensor
   std::vector<at::Tensor> leaves_;  ///< per input: the captured leaf; undefined: an argument
   std::shared_ptr<detail::KeptCall> call_;
+  const ThreadModes modes_;  ///< of the call
   bool released_ = false;
 };
 
