@@ -65,16 +65,20 @@ class TopFinder {
     for (size_t k = from; k < to; ++k) best_.push_back(entry(k));
     return to;
   }
-  /// What comes before the last of the best, or equals it.
+  /// What comes before the last of the best. Of what equals it is only known that there was some:
+  /// zeros that are most of a row are looked at once.
   size_t take_better(size_t from) {
     const Key limit = best_[k_ - 1].key;
     const size_t start = best_.size(), to = std::min(row_.size(), from + kBlock);
     best_.resize(start + kBlock);
     size_t end = start;
+    bool equal = false;
     for (size_t k = from; k < to; ++k) {
       best_[end] = entry(k);
-      end += best_[end].key <= limit ? 1 : 0;
+      equal |= best_[end].key == limit;
+      end += best_[end].key < limit ? 1 : 0;
     }
+    if (equal) dropped_ = limit;
     best_.resize(end);
     return to;
   }
@@ -136,9 +140,9 @@ bool knows_eagers_choice() {
   return knows;
 }
 
-/// Numbers of 16 bits are equal so often that to look for their places twice would cost more.
+/// Numbers of 8 and 16 bits are equal so often that to look for their places twice would cost more.
 bool is_atens(at::ScalarType type, int64_t count, int64_t k, bool places) {
-  return k * kFewest <= count || (places && at::isReducedFloatingType(type));
+  return k * kFewest <= count || (places && at::elementSize(type) <= 2);
 }
 
 template <bool with_places>

@@ -1,6 +1,9 @@
 #include "runtime/proof/race.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include "graft/graft.h"
 
 namespace graft::runtime {
 namespace {
@@ -65,6 +68,34 @@ TEST(Race, ALoserWaitsUntilTheNextRaceCostsLittle) {
   race_of(close, 4e6, 4.1e6);
   ASSERT_FALSE(close.compiled_wins());
   EXPECT_EQ(close.calls_to_rematch(1), 100) << "at least";
+}
+
+TEST(Race, AWinnerRacesAgainWhenThatCostsLittle) {
+  EXPECT_EQ(calls_to_recheck(3000, 100, 1), 50 * 4 * 30);
+  EXPECT_EQ(calls_to_recheck(3000, 100, 2), 16 * calls_to_recheck(3000, 100, 1));
+  EXPECT_EQ(calls_to_recheck(110, 100, 1), 1000) << "at least";
+  EXPECT_EQ(calls_to_recheck(5, 0, 3000), int64_t{1000000000000000});
+}
+
+/// A function that counts its runs: a compiled call runs none of it.
+TEST(Race, AWinnerRacesAgain) {
+  int runs = 0;
+  const auto f = [&runs](const at::Tensor& x) {
+    ++runs;
+    return ((x * 2 + 1).tanh() * x - 3).abs().sqrt() + x;
+  };
+  Options options;
+  options.async = options.cache = false;
+  auto compiled = compile(f, options);
+  const at::Tensor x = at::randn({1 << 14});
+  for (int call = 0; call < 100 && compiled.report().verdict != Verdict::Faster; ++call)
+    compiled(x);
+  if (compiled.report().verdict != Verdict::Faster) GTEST_SKIP() << compiled.report().reason;
+  const int before = runs;
+  for (int call = 0; call < 900; ++call) compiled(x);
+  EXPECT_EQ(runs, before) << "not so soon";
+  for (int call = 0; call < 100'000 && runs == before; ++call) compiled(x);
+  EXPECT_GT(runs, before);
 }
 
 TEST(Race, ABusyMomentLosesNoRace) {

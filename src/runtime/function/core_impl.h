@@ -100,6 +100,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void race(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry,
             double spent_us = 0);
   void finish_race(Entry& entry);
+  void expect_recheck(Entry& entry);
   void lose(Entry& entry);
   /// The plan gave up. Where that happens often, the entry stays eager.
   void missed(Entry& entry);

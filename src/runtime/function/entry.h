@@ -104,6 +104,17 @@ struct Entry {
     misses.served();
     if (overtaken.load(std::memory_order_relaxed) > 0)
       overtaken.fetch_sub(1, std::memory_order_relaxed);
+    if (until_recheck.load(std::memory_order_relaxed) > 0 &&
+        until_recheck.fetch_sub(1, std::memory_order_relaxed) == 1)
+      race_again();
+  }
+  /// What won a race, maybe while the machine was busy with something else, races once more.
+  void race_again() {
+    const Turn turn(busy);
+    if (!turn) return until_recheck.store(1, std::memory_order_relaxed);
+    race = Race();
+    Tier compiled = Tier::Compiled;
+    tier.compare_exchange_strong(compiled, Tier::Racing);
   }
 
   const StoredKey key;
@@ -115,6 +126,7 @@ struct Entry {
   std::atomic<int> overtaken{0};  ///< calls that `others` served, less those that this one did
   std::atomic<int64_t> until_audit{0};
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
+  std::atomic<int64_t> until_recheck{0};  ///< likewise of one that won
 
   // Written before the tier leaves Compiling, constant afterwards.
   std::shared_ptr<const Plan> plan;
@@ -146,7 +158,7 @@ struct Entry {
   int adapted = 0;                         ///< how often `expected` was learnt from calls
   int replaced = 0;  ///< earlier entries of this key whose captured tensors changed
   Race race;
-  int races_lost = 0;
+  int races_lost = 0, races_won = 0;
 
   // Under runtime_mutex().
   /// Of a key's first entry: those of other ways that the function's code took.

@@ -211,6 +211,7 @@ bool Core::Impl::raced_before(Entry& entry, const std::string& proven) {
   }
   settle(entry, Tier::Compiled, Verdict::Faster,
          proven + "; raced by another process: " + runtime::text_of(proof));
+  expect_recheck(entry);
   return true;
 }
 
@@ -327,6 +328,13 @@ void Core::Impl::finish_race(Entry& entry) {
   keep_proof(entry, entry.race.compiled_wins());
   if (!entry.race.compiled_wins()) return lose(entry);
   settle(entry, Tier::Compiled, Verdict::Faster, entry.race.text());
+  expect_recheck(entry);
+}
+
+void Core::Impl::expect_recheck(Entry& entry) {
+  entry.until_recheck.store(
+      runtime::calls_to_recheck(entry.eager_us, entry.compiled_us, ++entry.races_won),
+      std::memory_order_relaxed);
 }
 
 void Core::Impl::missed(Entry& entry) {

@@ -92,6 +92,13 @@ int64_t Race::calls_to_rematch(int lost) const {
   return static_cast<int64_t>(std::clamp(calls, kFewestToRematch, kMostToRematch));
 }
 
+int64_t calls_to_recheck(double eager_us, double compiled_us, int won) {
+  constexpr double kCalls = 4, kFewest = 1000, kGrows = 16;
+  const double calls = kRematchIn * kCalls * eager_us / std::max(compiled_us, kFastestCall) *
+                       std::pow(kGrows, won - 1);
+  return static_cast<int64_t>(std::clamp(calls, kFewest, kMostToRematch));
+}
+
 double Race::eager_median() const {
   return median(eager_);
 }
