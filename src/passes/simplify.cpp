@@ -1,5 +1,6 @@
 #include "passes/simplify.h"
 
+#include "passes/rewrite.h"
 #include "passes/rules.h"
 
 namespace graft::passes {
@@ -38,6 +39,26 @@ bool fits(const Expr& e, NodeId id, ScalarType narrow) {
   if (n.op != Op::Const) return false;
   double value = rounded_to(ir::constant_value(n), ScalarType::Float);
   return rounded_to(value, narrow) == value;
+}
+
+/// Is the same value as often as one likes that value?
+bool is_idempotent(ir::ReduceOp op) {
+  return op == ir::ReduceOp::Or || op == ir::ReduceOp::And || op == ir::ReduceOp::Max ||
+         op == ir::ReduceOp::Min;
+}
+
+/// What is the same along an axis is looked at once: indices that are expanded over columns.
+void reduce_once(ir::Statement& s) {
+  if (!s.reduction || scans(s) || !is_idempotent(s.reduction->op)) return;
+  bool shorter = false;
+  for (size_t axis = 0; axis < s.axes.size(); ++axis) {
+    if (!s.reduction->axes[axis] || s.axes[axis] == 1 ||
+        varying_along(s, axis)[static_cast<size_t>(s.reduction->input)])
+      continue;
+    take_range(s, axis, 0, 1);
+    shorter = true;
+  }
+  if (shorter) drop_unit_axes(s);
 }
 
 constexpr Rule kExactRules[] = {
@@ -107,7 +128,10 @@ std::vector<const char*> simplify_rules() {
 }
 
 ir::Program simplify(ir::Program program) {
-  return rewrite_nodes(std::move(program), kExactRules);
+  program = rewrite_nodes(std::move(program), kExactRules);
+  for (ir::Item& item : program.items)
+    if (auto* statement = std::get_if<ir::Statement>(&item)) reduce_once(*statement);
+  return program;
 }
 
 }  // namespace graft::passes

@@ -201,5 +201,39 @@ TEST(Simplify, RulesWorkOnWhatOtherRulesLeft) {
             "(%0[a*18+b] + %1[a*18+b])");
 }
 
+/// A reduction of values that are the same along the second axis.
+std::string reduced(ir::ReduceOp op, std::vector<bool> over) {
+  ProgramBuilder b;
+  auto x = b.argument({5}, kFloat);
+  ir::View wide = x;
+  wide.sizes = {5, 8}, wide.strides = {1, 0};
+  const ScalarType type = op == ir::ReduceOp::Sum  ? kDouble
+                          : op == ir::ReduceOp::Or ? kBool
+                                                   : kFloat;
+  auto out = b.output({over[0] ? 1 : 5}, type);
+  ir::View rows = out;
+  rows.sizes = {5, 8}, rows.strides = {over[0] ? 0 : 1, 0};
+  ir::StatementBuilder s({5, 8});
+  Value input = s.load(wide);
+  if (op == ir::ReduceOp::Or) input = lt(input, s.constant(0, kFloat));
+  b.program.items.emplace_back(s.store(rows, s.reduce(op, input, std::move(over), type)));
+  EXPECT_EQ(ir::verify(b.program), "");
+  const ir::Program after = simplify(b.program);
+  EXPECT_EQ(ir::verify(after), "") << ir::print(after);
+  const std::vector<at::Tensor> arguments = {at::tensor({1.0F, -2.0F, 0.0F, 7.0F, -0.5F})};
+  EXPECT_EQ(test::content_difference(test::interpret(b.program, arguments).front(),
+                                     test::interpret(after, arguments).front()),
+            "");
+  const auto& statement = std::get<ir::Statement>(after.items.front());
+  return ir::print(statement).substr(0, ir::print(statement).find(']') + 1);
+}
+
+TEST(Simplify, WhatIsTheSameAlongAnAxisIsReducedOnce) {
+  EXPECT_EQ(reduced(ir::ReduceOp::Or, {true, true}), "[a:5]");
+  EXPECT_EQ(reduced(ir::ReduceOp::Max, {true, true}), "[a:5]");
+  EXPECT_EQ(reduced(ir::ReduceOp::Min, {false, true}), "[a:5,b:1]") << "still a reduction";
+  EXPECT_EQ(reduced(ir::ReduceOp::Sum, {true, true}), "[a:5,b:8]") << "adds each";
+}
+
 }  // namespace
 }  // namespace graft::passes
