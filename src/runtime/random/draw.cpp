@@ -138,6 +138,23 @@ bool normal(const Stack& arguments) {
   return true;
 }
 
+/// exponential_(self, lambd, generator): two words make a number in [0, 1).
+bool exponential(const Stack& arguments) {
+  const Tensor& self = arguments[0].toTensor();
+  const double rate = arguments[1].toDouble();
+  if (!is_plain(self, at::kFloat) || !(rate > 0) || !std::isfinite(rate)) return false;
+  Words words(generator(arguments[2]));
+  std::array<uint32_t, kChunk> chunk;
+  auto* to = self.mutable_data_ptr<float>();
+  for (int64_t left = self.numel(); left > 0;) {
+    const int64_t count = std::min(left, kChunk / 2);
+    words.take(chunk.data(), 2 * count);
+    random::exponential(chunk.data(), -1.0 / rate, to, count);
+    to += count, left -= count;
+  }
+  return true;
+}
+
 /// Does the routine what the operator does, to the tensor and to the generator?
 bool is_atens(const c10::OperatorHandle& op, Draw draw, c10::ScalarType dtype, Stack rest) {
   constexpr int64_t kTried = 4001;  // no multiple of a vector or of a block of words
@@ -183,6 +200,10 @@ Draw draw_of(const c10::OperatorHandle& op) {
   if (name == "aten::uniform_") {
     static const Draw found =
         first_of(op, {uniform<true>, uniform<false>}, at::kFloat, {-0.3, 0.9});
+    return found;
+  }
+  if (name == "aten::exponential_") {
+    static const Draw found = first_of(op, {exponential}, at::kFloat, {0.7});
     return found;
   }
   if (name == "aten::normal_" && random::has_normal()) {

@@ -22,6 +22,10 @@ void below(const uint32_t* words, uint64_t threshold, bool* to, int64_t count);
 /// where `fused`.
 void uniform(const uint32_t* words, float from, float range, bool fused, float* to, int64_t count);
 
+/// to[i] = `factor` times the logarithm of what the i-th pair of words, a number in [0, 1), leaves
+/// of 1: as libm's log1p() gives it, rounded to fp32.
+void exponential(const uint32_t* words, double factor, float* to, int64_t count);
+
 /// Does this build of libtorch come with the functions of ATen's normal()?
 bool has_normal();
 /// Each `data[16]` of uniform numbers in [0, 1) becomes as many normal ones.
