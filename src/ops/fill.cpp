@@ -2,6 +2,7 @@
 #include "ops/fill.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ops/constant.h"
 #include "ops/reduce.h"
@@ -121,17 +122,22 @@ bool is_contiguous(const View& view) {
   return true;
 }
 
-/// Truth values of a byte each, of which ATen's generator makes true what `probability` says.
-/// `drawn` is contiguous.
-void draw(Context& context, const View& drawn, const c10::IValue& probability,
-          const c10::IValue& generator) {
-  ir::Extern call{{"aten::bernoulli_", "float"}, {}, {drawn}, {drawn}, {}, context.record};
+/// Numbers of ATen's generator, by an operator (self, parameter, generator). `drawn` is contiguous.
+void draw(Context& context, const c10::OperatorName& by, const View& drawn,
+          const c10::IValue& parameter, const c10::IValue& generator) {
+  ir::Extern call{{by.name, by.overload_name}, {}, {drawn}, {drawn}, {}, context.record};
   call.slots = {{OperandKind::Tensor, {}, {0}},
-                {OperandKind::Constant, constant_of(probability), {}},
+                {OperandKind::Constant, constant_of(parameter), {}},
                 {OperandKind::Constant, constant_of(generator), {}}};
   call.written = {drawn.storage};
   context.stored(drawn.storage);
   context.program.items.emplace_back(std::move(call));
+}
+
+/// Truth values of a byte each, true with that probability.
+void draw_truths(Context& context, const View& drawn, const c10::IValue& probability,
+                 const c10::IValue& generator) {
+  draw(context, {"aten::bernoulli_", "float"}, drawn, probability, generator);
 }
 
 /// ATen draws the same numbers for each dtype, so they are drawn as truth values, and what follows
@@ -145,7 +151,7 @@ Fate lower_bernoulli(Context& context, const OperatorRecord& op) {
   if (ir::numel(self.sizes) == 0) return Fate::fused();
   if (!is_contiguous(self)) return Fate::external(kDrawnOtherwise);
   const View drawn = context.temporary(self.sizes, ScalarType::Bool);
-  draw(context, drawn, op.inputs[1].constant, op.inputs[2].constant);
+  draw_truths(context, drawn, op.inputs[1].constant, op.inputs[2].constant);
   context.copy(drawn, self);
   return Fate::fused();
 }
@@ -166,12 +172,55 @@ Fate lower_dropout(Context& context, const OperatorRecord& op) {
     return Fate::fused();
   }
   const double kept = 1. - dropped->toDouble(), scale = kept == 0 ? 0. : 1. / kept;
-  draw(context, mask, kept, {});
+  draw_truths(context, mask, kept, {});
   StatementBuilder s(out.sizes);
   const ScalarType compute = opmath(in.dtype);
   const Value x = s.load(in).to(compute) * s.load(mask).to(compute);
   context.emit(
       s.store(out, x.to(in.dtype).to(compute) * s.scalar(converted(scale, in.dtype), compute)));
+  return Fate::fused();
+}
+
+/// One place of each row, as ATen finds it: where the weight over a number drawn from the
+/// exponential distribution is largest.
+Fate lower_multinomial(Context& context, const OperatorRecord& op) {
+  const View in = context.tensor(op, 0), out = context.output(op);
+  if (in.storage < 0 || (in.dtype != ScalarType::Float && in.dtype != ScalarType::Double))
+    return Fate::external("weights of 16 bits");
+  if (integer(op, "num_samples", 0) != 1) return Fate::external("several places of a row");
+  if (in.sizes.empty() || ir::numel(in.sizes) == 0) return Fate::external("nothing to draw from");
+  if (!is_contiguous(in)) return Fate::external(kDrawnOtherwise);
+  const bool is_checked = context.check(in.sizes, [&](StatementBuilder& s) {
+    const Value x = s.load(in);
+    const Value infinity = s.constant(std::numeric_limits<double>::infinity(), in.dtype);
+    return ir::ge(x, infinity) | ir::ne(x, x) | ir::lt(x, s.constant(0, in.dtype));
+  });
+  // Of weights that are zeros alone there is none to take.
+  std::vector<bool> last(in.sizes.size(), false);
+  last.back() = true;
+  const View empty = context.temporary({ir::numel(out.sizes)}, ScalarType::Bool),
+             drawn = context.temporary(in.sizes, in.dtype);
+  const auto per_row = [&](View row) {
+    row.sizes = in.sizes;
+    row.strides.assign(in.sizes.size(), 0);
+    if (in.sizes.size() > 1) row.strides[0] = 1;
+    return row;
+  };
+  {
+    StatementBuilder s(in.sizes);
+    const Value zero = ir::eq(s.load(in), s.constant(0, in.dtype));
+    context.emit(
+        s.store(per_row(empty), s.reduce(ir::ReduceOp::And, zero, last, ScalarType::Bool)));
+  }
+  if (!is_checked ||
+      !context.check(empty.sizes, [&](StatementBuilder& s) { return s.load(empty); }))
+    return Fate::external("its check comes too late");
+  const int generator = argument_index(op, "generator");
+  draw(context, {"aten::exponential_", ""}, drawn, 1.0,
+       op.inputs[static_cast<size_t>(generator)].constant);
+  StatementBuilder s(in.sizes);
+  context.emit(s.store(per_row(out), s.reduce(ir::ReduceOp::ArgMax, s.load(in) / s.load(drawn),
+                                              last, ScalarType::Long)));
   return Fate::fused();
 }
 
@@ -198,6 +247,8 @@ std::vector<Row> fill_rows() {
        "in place, of one probability: of bytes drawn by ATen's generator"},
       {"aten::native_dropout", lower_dropout,
        "likewise: a mask so drawn, and what it keeps, scaled"},
+      {"aten::multinomial", lower_multinomial,
+       "one place of each row: of numbers drawn by ATen's generator"},
       {"aten::eye", lower_eye, "one on the diagonal, zero elsewhere"},
   };
   for (Row& row : rows)

@@ -96,6 +96,13 @@ std::vector<Recipe> copy_recipes() {
                    return {out};
                  }});
   }
+  r.push_back({"aten::multinomial",
+               {positive(matrix)},
+               [](const Tensors& t) -> Tensors {
+                 return {at::multinomial(t[0], 1), at::multinomial(t[0].select(0, 0) * 2, 1)};
+               },
+               Recipe::Types::Floating,
+               {"weights of 16 bits", "drawn in another order"}});
   for (double p : {0.0, 0.3, 1.0})
     r.push_back({"aten::bernoulli p=" + std::to_string(p),
                  {values(matrix)},

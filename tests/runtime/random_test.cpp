@@ -150,6 +150,43 @@ TEST(Random, DropoutIsFused) {
 }
 
 /// ATen draws along the memory, not along the dimensions.
+TEST(Random, OnePlaceOfEachRow) {
+  const auto sample = [](const Tensor& x) -> Tensors {
+    const Tensor weights = (x * 2).exp(), place = at::multinomial(weights, 1);
+    return {place, weights.gather(-1, place), at::rand({3})};
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kDouble})
+    for (const std::vector<int64_t>& sizes :
+         std::vector<std::vector<int64_t>>{{5}, {1}, {3000}, {7, 100}, {1, 400}, {16, 1}})
+      compiled_with_seeds(sample, at::randn(sizes, type));
+}
+
+TEST(Random, WeightsThatAreNoneThrowEagersErrorsAndDrawNothing) {
+  const auto sample = [](const Tensor& x) {
+    const Tensor first = at::rand({2});
+    return std::make_pair(at::multinomial(x * 1, 1), first);
+  };
+  auto compiled = compile(sample, at_once());
+  for (int call = 0; call < 4; ++call) compiled(at::rand({4, 9}));
+  ASSERT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+  for (const float bad : {std::nanf(""), INFINITY, -1.0F, 0.0F}) {
+    Tensor x = at::rand({4, 9});
+    x[2][3] = bad;
+    if (bad == 0) x[2].zero_();
+    const auto outcome = [&](const auto& f) {
+      at::manual_seed(3);
+      std::string error = "none";
+      try {
+        f(x);
+      } catch (const c10::Error& thrown) {
+        error = thrown.what_without_backtrace();
+      }
+      return std::make_pair(error, at::rand({1}).item<float>());
+    };
+    EXPECT_EQ(outcome(compiled), outcome(sample)) << bad;
+  }
+}
+
 TEST(Random, DropoutOfATransposedTensor) {
   auto dropped = [](const Tensor& x) -> Tensors {
     Tensor noise = at::empty_like(x).bernoulli_(0.7);
