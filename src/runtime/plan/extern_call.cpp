@@ -44,11 +44,7 @@ void Frame::call(const ExternStep& step) {
     under_way_.push_back(started);
     return;
   }
-  if (step.draw != nullptr && step.draw(stack)) {
-    stack.resize(1);  // what was filled is what the operator returns
-  } else {
-    step.op.callBoxed(stack);
-  }
+  if (step.draw == nullptr || !step.draw(stack)) step.op.callBoxed(stack);
   size_t next = 0;
   for (size_t k = 0; k < stack.size(); ++k)
     if (k >= 64 || (step.undefined >> k & 1) == 0) take(step, stack[k], next);

@@ -2,7 +2,11 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -155,16 +159,40 @@ bool exponential(const Stack& arguments) {
   return true;
 }
 
+/// An operator in place returns what it fills.
+template <bool (*fill)(const Stack&)>
+bool in_place(Stack& stack) {
+  if (!fill(stack)) return false;
+  stack.resize(1);
+  return true;
+}
+
+/// multinomial(self, num_samples, replacement, generator), of one place per row: that of the largest
+/// weight over a number of the exponential distribution. ATen tells what is wrong with weights.
+bool multinomial(Stack& stack) {
+  const Tensor self = stack[0].toTensor();
+  if (!is_plain(self, at::kFloat) || self.dim() < 1 || self.dim() > 2 || self.numel() == 0 ||
+      stack[1].toInt() != 1)
+    return false;
+  const int64_t columns = self.size(-1);
+  for (int64_t first = 0; first < self.numel(); first += columns)
+    if (!random::are_weights(self.const_data_ptr<float>() + first, columns)) return false;
+  Tensor drawn = at::empty_like(self);
+  if (!exponential({drawn, 1.0, stack[3]})) return false;
+  Tensor place = at::argmax(at::div_out(drawn, self, drawn), -1, /*keepdim=*/true);
+  stack.clear();
+  stack.emplace_back(std::move(place));
+  return true;
+}
+
 /// Does the routine what the operator does, to the tensor and to the generator?
-bool is_atens(const c10::OperatorHandle& op, Draw draw, c10::ScalarType dtype, Stack rest) {
-  constexpr int64_t kTried = 4001;  // no multiple of a vector or of a block of words
+bool is_atens(const c10::OperatorHandle& op, Draw draw, const Tensor& self, const Stack& rest) {
   c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   std::array<Tensor, 2> drawn;
   std::array<at::Generator, 2> generators;
   for (size_t k = 0; k < 2; ++k) {
-    drawn[k] = at::empty({kTried}, at::TensorOptions().dtype(dtype).device(at::kCPU));
     generators[k] = at::detail::createCPUGenerator(20);
-    Stack stack{drawn[k]};
+    Stack stack{self.clone()};
     for (const c10::IValue& value : rest) stack.push_back(value);
     stack.emplace_back(generators[k]);
     if (k == 1) {
@@ -172,6 +200,7 @@ bool is_atens(const c10::OperatorHandle& op, Draw draw, c10::ScalarType dtype, S
     } else {
       op.callBoxed(stack);
     }
+    drawn[k] = stack[0].toTensor();
   }
   auto state = [&](size_t k) {
     return at::check_generator<at::CPUGeneratorImpl>(generators[k])->engine().data();
@@ -181,11 +210,16 @@ bool is_atens(const c10::OperatorHandle& op, Draw draw, c10::ScalarType dtype, S
          std::memcmp(drawn[0].const_data_ptr(), drawn[1].const_data_ptr(), drawn[0].nbytes()) == 0;
 }
 
+/// Tried on `self`: elements in no multiple of a vector or of a block of words.
 Draw first_of(const c10::OperatorHandle& op, std::initializer_list<Draw> candidates,
-              c10::ScalarType dtype, const Stack& rest) {
+              const Tensor& self, const Stack& rest) {
   for (Draw draw : candidates)
-    if (is_atens(op, draw, dtype, rest)) return draw;
+    if (is_atens(op, draw, self, rest)) return draw;
   return nullptr;
+}
+
+Tensor memory_to_try(c10::ScalarType dtype) {
+  return at::empty({4001}, at::TensorOptions().dtype(dtype).device(at::kCPU));
 }
 
 }  // namespace
@@ -194,20 +228,27 @@ Draw draw_of(const c10::OperatorHandle& op) {
   if (!has_avx2()) return nullptr;
   const std::string& name = op.operator_name().name;
   if (name == "aten::bernoulli_" && op.operator_name().overload_name == "float") {
-    static const Draw found = first_of(op, {bernoulli}, at::kBool, {0.3});
+    static const Draw found = first_of(op, {in_place<bernoulli>}, memory_to_try(at::kBool), {0.3});
     return found;
   }
   if (name == "aten::uniform_") {
-    static const Draw found =
-        first_of(op, {uniform<true>, uniform<false>}, at::kFloat, {-0.3, 0.9});
+    static const Draw found = first_of(op, {in_place<uniform<true>>, in_place<uniform<false>>},
+                                       memory_to_try(at::kFloat), {-0.3, 0.9});
     return found;
   }
   if (name == "aten::exponential_") {
-    static const Draw found = first_of(op, {exponential}, at::kFloat, {0.7});
+    static const Draw found =
+        first_of(op, {in_place<exponential>}, memory_to_try(at::kFloat), {0.7});
     return found;
   }
   if (name == "aten::normal_" && random::has_normal()) {
-    static const Draw found = first_of(op, {normal}, at::kFloat, {0.3, 1.7});
+    static const Draw found =
+        first_of(op, {in_place<normal>}, memory_to_try(at::kFloat), {0.3, 1.7});
+    return found;
+  }
+  if (name == "aten::multinomial") {
+    static const Draw found =
+        first_of(op, {multinomial}, at::ones({37, 109}, at::kFloat), {int64_t{1}, false});
     return found;
   }
   return nullptr;

@@ -7,9 +7,9 @@
 
 namespace graft::runtime {
 
-/// Fills the first argument, as the operator would, and returns true; or does nothing and returns
-/// false, where only the operator itself can tell what comes of these arguments.
-using Draw = bool (*)(const torch::jit::Stack& arguments);
+/// Leaves the operator's results on the stack in place of its arguments, and returns true; or does
+/// nothing and returns false, where only the operator itself can tell what comes of these.
+using Draw = bool (*)(torch::jit::Stack& stack);
 
 /// Null where there is none for the operator, or where it does not give this libtorch's bits on
 /// this machine, which is tried once in a process. Thread-safe.

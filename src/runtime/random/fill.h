@@ -26,6 +26,9 @@ void uniform(const uint32_t* words, float from, float range, bool fused, float* 
 /// of 1: as libm's log1p() gives it, rounded to fp32.
 void exponential(const uint32_t* words, double factor, float* to, int64_t count);
 
+/// Are none negative, infinite or NaN, and some above zero?
+bool are_weights(const float* x, int64_t count);
+
 /// Does this build of libtorch come with the functions of ATen's normal()?
 bool has_normal();
 /// Each `data[16]` of uniform numbers in [0, 1) becomes as many normal ones.

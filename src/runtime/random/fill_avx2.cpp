@@ -145,6 +145,24 @@ void exponential(const uint32_t* words, double factor, float* to, int64_t count)
   for (; i < count; ++i) one(i);
 }
 
+bool are_weights(const float* x, int64_t count) {
+  const __m256 zero = _mm256_setzero_ps(), infinity = _mm256_set1_ps(__builtin_inff());
+  __m256 good = _mm256_castsi256_ps(all(-1)), some = zero;
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 values = _mm256_loadu_ps(x + i);
+    good = _mm256_and_ps(good, _mm256_and_ps(_mm256_cmp_ps(values, zero, _CMP_GE_OQ),
+                                             _mm256_cmp_ps(values, infinity, _CMP_LT_OQ)));
+    some = _mm256_or_ps(some, _mm256_cmp_ps(values, zero, _CMP_GT_OQ));
+  }
+  bool all_good = _mm256_movemask_ps(good) == 0xff, any = _mm256_movemask_ps(some) != 0;
+  for (; i < count; ++i) {
+    all_good = all_good && x[i] >= 0 && x[i] < __builtin_inff();
+    any = any || x[i] > 0;
+  }
+  return all_good && any;
+}
+
 #if GRAFT_HAS_MATHFUN
 
 bool has_normal() {
