@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace graft {
@@ -38,7 +39,12 @@ std::tuple<at::Tensor, at::Tensor> found_in_rows(const at::Tensor& self, int64_t
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = row / inner * count * inner + row % inner,
                     to = row / inner * kept * inner + row % inner;
-      for (int64_t k = 0; k < count; ++k) finder.row()[k] = static_cast<As>(in[first + k * inner]);
+      if constexpr (std::is_same_v<T, As>) {
+        if (inner == 1) std::copy_n(in + first, count, finder.row());
+      }
+      if (inner != 1 || !std::is_same_v<T, As>)
+        for (int64_t k = 0; k < count; ++k)
+          finder.row()[k] = static_cast<As>(in[first + k * inner]);
       finder.run();
       for (int64_t k = 0; k < kept; ++k)
         out[to + k * inner] = finder.element(static_cast<size_t>(k));

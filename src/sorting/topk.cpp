@@ -4,12 +4,14 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "sorting/keys.h"
 #include "sorting/rows.h"
+#include "sorting/scan.h"
 #include "tensor/sorting.h"
 
 namespace graft {
@@ -19,12 +21,20 @@ namespace {
 using at::Tensor;
 using Found = std::tuple<Tensor, Tensor>;
 
-/// Of so many elements ATen walks over the row with a heap of the best, which is as fast.
+/// Of so many elements ATen walks over the row with a heap of the best.
 constexpr int64_t kFewest = 64;
+bool are_few(int64_t k, int64_t count) {
+  return k * kFewest <= count;
+}
 /// Elements of a row that are looked at together, beside twice as many as are wanted.
-constexpr size_t kBlock = 64;
+constexpr size_t kBlock = kScanned;
 /// Elements that are worth a thread.
 constexpr int64_t kTopGrain = 16384;
+
+bool can_scan() {
+  static const bool can = __builtin_cpu_supports("avx2") > 0;
+  return can;
+}
 
 /// Rows of one length, one after the other.
 template <class T>
@@ -69,6 +79,17 @@ class TopFinder {
   /// zeros that are most of a row are looked at once.
   size_t take_better(size_t from) {
     const Key limit = best_[k_ - 1].key;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (scans_ && row_.size() - from >= kBlock) {
+        uint64_t left = may_be_better(row_.data() + from, row_[best_[k_ - 1].place], largest_);
+        for (; left != 0; left &= left - 1) {
+          const auto next = entry(from + static_cast<size_t>(std::countr_zero(left)));
+          if (next.key < limit) best_.push_back(next);
+          if (next.key == limit) dropped_ = limit;
+        }
+        return from + kBlock;
+      }
+    }
     const size_t start = best_.size(), to = std::min(row_.size(), from + kBlock);
     best_.resize(start + kBlock);
     size_t end = start;
@@ -106,17 +127,22 @@ class TopFinder {
     const Key forward = largest_ ? static_cast<Key>(~key) : key;
     return forward == key_of(T(0)) || forward == static_cast<Key>(~Key{0});
   }
-  /// As at::topk does where it wants more than kFewest of a row.
+  /// As at::topk does.
   void as_eager() {
     best_.resize(row_.size());
     make_entries(row_, largest_, best_);
     const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
-    std::nth_element(best_.begin(), last, best_.end(), ByKey());
-    std::sort(best_.begin(), last, ByKey());
+    if (are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size()))) {
+      std::partial_sort(best_.begin(), last + 1, best_.end(), ByKey());
+    } else {
+      std::nth_element(best_.begin(), last, best_.end(), ByKey());
+      std::sort(best_.begin(), last, ByKey());
+    }
   }
 
   const size_t k_;
   const bool largest_, places_;
+  const bool scans_ = can_scan();
   std::vector<T> row_;
   const size_t room_;
   std::vector<Entry<Key>> best_;
@@ -128,7 +154,7 @@ class TopFinder {
 /// called as it is.
 bool knows_eagers_choice() {
   static const bool knows = [] {
-    for (int64_t k : {30, 400})
+    for (int64_t k : {20, 30, 400})
       for (bool largest : {false, true}) {
         const Tensor row = tied_row(1500);
         const Tensor places = std::get<1>(at::topk(row, k, 0, largest, /*sorted=*/true));
@@ -140,9 +166,11 @@ bool knows_eagers_choice() {
   return knows;
 }
 
-/// Numbers of 8 and 16 bits are equal so often that to look for their places twice would cost more.
+/// Numbers of 8 and 16 bits are equal so often that to look for their places twice would cost more;
+/// a heap of few is as fast as what looks at one element at a time.
 bool is_atens(at::ScalarType type, int64_t count, int64_t k, bool places) {
-  return k * kFewest <= count || (places && at::elementSize(type) <= 2);
+  if (places && at::elementSize(type) <= 2) return true;
+  return are_few(k, count) && !(can_scan() && (type == at::kFloat || type == at::kDouble));
 }
 
 template <bool with_places>
