@@ -1,4 +1,5 @@
-// Programs of visitors: rows are filtered by medians, images compared, logits capped.
+// Programs of visitors: rows are filtered by medians, images compared, logits capped, few of many
+// features kept.
 
 #include <ATen/ATen.h>
 
@@ -62,6 +63,16 @@ at::Tensor sink_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   return at::matmul(weights, values).transpose(1, 2).flatten(2);
 }
 
+/// A sparse autoencoder's codes: the `kept` largest of many features, most of which are zero.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> sparse_codes(const at::Tensor& features,
+                                                            const at::Tensor& threshold,
+                                                            int64_t kept) {
+  const at::Tensor active = at::relu(features - threshold);
+  const auto [most, places] = active.topk(kept, -1);
+  const at::Tensor codes = at::zeros_like(active).scatter_(1, places, most);
+  return {codes, (codes > 0).sum(1), most.sum(1)};
+}
+
 Instance hampel_case(const Options& o) {
   const int64_t channels = o.integer("channels"), samples = o.integer("samples"),
                 half = o.integer("half"), length = 2 * half + 1;
@@ -87,6 +98,14 @@ Instance sink_attention_case(const Options& o) {
                  4 * 3 * heads * positions * width, 4 * heads * positions * window * width);
 }
 
+Instance sparse_codes_case(const Options& o) {
+  const int64_t rows = o.integer("rows"), features = o.integer("features");
+  Draw draw(o);
+  return bounded(instance_of(sparse_codes, draw.normal({rows, features}),
+                             draw.uniform({features}, 1.2, 2), o.integer("kept")),
+                 4 * 2 * rows * features, 4 * rows * features);
+}
+
 }  // namespace
 
 std::vector<Workload> visitor_cases() {
@@ -109,6 +128,13 @@ std::vector<Workload> visitor_cases() {
         {"positions", "512", "37", "of a sequence"},
         {"window", "128", "9", "positions that one sees"}},
        sink_attention_case,
+       kSums},
+      {"sparse_codes_f32",
+       "the few largest features of a sparse autoencoder",
+       {{"rows", "256", "5", "of activations"},
+        {"features", "1024", "131", "of a row"},
+        {"kept", "32", "7", "of them"}},
+       sparse_codes_case,
        kSums},
   };
 }

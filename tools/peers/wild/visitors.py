@@ -1,4 +1,5 @@
-"""Programs of visitors: rows are filtered by medians, images compared, logits capped."""
+"""Programs of visitors: rows are filtered by medians, images compared, logits capped, tokens drawn,
+and few of many features kept."""
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +42,13 @@ def sink_attention(q, k, v, sinks, window):
     return (weights @ values).transpose(1, 2).flatten(2)
 
 
+def sparse_codes(features, threshold, kept):
+    active = torch.relu(features - threshold)
+    most, places = active.topk(kept, -1)
+    codes = torch.zeros_like(active).scatter_(1, places, most)
+    return codes, (codes > 0).sum(1), most.sum(1)
+
+
 def hampel_case(channels=8, samples=8192, half=4):
     return hampel, (torch.randn(channels, samples), half)
 
@@ -57,8 +65,13 @@ def sink_attention_case(heads=8, positions=512, window=128):
     return sink_attention, (some(heads), some(heads // 2), some(heads // 2), torch.randn(heads), window)
 
 
+def sparse_codes_case(rows=256, features=1024, kept=32):
+    return sparse_codes, (torch.randn(rows, features), torch.rand(features) * 0.8 + 1.2, kept)
+
+
 CASES = {
     "hampel_f32": (hampel_case, {}),
     "mutual_information_f32": (mutual_information_case, {}),
     "sink_attention_f32": (sink_attention_case, {}),
+    "sparse_codes_f32": (sparse_codes_case, {}),
 }
