@@ -114,6 +114,7 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
 }
 
 constexpr const char* kDrawnOtherwise = "drawn in another order";
+constexpr const char* kTooLate = "its check comes too late";
 
 bool is_contiguous(const View& view) {
   const auto plain = ir::contiguous_strides(view.sizes);
@@ -185,7 +186,8 @@ Fate lower_dropout(Context& context, const OperatorRecord& op) {
 /// exponential distribution is largest.
 Fate lower_multinomial(Context& context, const OperatorRecord& op) {
   const View in = context.tensor(op, 0), out = context.output(op);
-  if (in.storage < 0 || (in.dtype != ScalarType::Float && in.dtype != ScalarType::Double))
+  if (in.storage < 0 || out.storage < 0) return Fate::external("an unusual input");
+  if (in.dtype != ScalarType::Float && in.dtype != ScalarType::Double)
     return Fate::external("weights of 16 bits");
   if (integer(op, "num_samples", 0) != 1) return Fate::external("several places of a row");
   if (in.sizes.empty() || ir::numel(in.sizes) == 0) return Fate::external("nothing to draw from");
@@ -195,6 +197,7 @@ Fate lower_multinomial(Context& context, const OperatorRecord& op) {
     const Value infinity = s.constant(std::numeric_limits<double>::infinity(), in.dtype);
     return ir::ge(x, infinity) | ir::ne(x, x) | ir::lt(x, s.constant(0, in.dtype));
   });
+  if (!is_checked) return Fate::external(kTooLate);
   // Of weights that are zeros alone there is none to take.
   std::vector<bool> last(in.sizes.size(), false);
   last.back() = true;
@@ -212,9 +215,8 @@ Fate lower_multinomial(Context& context, const OperatorRecord& op) {
     context.emit(
         s.store(per_row(empty), s.reduce(ir::ReduceOp::And, zero, last, ScalarType::Bool)));
   }
-  if (!is_checked ||
-      !context.check(empty.sizes, [&](StatementBuilder& s) { return s.load(empty); }))
-    return Fate::external("its check comes too late");
+  if (!context.check(empty.sizes, [&](StatementBuilder& s) { return s.load(empty); }))
+    return Fate::external(kTooLate);
   const int generator = argument_index(op, "generator");
   draw(context, {"aten::exponential_", ""}, drawn, 1.0,
        op.inputs[static_cast<size_t>(generator)].constant);

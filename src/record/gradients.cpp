@@ -23,11 +23,16 @@ bool has_hooks(const c10::TensorImpl& leaf) {
 
 bool is_computed(const c10::TensorImpl& tensor) {
   const auto* meta = static_cast<torch::autograd::AutogradMeta*>(tensor.autograd_meta());
-  return meta != nullptr && meta->grad_fn_ != nullptr;
+  if (meta == nullptr) return false;
+  if (meta->grad_fn_ != nullptr) return true;
+  // A view whose base was changed in place by what requires grad gets its function when asked for.
+  if (!meta->is_view_) return false;
+  const auto* view = static_cast<const torch::autograd::DifferentiableViewMeta*>(meta);
+  return view->has_bw_view() && view->get_backward_view().base_.requires_grad();
 }
 
 bool is_leaf_with_gradient(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.requires_grad() && tensor.is_leaf();
+  return tensor.defined() && tensor.requires_grad() && !is_computed(*tensor.unsafeGetTensorImpl());
 }
 
 void Gradients::note(const at::Tensor& tensor, bool from_start) {

@@ -32,10 +32,10 @@ void Recorder::add_gradients(std::vector<at::Tensor>& results) {
 /// Where the function runs a backward, all that it reaches must be seen. (The backward after a
 /// function whose graph stays ends at its arguments.)
 void Recorder::check_leaves(bool graph_stays) {
-  if (graph_stays ? !backward_is_inside_ : !differentiates_) return;
+  if (graph_stays ? !trace_.backward_inside : !differentiates_) return;
   each_owner([&](const CallersTensor& owner, const at::Tensor& tensor) {
     if (trace_.broken || !tensor.requires_grad()) return;
-    if (!tensor.is_leaf())
+    if (is_computed(*tensor.unsafeGetTensorImpl()))
       return give_up(name_of(owner) + ", a " + describe_tensor(tensor) +
                      ", was itself computed from tensors that require grad, outside of the "
                      "function: backward would go on there; detach() it, or compute it inside");
@@ -43,8 +43,8 @@ void Recorder::check_leaves(bool graph_stays) {
   });
 }
 
-/// A gradient that lies in memory of other tensors', and is none of those, would be taken for a part
-/// of them: at a call where it lies elsewhere, what it gets would be theirs.
+/// A gradient that lies in memory of other tensors', and is none of those, would be taken for a
+/// part of them: at a call where it lies elsewhere, what it gets would be theirs.
 void Recorder::check_gradients_memory() {
   each_owner([&](const CallersTensor& owner, const at::Tensor& tensor) {
     const at::Tensor gradient = gradients_.before(tensor);

@@ -236,7 +236,7 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
     // A backward may begin at a graph from outside.
     if (torch::autograd::get_current_graph_task_id() >= 0) {
       differentiates_ = true;
-      backward_is_inside_ = backward_is_inside_ || !function_is_over_;
+      trace_.backward_inside = trace_.backward_inside || !function_is_over_;
     }
     exceptions_ = std::uncaught_exceptions();
     // A boxed call shows the caller's whole stack, and the arguments on top of it.

@@ -168,9 +168,8 @@ class Recorder {
   Storages storages_;
   Generators generators_;
   Gradients gradients_;
-  bool differentiates_ = false;      ///< an operator's result requires grad
-  bool backward_is_inside_ = false;  ///< the function itself runs one
-  bool function_is_over_ = false;    ///< what comes now is the backward after it
+  bool differentiates_ = false;    ///< an operator's result requires grad
+  bool function_is_over_ = false;  ///< what comes now is the backward after it
   /// For each tensor of the trace, the tensor described before it in the same storage.
   std::vector<int> older_;
   PointerMap<Known> known_;

@@ -100,6 +100,8 @@ struct Trace {
   /// Some of these leaves were met in the middle of the run, so that what is said of their
   /// gradients may be wrong: record again, with them.
   bool met_leaves = false;
+  /// The function itself runs a backward, which goes on behind arguments that were computed.
+  bool backward_inside = false;
   /// `broken` by a tensor that is gone after the run.
   bool lost_tensor = false;
   /// Arguments whose version counter the run raised: one per distinct counter.

@@ -43,6 +43,24 @@ TEST(AutogradLinks, BackwardGoesOnBehindAnArgumentThatWasComputed) {
   EXPECT_TRUE(same(p.grad(), q.grad()));
 }
 
+/// Its base was changed in place by what requires grad: it gets its place in the graph when asked.
+TEST(AutogradLinks, AViewOfWhatWasComputedLater) {
+  const auto step = [](const Tensor& x, const Tensor& y) {
+    const Tensor loss = (x * y).sum();
+    loss.backward();
+    return loss.detach();
+  };
+  auto compiled = served(step, [] { return std::tuple(leaf(0.5), leaf(2)); });
+  const auto gradient = [](const auto& f) {
+    const Tensor p = leaf(1), base = at::ones({4}), x = base.view({4});
+    base.mul_(p);
+    f(x, leaf(3));
+    return p.grad();
+  };
+  ASSERT_TRUE(gradient(compiled).defined());
+  EXPECT_TRUE(same(gradient(compiled), gradient(step)));
+}
+
 TEST(AutogradLinks, ArgumentsThatWereComputedFromOneAnother) {
   const auto slope = [](const Tensor& x, const Tensor& v) {
     return grad({(x * v).sin().sum()}, {x}, {}, true, false)[0];
@@ -73,6 +91,19 @@ TEST(AutogradLinks, ACapturedLeafThatIsNoneAnyMore) {
   compiled(at::full({4}, 3.0F));
   ASSERT_TRUE(p.grad().defined());
   EXPECT_TRUE(same(p.grad(), at::full({4}, 6.0F)));
+}
+
+/// Its backward ends at its arguments, whatever they are: one plan serves both.
+TEST(AutogradLinks, ARegionTakesLeavesAndOthersAlike) {
+  const auto f = [](const Tensor& x) { return (x * 2).sin() * x; };
+  auto compiled = served(f, [] { return std::tuple(leaf(0.5)); });
+  const auto gradient = [](const auto& of) {
+    const Tensor p = leaf(1);
+    of(p * 3).sum().backward();
+    return p.grad();
+  };
+  EXPECT_TRUE(same(gradient(compiled), gradient(f)));
+  EXPECT_EQ(compiled.report().records, 1);
 }
 
 TEST(AutogradLinks, ARegionThatDifferentiatesInside) {

@@ -73,6 +73,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   std::vector<at::Tensor> known_leaves() const;
   bool passes_known_leaf(const CallBase& call) const;
   void meet(const std::shared_ptr<Entry>& entry, const record::Trace& trace);
+  bool look_behind(const std::shared_ptr<Entry>& entry, const FlatArgs& args);
   void broke(const std::shared_ptr<Entry>& entry, std::shared_ptr<const record::Trace> trace,
              const std::string& why);
   void start_compiling(const std::shared_ptr<Entry>& entry,
@@ -153,7 +154,9 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   // table.cpp: which layouts are known
   std::shared_ptr<Entry> admit(const runtime::Key& key);
   void admit(const std::shared_ptr<Entry>& entry, const runtime::Key& key);  ///< with its plan
-  void add_newest(const std::shared_ptr<Entry>& entry);         ///< under runtime_mutex()
+  void add_newest(const std::shared_ptr<Entry>& entry);  ///< under runtime_mutex()
+  /// Under runtime_mutex().
+  void fill_table(std::vector<std::shared_ptr<Entry>> entries);
   void replace(const Entry& old, std::shared_ptr<Entry> with);  ///< null: removed
   std::string nearest_difference(const runtime::Key& key) const;
   bool too_many_layouts(const runtime::Key& key);

@@ -182,7 +182,8 @@ class Table {
  public:
   Table() = default;
   /// `leaves`: captured ones that records met; keys say which of them come with a gradient.
-  Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves = {});
+  /// `links`: keys say which arguments are no leaves.
+  Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves, bool links);
 
   const std::shared_ptr<Entry>* find(const Key& key) const {
     if (slots_.empty()) return nullptr;
@@ -196,6 +197,7 @@ class Table {
   }
   const std::vector<std::shared_ptr<Entry>>& entries() const { return entries_; }
   const std::vector<WeakTensor>& leaves() const { return leaves_; }
+  bool links() const { return links_; }
 
  private:
   struct Slot {
@@ -204,6 +206,7 @@ class Table {
   };
   std::vector<std::shared_ptr<Entry>> entries_;
   std::vector<WeakTensor> leaves_;
+  bool links_ = false;
   std::vector<Slot> slots_;  ///< a power of two, at most half full
 };
 

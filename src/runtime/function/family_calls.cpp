@@ -236,7 +236,7 @@ void Core::Impl::retire(Family& family, const std::string& why) {
     // (What is served without a proof of its own.)
     std::erase_if(entries,
                   [](const auto& entry) { return entry->trace == nullptr && !entry->compared; });
-    table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
+    fill_table(std::move(entries));
   }
   family.retired.store(true, std::memory_order_release);
   runtime::warn_once(options.name + ": ", "plans for sizes that were not recorded: " + why);

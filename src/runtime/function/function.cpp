@@ -76,7 +76,7 @@ void Core::call(CallBase& call) {
   std::optional<runtime::PlanError> wrong;
   {
     runtime::Snapshot<Table>::Reader table(impl.table);
-    unsupported = key.build(call.args, table->leaves());
+    unsupported = key.build(call.args, table->leaves(), table->links());
     const std::shared_ptr<Entry>* found = unsupported ? nullptr : table->find(key);
     if (found != nullptr) {
       Entry& ready = **found;
@@ -87,7 +87,8 @@ void Core::call(CallBase& call) {
         served = impl.serve(ready, call, wrong);
         if (served == Impl::Served::Yes) {
           ready.served();
-          if (reduces && table->leaves().empty()) impl.last_calls.note(*found, version);
+          if (reduces && table->leaves().empty() && !table->links())
+            impl.last_calls.note(*found, version);
           return;
         }
       }

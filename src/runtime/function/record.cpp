@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "codegen/backend.h"
+#include "record/gradients.h"
 #include "record/recorder.h"
 #include "record/trace.h"
 #include "runtime/function/core_impl.h"
@@ -152,6 +153,7 @@ void Core::Impl::forget(const Entry& entry) {
 void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
                                const std::shared_ptr<Entry>& entry, record::Trace recorded) {
   auto trace = std::make_shared<record::Trace>(std::move(recorded));
+  if (trace->backward_inside && look_behind(entry, args)) return;
   if ((!trace->broken || trace->lost_tensor) && trace->met_leaves) {
     constexpr int kMost = 8;
     if (++meetings < kMost) return meet(entry, *trace);
@@ -208,8 +210,29 @@ void Core::Impl::meet(const std::shared_ptr<Entry>& entry, const record::Trace& 
   std::lock_guard lock(runtime_mutex());
   std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
   std::erase(entries, entry);
-  table.replace(std::make_unique<Table>(std::move(entries), std::move(leaves)));
+  const bool links = table.peek().links();
+  table.replace(std::make_unique<Table>(std::move(entries), std::move(leaves), links));
   entry->reason = "recorded once more, to see what it does to the gradients of captured tensors";
+}
+
+/// A backward goes on behind arguments that are no leaves. Later calls look whether they are before
+/// they run: if one was here, they have other keys, and this entry serves nobody.
+bool Core::Impl::look_behind(const std::shared_ptr<Entry>& entry, const FlatArgs& args) {
+  std::lock_guard lock(runtime_mutex());
+  if (table.peek().links()) return false;
+  const bool other_key =
+      std::any_of(args.tensors.begin(), args.tensors.end(), [](const at::Tensor* tensor) {
+        return tensor->defined() && record::is_computed(*tensor->unsafeGetTensorImpl());
+      });
+  std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
+  if (other_key) {
+    entry->tier.store(Tier::Eager, std::memory_order_release);
+    entry->busy.store(false, std::memory_order_release);
+    entry->reason = "recorded once more: it runs a backward, and an argument is no leaf";
+    std::erase(entries, entry);
+  }
+  table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves(), true));
+  return other_key;
 }
 
 void Core::Impl::broke(const std::shared_ptr<Entry>& entry,

@@ -9,8 +9,9 @@
 
 namespace graft::runtime {
 
-Table::Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves)
-    : entries_(std::move(entries)), leaves_(std::move(leaves)) {
+Table::Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves,
+             bool links)
+    : entries_(std::move(entries)), leaves_(std::move(leaves)), links_(links) {
   slots_.resize(std::bit_ceil(entries_.size() * 2 + 1));
   size_t mask = slots_.size() - 1;
   for (size_t e = 0; e < entries_.size(); ++e) {
@@ -53,7 +54,12 @@ void Core::Impl::add_newest(const std::shared_ptr<Entry>& entry) {
         }));
   entry->touch(clock.fetch_add(1, std::memory_order_relaxed) + 1);
   entries.push_back(entry);
-  table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
+  fill_table(std::move(entries));
+}
+
+void Core::Impl::fill_table(std::vector<std::shared_ptr<Entry>> entries) {
+  const Table& now = table.peek();
+  table.replace(std::make_unique<Table>(std::move(entries), now.leaves(), now.links()));
 }
 
 void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
@@ -89,7 +95,7 @@ void Core::Impl::replace(const Entry& old, std::shared_ptr<Entry> with) {
   } else {
     entries.erase(found);
   }
-  table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
+  fill_table(std::move(entries));
 }
 
 /// How the call differs from the layout that was used last.

@@ -320,6 +320,8 @@ void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entr
 
 void Core::Impl::finish_race(Entry& entry) {
   if (!entry.race.decided()) return;
+  // A call that began before the race may have found the plan wrong meanwhile.
+  if (entry.tier.load(std::memory_order_acquire) != Tier::Racing) return;
   {
     std::lock_guard lock(runtime_mutex());
     entry.eager_us = entry.race.eager_median();
@@ -331,7 +333,9 @@ void Core::Impl::finish_race(Entry& entry) {
   expect_recheck(entry);
 }
 
+/// Not where calls may go other ways: an eager turn would be of whichever came.
 void Core::Impl::expect_recheck(Entry& entry) {
+  if (entry.branches) return;
   entry.until_recheck.store(
       runtime::calls_to_recheck(entry.eager_us, entry.compiled_us, ++entry.races_won),
       std::memory_order_relaxed);

@@ -97,7 +97,7 @@ void Core::Impl::overtakes(const std::shared_ptr<Entry>& first, const std::share
   way->overtaken.store(0, std::memory_order_relaxed);
   first->overtaken.store(0, std::memory_order_relaxed);
   *place = way;
-  table.replace(std::make_unique<Table>(std::move(entries), table.peek().leaves()));
+  fill_table(std::move(entries));
 }
 
 /// Records the call, which none of the key's plans serves. False: not yet, or never.

@@ -36,7 +36,7 @@ enum TensorFlag : uint64_t {
   kWrappedNumber = 4,
   kHasGradient = 8,
   kHasHooks = 16,
-  kComputed = 32,  ///< backward goes on behind it
+  kComputed = 32,  ///< from others that require grad: no leaf
 };
 
 /// dtype | dims << 8 | flags << 40
@@ -51,10 +51,15 @@ uint64_t kind_of(const c10::TensorImpl& impl, size_t dims) {
   return static_cast<uint64_t>(impl.dtype().toScalarType()) | dims << 8 | flags << 40;
 }
 
-/// [key set][kind_of][sizes][strides]
-uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArrayRef sizes) {
+constexpr uint64_t without(uint64_t flags) {
+  return ~(flags << 40);
+}
+
+/// [key set][kind_of, masked][sizes][strides]
+uint64_t* write_tensor(uint64_t* out, const c10::TensorImpl& impl, c10::IntArrayRef sizes,
+                       uint64_t mask = ~uint64_t{0}) {
   *out++ = impl.key_set().raw_repr();
-  *out++ = kind_of(impl, sizes.size());
+  *out++ = kind_of(impl, sizes.size()) & mask;
   c10::IntArrayRef strides = impl.strides();
   for (int64_t size : sizes) *out++ = static_cast<uint64_t>(size);
   for (int64_t stride : strides) *out++ = static_cast<uint64_t>(stride);
@@ -133,7 +138,8 @@ uint64_t* write_head(uint64_t* out, const detail::FlatArgs& args,
 
 }  // namespace
 
-Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves) {
+Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves,
+                       bool links) {
   words.clear();
   c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   if ((local.included_.raw_repr() & ~kPlainThread) != 0) return {Unsupported::Kind::ThreadState};
@@ -153,7 +159,8 @@ Unsupported Key::build(const detail::FlatArgs& args, std::span<const WeakTensor>
       return {kind, static_cast<int>(i)};
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     c10::IntArrayRef sizes = impl.sizes();
-    words.end_at(write_tensor(words.room(2 + 2 * sizes.size()), impl, sizes));
+    words.end_at(write_tensor(words.room(2 + 2 * sizes.size()), impl, sizes,
+                              links ? without(0) : without(kComputed)));
   }
   append_overlaps(words, {args.tensors.data(), args.tensors.size()});
   constexpr size_t kPerWord = 32;
@@ -192,7 +199,7 @@ bool fits(const StoredKey& key, const detail::FlatArgs& args) {
       continue;
     }
     if (unsupported(*tensor, autograd.get_fw_grad_mode()) != Unsupported::Kind::None ||
-        !take_tensor(left, *tensor->unsafeGetTensorImpl(), ~uint64_t{0}))
+        !take_tensor(left, *tensor->unsafeGetTensorImpl(), without(kComputed)))
       return false;
   }
   Words overlaps;
@@ -202,7 +209,7 @@ bool fits(const StoredKey& key, const detail::FlatArgs& args) {
 
 bool has_layout(std::span<const uint64_t> words, const c10::TensorImpl& impl, bool hooks) {
   const uint64_t ignored = kHasGradient | (hooks ? uint64_t{0} : kHasHooks);
-  return take_tensor(words, impl, ~(ignored << 40)) && words.empty();
+  return take_tensor(words, impl, without(ignored)) && words.empty();
 }
 
 void append_layout(Words& words, const at::Tensor& tensor, bool hooks) {
@@ -210,8 +217,8 @@ void append_layout(Words& words, const at::Tensor& tensor, bool hooks) {
   c10::IntArrayRef sizes = impl.sizes();
   uint64_t* first = words.room(2 + 2 * sizes.size());
   uint64_t* end = write_tensor(first, impl, sizes);
-  first[1] &= ~(kHasGradient << 40);
-  if (!hooks) first[1] &= ~(kHasHooks << 40);
+  first[1] &= without(kHasGradient);
+  if (!hooks) first[1] &= without(kHasHooks);
   words.end_at(end);
 }
 

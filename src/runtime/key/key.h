@@ -1,10 +1,11 @@
 // The plan key: everything that a plan depends on except the numbers in its tensors.
 //
 // It holds, for each tensor argument, whether it is defined, its dtype, device, layout and kind
-// (the dispatch key set), sizes, strides, requires_grad, whether it is a leaf then, and whether it has
-// a gradient; scalars and container sizes (FlatArgs::statics); grad, inference and autocast mode, the default dtype,
-// whether the thread flushes subnormal numbers, and the flags by which ATen selects other
-// operators; how the arguments overlap in memory; and which captured leaves come with a gradient.
+// (the dispatch key set), sizes, strides, requires_grad and whether it has a gradient; of a function
+// that runs a backward, whether it is a leaf; scalars and container sizes (FlatArgs::statics);
+// grad, inference and autocast mode, the default dtype, whether the thread flushes subnormal
+// numbers, and the flags by which ATen selects other operators; how the arguments overlap in
+// memory; and which captured leaves come with a gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,8 +36,9 @@ struct Key {
 
   /// Fills the key for a call made now, on this thread. No allocation for up to eight tensors of
   /// six dimensions.
-  /// `leaves`: captured leaves that records met.
-  Unsupported build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves = {});
+  /// `leaves`: captured leaves that records met. `links`: a record saw the function run a backward.
+  Unsupported build(const detail::FlatArgs& args, std::span<const WeakTensor> leaves = {},
+                    bool links = false);
 };
 
 /// Did the user allow products of fp32 to round their factors to bf16 (float32MatmulPrecision
@@ -54,7 +56,8 @@ struct StoredKey {
   }
 };
 
-/// Does a key built now match, where no record met captured leaves? Without building it.
+/// Does a key built now match, where no record met captured leaves or saw a backward? Without
+/// building it.
 bool fits(const StoredKey& key, const detail::FlatArgs& args);
 
 /// Does the tensor have the metadata that append_layout() wrote?

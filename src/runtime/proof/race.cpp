@@ -94,6 +94,8 @@ int64_t Race::calls_to_rematch(int lost) const {
 
 int64_t calls_to_recheck(double eager_us, double compiled_us, int won) {
   constexpr double kCalls = 4, kFewest = 1000, kGrows = 16;
+  constexpr int kTimes = 3;
+  if (won > kTimes) return 0;
   const double calls = kRematchIn * kCalls * eager_us / std::max(compiled_us, kFastestCall) *
                        std::pow(kGrows, won - 1);
   return static_cast<int64_t>(std::clamp(calls, kFewest, kMostToRematch));

@@ -43,7 +43,8 @@ class Race {
 };
 
 /// How many compiled calls to make before what won a race with these times races again, so that the
-/// eager calls of that race cost about 2 % of the time. Grows with each race won.
+/// eager calls of that race cost about 2 % of the time; more after each race won, and after a few
+/// none: 0.
 int64_t calls_to_recheck(double eager_us, double compiled_us, int won);
 
 double median(std::vector<double> values);

@@ -7,8 +7,10 @@
 
 namespace graft::runtime {
 
-/// Autocast's state and the default dtype, as they are where one is made. (A function that runs
-/// again for its gradients was called with grad mode on and outside of inference mode.)
+/// Autocast's state and the default dtype, as they are where one is made: what decides dtypes. (A
+/// function that runs again for its gradients was called with grad mode on and outside of inference
+/// mode. Switches that decide rounding alone, as for products or subnormal numbers, stay as they
+/// are when it does.)
 class ThreadModes {
  public:
   ThreadModes() = default;
@@ -20,6 +22,7 @@ class ThreadModes {
     at::autocast::set_autocast_enabled(at::kCPU, autocast_);
     at::autocast::set_autocast_dtype(at::kCPU, autocast_dtype_);
     // What it remembers is forgotten where the outermost autocast ends: maybe long ago, or never.
+    // (So the gradients of a leaf that is cast twice are added up in its own dtype.)
     at::autocast::set_autocast_cache_enabled(false);
     // One of the process: not written where nothing changes.
     if (c10::get_default_dtype() != default_dtype_) c10::set_default_dtype(default_dtype_);

@@ -21,12 +21,13 @@ class TraceWriter {
 
   void write(const record::Trace& trace) {
     const auto& [storages, tensors, ops, arguments, captured, captured_tensors, results,
-                 gradient_of, held, leaves, met_leaves, lost_tensor, bumped, bumped_captured,
-                 default_dtype, backward, participants, broken] = trace;
+                 gradient_of, held, leaves, met_leaves, backward_inside, lost_tensor, bumped,
+                 bumped_captured, default_dtype, backward, participants, broken] = trace;
     static_cast<void>(captured), static_cast<void>(participants);
     // What the callers' tensors are like at each record. No plan depends on it.
     static_cast<void>(gradient_of), static_cast<void>(held), static_cast<void>(leaves);
-    static_cast<void>(met_leaves), static_cast<void>(lost_tensor);
+    static_cast<void>(met_leaves), static_cast<void>(backward_inside);
+    static_cast<void>(lost_tensor);
     word(storages.size());
     for (const record::StorageInfo& storage : storages) write(storage);
     word(tensors.size());
