@@ -1,8 +1,9 @@
 // The plan key: everything that a plan depends on except the numbers in its tensors.
 //
 // It holds, for each tensor argument, whether it is defined, its dtype, device, layout and kind
-// (the dispatch key set), sizes, strides, requires_grad and whether it has a gradient; of a function
-// that runs a backward, whether it is a leaf; scalars and container sizes (FlatArgs::statics);
+// (the dispatch key set), sizes, strides, requires_grad and whether it has a gradient; of a
+// function that runs a backward, whether it is a leaf; scalars and container sizes
+// (FlatArgs::statics);
 // grad, inference and autocast mode, the default dtype, whether the thread flushes subnormal
 // numbers, and the flags by which ATen selects other operators; how the arguments overlap in
 // memory; and which captured leaves come with a gradient.

@@ -167,8 +167,9 @@ bool in_place(Stack& stack) {
   return true;
 }
 
-/// multinomial(self, num_samples, replacement, generator), of one place per row: that of the largest
-/// weight over a number of the exponential distribution. ATen tells what is wrong with weights.
+/// multinomial(self, num_samples, replacement, generator), of one place per row: that of the
+/// largest weight over a number of the exponential distribution. ATen tells what is wrong with
+/// weights.
 bool multinomial(Stack& stack) {
   const Tensor self = stack[0].toTensor();
   if (!is_plain(self, at::kFloat) || self.dim() < 1 || self.dim() > 2 || self.numel() == 0 ||
