@@ -183,7 +183,8 @@ class Table {
   Table() = default;
   /// `leaves`: captured ones that records met; keys say which of them come with a gradient.
   /// `links`: keys say which arguments are no leaves.
-  Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves, bool links);
+  Table(std::vector<std::shared_ptr<Entry>> entries, std::vector<WeakTensor> leaves = {},
+        bool links = false);
 
   const std::shared_ptr<Entry>* find(const Key& key) const {
     if (slots_.empty()) return nullptr;
