@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
 namespace graft {
@@ -39,10 +38,9 @@ std::tuple<at::Tensor, at::Tensor> found_in_rows(const at::Tensor& self, int64_t
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = row / inner * count * inner + row % inner,
                     to = row / inner * kept * inner + row % inner;
-      if constexpr (std::is_same_v<T, As>) {
-        if (inner == 1) std::copy_n(in + first, count, finder.row());
-      }
-      if (inner != 1 || !std::is_same_v<T, As>)
+      if (inner == 1)
+        std::copy_n(in + first, count, finder.row());
+      else
         for (int64_t k = 0; k < count; ++k)
           finder.row()[k] = static_cast<As>(in[first + k * inner]);
       finder.run();

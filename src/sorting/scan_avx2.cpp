@@ -5,25 +5,22 @@
 namespace graft {
 namespace {
 
+/// A bit for each number of a vector.
 template <int kHow>
-uint64_t compare(const float* x, float limit) {
-  const __m256 all = _mm256_set1_ps(limit);
-  uint64_t bits = 0;
-  for (int k = 0; k < kScanned; k += 8) {
-    const int those = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x + k), all, kHow));
-    bits |= static_cast<uint64_t>(static_cast<unsigned>(those)) << k;
-  }
-  return bits;
+int compare_vector(const float* x, float limit) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x), _mm256_set1_ps(limit), kHow));
+}
+template <int kHow>
+int compare_vector(const double* x, double limit) {
+  return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(x), _mm256_set1_pd(limit), kHow));
 }
 
-template <int kHow>
-uint64_t compare(const double* x, double limit) {
-  const __m256d all = _mm256_set1_pd(limit);
+template <int kHow, class T>
+uint64_t compare(const T* x, T limit) {
+  constexpr int kLanes = sizeof(__m256) / sizeof(T);
   uint64_t bits = 0;
-  for (int k = 0; k < kScanned; k += 4) {
-    const int those = _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(x + k), all, kHow));
-    bits |= static_cast<uint64_t>(static_cast<unsigned>(those)) << k;
-  }
+  for (int k = 0; k < kScanned; k += kLanes)
+    bits |= static_cast<uint64_t>(static_cast<unsigned>(compare_vector<kHow>(x + k, limit))) << k;
   return bits;
 }
 

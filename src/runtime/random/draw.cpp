@@ -80,6 +80,17 @@ bool is_plain(const Tensor& self, c10::ScalarType dtype) {
   return self.scalar_type() == dtype && self.is_contiguous();
 }
 
+/// Fills `to` part by part: make(pairs of words, one for each element; to; count).
+template <class T, class Make>
+void of_pairs(Words& words, T* to, int64_t count, const Make& make) {
+  std::array<uint32_t, kChunk> chunk;
+  for (int64_t part = 0; count > 0; count -= part, to += part) {
+    part = std::min(count, kChunk / 2);
+    words.take(chunk.data(), 2 * part);
+    make(chunk.data(), to, part);
+  }
+}
+
 /// bernoulli_.float(self, p, generator), of truth values: two words make a number in [0, 1).
 bool bernoulli(const Stack& arguments) {
   const Tensor& self = arguments[0].toTensor();
@@ -87,14 +98,10 @@ bool bernoulli(const Stack& arguments) {
   if (!is_plain(self, at::kBool) || !(p >= 0 && p <= 1)) return false;
   const auto threshold = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
   Words words(generator(arguments[2]));
-  std::array<uint32_t, kChunk> chunk;
-  bool* to = self.mutable_data_ptr<bool>();
-  for (int64_t left = self.numel(); left > 0;) {
-    const int64_t count = std::min(left, kChunk / 2);
-    words.take(chunk.data(), 2 * count);
-    random::below(chunk.data(), threshold, to, count);
-    to += count, left -= count;
-  }
+  of_pairs(words, self.mutable_data_ptr<bool>(), self.numel(),
+           [&](const uint32_t* pairs, bool* to, int64_t count) {
+             random::below(pairs, threshold, to, count);
+           });
   return true;
 }
 
@@ -148,14 +155,10 @@ bool exponential(const Stack& arguments) {
   const double rate = arguments[1].toDouble();
   if (!is_plain(self, at::kFloat) || !(rate > 0) || !std::isfinite(rate)) return false;
   Words words(generator(arguments[2]));
-  std::array<uint32_t, kChunk> chunk;
-  auto* to = self.mutable_data_ptr<float>();
-  for (int64_t left = self.numel(); left > 0;) {
-    const int64_t count = std::min(left, kChunk / 2);
-    words.take(chunk.data(), 2 * count);
-    random::exponential(chunk.data(), -1.0 / rate, to, count);
-    to += count, left -= count;
-  }
+  of_pairs(words, self.mutable_data_ptr<float>(), self.numel(),
+           [&](const uint32_t* pairs, float* to, int64_t count) {
+             random::exponential(pairs, -1.0 / rate, to, count);
+           });
   return true;
 }
 

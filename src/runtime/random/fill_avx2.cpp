@@ -19,6 +19,12 @@ inline uint32_t twist(uint32_t u, uint32_t v) {
   return (mixed >> 1) ^ ((0U - (v & 1U)) & 0x9908b0dfU);
 }
 
+/// Of the i-th pair of words, the first the higher: its 53 low bits.
+inline uint64_t number_of(const uint32_t* words, int64_t i) {
+  const uint64_t pair = static_cast<uint64_t>(words[2 * i]) << 32 | words[2 * i + 1];
+  return pair & ((uint64_t{1} << 53) - 1);
+}
+
 __m256d both(double x) {
   return _mm256_set1_pd(x);
 }
@@ -90,10 +96,6 @@ void temper(const uint32_t* from, uint32_t* to, int64_t count) {
 }
 
 void below(const uint32_t* words, uint64_t threshold, bool* to, int64_t count) {
-  auto bit = [&](int64_t i) {
-    const uint64_t number = static_cast<uint64_t>(words[2 * i]) << 32 | words[2 * i + 1];
-    return (number & ((uint64_t{1} << 53) - 1)) < threshold;
-  };
   const __m256i limit = _mm256_set1_epi64x(static_cast<int64_t>(threshold));
   const __m256i mask = _mm256_set1_epi64x((int64_t{1} << 53) - 1);
   int64_t i = 0;
@@ -106,7 +108,7 @@ void below(const uint32_t* words, uint64_t threshold, bool* to, int64_t count) {
     const uint32_t bytes = (bits * 0x00204081U) & 0x01010101U;
     __builtin_memcpy(to + i, &bytes, sizeof(bytes));
   }
-  for (; i < count; ++i) to[i] = bit(i);
+  for (; i < count; ++i) to[i] = number_of(words, i) < threshold;
 }
 
 void uniform(const uint32_t* words, float from, float range, bool fused, float* to, int64_t count) {
@@ -121,11 +123,9 @@ void uniform(const uint32_t* words, float from, float range, bool fused, float* 
 }
 
 void exponential(const uint32_t* words, double factor, float* to, int64_t count) {
-  constexpr uint64_t kMask = (uint64_t{1} << 53) - 1;
   const auto one = [&](int64_t i) {
-    const uint64_t number = static_cast<uint64_t>(words[2 * i]) << 32 | words[2 * i + 1];
-    to[i] = static_cast<float>(factor *
-                               __builtin_log1p(-(static_cast<double>(number & kMask) * 0x1p-53)));
+    const double u = static_cast<double>(number_of(words, i)) * 0x1p-53;
+    to[i] = static_cast<float>(factor * __builtin_log1p(-u));
   };
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -133,7 +133,7 @@ void exponential(const uint32_t* words, double factor, float* to, int64_t count)
     const __m256i pairs = _mm256_loadu_si256(from);
     // Each half fits where as_double() can tell, and so does what the sum leaves of 2^53.
     const __m256d low = as_double(_mm256_srli_epi64(pairs, 32));
-    const __m256d high = as_double(_mm256_and_si256(pairs, all(int64_t{kMask >> 32})));
+    const __m256d high = as_double(_mm256_and_si256(pairs, all((int64_t{1} << 21) - 1)));
     const __m256d number = _mm256_fmadd_pd(high, both(0x1p32), low);
     const __m256d left = _mm256_mul_pd(_mm256_sub_pd(both(0x1p53), number), both(0x1p-53));
     const __m256d drawn = _mm256_mul_pd(both(factor), logarithm(left));
