@@ -18,6 +18,7 @@ class StripPlanner {
         plan_(plan),
         loop_(loop),
         depth_(plan.values.size(), -1),
+        cost_(plan.values.size(), -1),
         kept_(plan.values.size(), -1) {}
 
   StripPlan run() {
@@ -106,8 +107,14 @@ class StripPlanner {
     return std::any_of(stores_.begin(), stores_.end(), [&](int p) { return stored(p) == storage; });
   }
 
-  /// Of computing a value again, from what is in buffers or outside of the loop.
-  int cost(int v) const {
+  /// Of computing a value again, from what is in buffers or outside of the loop. Asked for once
+  /// `stores_` are all of the loop's.
+  int cost(int v) {
+    int& known = cost_[static_cast<size_t>(v)];
+    if (known < 0) known = new_cost(v);
+    return known;
+  }
+  int new_cost(int v) {
     if (!inside(v) || value(v).op == ir::Op::Const) return 0;
     if (calls_array(v)) return 1;
     if (overwritten(v)) return kCheap + 1;
@@ -186,6 +193,7 @@ class StripPlanner {
   const KernelPlan& plan_;
   int loop_;
   std::vector<int> depth_;   ///< per value
+  std::vector<int> cost_;    ///< per value
   std::vector<int> kept_;    ///< per value: 1 if it has a buffer
   std::vector<int> phase_;   ///< per statement
   std::vector<int> stores_;  ///< statements met so far that store
