@@ -62,6 +62,7 @@ class Arithmetic {
   llvm::Value* compare(ir::Op op, ScalarType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* float_to_bfloat16(llvm::Value* x);
   llvm::Value* float_to_byte(llvm::Value* x, ScalarType to);
+  llvm::Value* widened(llvm::Value* x, llvm::Type* real);
   llvm::Value* to_float(llvm::Value* x, ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
   llvm::Value* mark_short_nan(llvm::Value* x);  ///< adds x to short_nan_; returns x

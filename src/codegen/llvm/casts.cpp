@@ -21,10 +21,19 @@ ByteFloat byte_float(ScalarType type) {
 
 }  // namespace
 
+/// A wider type's number of the same value. The fence keeps LLVM from comparing the narrow numbers
+/// in their place: it would take what is greater or equal for what is greater where a zero is -0
+/// (InstCombine of LLVM 19, where a select of a widened number and the other operand of its
+/// comparison is narrowed), and many machines compare halves one by one.
+llvm::Value* Arithmetic::widened(llvm::Value* x, llvm::Type* real) {
+  llvm::Value* wide = b_.CreateFPExt(x, real);
+  return llvm::isa<llvm::Constant>(wide) ? wide : b_.CreateArithmeticFence(wide, real);
+}
+
 llvm::Value* Arithmetic::to_float(llvm::Value* x, ScalarType from) {
   llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
   auto half_to_float = [&](llvm::Value* bits) {
-    return b_.CreateFPExt(b_.CreateBitCast(bits, shaped(b_.getHalfTy(), x->getType())), real);
+    return widened(b_.CreateBitCast(bits, shaped(b_.getHalfTy(), x->getType())), real);
   };
   if (from == ScalarType::Half) return half_to_float(x);
   if (c10::elementSize(from) == 1) {
@@ -125,7 +134,7 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
     bool is_double = from == ScalarType::Double;
     switch (to) {
       case ScalarType::Double:
-        return b_.CreateFPExt(x, t);
+        return widened(x, t);
       case ScalarType::Float:
         return is_double ? b_.CreateFPTrunc(x, t) : x;
       case ScalarType::BFloat16:
