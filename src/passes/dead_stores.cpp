@@ -1,8 +1,11 @@
 #include "passes/dead_stores.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "ir/builder.h"
 #include "ir/overlap.h"
+#include "ir/touch.h"
 #include "ir/visit.h"
 #include "passes/parts.h"
 #include "passes/rewrite.h"
@@ -129,10 +132,36 @@ class DeadStores {
   size_t next_extern_ = 0;
 };
 
+/// Zeros for what is read of a temporary before anything is stored there: memory of at::empty
+/// behind a mask, whose other part was stored to until nobody read that.
+void fill_unwritten(Program& program) {
+  std::vector<bool> written(program.storages.size(), false);
+  std::vector<Item> fills;
+  for (const Item& item : program.items) {
+    ir::each_touch(item, [&](int storage, bool writes) {
+      if (writes) written[static_cast<size_t>(storage)] = true;
+    });
+    ir::each_touch(item, [&](int storage, bool writes) {
+      const ir::Storage& memory = program.storages[static_cast<size_t>(storage)];
+      if (writes || written[static_cast<size_t>(storage)] || memory.role != Role::Temporary ||
+          memory.bytes == 0)
+        return;
+      written[static_cast<size_t>(storage)] = true;
+      ir::StatementBuilder s({memory.bytes});
+      fills.emplace_back(s.store(ir::View{storage, c10::ScalarType::Byte, 0, {memory.bytes}, {1}},
+                                 s.constant(0, c10::ScalarType::Byte)));
+    });
+  }
+  program.items.insert(program.items.begin(), std::make_move_iterator(fills.begin()),
+                       std::make_move_iterator(fills.end()));
+}
+
 }  // namespace
 
 Program remove_dead_stores(Program program) {
-  return DeadStores(std::move(program)).run();
+  Program made = DeadStores(std::move(program)).run();
+  fill_unwritten(made);
+  return made;
 }
 
 }  // namespace graft::passes
