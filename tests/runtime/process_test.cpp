@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
@@ -65,6 +67,29 @@ TEST(Process, ExitWhileCompiling) {
                   .status,
               0)
         << delay;
+}
+
+/// Made before main, so destroyed after all that libtorch makes when it is first used.
+struct Last {
+  std::function<void()> f;
+  ~Last() {
+    if (f) f();
+  }
+} g_last;
+
+TEST(Process, DISABLED_OneThatCallsFunctionsWhileItExits) {
+  auto f = compile(chain, at_once()), never_called = compile(chain, at_once());
+  warm_up(f, at::randn({3, 4}));
+  g_last.f = [=]() mutable {
+    const at::Tensor x = at::ones({3, 4});
+    if (f(x).equal(chain(x)) && never_called(x).equal(chain(x))) std::cout << "both are eager\n";
+  };
+  std::exit(0);
+}
+TEST(Process, FunctionsAreEagerFromExitOn) {
+  const Ran ran = run_alone("Process.DISABLED_OneThatCallsFunctionsWhileItExits", "");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_NE(ran.output.find("both are eager"), std::string::npos) << ran.output;
 }
 
 TEST(Process, AForkedChildUsesPlansAndMakesNewOnes) {

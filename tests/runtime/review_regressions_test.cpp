@@ -281,5 +281,60 @@ TEST(Review, RowsOfOneTableByTwoIndices) {
   EXPECT_TRUE(was_compiled(f.report())) << f.explain();
 }
 
+/// Planning the strips of a kernel walked each way through the steps: minutes for 14 of them.
+TEST(Review, ManyStepsThatUseWhatIsBeforeThemTwice) {
+  at::NoGradGuard no_grad;
+  auto paths = [](const at::Tensor& x) {
+    at::Tensor variance = x, least = x;
+    for (int step = 0; step < 48; ++step) {
+      const at::Tensor positive = variance.clamp_min(0);
+      variance = variance - positive + positive.sqrt() * x;
+      least = at::minimum(least, variance);
+    }
+    return least;
+  };
+  auto f = compile(paths, at_once());
+  for (int call = 0; call < 4; ++call) {
+    const at::Tensor x = at::randn({10000}) * 0.1;
+    EXPECT_EQ(test::difference(paths(x), f(x)), "") << call;
+  }
+  EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+}
+
+/// LLVM compared the narrow numbers, and took -0 for less than 0 then.
+TEST(Review, ZerosOfNumbersThatAreWidened) {
+  at::NoGradGuard no_grad;
+  auto signs = [](const at::Tensor& x) {
+    const at::Tensor y = x.scalar_type() == at::kFloat ? x.to(at::kDouble) : x;
+    const at::Tensor relu = at::where(y < 0, 0.0, y).to(x.scalar_type());
+    return std::make_tuple(relu.reciprocal(), at::relu(x).reciprocal(), at::sign(x), at::sign(y));
+  };
+  for (at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat}) {
+    auto f = compile(signs, at_once());
+    for (int call = 0; call < 5; ++call) {
+      const at::Tensor x = (call < 4 ? at::randn({185}) : at::full({185}, -0.0)).to(type);
+      EXPECT_EQ(test::difference(std::get<0>(signs(x)), std::get<0>(f(x))), "") << type << call;
+      EXPECT_EQ(test::difference(std::get<1>(signs(x)), std::get<1>(f(x))), "") << type << call;
+    }
+    EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+  }
+}
+
+/// The stores to the part that is read went away, and the kernel read what nothing wrote.
+TEST(Review, MemoryThatIsFilledInPart) {
+  at::NoGradGuard no_grad;
+  auto masked = [](const at::Tensor& x) {
+    at::Tensor cache = at::empty({4});
+    cache.narrow(0, 0, 2).copy_(x);
+    return at::where(at::arange(4).lt(2), cache, at::zeros({4}));
+  };
+  auto f = compile(masked, at_once());
+  for (int call = 0; call < 4; ++call) {
+    const at::Tensor x = at::randn({2});
+    EXPECT_EQ(test::difference(masked(x), f(x)), "") << call;
+  }
+  EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+}
+
 }  // namespace
 }  // namespace graft::test

@@ -9,6 +9,7 @@
 #include "runtime/function/core_impl.h"
 #include "runtime/memory/pool.h"
 #include "runtime/process/log.h"
+#include "runtime/process/worker.h"
 
 namespace graft {
 
@@ -50,10 +51,23 @@ Options checked(Options options) {
   return options;
 }
 
+/// From its exit on a process calls functions eagerly: what libtorch keeps of its settings, which
+/// keys read, is destroyed some time after. (It exists once a key was built.)
+void watch_exit() {
+  static const bool once = [] {
+    runtime::Key().build({});
+    runtime::Worker::instance().stop_before_unloading();
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
 }  // namespace
 
 Core::Impl::Impl(Options from)
-    : options(checked(std::move(from))), table(std::make_unique<Table>()) {}
+    : options(checked(std::move(from))), table(std::make_unique<Table>()) {
+  watch_exit();
+}
 
 Core::Core(Options options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 Core::~Core() = default;
@@ -61,7 +75,8 @@ Core::~Core() = default;
 void Core::call(CallBase& call) {
   Impl& impl = *impl_;
   // Inside another function's recorded run the operators themselves must be seen.
-  if (runtime::disabled() || stance() == Stance::ForceEager || record::recording()) {
+  if (runtime::disabled() || stance() == Stance::ForceEager || record::recording() ||
+      runtime::Worker::instance().stopping()) {
     impl.bypassed.fetch_add(1, std::memory_order_relaxed);
     impl.eager_calls.fetch_add(1, std::memory_order_relaxed);
     return call.run_eager();

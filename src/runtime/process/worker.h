@@ -40,8 +40,8 @@ class Worker {
   bool is_busy() const;
   /// Is the process exiting? A job should then end soon.
   bool stopping() const;
-  /// Called after loading code that the thread uses: makes exit stop the thread before that code's
-  /// exit handlers run.
+  /// Called after loading code that the thread uses, and once what calls read of libtorch exists:
+  /// makes exit stop both before the exit handlers of that run.
   void stop_before_unloading();
 
   struct State;
