@@ -124,6 +124,22 @@ void add_linear(std::vector<Recipe>& r) {
     }
 }
 
+/// Samples at the grid's places, some of which lie outside.
+void add_grid(std::vector<Recipe>& r) {
+  for (int64_t mode : {0, 1})
+    for (int64_t padding : {0, 1, 2})
+      for (bool corners : {false, true})
+        for (int64_t width : {1, 9, 37})
+          r.push_back({"aten::grid_sampler_2d " + std::to_string(mode) + std::to_string(padding) +
+                           (corners ? " corners " : " ") + std::to_string(width),
+                       {values({2, 3, 6, width}), values({2, 5, 19, 2})},
+                       [=](const Tensors& t) -> Tensors {
+                         return {at::grid_sampler_2d(t[0], t[1], mode, padding, corners)};
+                       },
+                       Recipe::Types::Floating,
+                       {"another dtype"}});
+}
+
 template <class F>
 void add_floating(std::vector<Recipe>& to, std::string label, std::vector<Input> inputs, F f) {
   to.push_back({std::move(label), std::move(inputs),
@@ -197,6 +213,7 @@ std::vector<Recipe> plane_recipes() {
   std::vector<Recipe> r;
   add_pads(r);
   add_linear(r);
+  add_grid(r);
   add_nearest(r);
   return r;
 }

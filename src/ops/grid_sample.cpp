@@ -1,0 +1,175 @@
+// Samples of an image at places that a grid names: forward, of planes.
+#include <array>
+
+#include "ops/fill.h"
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::Op;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+
+/// As the schema counts them.
+enum Interpolation { Bilinear, Nearest };
+enum Padding { Zeros, Border, Reflection };
+
+/// ATen computes the places once for all channels, a kernel for each; with more than this it is
+/// slower than ATen's call.
+constexpr int64_t kMostChannels = 4;
+
+/// What is asked of one dimension.
+struct Extent {
+  int64_t size = 1;
+  int64_t padding = Zeros;
+  bool corners = false;  ///< -1 and 1 name the centres of the first and last elements
+  bool fused = false;    ///< ATen's compiler fuses multiplications and additions
+};
+
+/// A number that depends on the sizes: an argument of the kernel.
+Value number_of(Value like, double value) {
+  return like.builder->scalar(value, like.type());
+}
+
+/// Between 0 and the last element; NaN is 0.
+Value clip(Value at, Value last) {
+  const Value above = select(gt(at, at.like(0)), at, at.like(0));
+  return select(lt(above, last), above, last);
+}
+
+/// Mirrored at the borders until it lies between them.
+Value reflect(Value at, const Extent& extent) {
+  const double low = extent.corners ? 0 : -0.5;
+  const double twice = 2 * (extent.corners ? static_cast<double>(extent.size - 1)
+                                           : static_cast<double>(extent.size));
+  if (twice == 0) return at.like(0);
+  const Value from = (extent.corners ? at : at - at.like(low)).op(Op::Abs);
+  const Value span = number_of(at, twice);
+  const Value flips = (from / span).op(Op::Trunc);
+  const Value extra = multiply_add(-flips, span, from, extent.fused);
+  const Value inside = ir::min(extra, span - extra);
+  return extent.corners ? inside : inside + low;
+}
+
+/// Where a number of the grid, -1 to 1 from border to border, lies, in elements.
+Value place(Value given, const Extent& extent) {
+  const double size = static_cast<double>(extent.size), last = size - 1;
+  const Value at = extent.corners ? (given + 1.0) * number_of(given, last / 2)
+                                  : multiply_add(given + 1.0, number_of(given, size / 2),
+                                                 given.like(-0.5), extent.fused);
+  if (extent.padding == Zeros) return at;
+  return clip(extent.padding == Border ? at : reflect(at, extent), number_of(at, last));
+}
+
+/// One of the elements beside a place.
+struct Corner {
+  Value there;  ///< is there such an element?
+  Value index;  ///< it, or one that exists
+  Value weight;
+};
+
+/// Element `at`, a whole number of floating type.
+Corner corner(StatementBuilder& s, Value at, Value weight, const Extent& extent) {
+  auto number = [&](int64_t value) { return s.scalar(value, ScalarType::Long); };
+  const Value last = number_of(at, static_cast<double>(extent.size - 1));
+  // Casting NaN gives any number.
+  const Value index =
+      ir::max(ir::min(clip(at, last).to(ScalarType::Long), number(extent.size - 1)), number(0));
+  return {ge(at, at.like(0)) & le(at, last), index, weight};
+}
+
+/// The image, its samples and channels at the result's, its rows and columns at computed places.
+struct Image {
+  StatementBuilder& s;
+  const View& view;
+  ir::Access access;
+
+  Value at(const Corner& row, const Corner& column) const {
+    ir::Access place = access;
+    place.indirect.push_back({row.index.id, view.strides[2], view.sizes[2]});
+    place.indirect.push_back({column.index.id, view.strides[3], view.sizes[3]});
+    const Value value = s.load(std::move(place));
+    return select(row.there & column.there, value, value.like(0));
+  }
+};
+
+Value bilinear(const Image& image, Value x, Value y, const Extent& width, const Extent& height) {
+  StatementBuilder& s = image.s;
+  const Value left = x.op(Op::Floor), above = y.op(Op::Floor);
+  const Value to_left = x - left, to_above = y - above;
+  const std::array columns{corner(s, left, 1.0 - to_left, width),
+                           corner(s, left + 1.0, to_left, width)};
+  const std::array rows{corner(s, above, 1.0 - to_above, height),
+                        corner(s, above + 1.0, to_above, height)};
+  Value sum = image.at(rows[0], columns[0]) * (rows[0].weight * columns[0].weight);
+  auto add = [&](const Corner& row, const Corner& column) {
+    sum = multiply_add(image.at(row, column), row.weight * column.weight, sum, width.fused);
+  };
+  add(rows[0], columns[1]), add(rows[1], columns[0]), add(rows[1], columns[1]);
+  return sum;
+}
+
+Fate grid_sampler_2d(Context& ctx, const OperatorRecord& op) {
+  const View in = ctx.tensor(op, 0), grid = ctx.tensor(op, 1), out = ctx.output(op);
+  const int64_t mode = integer(op, "interpolation_mode", Bilinear);
+  const int64_t padding = integer(op, "padding_mode", Zeros);
+  const bool corners = boolean(op, "align_corners", false);
+  if (in.storage < 0 || grid.storage < 0 || in.dtype != out.dtype || grid.dtype != in.dtype)
+    return Fate::external("an unusual input");
+  if (in.dtype != ScalarType::Float && in.dtype != ScalarType::Double)
+    return Fate::external("another dtype");
+  if (mode != Bilinear && mode != Nearest) return Fate::external("another interpolation");
+  if (in.sizes[1] > kMostChannels) return Fate::external("many channels");
+  if (overlaps(in, {out}) || overlaps(grid, {out})) return Fate::external(kOverlap);
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  // Whole numbers of the type, and one more than the last.
+  constexpr int64_t kMost = int64_t{1} << 23;
+  if (in.sizes[2] > kMost || in.sizes[3] > kMost) return Fate::external("a side of millions");
+  StatementBuilder s(out.sizes);
+  auto given = [&](int64_t which) {
+    ir::Access access =
+        ir::access_of({grid.storage,
+                       grid.dtype,
+                       grid.byte_offset + which * grid.strides[3] *
+                                              static_cast<int64_t>(c10::elementSize(grid.dtype)),
+                       {},
+                       {}},
+                      out.sizes);
+    const std::array<size_t, 3> axes{0, 2, 3};
+    for (size_t d = 0; d < axes.size(); ++d)
+      if (out.sizes[axes[d]] > 1) access.strides[axes[d]] = grid.strides[d];
+    return s.load(std::move(access));
+  };
+  const bool fused = ctx.settings.target.fma;
+  const Extent height{in.sizes[2], padding, corners, fused};
+  const Extent width{in.sizes[3], padding, corners, fused};
+  const Value x = place(given(0), width), y = place(given(1), height);
+  Image image{s, in, ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes)};
+  for (size_t d = 0; d < 2; ++d)
+    if (out.sizes[d] > 1) image.access.strides[d] = in.strides[d];
+  if (mode == Nearest) {
+    auto nearest = [&](Value at, const Extent& extent) {
+      return corner(s, at.op(Op::RoundEven), at.like(1), extent);
+    };
+    ctx.emit(s.store(out, image.at(nearest(y, height), nearest(x, width))));
+  } else {
+    ctx.emit(s.store(out, bilinear(image, x, y, width, height)));
+  }
+  return Fate::fused();
+}
+
+}  // namespace
+
+std::vector<Row> grid_sample_rows() {
+  return {{"aten::grid_sampler_2d", grid_sampler_2d,
+           "weighted means of the neighbours of computed places, or the nearest, of up to four "
+           "channels"}};
+}
+
+}  // namespace graft::ops
