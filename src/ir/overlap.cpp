@@ -93,6 +93,11 @@ bool meet(const Access& x, const Statement& s, const Access& access, const State
 
 namespace {
 
+/// Their offsets and strides count elements of one size.
+bool alike_wide(const Access& x, const Access& y) {
+  return c10::elementSize(x.dtype) == c10::elementSize(y.dtype);
+}
+
 Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, bool with_points,
                const Access& access, const std::vector<int64_t>& axes) {
   Overlap out;
@@ -101,7 +106,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, bool
     return out;
   }
   Digits digits;
-  if (store.dtype != access.dtype || !store.indirect.empty() || !access.indirect.empty() ||
+  if (!alike_wide(store, access) || !store.indirect.empty() || !access.indirect.empty() ||
       !digits_of(store, store_axes, with_points, digits))
     return out;
 
@@ -213,7 +218,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
 
 bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, const Statement& t,
                 size_t b) {
-  if (x.dtype != y.dtype) return false;
+  if (!alike_wide(x, y)) return false;
   int64_t stride = x.strides[a], extent = s.axes[a];
   if (stride <= 0 || y.strides[b] != stride || t.axes[b] != extent) return false;
   int64_t px, py;

@@ -45,7 +45,7 @@ struct Overlap {
 };
 
 /// Which part of `access` (over `axes`) reads what `store` (over `store_axes`) writes. The store
-/// must write each element once.
+/// must write each element once. (Elements may be of two types of one size.)
 Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
                const std::vector<int64_t>& axes);
 

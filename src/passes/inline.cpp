@@ -235,6 +235,7 @@ class Inliner {
       if (overlap.relation == Relation::Disjoint) continue;
       bool updated = updates_[static_cast<size_t>(load.storage)] >= kUpdates && is_copy(*producer);
       if (overlap.relation == Relation::Unknown || updated ||
+          !can_read_as(load.dtype, producer->store.dtype) ||
           (overlap.axis >= 0 &&
            between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved)) ||
           producer->reduction)
@@ -257,6 +258,11 @@ class Inliner {
       return true;
     }
     return false;
+  }
+
+  /// Has each number of the one type a number of the other with the same bits? (A Bool's have two.)
+  static bool can_read_as(c10::ScalarType type, c10::ScalarType stored) {
+    return type == stored || (type != c10::ScalarType::Bool && stored != c10::ScalarType::Bool);
   }
 
   /// As relate(). Indices that come from data count as axes of their own behind the others.

@@ -262,6 +262,8 @@ void substitute(Statement& reader, size_t load, const Statement& producer,
     reader.loads.push_back(std::move(access));
   }
   NodeId value = from_producer[static_cast<size_t>(producer.value)];
+  const c10::ScalarType read_as = reader.loads[load].dtype;
+  if (read_as != producer.store.dtype) value = out.node(Op::Bitcast, read_as, value);
 
   std::vector<NodeId> to(reader.expr.nodes.size());
   for (size_t id = 0; id < reader.expr.nodes.size(); ++id) {

@@ -336,5 +336,43 @@ TEST(Review, MemoryThatIsFilledInPart) {
   EXPECT_TRUE(was_compiled(f.report())) << f.explain();
 }
 
+/// What is stored as one type and read as another of its size is computed in its reader.
+TEST(Review, BitsOfComputedNumbers) {
+  at::NoGradGuard no_grad;
+  using Pair = std::pair<at::ScalarType, at::ScalarType>;
+  for (auto [type, bits] : {Pair{at::kFloat, at::kInt},
+                            {at::kDouble, at::kLong},
+                            {at::kHalf, at::kShort},
+                            {at::kBFloat16, at::kShort},
+                            {at::kFloat8_e4m3fn, at::kByte},
+                            {at::kFloat8_e5m2, at::kChar}}) {
+    const auto type_of = type, bits_of = bits;
+    auto around = [=](const at::Tensor& x) {
+      const at::Tensor coded = (x * 1.5).to(type_of).view(bits_of);
+      const at::Tensor other = (coded + (coded & 3)).view(type_of).to(at::kFloat);
+      return std::make_tuple(coded.clone(), other.nan_to_num() * 2, coded.to(at::kFloat).sum(1),
+                             coded.view(type_of).to(at::kFloat).slice(1, 3, 90));
+    };
+    auto f = compile(around, at_once());
+    for (int call = 0; call < 4; ++call) {
+      at::Tensor x = at::randn({31, 97}) * (call + 1);
+      if (call == 3) x.select(0, 2).fill_(-0.0), x.select(0, 3).mul_(1e30);
+      const auto expected = around(x), got = f(x);
+      EXPECT_EQ(test::difference(std::get<0>(expected), std::get<0>(got)), "") << type << call;
+      EXPECT_EQ(test::difference(std::get<1>(expected), std::get<1>(got)), "") << type << call;
+      EXPECT_TRUE(at::allclose(std::get<2>(expected), std::get<2>(got), 1e-5, 1e-2)) << type;
+      EXPECT_EQ(test::difference(std::get<3>(expected), std::get<3>(got)), "") << type << call;
+    }
+    EXPECT_TRUE(was_compiled(f.report())) << type << f.explain();
+  }
+  auto rounded = [](const at::Tensor& x, const at::Tensor& noise) {
+    return ((x * 0.5).view(at::kInt) + noise).view(at::kFloat) + 1;
+  };
+  auto f = compile(rounded, at_once());
+  for (int call = 0; call < 4; ++call)
+    f(at::randn({64, 64}), at::randint(0, 65536, {64, 64}, at::kInt));
+  EXPECT_EQ(f.report().kernels, 1) << f.explain();
+}
+
 }  // namespace
 }  // namespace graft::test
