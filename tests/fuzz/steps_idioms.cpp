@@ -153,6 +153,24 @@ void resampled(Generator& g) {
   if (x >= 0) g.add("aten::add.Scalar", {value_of(x), integer(1), integer(1)});
 }
 
+/// Numbers read as integers of their size, changed in the last bits, and read back. (Not NaN, whose
+/// bits nobody promises.)
+void bits(Generator& g) {
+  int x = g.pick([](const at::Tensor& t) { return is_floating(t); });
+  if (x >= 0) x = g.add("aten::nan_to_num", {value_of(x)});
+  if (x < 0) return;
+  const at::ScalarType type = g.tensor(x).scalar_type();
+  const size_t size = c10::elementSize(type);
+  const at::ScalarType whole = size == 8 ? at::kLong : size == 4 ? at::kInt : at::kShort;
+  auto as = [](at::ScalarType read) { return integer(static_cast<int64_t>(read)); };
+  int coded = g.add("aten::view.dtype", {value_of(x), as(whole)});
+  if (coded < 0) return;
+  coded = g.random.chance(0.5)
+              ? g.add("aten::bitwise_and.Scalar", {value_of(coded), integer(-8)})
+              : g.add("aten::add.Scalar", {value_of(coded), integer(1), integer(1)});
+  if (coded >= 0) g.add("aten::view.dtype", {value_of(coded), as(type)});
+}
+
 /// Maxima, with their places or without, or means of windows, some cut off by the border.
 void pooled(Generator& g) {
   int x = g.pick([](const at::Tensor& t) {
@@ -284,10 +302,10 @@ void ranked(Generator& g) {
 
 void add_idiom(Generator& g) {
   using Idiom = void (*)(Generator&);
-  static constexpr Idiom kIdioms[] = {column_sums, computed_scalar,   interleaved, picked,
-                                      ordered,     overlapping_parts, resampled,   pooled,
-                                      running,     bordered,          few_terms,   coded,
-                                      ranked,      rows_by_index};
+  static constexpr Idiom kIdioms[] = {
+      column_sums,       computed_scalar, interleaved, picked, ordered,
+      overlapping_parts, resampled,       pooled,      bits,   running,
+      bordered,          few_terms,       coded,       ranked, rows_by_index};
   kIdioms[g.random.below(std::size(kIdioms))](g);
 }
 
