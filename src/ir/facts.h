@@ -58,8 +58,9 @@ inline int64_t in_squares(int64_t count, int64_t columns) {
 inline bool needs_levels(const Statement& s) {
   if (s.reduction->op != ReduceOp::Sum || !is_float(s.reduction->type)) return false;
   if (s.reduction->type == ScalarType::Float) return true;
-  for (const Access& load : s.loads)
-    if (load.dtype == ScalarType::Double) return true;
+  for (const Node& node : s.expr.nodes)
+    if ((node.op == Op::Load || node.op == Op::Bitcast) && node.type == ScalarType::Double)
+      return true;
   return false;
 }
 

@@ -134,33 +134,68 @@ class DeadStores {
 
 /// Zeros for what is read of a temporary before anything is stored there: memory of at::empty
 /// behind a mask, whose other part was stored to until nobody read that.
-void fill_unwritten(Program& program) {
-  std::vector<bool> written(program.storages.size(), false);
-  std::vector<Item> fills;
-  for (const Item& item : program.items) {
-    ir::each_touch(item, [&](int storage, bool writes) {
-      if (writes) written[static_cast<size_t>(storage)] = true;
-    });
-    ir::each_touch(item, [&](int storage, bool writes) {
-      const ir::Storage& memory = program.storages[static_cast<size_t>(storage)];
-      if (writes || written[static_cast<size_t>(storage)] || memory.role != Role::Temporary ||
-          memory.bytes == 0)
-        return;
-      written[static_cast<size_t>(storage)] = true;
-      ir::StatementBuilder s({memory.bytes});
-      fills.emplace_back(s.store(ir::View{storage, c10::ScalarType::Byte, 0, {memory.bytes}, {1}},
-                                 s.constant(0, c10::ScalarType::Byte)));
+class Fills {
+ public:
+  explicit Fills(Program& program) : program_(program), written_(program.storages.size(), false) {}
+
+  void run() {
+    std::vector<Item> items;
+    for (Item& item : program_.items) {
+      ir::match(
+          item, [&](const Statement& s) { look(s); },
+          [&](const Repeat& r) {
+            for (const Statement& s : r.body) look(s);
+          },
+          [&](const Extern& e) {
+            write(e);
+            for (const ir::View& view : e.inputs)
+              if (view.storage >= 0) read(view.storage, c10::ScalarType::Byte);
+          },
+          [](const ir::Abort&) {});
+      std::move(fills_.begin(), fills_.end(), std::back_inserter(items));
+      fills_.clear();
+      items.push_back(std::move(item));
+    }
+    program_.items = std::move(items);
+  }
+
+ private:
+  void look(const Statement& s) {
+    write(s);
+    for (const Access& load : s.loads) read(load.storage, load.dtype);
+  }
+
+  template <class Kind>
+  void write(const Kind& kind) {
+    ir::each_touch(kind, [&](int storage, bool writes) {
+      if (writes) written_[static_cast<size_t>(storage)] = true;
     });
   }
-  program.items.insert(program.items.begin(), std::make_move_iterator(fills.begin()),
-                       std::make_move_iterator(fills.end()));
-}
+
+  void read(int storage, c10::ScalarType type) {
+    const ir::Storage& memory = program_.storages[static_cast<size_t>(storage)];
+    if (written_[static_cast<size_t>(storage)] || memory.role != Role::Temporary ||
+        memory.bytes == 0)
+      return;
+    written_[static_cast<size_t>(storage)] = true;
+    const auto size = static_cast<int64_t>(c10::elementSize(type));
+    if (memory.bytes % size != 0) type = c10::ScalarType::Byte;
+    const int64_t count = type == c10::ScalarType::Byte ? memory.bytes : memory.bytes / size;
+    ir::StatementBuilder s({count});
+    fills_.emplace_back(
+        s.store(ir::View{storage, type, 0, {count}, {1}}, s.constant(0, c10::ScalarType::Float)));
+  }
+
+  Program& program_;
+  std::vector<bool> written_;
+  std::vector<Item> fills_;  ///< before the item that is looked at
+};
 
 }  // namespace
 
 Program remove_dead_stores(Program program) {
   Program made = DeadStores(std::move(program)).run();
-  fill_unwritten(made);
+  Fills(made).run();
   return made;
 }
 

@@ -336,6 +336,45 @@ TEST(Review, MemoryThatIsFilledInPart) {
   EXPECT_TRUE(was_compiled(f.report())) << f.explain();
 }
 
+/// Likewise where the steps of a loop read before one stores.
+TEST(Review, MemoryThatStepsFillTooLate) {
+  at::NoGradGuard no_grad;
+  for (at::ScalarType type : {at::kFloat, at::kHalf, at::kLong, at::kBool, at::kDouble}) {
+    auto late = [type](const at::Tensor& x, const at::Tensor& never) {
+      at::Tensor held = at::empty({64}, type), sum = at::zeros({64});
+      held.narrow(0, 0, 1).fill_(1);
+      for (int step = 0; step < 16; ++step) {
+        sum = sum * 0.5 + at::where(never, held, at::zeros_like(held)).to(at::kFloat) + x[step];
+        held.copy_(x[step]);
+      }
+      return std::make_tuple(sum, held);
+    };
+    auto f = compile(late, at_once());
+    const at::Tensor never = at::zeros({64}, at::kBool);
+    for (int call = 0; call < 4; ++call) {
+      const at::Tensor x = at::randn({16, 64}) * 3;
+      const auto expected = late(x, never), got = f(x, never);
+      EXPECT_EQ(test::difference(std::get<0>(expected), std::get<0>(got)), "") << type << call;
+      EXPECT_EQ(test::difference(std::get<1>(expected), std::get<1>(got)), "") << type << call;
+    }
+    EXPECT_TRUE(was_compiled(f.report())) << type << f.explain();
+  }
+}
+
+/// Doubles that are made of bits are added up as exactly as others.
+TEST(Review, SumsOfDoublesMadeOfBits) {
+  at::NoGradGuard no_grad;
+  auto mean = [](const at::Tensor& bits) {
+    return ((bits & ((int64_t{1} << 52) - 1)) | 0x3ff0000000000000).view(at::kDouble).sum(1);
+  };
+  auto f = compile(mean, at_once());
+  for (int call = 0; call < 4; ++call) {
+    const at::Tensor bits = at::randint(0, int64_t{1} << 62, {4, 100000}, at::kLong);
+    EXPECT_TRUE(at::allclose(mean(bits), f(bits), 1e-14, 0)) << call;
+  }
+  EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+}
+
 /// What is stored as one type and read as another of its size is computed in its reader.
 TEST(Review, BitsOfComputedNumbers) {
   at::NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// Programs of visitors: rows are filtered by medians, images compared, logits capped, few of many
-// features kept.
+// Programs of visitors: rows are filtered by medians, images compared and warped, logits capped,
+// few of many features kept, weights rounded by chance.
 
 #include <ATen/ATen.h>
 
@@ -73,6 +73,26 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sparse_codes(const at::Tensor& fe
   return {codes, (codes > 0).sum(1), most.sum(1)};
 }
 
+/// A step of weights that are kept in bfloat16, rounded up or down by chance: `noise` is of 16 bits
+/// and moves each number's bits before they are cut off. The weights, and what each row lost.
+std::tuple<at::Tensor, at::Tensor> stochastic_rounding(const at::Tensor& weights,
+                                                       const at::Tensor& gradient,
+                                                       const at::Tensor& noise) {
+  const at::Tensor exact = weights - 0.1 * gradient;
+  const at::Tensor moved = ((exact.view(at::kInt) + noise) & -65536).view(at::kFloat);
+  const at::Tensor kept = at::where(at::isfinite(exact), moved, exact).to(at::kBFloat16);
+  return {kept, (exact - kept.to(at::kFloat)).mean(1)};
+}
+
+/// An image, turned and shifted, with its channels normalised; and how far each channel moved.
+std::tuple<at::Tensor, at::Tensor> affine_warp(const at::Tensor& image, const at::Tensor& motion,
+                                               const at::Tensor& mean, const at::Tensor& spread) {
+  const at::Tensor grid = at::affine_grid_generator(motion, image.sizes(), false);
+  const at::Tensor warped = at::grid_sampler(image, grid, 0, 0, false);
+  return {(warped - mean.view({1, -1, 1, 1})) / spread.view({1, -1, 1, 1}),
+          (warped - image).abs().mean({2, 3})};
+}
+
 Instance hampel_case(const Options& o) {
   const int64_t channels = o.integer("channels"), samples = o.integer("samples"),
                 half = o.integer("half"), length = 2 * half + 1;
@@ -106,6 +126,26 @@ Instance sparse_codes_case(const Options& o) {
                  4 * 2 * rows * features, 4 * rows * features);
 }
 
+Instance stochastic_rounding_case(const Options& o) {
+  const int64_t rows = o.integer("rows"), columns = o.integer("columns");
+  Draw draw(o);
+  const at::Tensor weights = draw.normal({rows, columns}),
+                   gradient = draw.normal({rows, columns}) * 0.01;
+  return bounded(instance_of(stochastic_rounding, weights, gradient,
+                             draw.integers({rows, columns}, 1 << 16, at::kInt)),
+                 14 * rows * columns, 8 * rows * columns);
+}
+
+Instance affine_warp_case(const Options& o) {
+  const int64_t side = o.integer("side"), pixels = side * side;
+  Draw draw(o);
+  const at::Tensor motion =
+      at::tensor({0.94f, 0.12f, 0.05f, -0.12f, 0.94f, -0.03f}).view({1, 2, 3});
+  return bounded(instance_of(affine_warp, draw.uniform({1, 3, side, side}), motion,
+                             draw.uniform({3}), draw.uniform({3}, 0.5, 1.5)),
+                 4 * 2 * 3 * pixels, 3 * 20 * pixels);
+}
+
 }  // namespace
 
 std::vector<Workload> visitor_cases() {
@@ -135,6 +175,16 @@ std::vector<Workload> visitor_cases() {
         {"features", "1024", "131", "of a row"},
         {"kept", "32", "7", "of them"}},
        sparse_codes_case,
+       kSums},
+      {"stochastic_rounding_f32",
+       "weights in bfloat16, rounded by chance after a step",
+       {{"rows", "700", "5", "of the weights"}, {"columns", "1000", "131", "of a row"}},
+       stochastic_rounding_case,
+       kSums},
+      {"affine_warp_f32",
+       "an image, turned, shifted and normalised",
+       {{"side", "512", "37", "of the image"}},
+       affine_warp_case,
        kSums},
   };
 }

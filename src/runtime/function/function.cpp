@@ -52,11 +52,11 @@ Options checked(Options options) {
 }
 
 /// From its exit on a process calls functions eagerly: what libtorch keeps of its settings, which
-/// keys read, is destroyed some time after. (It exists once a key was built.)
+/// keys read, is destroyed some time after.
 void watch_exit() {
   static const bool once = [] {
-    runtime::Key().build({});
-    runtime::Worker::instance().stop_before_unloading();
+    runtime::touch_settings();
+    runtime::Worker::instance().watch_exit();
     return true;
   }();
   static_cast<void>(once);
@@ -76,7 +76,7 @@ void Core::call(CallBase& call) {
   Impl& impl = *impl_;
   // Inside another function's recorded run the operators themselves must be seen.
   if (runtime::disabled() || stance() == Stance::ForceEager || record::recording() ||
-      runtime::Worker::instance().stopping()) {
+      runtime::Worker::instance().exiting()) {
     impl.bypassed.fetch_add(1, std::memory_order_relaxed);
     impl.eager_calls.fetch_add(1, std::memory_order_relaxed);
     return call.run_eager();

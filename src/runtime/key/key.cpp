@@ -117,6 +117,10 @@ uint64_t context_flags(const c10::AutogradState& autograd, bool autocast) {
 
 }  // namespace
 
+void touch_settings() {
+  context_flags(c10::AutogradState::get_tls_state(), /*autocast=*/true);
+}
+
 bool products_may_be_short() {
   return precision_of_products() == at::Float32Precision::BF16;
 }

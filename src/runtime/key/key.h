@@ -42,6 +42,9 @@ struct Key {
                     bool links = false);
 };
 
+/// Reads what keys hold of libtorch's settings, which makes libtorch create all of it.
+void touch_settings();
+
 /// Did the user allow products of fp32 to round their factors to bf16 (float32MatmulPrecision
 /// medium)? It is in the key.
 bool products_may_be_short();

@@ -27,6 +27,7 @@ struct Worker::State {
   pthread_t thread{};
   bool ends_at_exit = false;
   std::atomic<bool> stopping{false};
+  std::atomic<bool> exiting{false};
   std::atomic<int> running{0};    ///< jobs, on any thread
   std::atomic<bool> lost{false};  ///< a fork left jobs without a thread
 };
@@ -72,6 +73,11 @@ void stop() {
   g_state->stopping.store(true);
   g_state->ended.wait(lock, [] { return !g_state->alive; });
   join();
+}
+
+void leave() {
+  g_state->exiting.store(true);
+  stop();
 }
 
 /// Of the main thread: ends when it calls exit, which destroys what is a thread's before it runs
@@ -228,6 +234,14 @@ bool Worker::stopping() const {
 
 void Worker::stop_before_unloading() {
   std::atexit(stop);
+}
+
+bool Worker::exiting() const {
+  return state_.exiting.load(std::memory_order_relaxed);
+}
+
+void Worker::watch_exit() {
+  std::atexit(leave);
 }
 
 }  // namespace graft::runtime

@@ -40,9 +40,13 @@ class Worker {
   bool is_busy() const;
   /// Is the process exiting? A job should then end soon.
   bool stopping() const;
-  /// Called after loading code that the thread uses, and once what calls read of libtorch exists:
-  /// makes exit stop both before the exit handlers of that run.
+  /// Called after loading code that the thread uses: makes exit stop the thread before that code's
+  /// exit handlers run.
   void stop_before_unloading();
+  /// Has exit begun to destroy what existed when watch_exit() was called? (A main thread that ends
+  /// by pthread_exit only stops the worker.)
+  bool exiting() const;
+  void watch_exit();
 
   struct State;
 

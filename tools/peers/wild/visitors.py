@@ -1,5 +1,5 @@
-"""Programs of visitors: rows are filtered by medians, images compared, logits capped, tokens drawn,
-and few of many features kept."""
+"""Programs of visitors: rows are filtered by medians, images compared and warped, logits capped,
+few of many features kept, and weights rounded by chance."""
 
 import torch
 import torch.nn.functional as F
@@ -49,6 +49,20 @@ def sparse_codes(features, threshold, kept):
     return codes, (codes > 0).sum(1), most.sum(1)
 
 
+def stochastic_rounding(weights, gradient, noise):
+    exact = weights - 0.1 * gradient
+    moved = ((exact.view(torch.int32) + noise) & -65536).view(torch.float32)
+    kept = torch.where(torch.isfinite(exact), moved, exact).bfloat16()
+    return kept, (exact - kept.float()).mean(1)
+
+
+def affine_warp(image, motion, mean, spread):
+    grid = F.affine_grid(motion, image.shape, align_corners=False)
+    warped = F.grid_sample(image, grid, align_corners=False)
+    normal = (warped - mean.view(1, -1, 1, 1)) / spread.view(1, -1, 1, 1)
+    return normal, (warped - image).abs().mean((2, 3))
+
+
 def hampel_case(channels=8, samples=8192, half=4):
     return hampel, (torch.randn(channels, samples), half)
 
@@ -69,9 +83,21 @@ def sparse_codes_case(rows=256, features=1024, kept=32):
     return sparse_codes, (torch.randn(rows, features), torch.rand(features) * 0.8 + 1.2, kept)
 
 
+def stochastic_rounding_case(rows=700, columns=1000):
+    noise = torch.randint(0, 1 << 16, (rows, columns), dtype=torch.int32)
+    return stochastic_rounding, (torch.randn(rows, columns), torch.randn(rows, columns) * 0.01, noise)
+
+
+def affine_warp_case(side=512):
+    motion = torch.tensor([[[0.94, 0.12, 0.05], [-0.12, 0.94, -0.03]]])
+    return affine_warp, (torch.rand(1, 3, side, side), motion, torch.rand(3), torch.rand(3) + 0.5)
+
+
 CASES = {
     "hampel_f32": (hampel_case, {}),
     "mutual_information_f32": (mutual_information_case, {}),
     "sink_attention_f32": (sink_attention_case, {}),
     "sparse_codes_f32": (sparse_codes_case, {}),
+    "stochastic_rounding_f32": (stochastic_rounding_case, {}),
+    "affine_warp_f32": (affine_warp_case, {}),
 }
