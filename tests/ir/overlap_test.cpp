@@ -212,11 +212,17 @@ TEST(Digits, FlatReaderOfRowsNeedsASplit) {
   EXPECT_EQ(overlap.at, 32);
 }
 
-TEST(Digits, DtypeViewsAreUnknown) {
-  Shape store = shape({8}, {1}, 0), access = shape({8}, {1}, 0);
+TEST(Digits, DtypeViewsAreKnownWhereElementsHaveOneSize) {
+  Shape store = shape({8}, {1}, 0), access = shape({4}, {1}, 2);
   access.access.dtype = c10::ScalarType::Int;
-  EXPECT_EQ(relate(store.access, store.axes, access.access, access.axes).relation,
-            Relation::Unknown);
+  const Overlap inside = relate(store.access, store.axes, access.access, access.axes);
+  EXPECT_EQ(inside.relation, Relation::Covered);
+  EXPECT_EQ(inside.map.constant[0], 2);
+  for (auto dtype : {c10::ScalarType::Long, c10::ScalarType::Short}) {
+    access.access.dtype = dtype;
+    EXPECT_EQ(relate(store.access, store.axes, access.access, access.axes).relation,
+              Relation::Unknown);
+  }
 }
 
 TEST(Views, OverlapIsExactForNestedStrides) {

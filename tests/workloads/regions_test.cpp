@@ -37,14 +37,14 @@ const std::set<std::string> kBreaks = {
     "greedy_boxes_f32", "label_regions_i64", "dynamic_pillars_f32",    "landmark_update_f64",
     "auction_f64",      "loop_experts_bf16", "implied_volatility_f64", "prodigy_step_f32"};
 /// Make fp32 results whatever their inputs: of bytes, of bits, of filled masks.
-const std::set<std::string> kFloatAlways = {"letterbox_f32", "stochastic_average_bf16",
+const std::set<std::string> kFloatAlways = {"letterbox_f32",        "stochastic_average_bf16",
                                             "shifted_windows_bf16", "cloud_composite_f32",
-                                            "bloom_filter_i64"};
+                                            "bloom_filter_i64",     "stochastic_rounding_f32"};
 
 /// One value near a tie that goes the other way changes the rest of its row, or a code by 1;
 /// AdamW's first step is the sign of a gradient, which bf16 may turn.
 const std::set<std::string> kDecides{"gptq_block", "codebook_f32", "int8_rows_bf16",
-                                     "mlp_bf16_autocast"};
+                                     "mlp_bf16_autocast", "stochastic_rounding_f32"};
 
 class Region : public testing::TestWithParam<std::string> {
  protected:

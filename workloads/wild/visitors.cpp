@@ -79,9 +79,10 @@ std::tuple<at::Tensor, at::Tensor> stochastic_rounding(const at::Tensor& weights
                                                        const at::Tensor& gradient,
                                                        const at::Tensor& noise) {
   const at::Tensor exact = weights - 0.1 * gradient;
-  const at::Tensor moved = ((exact.view(at::kInt) + noise) & -65536).view(at::kFloat);
+  const at::Tensor bits = exact.to(at::kFloat).view(at::kInt);
+  const at::Tensor moved = ((bits + noise) & -65536).view(at::kFloat);
   const at::Tensor kept = at::where(at::isfinite(exact), moved, exact).to(at::kBFloat16);
-  return {kept, (exact - kept.to(at::kFloat)).mean(1)};
+  return {kept, (exact - kept).mean(1)};
 }
 
 /// An image, turned and shifted, with its channels normalised; and how far each channel moved.

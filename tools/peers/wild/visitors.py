@@ -53,7 +53,7 @@ def stochastic_rounding(weights, gradient, noise):
     exact = weights - 0.1 * gradient
     moved = ((exact.view(torch.int32) + noise) & -65536).view(torch.float32)
     kept = torch.where(torch.isfinite(exact), moved, exact).bfloat16()
-    return kept, (exact - kept.float()).mean(1)
+    return kept, (exact - kept).mean(1)
 
 
 def affine_warp(image, motion, mean, spread):
