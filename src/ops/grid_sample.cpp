@@ -78,9 +78,7 @@ struct Corner {
 Corner corner(StatementBuilder& s, Value at, Value weight, const Extent& extent) {
   auto number = [&](int64_t value) { return s.scalar(value, ScalarType::Long); };
   const Value last = number_of(at, static_cast<double>(extent.size - 1));
-  // Casting NaN gives any number.
-  const Value index =
-      ir::max(ir::min(clip(at, last).to(ScalarType::Long), number(extent.size - 1)), number(0));
+  const Value index = ir::max(ir::min(at.to(ScalarType::Long), number(extent.size - 1)), number(0));
   return {ge(at, at.like(0)) & le(at, last), index, weight};
 }
 

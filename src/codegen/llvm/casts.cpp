@@ -22,9 +22,9 @@ ByteFloat byte_float(ScalarType type) {
 }  // namespace
 
 /// A wider type's number of the same value. The fence keeps LLVM from comparing the narrow numbers
-/// in their place: it would take what is greater or equal for what is greater where a zero is -0
-/// (InstCombine of LLVM 19, where a select of a widened number and the other operand of its
-/// comparison is narrowed), and many machines compare halves one by one.
+/// in their place: it would take -0 for less than 0 (InstCombine of LLVM 19, where a select of a
+/// widened number and the other operand of its comparison is narrowed), and many machines compare
+/// halves one by one.
 llvm::Value* Arithmetic::widened(llvm::Value* x, llvm::Type* real) {
   llvm::Value* wide = b_.CreateFPExt(x, real);
   return llvm::isa<llvm::Constant>(wide) ? wide : b_.CreateArithmeticFence(wide, real);
