@@ -42,6 +42,16 @@ float array_sqrt(float x) {
   return nearer + (x - nearer * nearer) * (slope + slope * rest);
 }
 
+__attribute__((target("avx512f"))) float array_fused_sqrt(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x > 0 && x < std::numeric_limits<float>::infinity())) return std::sqrt(x);
+  const bool small = x < FusedRootFormula::kLeast;
+  if (small) x *= FusedRootFormula::kScale;
+  const float estimate = _mm_cvtss_f32(_mm_rsqrt14_ss(_mm_set_ss(x), _mm_set_ss(x)));
+  const float near = x * estimate, root = std::fma(std::fma(-near, near, x), estimate * 0.5f, near);
+  return small ? root / FusedRootFormula::kRootOfScale : root;
+}
+
 float array_exp(float x) {
   if (!(std::abs(x) <= ExpFormula::kLimit))
     return static_cast<float>(std::exp(static_cast<double>(x)));

@@ -1,6 +1,6 @@
 // Formula routines: how MKL's VML computes functions of Float on processors for which it takes its
-// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2). Found by asking it for
-// every float. Each operation is rounded to Float, or as said.
+// kernels without fused multiply-adds (all of AMD's, as of MKL 2024.2), and roots on Intel's with
+// AVX-512. Found by asking it for every float. Each operation is rounded to Float, or as said.
 #pragma once
 
 #include <array>
@@ -22,6 +22,17 @@ namespace graft::codegen {
 /// those below 0 a positive NaN (where the instruction's is negative).
 struct RootFormula {
   static constexpr float kLeast = 0x1p-126f, kMost = 0x1.ffdffep+127f;
+};
+
+/// From kLeast on, from the estimate e of 1 / sqrt(x) to 14 bits (VRSQRT14PS), one step, whose
+/// products are not rounded,
+///
+///     n = x * e     sqrt x = n + (x - n * n) * (e * 0.5)
+///
+/// (one number in 170 differs from the nearest), and of smaller ones that of x * kScale; else as
+/// above.
+struct FusedRootFormula {
+  static constexpr float kLeast = 0x1p-102f, kScale = 0x1p64f, kRootOfScale = 0x1p32f;
 };
 
 /// Up to ±kLimit
@@ -120,6 +131,8 @@ struct TanhFormula {
 
 /// On one number: what code is compared with. Sines up to SineFormula::kLimit.
 float array_sqrt(float x);
+/// On processors with AVX-512.
+float array_fused_sqrt(float x);
 float array_exp(float x);
 float array_log(float x);
 float array_sin(float x);

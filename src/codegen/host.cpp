@@ -109,15 +109,22 @@ void ask_around(std::vector<uint32_t>& asked, float edge) {
 /// Of each size of mantissa, next to powers of four, where a step more or less shows soonest, of
 /// each exponent, and where the formula changes. (tests/runtime/vml_formulas_test.cpp asks for
 /// more.)
-bool ask_for_roots() {
+std::vector<uint32_t> roots_to_ask_for() {
   std::vector<uint32_t> asked;
   for (uint32_t k = 0; k < 8 << 10; ++k) asked.push_back(0x3f800000 + k * 2039);
   for (uint32_t k = 0; k < 4 << 10; ++k) asked.push_back(0x40800000 - k);
   for (uint32_t k = 0; k < 1 << 9; ++k) asked.push_back(k * 0x800000 + k * k);  // of both signs
-  for (float edge :
-       {0.0f, RootFormula::kLeast, RootFormula::kMost, std::numeric_limits<float>::infinity()})
+  for (float edge : {0.0f, RootFormula::kLeast, RootFormula::kMost, FusedRootFormula::kLeast,
+                     std::numeric_limits<float>::infinity()})
     ask_around(asked, edge);
-  return vml_has("VMSSQRT_", std::move(asked), array_sqrt);
+  return asked;
+}
+bool ask_for_roots() {
+  return vml_has("VMSSQRT_", roots_to_ask_for(), array_sqrt);
+}
+bool ask_for_fused_roots() {
+  return __builtin_cpu_supports("avx512f") &&
+         vml_has("VMSSQRT_", roots_to_ask_for(), array_fused_sqrt);
 }
 
 /// Of each entry of the table and each power of two, of each exponent, and where the formula
@@ -183,11 +190,14 @@ bool ask_for_tanhs() {
 }
 
 bool vml_computes(ir::Target::VmlFormula formula) {
-  static const bool roots = ask_for_roots(), exps = ask_for_exps(), logs = ask_for_logs(),
-                    sines = ask_for_sines(), tanhs = ask_for_tanhs();
+  static const bool roots = ask_for_roots(), fused_roots = ask_for_fused_roots(),
+                    exps = ask_for_exps(), logs = ask_for_logs(), sines = ask_for_sines(),
+                    tanhs = ask_for_tanhs();
   switch (formula) {
     case ir::Target::VmlFormula::Root:
       return roots;
+    case ir::Target::VmlFormula::FusedRoot:
+      return fused_roots;
     case ir::Target::VmlFormula::Exp:
       return exps;
     case ir::Target::VmlFormula::Log:

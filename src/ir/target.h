@@ -61,13 +61,15 @@ struct Target {
   bool keeps_subnormals = true;
   /// How VML computes functions of Float on a processor, where it is known.
   enum class VmlFormula : uint8_t {
-    Root,  ///< Routine::FormulaSqrt
-    Exp,   ///< Routine::FormulaExp
-    Log,   ///< Routine::FormulaLog
-    Sine,  ///< Routine::FormulaSin, FormulaCos
-    Tanh,  ///< Routine::FormulaTanh
+    Root,       ///< Routine::FormulaSqrt
+    FusedRoot,  ///< Routine::FormulaFusedSqrt
+    Exp,        ///< Routine::FormulaExp
+    Log,        ///< Routine::FormulaLog
+    Sine,       ///< Routine::FormulaSin, FormulaCos
+    Tanh,       ///< Routine::FormulaTanh
   };
-  static constexpr std::array kVmlFormulas = {VmlFormula::Root, VmlFormula::Exp, VmlFormula::Log,
+  static constexpr std::array kVmlFormulas = {VmlFormula::Root, VmlFormula::FusedRoot,
+                                              VmlFormula::Exp,  VmlFormula::Log,
                                               VmlFormula::Sine, VmlFormula::Tanh};
   /// Does VML compute so? (A lowering may ask; no code depends on it.) Null: no, as where subnormal
   /// numbers are flushed, which VML keeps. The first answer takes time.

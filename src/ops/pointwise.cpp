@@ -163,6 +163,9 @@ bool Args::has_array_routines() const {
 bool Args::vml_has(ir::Target::VmlFormula formula) const {
   return context_.settings.target.vml_has(formula);
 }
+bool Args::has_avx512() const {
+  return context_.settings.target.avx512();
+}
 bool Args::is_one_dnn() const {
   return context_.settings.target.one_dnn(common);
 }

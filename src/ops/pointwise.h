@@ -104,6 +104,7 @@ class Args {
   /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
   bool has_fma() const;
   bool vml_has(ir::Target::VmlFormula formula) const;
+  bool has_avx512() const;
   bool has_array_routines() const;  ///< ATen computes on whole arrays, with MKL
   bool is_one_dnn() const;          ///< ATen gives the common dtype to oneDNN
   bool is_float() const;            ///< of the common dtype

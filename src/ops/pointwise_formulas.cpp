@@ -20,8 +20,13 @@ Value contracted(Args& args, Value a, Value b, Value c) {
 // take, is.
 Value library_root(Args& a, Value x) {
   if (a.is_reduced() || a.is_fast() || !a.has_array_routines()) return x.op(Op::Sqrt);
-  const bool known = x.type() == ScalarType::Float && a.vml_has(ir::Target::VmlFormula::Root);
-  return ir::call(known ? Routine::FormulaSqrt : Routine::ArraySqrt, x);
+  using Formula = ir::Target::VmlFormula;
+  if (x.type() == ScalarType::Float) {
+    if (a.vml_has(Formula::Root)) return ir::call(Routine::FormulaSqrt, x);
+    if (a.has_avx512() && a.vml_has(Formula::FusedRoot))
+      return ir::call(Routine::FormulaFusedSqrt, x);
+  }
+  return ir::call(Routine::ArraySqrt, x);
 }
 
 // The scalar loop rounds the root to bf16 before it divides, as baseline kernels do everywhere.

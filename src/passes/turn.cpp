@@ -19,6 +19,9 @@ namespace {
 
 constexpr int64_t kPlainSum = 1024;  ///< terms that may be added one by one
 
+/// Rows far apart that a vector loop may read side by side: what fetches ahead follows each.
+constexpr int64_t kStreams = 16;
+
 int64_t bytes_of(const ir::Access& access) {
   return static_cast<int64_t>(c10::elementSize(access.dtype));
 }
@@ -81,6 +84,7 @@ class Look {
     for (int row : rows) {
       const int a = axis_of(p, row);
       if (a < 0) made.possible = false;
+      if (kernel_.vars[static_cast<size_t>(row)].extent <= kStreams) continue;
       for (const ir::Access& load : s.loads)
         made.far = made.far ||
                    (a >= 0 &&

@@ -39,6 +39,7 @@ TEST(ArrayRoot, TheEnds) {
   expect_eagers_bits(&at::sqrt, floats(0, 1 << 14));
   expect_eagers_bits(&at::sqrt,
                      floats(0x007fe000, 1 << 14));  // the largest denormals, the least normals
+  expect_eagers_bits(&at::sqrt, floats(0x0c7fe000, 1 << 14));  // where a formula scales
   expect_eagers_bits(&at::sqrt,
                      floats(int64_t{0x80000000} - (1ll << 32), 1 << 14));  // negative zero, then on
 }
@@ -78,7 +79,15 @@ TEST(ArrayFormulas, AreKnownOnAmd) {
   const ir::Target target = codegen::host_target(1);
   if (!target.vml || !target.keeps_subnormals) GTEST_SKIP() << "no MKL, or it flushes";
   for (const ir::Target::VmlFormula formula : ir::Target::kVmlFormulas)
-    EXPECT_TRUE(target.vml_has(formula)) << static_cast<int>(formula);
+    EXPECT_EQ(target.vml_has(formula), formula != ir::Target::VmlFormula::FusedRoot)
+        << static_cast<int>(formula);
+}
+TEST(ArrayFormulas, RootsAreKnownOnIntel) {
+  if (!__builtin_cpu_is("intel") || !__builtin_cpu_supports("avx512f"))
+    GTEST_SKIP() << "another make of processor";
+  const ir::Target target = codegen::host_target(1);
+  if (!target.vml || !target.keeps_subnormals) GTEST_SKIP() << "no MKL, or it flushes";
+  EXPECT_TRUE(target.vml_has(ir::Target::VmlFormula::FusedRoot));
 }
 
 TEST(ArrayFormulas, TheEnds) {

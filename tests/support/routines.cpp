@@ -92,6 +92,8 @@ T call(Routine id, c10::ScalarType type, T a, T b) {
       break;
   }
   if (id == Routine::FormulaSqrt) return static_cast<T>(codegen::array_sqrt(static_cast<float>(a)));
+  if (id == Routine::FormulaFusedSqrt)
+    return static_cast<T>(codegen::array_fused_sqrt(static_cast<float>(a)));
   if (id == Routine::FormulaExp) return static_cast<T>(codegen::array_exp(static_cast<float>(a)));
   if (id == Routine::FormulaSin || id == Routine::FormulaCos || id == Routine::FormulaTanh) {
     const auto x = static_cast<float>(a);

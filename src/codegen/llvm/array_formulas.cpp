@@ -41,7 +41,22 @@ class ArrayFormulas {
     switch (routine) {
       case ir::Routine::FormulaSqrt: {
         llvm::Value* near = root(x);
-        return in_lanes(near, beyond_root(x), [&] { return nearest_root(x); });
+        return in_lanes(near, outside(x, RootFormula::kLeast, RootFormula::kMost),
+                        [&] { return nearest_root(x); });
+      }
+      case ir::Routine::FormulaFusedSqrt: {
+        llvm::Value* least = k(FusedRootFormula::kLeast);
+        llvm::Value* near = fused_root(x, least);
+        llvm::Value* beyond =
+            outside(x, FusedRootFormula::kLeast, std::numeric_limits<float>::max());
+        return in_lanes(near, beyond, [&] {
+          llvm::Value *tiny = b_.CreateAnd(b_.CreateFCmpOGT(x, k(0)), b_.CreateFCmpOLT(x, least)),
+                      *scaled = b_.CreateFMul(x, k(FusedRootFormula::kScale));
+          return b_.CreateSelect(tiny,
+                                 b_.CreateFMul(fused_root(scaled, least),
+                                               k(1 / double{FusedRootFormula::kRootOfScale})),
+                                 nearest_root(x));
+        });
       }
       case ir::Routine::FormulaExp: {
         llvm::Value* near = exp(x);
@@ -114,11 +129,19 @@ class ArrayFormulas {
     llvm::Value* lacks = b_.CreateFSub(x, b_.CreateFMul(near, near));
     return b_.CreateFAdd(near, b_.CreateFMul(lacks, slope));
   }
-  llvm::Value* beyond_root(llvm::Value* x) {
-    const auto least = std::bit_cast<uint32_t>(RootFormula::kLeast);
-    const uint32_t range = std::bit_cast<uint32_t>(RootFormula::kMost) - least;
+  /// Right from the least number on, and of zeros.
+  llvm::Value* fused_root(llvm::Value* x, llvm::Value* least) {
+    llvm::Value* e = closely_estimated_reciprocal_root(
+        b_.CreateSelect(b_.CreateFCmpOLT(x, least), least, x));  // which is finite of 0, too
+    llvm::Value* near = b_.CreateFMul(x, e);
+    return plus_product(plus_product(b_.CreateFNeg(near), near, x), b_.CreateFMul(e, k(0.5)), near);
+  }
+  /// Neither 0 nor one of the positive numbers between two, both included.
+  llvm::Value* outside(llvm::Value* x, float least, float most) {
+    const auto low = std::bit_cast<uint32_t>(least);
+    const uint32_t range = std::bit_cast<uint32_t>(most) - low;
     return b_.CreateAnd(
-        b_.CreateICmpUGT(b_.CreateSub(b_.CreateBitCast(x, words_), word(least)), word(range)),
+        b_.CreateICmpUGT(b_.CreateSub(b_.CreateBitCast(x, words_), word(low)), word(range)),
         b_.CreateFCmpUNE(x, k(0)));
   }
   llvm::Value* nearest_root(llvm::Value* x) {
@@ -128,14 +151,31 @@ class ArrayFormulas {
   }
   /// The instruction takes 4 or 8 lanes; AVX-512 has one of its own, with other bits.
   llvm::Value* estimated_reciprocal_root(llvm::Value* x) {
-    const unsigned lanes = t_->getNumElements(), width = std::min(lanes, 8u);
+    return in_parts(x, 8, [&](llvm::Value* part, unsigned width) {
+      return b_.CreateIntrinsic(
+          width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps,
+          {}, {part});
+    });
+  }
+  /// That one.
+  llvm::Value* closely_estimated_reciprocal_root(llvm::Value* x) {
+    return in_parts(x, kLanes, [&](llvm::Value* part, unsigned width) {
+      const llvm::Intrinsic::ID id = width == 16  ? llvm::Intrinsic::x86_avx512_rsqrt14_ps_512
+                                     : width == 8 ? llvm::Intrinsic::x86_avx512_rsqrt14_ps_256
+                                                  : llvm::Intrinsic::x86_avx512_rsqrt14_ps_128;
+      return b_.CreateIntrinsic(id, {},
+                                {part, part, b_.getIntN(std::max(width, 8u), (1u << width) - 1)});
+    });
+  }
+  /// A function of `most` lanes, or fewer, for all of `x`.
+  llvm::Value* in_parts(llvm::Value* x, unsigned most,
+                        llvm::function_ref<llvm::Value*(llvm::Value*, unsigned)> function) {
+    const unsigned lanes = t_->getNumElements(), width = std::min(lanes, most);
     std::vector<llvm::Value*> parts;
     for (unsigned first = 0; first < lanes; first += width) {
       std::vector<int> taken(width);
       std::iota(taken.begin(), taken.end(), static_cast<int>(first));
-      parts.push_back(b_.CreateIntrinsic(
-          width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps,
-          {}, {b_.CreateShuffleVector(x, taken)}));
+      parts.push_back(function(b_.CreateShuffleVector(x, taken), width));
     }
     return llvm::concatenateVectors(b_, parts);
   }

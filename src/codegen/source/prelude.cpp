@@ -382,6 +382,9 @@ std::string source_array_formulas() {
   };
   constant("kRootLeast", RootFormula::kLeast);
   constant("kRootMost", RootFormula::kMost);
+  constant("kFusedRootLeast", FusedRootFormula::kLeast);
+  constant("kRootScale", FusedRootFormula::kScale);
+  constant("kRootOfScale", FusedRootFormula::kRootOfScale);
   constant("kExpInverse", ExpFormula::kInverse);
   constant("kExpStepHigh", ExpFormula::kStepHigh);
   constant("kExpStepLow", ExpFormula::kStepLow);
@@ -400,6 +403,17 @@ std::string source_array_formulas() {
   const float nearer = near + near * rest;
   return nearer + (x - nearer * nearer) * (slope + slope * rest);
 }
+#ifdef __AVX512F__
+float array_fused_sqrt(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x > 0 && x < std::numeric_limits<float>::infinity())) return std::sqrt(x);
+  const bool small = x < kFusedRootLeast;
+  if (small) x *= kRootScale;
+  const float estimate = _mm_cvtss_f32(_mm_rsqrt14_ss(_mm_set_ss(x), _mm_set_ss(x)));
+  const float near = x * estimate, root = std::fma(std::fma(-near, near, x), estimate * 0.5f, near);
+  return small ? root / kRootOfScale : root;
+}
+#endif
 float array_exp(float x) {
   if (!(std::fabs(x) <= -kLeastNormal)) return static_cast<float>(inline_exp(static_cast<double>(x)));
   const float q = std::nearbyint(x * kExpInverse);
