@@ -190,7 +190,7 @@ bool ask_for_tanhs() {
 }
 
 bool vml_computes(ir::Target::VmlFormula formula) {
-  static const bool roots = ask_for_roots(), fused_roots = ask_for_fused_roots(),
+  static const bool roots = ask_for_roots(), fused_roots = !roots && ask_for_fused_roots(),
                     exps = ask_for_exps(), logs = ask_for_logs(), sines = ask_for_sines(),
                     tanhs = ask_for_tanhs();
   switch (formula) {

@@ -31,7 +31,7 @@ constexpr CpuFunction kCpuFunctions[] = {
     {"atan2", "", "_u10", "_u10"},      {"asinh", "", "_u10", "_u10"},
     {"acosh", "", "_u10", "_u10"},      {"atanh", "", "_u10", "_u10"},
     {"pow", "", "_u10", "_u10"},        {"fmod", "", "", ""},
-    {"hypot", "", "_u05", "_u05"},      {"fused_sqrt", "", "", ""},
+    {"hypot", "", "_u05", "_u05"},
 };
 
 }  // namespace
@@ -39,6 +39,13 @@ constexpr CpuFunction kCpuFunctions[] = {
 RoutineCall routine_call(ir::Routine routine, ScalarType type, const ir::Target& target) {
   const ir::RoutineInfo& row = info(routine);
   const bool is_double = type == ScalarType::Double;
+  if (row.form == RoutineForm::Formula || row.form == RoutineForm::Near) {
+    if (row.form == RoutineForm::Formula && is_double)
+      throw std::runtime_error("graft: " + std::string(row.name) + " is of Float");
+    if (routine == ir::Routine::FormulaFusedSqrt && !target.avx512())
+      throw std::runtime_error("graft: " + std::string(row.name) + " needs AVX-512");
+    return {RoutineSource::Inline, {}};
+  }
   const auto* names = std::find_if(std::begin(kCpuFunctions), std::end(kCpuFunctions),
                                    [&](const auto& f) { return f.function == row.function; });
   if (names == std::end(kCpuFunctions))
@@ -56,15 +63,9 @@ RoutineCall routine_call(ir::Routine routine, ScalarType type, const ir::Target&
                   std::to_string(lanes) + (is_double ? names->sleef_double : names->sleef_float),
               lanes};
     }
-    case RoutineForm::Scalar:
+    default:
       return scalar;
-    case RoutineForm::Formula:
-      if (is_double) throw std::runtime_error("graft: " + std::string(row.name) + " is of Float");
-      break;
-    case RoutineForm::Near:
-      break;
   }
-  return {RoutineSource::Inline, {}};
 }
 
 }  // namespace graft::codegen

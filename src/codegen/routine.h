@@ -23,7 +23,7 @@ struct RoutineCall {
 
 /// For Float or Double. Without AVX2 ATen calls the C library for a vector's lanes, and its
 /// libtorch has no SLEEF of that width. Throws std::runtime_error for a routine that no library
-/// has.
+/// or the target's instructions have.
 RoutineCall routine_call(ir::Routine routine, ScalarType type, const ir::Target& target);
 
 /// No call is needed: with fused multiply-add the inline exp has the bits of the exported SLEEF

@@ -122,33 +122,43 @@ Value Args::round(Value v) const {
 }
 
 namespace {
-/// VML's, which code for AVX2 can compute; exp for AVX-512, whose registers hold the tables.
-std::optional<ir::Target::VmlFormula> formula_of(Routine array, const ir::Target& target) {
+/// The formula by which VML computes the function of Float, where it is known and code for the
+/// target can: AVX-512 has an estimate of its own, and registers that hold the tables of exp.
+std::optional<Routine> formula_of(Routine array, const ir::Target& target) {
   using Formula = ir::Target::VmlFormula;
-  if (!target.avx2()) return {};
+  const auto known = [&](bool possible, Formula formula, Routine routine) {
+    return possible && target.vml_has(formula) ? std::optional(routine) : std::nullopt;
+  };
   switch (array) {
+    case Routine::ArraySqrt: {
+      const auto root = known(true, Formula::Root, Routine::FormulaSqrt);
+      return root ? root : known(target.avx512(), Formula::FusedRoot, Routine::FormulaFusedSqrt);
+    }
     case Routine::ArrayExp:
-      return target.avx512() ? std::optional(Formula::Exp) : std::nullopt;
+      return known(target.avx512(), Formula::Exp, Routine::FormulaExp);
     case Routine::ArrayLog:
-      return Formula::Log;
+      return known(target.avx2(), Formula::Log, Routine::FormulaLog);
     case Routine::ArraySin:
+      return known(target.avx2(), Formula::Sine, Routine::FormulaSin);
     case Routine::ArrayCos:
-      return Formula::Sine;
+      return known(target.avx2(), Formula::Sine, Routine::FormulaCos);
     case Routine::ArrayTanh:
-      return Formula::Tanh;
+      return known(target.avx2(), Formula::Tanh, Routine::FormulaTanh);
     default:
       return {};
   }
 }
 }  // namespace
 
+std::optional<Value> Args::array_routine(Routine array, Value x) const {
+  if (is_reduced() || is_fast() || !has_array_routines()) return {};
+  const bool single = x.type() == ScalarType::Float;
+  const auto formula = single ? formula_of(array, context_.settings.target) : std::nullopt;
+  return ir::call(formula.value_or(array), x);
+}
 Value Args::routine(Routine array, Routine vector, Value x) const {
-  if (is_reduced() || is_fast() || !has_array_routines()) return ir::call(vector, x);
-  const ir::Target& target = context_.settings.target;
-  if (x.type() == ScalarType::Float)
-    if (const auto formula = formula_of(array, target); formula && target.vml_has(*formula))
-      return ir::call(*in_form(array, ir::RoutineForm::Formula), x);
-  return ir::call(array, x);
+  const std::optional<Value> arrays = array_routine(array, x);
+  return arrays ? *arrays : ir::call(vector, x);
 }
 
 bool Args::is_fast() const {
@@ -159,12 +169,6 @@ bool Args::has_fma() const {
 }
 bool Args::has_array_routines() const {
   return context_.settings.target.vml;
-}
-bool Args::vml_has(ir::Target::VmlFormula formula) const {
-  return context_.settings.target.vml_has(formula);
-}
-bool Args::has_avx512() const {
-  return context_.settings.target.avx512();
 }
 bool Args::is_one_dnn() const {
   return context_.settings.target.one_dnn(common);

@@ -99,12 +99,12 @@ class Args {
   /// `array` for Float and Double, `vector` for Half and BFloat16, and wherever libtorch has no
   /// MKL; always `vector` under Numerics::Fast.
   ir::Value routine(ir::Routine array, ir::Routine vector, ir::Value x) const;
+  /// `array`, or the formula by which MKL computes it; nothing where `routine` takes `vector`.
+  std::optional<ir::Value> array_routine(ir::Routine array, ir::Value x) const;
 
   bool is_fast() const;  ///< Numerics::Fast
   /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
   bool has_fma() const;
-  bool vml_has(ir::Target::VmlFormula formula) const;
-  bool has_avx512() const;
   bool has_array_routines() const;  ///< ATen computes on whole arrays, with MKL
   bool is_one_dnn() const;          ///< ATen gives the common dtype to oneDNN
   bool is_float() const;            ///< of the common dtype

@@ -19,14 +19,8 @@ Value contracted(Args& args, Value a, Value b, Value c) {
 // VML's root of Float and Double is not always the nearest one; the instruction's, which the others
 // take, is.
 Value library_root(Args& a, Value x) {
-  if (a.is_reduced() || a.is_fast() || !a.has_array_routines()) return x.op(Op::Sqrt);
-  using Formula = ir::Target::VmlFormula;
-  if (x.type() == ScalarType::Float) {
-    if (a.vml_has(Formula::Root)) return ir::call(Routine::FormulaSqrt, x);
-    if (a.has_avx512() && a.vml_has(Formula::FusedRoot))
-      return ir::call(Routine::FormulaFusedSqrt, x);
-  }
-  return ir::call(Routine::ArraySqrt, x);
+  const std::optional<Value> arrays = a.array_routine(Routine::ArraySqrt, x);
+  return arrays ? *arrays : x.op(Op::Sqrt);
 }
 
 // The scalar loop rounds the root to bf16 before it divides, as baseline kernels do everywhere.

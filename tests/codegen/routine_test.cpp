@@ -20,8 +20,9 @@ constexpr Routine kRoutines[] = {
 #include "ir/routines.def"
 };
 
-/// Are there the symbols in this libtorch?
+/// Are there the symbols in this libtorch, and instructions?
 bool exists(Routine routine, ScalarType type) {
+  if (routine == Routine::FormulaFusedSqrt && !codegen::host_target(1).avx512()) return false;
   return routine != Routine::ArraySinh && routine != Routine::ArrayCosh &&
          (ir::info(routine).form != ir::RoutineForm::Formula || type == ScalarType::Float);
 }

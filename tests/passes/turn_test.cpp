@@ -37,6 +37,31 @@ TEST(Turn, RoutinesGetRowsOfColumns) {
             "result 0 = %3 f32[64,1024]:(1024,1)\n");
 }
 
+/// Sums of `rows` x 5 neighbours, of which a row is 512 numbers long.
+std::string schedule_of_neighbours(int64_t rows) {
+  ProgramBuilder b;
+  auto x = b.argument({64 + rows, 512}), out = b.output({64, 508});
+  ir::StatementBuilder s({64, 508, rows, 5});
+  ir::View near = x;
+  near.sizes = {64, 508, rows, 5}, near.strides = {512, 1, 512, 1};
+  b.program.items.emplace_back(
+      s.store(out, s.reduce(ReduceOp::Sum, s.load(near), {false, false, true, true}, kDouble)));
+  return schedule_of(b);
+}
+TEST(Turn, FewRowsAreReadSideBySide) {
+  const std::string few = schedule_of_neighbours(5), many = schedule_of_neighbours(32);
+  EXPECT_NE(few.find("  vector v1:508\n"
+                     "    serial v2:5\n"
+                     "      serial v3:5\n"),
+            std::string::npos)
+      << few;
+  EXPECT_NE(many.find("  serial v2:32\n"
+                      "    serial v3:5\n"
+                      "      vector v1:508\n"),
+            std::string::npos)
+      << many;
+}
+
 /// A recurrence over steps, h = f(x_t + a) h + x_t for each channel and state, and y_t = sum h: the
 /// channels are lanes. `routine`: f, the identity without it.
 ProgramBuilder turned_recurrence(bool routine) {

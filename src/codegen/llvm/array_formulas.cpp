@@ -45,17 +45,16 @@ class ArrayFormulas {
                         [&] { return nearest_root(x); });
       }
       case ir::Routine::FormulaFusedSqrt: {
-        llvm::Value* least = k(FusedRootFormula::kLeast);
-        llvm::Value* near = fused_root(x, least);
+        llvm::Value* near = fused_root(x);
         llvm::Value* beyond =
             outside(x, FusedRootFormula::kLeast, std::numeric_limits<float>::max());
         return in_lanes(near, beyond, [&] {
-          llvm::Value *tiny = b_.CreateAnd(b_.CreateFCmpOGT(x, k(0)), b_.CreateFCmpOLT(x, least)),
-                      *scaled = b_.CreateFMul(x, k(FusedRootFormula::kScale));
-          return b_.CreateSelect(tiny,
-                                 b_.CreateFMul(fused_root(scaled, least),
-                                               k(1 / double{FusedRootFormula::kRootOfScale})),
-                                 nearest_root(x));
+          llvm::Value* small = b_.CreateAnd(b_.CreateFCmpOGT(x, k(0)),
+                                            b_.CreateFCmpOLT(x, k(FusedRootFormula::kLeast)));
+          llvm::Value* scaled = fused_root(b_.CreateFMul(x, k(FusedRootFormula::kScale)));
+          return b_.CreateSelect(
+              small, b_.CreateFMul(scaled, k(1 / double{FusedRootFormula::kRootOfScale})),
+              nearest_root(x));
         });
       }
       case ir::Routine::FormulaExp: {
@@ -130,7 +129,8 @@ class ArrayFormulas {
     return b_.CreateFAdd(near, b_.CreateFMul(lacks, slope));
   }
   /// Right from the least number on, and of zeros.
-  llvm::Value* fused_root(llvm::Value* x, llvm::Value* least) {
+  llvm::Value* fused_root(llvm::Value* x) {
+    llvm::Value* least = k(FusedRootFormula::kLeast);
     llvm::Value* e = closely_estimated_reciprocal_root(
         b_.CreateSelect(b_.CreateFCmpOLT(x, least), least, x));  // which is finite of 0, too
     llvm::Value* near = b_.CreateFMul(x, e);
