@@ -16,7 +16,7 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 10;
+constexpr uint8_t kStructureVersion = 11;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
@@ -60,10 +60,11 @@ class Walk {
     return slot;
   }
 
-  /// A vector loop that a serial one starts again and again, as for groups of weights with a scale
-  /// each or for heads: with its extent unknown, starting it would take as long as its few steps.
-  /// Powers of two alone, so that other sizes compile few more kernels.
-  void fix_short_loops(const std::vector<TreeNode>& body, bool again) {
+  /// Loops of which the code knows the extent. A vector loop that a serial one starts again and
+  /// again, as for groups of weights with a scale each or for heads: with its extent unknown,
+  /// starting it would take as long as its few steps. Powers of two alone, so that other sizes
+  /// compile few more kernels. And those that is_short() tells.
+  void fix_short_loops(const std::vector<TreeNode>& body, bool again, bool in_lanes) {
     constexpr int64_t kLeast = 16, kMost = 256;
     // The part of such a loop that has to run is known at each start alone.
     const auto is_quiet = [&](const TreeNode& node) {
@@ -73,12 +74,29 @@ class Walk {
       if (!node.loop) continue;
       const std::vector<TreeNode>& inside = node.loop->body;
       const ir::Variable& v = kernel_.vars[static_cast<size_t>(node.loop->var)];
-      if (again && v.kind == LoopKind::Vector && v.growth == 0 && v.extent >= kLeast &&
-          v.extent <= kMost && std::has_single_bit(static_cast<uint64_t>(v.extent)) &&
+      const bool is_vector = v.kind == LoopKind::Vector;
+      const bool restarted = again && is_vector && v.extent >= kLeast && v.extent <= kMost &&
+                             std::has_single_bit(static_cast<uint64_t>(v.extent));
+      if (v.growth == 0 && (restarted || (in_lanes && is_short(v, inside))) &&
           std::none_of(inside.begin(), inside.end(), is_quiet))
         layout_.fixed[static_cast<size_t>(node.loop->var)] = v.extent;
-      fix_short_loops(inside, again || (v.kind == LoopKind::Serial && !is_unit(node.loop->var)));
+      fix_short_loops(inside, again || (v.kind == LoopKind::Serial && !is_unit(node.loop->var)),
+                      in_lanes || is_vector);
     }
+  }
+  /// A loop in the lanes of a vector over a pixel's channels, a stencil's row, the rows of a small
+  /// matrix: its steps are written out, unless that is much code.
+  bool is_short(const ir::Variable& v, const std::vector<TreeNode>& body) const {
+    constexpr int64_t kMostSteps = 8, kMostNodes = 160;
+    if (v.kind != LoopKind::Serial || v.extent > kMostSteps || v.extent < 2) return false;
+    size_t nodes = 0;
+    for (const TreeNode& node : body) {
+      if (node.placed < 0) return false;
+      const Placed& p = kernel_.placed[static_cast<size_t>(node.placed)];
+      if (p.product) return false;
+      nodes += p.statement.expr.nodes.size();
+    }
+    return v.extent * static_cast<int64_t>(nodes) <= kMostNodes;
   }
 
   void variables() {
@@ -92,7 +110,7 @@ class Walk {
       if (v.growth != 0) put(v.step);
     }
     layout_.fixed.resize(kernel_.vars.size());
-    if (!kernel_.any_size) fix_short_loops(kernel_.body, false);
+    if (!kernel_.any_size) fix_short_loops(kernel_.body, false, false);
     for (int64_t extent : layout_.fixed) put(extent);
     put(static_cast<int64_t>(kernel_.range.size()));
     binding_.range_extent = 1;

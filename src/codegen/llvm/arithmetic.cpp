@@ -210,11 +210,31 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
     llvm::Value* q = b_.CreateFDiv(widen(x), widen(d));
     llvm::Type* wide = shaped(b_.getInt32Ty(), t);
     quotient = b_.CreateTrunc(b_.CreateFPToSI(q, wide), t);
+  } else if (t->isVectorTy()) {
+    quotient = divide_longs(x, d);
   } else {
     quotient = is_signed ? b_.CreateSDiv(x, d) : b_.CreateUDiv(x, d);
   }
   if (remainder) return b_.CreateSelect(unsafe, zero, b_.CreateSub(x, b_.CreateMul(quotient, d)));
   return b_.CreateSelect(by_zero, zero, quotient);
+}
+
+/// Vectors of int64; processors divide these one by one.
+llvm::Value* Arithmetic::divide_longs(llvm::Value* x, llvm::Value* y) {
+  llvm::Type* t = x->getType();
+  auto any = [&] { return b_.CreateSDiv(x, y); };
+  if (auto* constant = llvm::dyn_cast<llvm::Constant>(y)) {
+    const auto* divisor = llvm::dyn_cast_or_null<llvm::ConstantInt>(constant->getSplatValue());
+    if (divisor != nullptr && divisor->getValue().abs().isPowerOf2()) return any();  // shifts
+  }
+  return together_or_each(
+      b_.CreateAnd(are_words(x), are_words(y)),
+      [&] {
+        llvm::Type *word = shaped(b_.getInt32Ty(), t), *real = shaped(b_.getDoubleTy(), t);
+        auto widen = [&](llvm::Value* v) { return b_.CreateSIToFP(b_.CreateTrunc(v, word), real); };
+        return b_.CreateSExt(b_.CreateFPToSI(b_.CreateFDiv(widen(x), widen(y)), word), t);
+      },
+      any);
 }
 
 llvm::Value* Arithmetic::shift(bool left, bool is_signed, llvm::Value* x, llvm::Value* count) {

@@ -4,6 +4,7 @@
 
 #include <llvm/ADT/DenseMap.h>
 #include <llvm/ADT/DenseSet.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include "codegen/llvm/machine.h"
@@ -65,6 +66,15 @@ class Arithmetic {
   llvm::Value* widened(llvm::Value* x, llvm::Type* real);
   llvm::Value* to_float(llvm::Value* x, ScalarType from);
   llvm::Value* float_to_int(llvm::Value* x, unsigned bits);
+  llvm::Value* float_to_word(llvm::Value* x);
+  llvm::Value* long_to_float(llvm::Value* x, llvm::Type* real);
+  llvm::Value* divide_longs(llvm::Value* x, llvm::Value* y);
+  /// Integers of 64 bits that are well within 32: more than the least of these.
+  llvm::Value* are_words(llvm::Value* longs);
+  /// `together()` if all lanes are `small`, otherwise `each()`, which takes the processor an
+  /// instruction or more per lane.
+  llvm::Value* together_or_each(llvm::Value* small, llvm::function_ref<llvm::Value*()> together,
+                                llvm::function_ref<llvm::Value*()> each);
   llvm::Value* mark_short_nan(llvm::Value* x);  ///< adds x to short_nan_; returns x
   llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
 

@@ -1,3 +1,11 @@
+#include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "codegen/llvm/arithmetic.h"
 
 namespace graft::codegen {
@@ -104,21 +112,94 @@ llvm::Value* Arithmetic::mark_short_nan(llvm::Value* x) {
   return x;
 }
 
+llvm::Value* Arithmetic::together_or_each(llvm::Value* small,
+                                          llvm::function_ref<llvm::Value*()> together,
+                                          llvm::function_ref<llvm::Value*()> each) {
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  // Values that are hoisted go into blocks that are complete already.
+  if (before->getTerminator() != nullptr) return each();
+  auto block = [&](const char* name) {
+    return llvm::BasicBlock::Create(b_.getContext(), name, before->getParent());
+  };
+  llvm::BasicBlock *one = block("together"), *many = block("each"), *after = block("converted");
+  b_.CreateCondBr(b_.CreateAndReduce(small), one, many,
+                  llvm::MDBuilder(b_.getContext()).createLikelyBranchWeights());
+  b_.SetInsertPoint(one);
+  llvm::Value* quick = together();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(many);
+  llvm::Value* slow = each();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  llvm::PHINode* result = b_.CreatePHI(quick->getType(), 2);
+  result->addIncoming(quick, one);
+  result->addIncoming(slow, many);
+  return result;
+}
+
+llvm::Value* Arithmetic::are_words(llvm::Value* longs) {
+  llvm::Type* t = longs->getType();
+  constexpr uint64_t kMost = 0x7fffffff;
+  return b_.CreateICmpULE(b_.CreateAdd(longs, llvm::ConstantInt::get(t, kMost)),
+                          llvm::ConstantInt::get(t, 2 * kMost));
+}
+
 /// As x86 converts: what does not fit (NaN too) becomes the minimum. LLVM's own conversion is
 /// poison there.
 llvm::Value* Arithmetic::float_to_int(llvm::Value* x, unsigned bits) {
   llvm::Type* real = x->getType();
+  if (bits == 32 && real->isVectorTy() && real->getScalarType()->isFloatTy() &&
+      llvm::Triple(machine_.triple).isX86())
+    return float_to_word(x);
   llvm::Type* t = shaped(b_.getIntNTy(bits), real);
-  double limit = bits == 64 ? 0x1p63 : 0x1p31;
-  llvm::Value* fits;
-  if (bits == 32 && real->getScalarType()->isDoubleTy())
-    fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)),
-                        b_.CreateFCmpOGT(x, number(real, -limit - 1)));
-  else
-    fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)),
-                        b_.CreateFCmpOGE(x, number(real, -limit)));
-  auto* minimum = llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(bits));
-  return b_.CreateSelect(fits, b_.CreateFPToSI(x, t), minimum);
+  const double limit = bits == 64 ? 0x1p63 : 0x1p31;
+  auto any = [&] {
+    // Of the numbers above the next integer below the limit there are some in double alone.
+    const bool exact = bits == 32 && real->getScalarType()->isDoubleTy();
+    llvm::Value* fits = b_.CreateAnd(b_.CreateFCmpOLT(x, number(real, limit)),
+                                     exact ? b_.CreateFCmpOGT(x, number(real, -limit - 1))
+                                           : b_.CreateFCmpOGE(x, number(real, -limit)));
+    auto* minimum = llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(bits));
+    return b_.CreateSelect(fits, b_.CreateFPToSI(x, t), minimum);
+  };
+  if (bits == 32 || !real->isVectorTy() || machine_.target.avx512()) return any();
+  llvm::Value* size = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  return together_or_each(
+      b_.CreateFCmpOLT(size, number(real, 0x1p31)),
+      [&] { return b_.CreateSExt(b_.CreateFPToSI(x, shaped(b_.getInt32Ty(), real)), t); }, any);
+}
+
+/// Vectors of float to int32, by the instruction itself.
+llvm::Value* Arithmetic::float_to_word(llvm::Value* x) {
+  namespace x86 = llvm::Intrinsic;
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
+  const unsigned width = std::min(lanes, static_cast<unsigned>(machine_.lanes));
+  std::vector<llvm::Value*> parts;
+  for (unsigned first = 0; first < lanes; first += width) {
+    std::vector<int> order(std::max(width, 4U), -1);  // the smallest instruction takes 4
+    for (unsigned k = 0; k < width; ++k) order[k] = static_cast<int>(first + k);
+    llvm::Value* part = b_.CreateShuffleVector(x, order);
+    if (width == 16) {
+      auto* words = llvm::FixedVectorType::get(b_.getInt32Ty(), width);
+      parts.push_back(b_.CreateIntrinsic(
+          x86::x86_avx512_mask_cvttps2dq_512, {},
+          {part, llvm::Constant::getNullValue(words), b_.getInt16(0xffff), b_.getInt32(4)}));
+      continue;
+    }
+    parts.push_back(b_.CreateIntrinsic(
+        width == 8 ? x86::x86_avx_cvtt_ps2dq_256 : x86::x86_sse2_cvttps2dq, {}, {part}));
+    if (width < 4) parts.back() = b_.CreateShuffleVector(parts.back(), {0, 1});
+  }
+  return llvm::concatenateVectors(b_, parts);
+}
+
+/// Vectors of int64.
+llvm::Value* Arithmetic::long_to_float(llvm::Value* x, llvm::Type* real) {
+  auto any = [&] { return b_.CreateSIToFP(x, real); };
+  if (machine_.target.avx512()) return any();
+  return together_or_each(
+      are_words(x),
+      [&] { return b_.CreateSIToFP(b_.CreateTrunc(x, shaped(b_.getInt32Ty(), real)), real); }, any);
 }
 
 llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
@@ -152,20 +233,20 @@ llvm::Value* Arithmetic::cast(llvm::Value* x, ScalarType from, ScalarType to) {
       case ScalarType::Int:
         return float_to_int(x, 32);
       // c10 converts to unsigned bytes by way of int64, and compilers convert to narrow signed
-      // types by way of int32.
+      // types by way of int32. Floats from 2^31 on are multiples of 256, as is what int32 has in
+      // their place.
       case ScalarType::Byte:
-        return b_.CreateTrunc(float_to_int(x, 64), t);
+        return b_.CreateTrunc(float_to_int(x, is_double ? 64 : 32), t);
       default:
         return b_.CreateTrunc(float_to_int(x, 32), t);
     }
   }
   bool is_signed = !is_unsigned(from);
-  if (is_reduced(to)) {
-    llvm::Type* real = shaped(b_.getFloatTy(), x->getType());
-    return cast(is_signed ? b_.CreateSIToFP(x, real) : b_.CreateUIToFP(x, real), ScalarType::Float,
-                to);
+  if (is_reduced(to)) return cast(cast(x, from, ScalarType::Float), ScalarType::Float, to);
+  if (is_float(to)) {
+    if (from == ScalarType::Long && x->getType()->isVectorTy()) return long_to_float(x, t);
+    return is_signed ? b_.CreateSIToFP(x, t) : b_.CreateUIToFP(x, t);
   }
-  if (is_float(to)) return is_signed ? b_.CreateSIToFP(x, t) : b_.CreateUIToFP(x, t);
   return b_.CreateIntCast(x, t, is_signed);
 }
 

@@ -133,7 +133,8 @@ class Emitter {
   void rows_loop(int l);
   bool transposes(int l) const;
   void transposed_loop(int l);
-  llvm::Function* transposer(llvm::Type* element, int columns, bool padded, bool inwards);
+  llvm::Function* transposer(llvm::Type* element, int columns, bool padded, bool inwards,
+                             int known);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
   bool is_quiet(int l) const;
   std::pair<llvm::Value*, llvm::Value*> needed_part(int l);

@@ -55,7 +55,10 @@ void Emitter::repeated(llvm::Value* from, llvm::Value* to, int64_t step, bool su
 std::optional<int64_t> Emitter::written_out(int l, llvm::Value* from, llvm::Value* to, int64_t step,
                                             const std::function<void(llvm::Value*)>& body) {
   const std::optional<int64_t> size = distance(from, to);
-  if (!size || *size > kMostWritten * step) return std::nullopt;
+  const int var = loop(l).var;
+  const bool is_short = kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Serial &&
+                        layout_.fixed[static_cast<size_t>(var)] > 0;
+  if (!size || (*size > kMostWritten * step && !is_short)) return std::nullopt;
   const int64_t steps = (*size + step - 1) / step;
   for (int64_t k = 0; k < steps; ++k) {
     llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("step");

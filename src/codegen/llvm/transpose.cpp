@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/flow.h"
 #include "codegen/llvm/transpose.h"
 
 namespace graft::codegen {
@@ -41,10 +42,13 @@ void transpose(Builder& b, int n, llvm::SmallVectorImpl<llvm::Value*>& rows) {
 
 /// void (from, elements between its rows, to, elements between its rows, elements of a row in
 /// memory): a square, transposed. `padded`: rows in memory, which come `inwards` from there to
-/// scratch or go back, may be shorter than its columns; scratch has room for all of them.
-llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padded, bool inwards) {
-  const std::string name = "transpose" + std::to_string(element->getScalarSizeInBits()) +
-                           (padded ? "x" + std::to_string(columns) + (inwards ? "in" : "out") : "");
+/// scratch or go back, may be shorter than its columns; scratch has room for all of them. `known`:
+/// how long they are; 0: the last argument says.
+llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padded, bool inwards,
+                                    int known) {
+  std::string name = "transpose" + std::to_string(element->getScalarSizeInBits());
+  if (padded) name += "x" + std::to_string(columns) + (inwards ? "in" : "out");
+  if (known > 0) name += std::to_string(known);
   if (llvm::Function* made = module_.getFunction(name)) return made;
   llvm::IRBuilderBase::InsertPointGuard back(b_);
   llvm::Type *pointer = b_.getPtrTy(), *word = b_.getInt64Ty();
@@ -58,16 +62,24 @@ llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padde
   };
   VectorMemory parts(b_, machine_, columns);
   llvm::Value* there =
-      padded ? b_.CreateICmpULT(parts.iota(word),
-                                b_.CreateVectorSplat(static_cast<unsigned>(columns), f->getArg(4)))
-             : nullptr;
+      padded && known == 0
+          ? b_.CreateICmpULT(parts.iota(word),
+                             b_.CreateVectorSplat(static_cast<unsigned>(columns), f->getArg(4)))
+          : nullptr;
+  const llvm::Align align(element->getScalarSizeInBits() / 8);
+  std::vector<int> order(static_cast<size_t>(columns), -1);  // of a row's elements; -1: any
+  std::iota(order.begin(), order.begin() + (known > 0 ? known : columns), 0);
+  auto load_row = [&](llvm::Value* from) -> llvm::Value* {
+    if (known == 0) return parts.load(from, element, there);
+    auto* row_type = llvm::FixedVectorType::get(element, static_cast<unsigned>(known));
+    return b_.CreateShuffleVector(b_.CreateAlignedLoad(row_type, from, align), order);
+  };
   // Block b of vector i is row b * columns + i.
   const int blocks = machine_.lanes / columns;
   llvm::SmallVector<llvm::Value*, 16> vectors;
   for (int i = 0; i < columns; ++i) {
     std::vector<llvm::Value*> rows;
-    for (int b = 0; inwards && b < blocks; ++b)
-      rows.push_back(parts.load(row(0, b * columns + i), element, there));
+    for (int b = 0; inwards && b < blocks; ++b) rows.push_back(load_row(row(0, b * columns + i)));
     vectors.push_back(inwards ? llvm::concatenateVectors(b_, rows)
                               : memory_.load(row(0, i), element, nullptr));
   }
@@ -76,9 +88,13 @@ llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padde
     llvm::Value* vector = vectors[static_cast<size_t>(i)];
     if (inwards) memory_.store(vector, row(2, i), nullptr);
     for (int b = 0; !inwards && b < blocks; ++b) {
-      std::vector<int> block(static_cast<size_t>(columns));
+      std::vector<int> block(static_cast<size_t>(known > 0 ? known : columns));
       std::iota(block.begin(), block.end(), b * columns);
-      parts.store(b_.CreateShuffleVector(vector, block), row(2, b * columns + i), there);
+      llvm::Value *part = b_.CreateShuffleVector(vector, block), *to = row(2, b * columns + i);
+      if (known == 0)
+        parts.store(part, to, there);
+      else
+        b_.CreateAlignedStore(part, to, align);
     }
   }
   b_.CreateRetVoid();
@@ -114,12 +130,14 @@ void Emitter::transposed_loop(int l) {
     }
     copy_ = 0;
   };
-  llvm::Function* square = transposer(element, machine_.lanes, false, true);
+  llvm::Function* square = transposer(element, machine_.lanes, false, true, 0);
   counted(l, i64(0), whole, machine_.lanes, false,
           [&](llvm::Value*) { part(square, i64(machine_.lanes)); });
   const int columns = std::min(laid_out(p).columns, machine_.lanes);
-  if (columns > 0 && memory_.masks(element)) {
-    llvm::Function* rest = transposer(element, columns, true, inwards);
+  const auto left = static_cast<int>(distance(whole, end).value_or(0));
+  if (columns > 0 && (memory_.masks(element) || left > 0)) {
+    llvm::Function* rest =
+        transposer(element, columns, true, inwards, memory_.masks(element) ? 0 : left);
     counted(l, whole, end, machine_.lanes, false,
             [&](llvm::Value* index) { part(rest, b_.CreateSub(end, index)); });
   } else {
