@@ -69,10 +69,8 @@ class Ranges {
         Range a = in(n, 0), b = in(n, 1);
         return {std::min(a.low, b.low), std::min(a.high, b.high)};
       }
-      case Op::IDiv: {
-        Range a = in(n, 0), b = in(n, 1);
-        return a.low >= 0 && b.low > 0 ? Range{a.low / b.high, a.high / b.low} : all;
-      }
+      case Op::IDiv:
+        return quotient(in(n, 0), in(n, 1), all);
       case Op::IRem:
         return remainder(in(n, 0), in(n, 1), all);
       case Op::And: {
@@ -146,12 +144,20 @@ class Ranges {
     return all;
   }
 
+  /// The input's nodes may stand behind this one.
   Range reduced(Range all) const {
-    if (!finds_place(s_.reduction->op)) return all;
+    const ReduceOp op = s_.reduction->op;
     int64_t places = 1;
     for (size_t a = 0; a < s_.axes.size(); ++a)
       if (s_.reduction->axes[a]) places *= s_.axes[a];
-    return {0, places - 1};
+    if (finds_place(op)) return {0, places - 1};
+    const auto input = static_cast<size_t>(s_.reduction->input);
+    if (input >= known_.size() || s_.repeated()) return all;
+    const Range term = known_[input];
+    if (op == ReduceOp::Max || op == ReduceOp::Min) return term;
+    if (op != ReduceOp::Sum) return all;
+    // Of one term to all of them: a scan stores each sum on the way.
+    return product(term, {1, places}, all);
   }
 
   Range cast(const Node& n, Range all) const {
@@ -167,6 +173,14 @@ class Ranges {
         out = {std::min(out.low, z), std::max(out.high, z)};
       }
     return out;
+  }
+
+  static Range quotient(Range a, Range b, Range all) {
+    if (b.low > 0)
+      return {a.low / (a.low < 0 ? b.low : b.high), a.high / (a.high < 0 ? b.high : b.low)};
+    if (a.low == kLowest) return all;
+    const int64_t most = std::max(-a.low, a.high);
+    return {-most, most};
   }
 
   /// The sign is the dividend's.
@@ -227,6 +241,16 @@ Range range_of(ScalarType type) {
 
 Range range_of(const Statement& s, NodeId id, const std::function<Range(const Access&)>& loaded) {
   return Ranges(s, loaded).of(id);
+}
+
+std::vector<Range> ranges_of(const Statement& s,
+                             const std::function<Range(const Access&)>& loaded) {
+  std::vector<Range> all;
+  all.reserve(s.expr.nodes.size());
+  Ranges ranges(s, loaded);
+  for (size_t id = 0; id < s.expr.nodes.size(); ++id)
+    all.push_back(ranges.of(static_cast<NodeId>(id)));
+  return all;
 }
 
 }  // namespace graft::ir

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "ir/program.h"
 
@@ -18,5 +19,7 @@ Range range_of(ScalarType type);
 
 /// A range that holds every value of the node. `loaded` gives that of what a load reads.
 Range range_of(const Statement& s, NodeId id, const std::function<Range(const Access&)>& loaded);
+/// Of all nodes.
+std::vector<Range> ranges_of(const Statement& s, const std::function<Range(const Access&)>& loaded);
 
 }  // namespace graft::ir

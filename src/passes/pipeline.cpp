@@ -19,6 +19,7 @@
 #include "passes/lanes.h"
 #include "passes/memory.h"
 #include "passes/merge_loops.h"
+#include "passes/narrow_integers.h"
 #include "passes/near_sums.h"
 #include "passes/one_hot.h"
 #include "passes/recompute.h"
@@ -91,6 +92,8 @@ constexpr ProgramPass kProgramPasses[] = {
      plain<copies_early>},
     {{"reroll", true, "finds the loop that statements were unrolled from"}, plain<reroll>},
     {{"dead-stores", true, "removes statements nobody reads"}, plain<remove_dead_stores>},
+    {{"narrow-integers", true, "whole numbers that fit 32 bits are computed and kept in 32"},
+     plain<narrow_integers>},
     {{"split-reduce", true, "cuts long reductions, and those over slow axes, into parts"},
      plain<split_reductions>},
 };
