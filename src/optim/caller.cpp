@@ -20,6 +20,7 @@ namespace graft::optim {
 namespace {
 
 constexpr int kMostFrames = 64;
+constexpr uintptr_t kMostStack = uintptr_t{1} << 26;
 constexpr uintptr_t kMostWords = 4096;  ///< of one function's part of the stack
 
 /// The registers that a function finds as it left them after it called another one.
@@ -49,6 +50,7 @@ struct Search {
   std::string_view prefix;
   bool with_words;
   bool all = false;  ///< not the first one alone, and whatever its name
+  uintptr_t outermost = UINTPTR_MAX;
   Caller found = {};
   bool inside = false;
   uintptr_t bottom = 0;
@@ -74,7 +76,7 @@ visit(_Unwind_Context* context, void* data) {
     if (!search.all) return _URC_NORMAL_STOP;
     search.inside = false;
   }
-  if (++search.frames > kMostFrames) return _URC_NORMAL_STOP;
+  if (++search.frames > kMostFrames || begin > search.outermost) return _URC_NORMAL_STOP;
   // A call may be a function's last instruction: what follows is another one.
   const uintptr_t address = _Unwind_GetIP(context);
   if (address == 0) return _URC_NO_REASON;
@@ -99,8 +101,11 @@ Caller find_caller(std::string_view prefix, bool with_words) {
   return std::move(search.found);
 }
 
-std::vector<uintptr_t> words_of_callers() {
+std::vector<uintptr_t> words_of_callers(uintptr_t outermost) {
   Search search{{}, /*with_words=*/true, /*all=*/true};
+  // (A sanitizer may keep objects elsewhere.)
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (outermost > here && outermost - here < kMostStack) search.outermost = outermost;
   _Unwind_Backtrace(visit, &search);
   return std::move(search.found.words);
 }

@@ -21,8 +21,9 @@ struct Caller {
 /// `prefix`, as far as dynamic symbols tell. `words` are left out unless asked for.
 Caller find_caller(std::string_view prefix, bool with_words);
 
-/// What the registers and parts of the stack hold of the functions that are nearest.
-std::vector<uintptr_t> words_of_callers();
+/// What the registers and parts of the stack hold of the functions that are nearest, up to that
+/// place on the stack.
+std::vector<uintptr_t> words_of_callers(uintptr_t outermost);
 
 /// Is what begins with the address of that virtual table a `base`? Of classes with one base each,
 /// so that the `base` lies at its start.

@@ -30,6 +30,10 @@ class HostModes::Mode final : public record::Participant {
            " mode when the function was recorded";
   }
   bool is_switched() const { return is_switched(module_.lock().get()); }
+  /// A module inside of it, which does not lie on the stack itself.
+  void add_part(const std::shared_ptr<const torch::nn::Module>& part) {
+    parts_.push_back({part, part->is_training()});
+  }
   void commit() override {}
   bool may_come_back() const override { return true; }
   bool is_gone() const { return unowned_ == nullptr && module_.expired(); }
@@ -44,9 +48,18 @@ class HostModes::Mode final : public record::Participant {
         return false;
       module = unowned_;
     }
-    return module->is_training() != trains_;
+    return module->is_training() != trains_ ||
+           std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+             const std::shared_ptr<const torch::nn::Module> alive = part.module.lock();
+             return alive != nullptr && alive->is_training() != part.trains;
+           });
   }
 
+  struct Part {
+    std::weak_ptr<const torch::nn::Module> module;
+    bool trains;
+  };
+  std::vector<Part> parts_;
   std::weak_ptr<const torch::nn::Module> module_;
   const torch::nn::Module* const unowned_;
   const uintptr_t table_;
@@ -79,17 +92,35 @@ bool is_owned(const torch::nn::Module* object) {
   return std::string_view(text.data() + name % kWord, kWord).substr(4) == "_Sp_";
 }
 
+/// May the module do one thing or another as its own mode says? Of libtorch's only some do.
+bool asks_for_its_mode(const torch::nn::Module& module) {
+  const std::string_view name = typeid(module).name();
+  if (!name.starts_with("N5torch2nn")) return true;
+  constexpr std::string_view kAsking[] = {"Dropout", "BatchNorm", "InstanceNorm",
+                                          "RReLU",   "LSTM",      "GRU",
+                                          "RNN",     "Attention", "Transformer"};
+  return std::any_of(std::begin(kAsking), std::end(kAsking), [&](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
-void HostModes::look() {
-  for (const uintptr_t word : words_of_callers()) {
+void HostModes::look(const void* outermost) {
+  for (const uintptr_t word : words_of_callers(reinterpret_cast<uintptr_t>(outermost))) {
     uintptr_t table = 0;
     if (!known_.insert(word).second || !read_word(word, table) ||
         !is_table_of(table, typeid(torch::nn::Module)) ||
         !is_rest_readable(word, sizeof(torch::nn::Module)))
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
-    modes_.push_back(std::make_shared<Mode>(*object, table, is_owned(object)));
+    const bool owned = is_owned(object);
+    modes_.push_back(std::make_shared<Mode>(*object, table, owned));
+    if (!owned) continue;  // it may be what is left of one
+    // A part that calls an operator may be in no register by then (DropoutImpl::forward).
+    for (const std::shared_ptr<torch::nn::Module>& part : object->modules(/*include_self=*/false))
+      if (asks_for_its_mode(*part) && parts_.insert(part.get()).second)
+        modes_.back()->add_part(part);
   }
 }
 

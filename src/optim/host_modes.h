@@ -12,12 +12,13 @@
 
 namespace graft::optim {
 
-/// The modules, the user's own among them, that call operators which are told a mode, in one
-/// recorded run.
+/// The modules, the user's own among them, whose mode may decide what one recorded run does: those
+/// that call operators which are told a mode, or draw random numbers, and those of its beginning,
+/// the model as a whole among them; and of modules inside of those that a std::shared_ptr owns.
 class HostModes {
  public:
-  /// Such an operator is called: finds modules on the stack.
-  void look();
+  /// Such an operator is called: finds modules on the stack up to `outermost`.
+  void look(const void* outermost);
   /// After the run. Not empty: why a plan cannot be made.
   std::string why_not() const;
   /// After the run, one for each module: a plan is for the mode that it had. Those that the
@@ -26,7 +27,8 @@ class HostModes {
 
  private:
   class Mode;
-  std::unordered_set<uintptr_t> known_;  ///< words that were looked at
+  std::unordered_set<uintptr_t> known_;    ///< words that were looked at
+  std::unordered_set<const void*> parts_;  ///< of modules that were found
   std::vector<std::shared_ptr<Mode>> modes_;
 };
 

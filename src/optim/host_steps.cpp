@@ -308,9 +308,9 @@ class HostObjects final : public record::Bystander {
     return step_ == nullptr ? "" : step_->replace(op, inputs, replaced);
   }
 
-  void mode_is_told() override {
+  void mode_is_told(const void* outermost) override {
     const record::Unseen unseen;
-    modes_.look();
+    modes_.look(outermost);
   }
 
   std::string finish(std::vector<std::shared_ptr<Participant>>& participants) override {

@@ -42,8 +42,9 @@ class Bystander {
   /// something stands for a number (record/symbol.h). Not empty: why a plan cannot be made.
   virtual std::string before(const std::string& op, c10::ArrayRef<const c10::IValue> inputs,
                              std::vector<c10::IValue>& replaced) = 0;
-  /// An operator is called that is told whether a module trains.
-  virtual void mode_is_told() = 0;
+  /// An operator is called that is told whether a module trains, or that the function may call or
+  /// not as the mode says. Not null: what is on the stack beyond `outermost` does not count.
+  virtual void mode_is_told(const void* outermost) = 0;
   /// The run has ended; says who took part. Not empty: why a plan cannot be made.
   virtual std::string finish(std::vector<std::shared_ptr<Participant>>& participants) = 0;
 };

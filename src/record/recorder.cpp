@@ -221,6 +221,16 @@ void Recorder::give_up(std::string why) {
   if (!trace_.broken) trace_.broken = std::move(why);
 }
 
+/// Of a model that is called, the first operators know it as a whole. There its callers are not
+/// asked: they may hold modules that have nothing to do with the function.
+void Recorder::look_for_modes(const OperatorFacts& facts, size_t operators) {
+  constexpr size_t kFirst = 8;
+  if (facts.takes_mode || facts.draws)
+    bystander_->mode_is_told(nullptr);
+  else if (operators < kFirst)
+    bystander_->mode_is_told(this);
+}
+
 void Recorder::start(const at::RecordFunction& fn) noexcept {
   if (trace_.broken) return;
   if (leaf_ != nullptr) {
@@ -230,7 +240,7 @@ void Recorder::start(const at::RecordFunction& fn) noexcept {
   const size_t ops = trace_.ops.size();
   try {
     const OperatorFacts* facts = facts_of(fn);
-    if (facts != nullptr && facts->takes_mode && bystander_ != nullptr) bystander_->mode_is_told();
+    if (facts != nullptr && bystander_ != nullptr) look_for_modes(*facts, ops);
     if (facts == nullptr || is_told_by_others(*facts, fn) || autocast_wrapper(*facts)) return;
     facts_ = facts;
     // A backward may begin at a graph from outside.

@@ -83,6 +83,7 @@ class Recorder {
   Trace finish(const Outcome& outcome);
 
  private:
+  void look_for_modes(const OperatorFacts& facts, size_t operators);
   /// What is known of a TensorImpl over an argument's or a capture's memory.
   struct Known {
     enum class Kind : uint8_t { Argument, Captured, View } kind = Kind::View;

@@ -163,6 +163,77 @@ TEST(Modules, ModesOfModulesInVariables) {
   }
 }
 
+/// Modules that ask for their own mode, with and without random numbers, deep in a model.
+struct Branches : nn::Module {
+  explicit Branches(bool draws) : draws(draws) {}
+  Tensor forward(const Tensor& x) {
+    if (!is_training()) return x * 3;
+    return draws ? x * (at::rand({x.size(0), 1}) < 0.5) : x * 2;
+  }
+  bool draws;
+};
+struct Deep : nn::Module {
+  explicit Deep(bool draws) {
+    for (int k = 0; k < 12; ++k)
+      layers.push_back(register_module("layer" + std::to_string(k), nn::Linear(8, 8)));
+    branches = register_module("branches", std::make_shared<Branches>(draws));
+  }
+  Tensor forward(Tensor x) {
+    for (nn::Linear& layer : layers) x = torch::tanh(layer->forward(x));
+    return branches->forward(x);
+  }
+  std::vector<nn::Linear> layers;
+  std::shared_ptr<Branches> branches;
+};
+
+TEST(Modules, ModesThatUsersModulesAskFor) {
+  for (const bool draws : {false, true})
+    for (const bool begins : {false, true}) {
+      const auto model = std::make_shared<Deep>(draws);
+      const auto f = [&](const Tensor& x) {
+        const at::NoGradGuard no_grad;
+        return model->forward(x);
+      };
+      auto compiled = compile(f, at_once());
+      for (int call = 0; call < 60; ++call) {
+        model->train((call / 15 % 2 == 0) == begins);
+        const Tensor x = at::randn({16, 8});
+        at::manual_seed(static_cast<uint64_t>(call));
+        const Tensor expected = f(x);
+        at::manual_seed(static_cast<uint64_t>(call));
+        ASSERT_TRUE(at::allclose(expected, compiled(x), 1e-4, 1e-5)) << draws << begins << call;
+      }
+      EXPECT_GT(compiled.report().plan_hits, 40) << compiled.report();
+    }
+}
+
+/// Monte-Carlo dropout: a part of a model is switched alone, which no caller holds a reference to.
+TEST(Modules, ModesOfParts) {
+  struct Holder {
+    nn::Sequential net{nn::Linear(8, 8), nn::GELU(), nn::Dropout(0.5), nn::Linear(8, 8),
+                       nn::InstanceNorm1d(nn::InstanceNorm1dOptions(4).track_running_stats(true))};
+  };
+  const auto held = std::make_shared<Holder>();
+  const auto switch_part = [](Holder& holder, bool trains) {
+    holder.net[2]->train(trains);
+    holder.net[4]->train(trains);
+  };
+  const auto f = [held](const Tensor& x) {
+    const at::NoGradGuard no_grad;
+    return held->net->forward(x);
+  };
+  auto compiled = compile(f, at_once());
+  held->net->eval();
+  for (int call = 0; call < 60; ++call) {
+    if (call % 15 == 0) switch_part(*held, call / 15 % 2 == 1);
+    const Tensor x = at::randn({2, 4, 8});
+    at::manual_seed(static_cast<uint64_t>(call));
+    const Tensor expected = f(x);
+    at::manual_seed(static_cast<uint64_t>(call));
+    ASSERT_TRUE(at::allclose(expected, compiled(x), 1e-4, 1e-5)) << call;
+  }
+}
+
 TEST(Modules, ModesThatTheFunctionSets) {
   const Model model = normalized();
   const auto f = [&](const Tensor& x) {

@@ -2,6 +2,7 @@
 // gradients come, against eager.
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <thread>
@@ -426,6 +427,44 @@ TEST(Regions, HooksOnResultsArgumentsAndLeaves) {
   const Tensor t = at::tanh(x * 2).detach();
   EXPECT_TRUE(at::allclose(w.grad(), 4 * t, 1e-4, 1e-5));
   EXPECT_TRUE(at::allclose(x.grad(), (8 * (1 - t * t) * w).detach(), 1e-4, 1e-5));
+}
+
+/// A user's function whose backward is not pure, as of a loss that computes its gradient forward.
+struct ScalesWhatItSaved : torch::autograd::Function<ScalesWhatItSaved> {
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& x) {
+    ctx->saved_data["gradient"] = at::cos(x);
+    return at::sin(x);
+  }
+  static Tensors backward(torch::autograd::AutogradContext* ctx, const Tensors& came) {
+    return {ctx->saved_data["gradient"].toTensor().mul_(came[0])};
+  }
+};
+
+TEST(Regions, UsersFunctionsRunWhenAutogradCallsThem) {
+  const auto f = [](const Tensor& x) { return ScalesWhatItSaved::apply(x * 2) + 1; };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 30; ++call) {
+    Tensor a = leaf({8}), b = a.detach().clone().requires_grad_();
+    compiled(a).sum().backward();
+    f(b).sum().backward();
+    ASSERT_TRUE(same(a.grad(), b.grad())) << call;
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Break);
+  EXPECT_NE(compiled.report().reason.find("torch::autograd::Function"), std::string::npos)
+      << compiled.report();
+}
+
+TEST(Regions, SparseGradientsCome) {
+  const auto f = [](const Tensor& w) { return w * 2; };
+  auto compiled = compile(f, at_once());
+  const Tensor places = at::tensor({2, 0, 2, 5}, at::kLong);
+  for (int call = 0; call < 12; ++call) {
+    Tensor a = leaf({7, 3}), b = a.detach().clone().requires_grad_();
+    at::embedding(compiled(a), places, -1, false, /*sparse=*/true).sum().backward();
+    at::embedding(f(b), places, -1, false, /*sparse=*/true).sum().backward();
+    ASSERT_TRUE(at::allclose(a.grad().to_dense(), b.grad().to_dense())) << call;
+  }
+  EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.report();
 }
 
 TEST(Regions, StayEagerWhereTheyMust) {

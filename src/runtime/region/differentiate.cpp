@@ -11,6 +11,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <string_view>
+#include <typeinfo>
 #include <unordered_set>
 #include <utility>
 
@@ -53,6 +55,14 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
                 t.sizes().vec(), t.strides().vec()};
   };
   return ir::overlap(view(a), view(b));
+}
+
+/// Is it of the user's code, as a torch::autograd::Function's? Others are pure: what they are asked
+/// besides changes nothing.
+bool is_users(const Node& node) {
+  const std::string_view name = typeid(node).name();
+  return name.starts_with("N5torch8autograd7CppNode") ||
+         !(name.starts_with("N5torch8autograd") || name.starts_with("N5graft7runtime"));
 }
 
 /// Would autograd call a function of the user's when it computes this tensor's gradient?
@@ -184,6 +194,12 @@ void Differentiation::find_inputs() {
       argument_of_.push_back(-1);
       continue;
     }
+    if (is_users(*node))
+      refused_ =
+          "a torch::autograd::Function is inside, whose backward would be called when nobody "
+          "asked, "
+          "to prove a plan's; write it as operators (q = x + (f(x) - x).detach()), or put "
+          "backward() inside the compiled function, as whole steps of training do";
     if (has_hooks(*node))
       refused_ =
           "a tensor that it computes has hooks, which autograd calls in backward and a plan "

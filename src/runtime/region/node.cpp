@@ -144,6 +144,8 @@ class RegionNode final : public torch::autograd::Node {
   variable_list apply(variable_list&& incoming) override {
     std::lock_guard lock(mutex_);
     TORCH_CHECK(!released_, torch::autograd::ERR_BACKWARD_TWICE);
+    for (at::Tensor& gradient : incoming)
+      if (gradient.defined() && gradient.layout() != at::kStrided) gradient = gradient.to_dense();
     const bool twice = c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
     const bool plain =
         std::all_of(incoming.begin(), incoming.end(), [](const at::Tensor& gradient) {
