@@ -1,5 +1,6 @@
 #include "cli/inspect/explain.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/frame/usage.h"
 #include "graft/workload.h"
@@ -16,7 +19,9 @@ namespace {
 
 struct Choice {
   std::string workload;
+  std::vector<std::string> axes;
   bool source = false, decisions = false;
+  int threads = 0;
   Options options;
   bool small = false;
 };
@@ -33,8 +38,10 @@ std::string take_part(std::string& text, const std::string& name) {
 
 void explain(const Choice& choice) {
   const workloads::Workload& workload = workload_or_throw(choice.workload);
+  if (choice.threads > 0) at::set_num_threads(choice.threads);
   const c10::NoGradGuard no_grad;  // as bench
-  const workloads::Instance instance = workload.make({.small = choice.small});
+  const workloads::Instance instance =
+      workload.make({.small = choice.small, .config = axis_values(choice.axes)});
   Options options = choice.options;
   options.name = workload.name;
   const workloads::CompiledCall compiled = instance.compile(options);
@@ -61,6 +68,9 @@ void add_explain(CLI::App& app) {
   command->add_flag("--source", choice->source, "Print its kernels as C++ instead");
   command->add_flag("--decisions", choice->decisions,
                     "Print instead all that was decided by estimated cost");
+  command->add_option("--threads", choice->threads, "ATen's threads, which schedules depend on")
+      ->check(CLI::Range(1, 1024));
+  add_axis_flag(*command, choice->axes);
   add_compile_flags(*command, choice->options);
   command->add_flag("--small", choice->small, "Tiny inputs: short texts to read");
   command->callback([choice] { explain(*choice); });

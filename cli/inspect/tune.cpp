@@ -11,6 +11,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/frame/context.h"
 #include "cli/frame/usage.h"
@@ -37,6 +39,7 @@ using Ways = std::map<std::string, std::string>;  // Options::decisions
 
 struct TuneChoice {
   std::string workload, json;
+  std::vector<std::string> axes;
   size_t most = 12;
   uint64_t seed = 0;
   int threads = 0;  // 0: ATen's choice
@@ -99,7 +102,8 @@ class Tuner {
     const c10::NoGradGuard no_grad;  // as bench
     context_ = context();
     if (!choice_.quiet) warn_if_busy(context_);
-    instance_ = workload_.make({.seed = choice_.seed, .small = choice_.small});
+    instance_ = workload_.make(
+        {.seed = choice_.seed, .small = choice_.small, .config = axis_values(choice_.axes)});
     model_ = compiled_with({});
     if (const std::string why = refusal(model_); !why.empty())
       throw UsageError("there is nothing to tune in " + workload_.name +
@@ -117,6 +121,7 @@ class Tuner {
     nlohmann::json context = run_context();
     context["seed"] = choice_.seed;
     context["small"] = choice_.small;
+    context["config"] = axis_values(choice_.axes);
     context["numerics"] = numerics_name(choice_.compile.numerics);
     context["mode"] = mode_name(choice_.compile.mode);
     return context;
@@ -276,6 +281,7 @@ void add_tune(CLI::App& app) {
   command->add_flag("--all", o->all, "Try all of them");
   command->add_option("--seed", o->seed, "Of the inputs (0)");
   command->add_option("--threads", o->threads, "ATen's threads")->check(CLI::Range(1, 1024));
+  add_axis_flag(*command, o->axes);
   command->add_flag("--small", o->small, "Tiny inputs: to try the command");
   command->add_flag("--quick", o->quick, "A first look: shorter timings");
   command->add_option("--json", o->json, "Write what was measured to this file");

@@ -28,6 +28,7 @@
 #include "lab/table.h"
 #include "lab/words.h"
 #include "quantizer/model/read_generator.h"
+#include "workloads/decoder/sampling.h"
 #include "workloads/decoder/session.h"
 #include "workloads/decoder/text.h"
 #include "workloads/decoder/tiny.h"
@@ -42,7 +43,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kGenerateNotes =
     R"(MODEL_DIR holds config.json (model_type llama or qwen2) and safetensors, of
 plain weights or as graft quantize writes them. Each token is the most likely
-one. The first calls of a layer run eagerly, while it is recorded, compiled and
+one, unless --temperature says to draw. The first calls of a layer run eagerly, while it is recorded, compiled and
 proven; the table's time of a token is the median of the last half.
 
 Text goes in and out where MODEL_DIR has a tokenizer.json (byte-pair encoding), or the
@@ -57,6 +58,7 @@ struct GenerateArguments {
   quantizer::GeneratorOptions options;
   std::string model, prompt = "This License ", json, dtype = "f32";
   std::optional<std::string> ids;
+  decoder::Sampling sampling;
   int64_t tokens = 100, repeat = 1;
   bool eager = false, compare = false, train_tiny = false;
   int threads = 0;
@@ -149,12 +151,13 @@ Continuation generate(const std::shared_ptr<const decoder::Generator>& model, co
   for (int64_t time = 0; time < given.repeat; ++time) {
     run = {compiled ? "compiled" : "eager", {}, {}};
     session.clear();
+    decoder::Sampler sampler(given.sampling);
     auto start = Clock::now();
     Tensor logits = session.feed(prompt);
     run.prompt_seconds = since(start);
     for (int64_t k = 0; k < given.tokens; ++k) {
       start = Clock::now();
-      const Tensor next = logits.argmax(-1, /*keepdim=*/true);
+      const Tensor next = sampler.next(logits);
       run.tokens.push_back(next.item<int64_t>());
       if (k + 1 < given.tokens) logits = session.feed(next);
       run.seconds.push_back(since(start));
@@ -203,7 +206,11 @@ nlohmann::json json_of_runs(const std::vector<Continuation>& runs, const Generat
   out["settings"] = {{"dtype", given.dtype},
                      {"bits", given.options.bits},
                      {"group", given.options.group},
-                     {"tokens", given.tokens}};
+                     {"tokens", given.tokens},
+                     {"temperature", given.sampling.temperature},
+                     {"top_k", given.sampling.top_k},
+                     {"top_p", given.sampling.top_p},
+                     {"seed", given.sampling.seed}};
   out["weight_bytes_per_token"] = model.bytes_per_token();
   const auto* first = prompt.const_data_ptr<int64_t>();
   out["prompt"] = std::vector<int64_t>(first, first + prompt.numel());
@@ -278,6 +285,23 @@ void add_generate(CLI::App& app) {
       ->excludes(prompt);
   command->add_option("--tokens", given->tokens, "Tokens to generate (default 100)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  CLI::Option* temperature =
+      command
+          ->add_option("--temperature", given->sampling.temperature,
+                       "Draw tokens, from logits divided by this (default 0: the most likely one)")
+          ->check(CLI::Range(0.0, 1e6));
+  command
+      ->add_option("--top-k", given->sampling.top_k,
+                   "Draw from the so many most likely tokens (default 0: all)")
+      ->needs(temperature)
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  command
+      ->add_option("--top-p", given->sampling.top_p,
+                   "Draw from the fewest tokens whose probabilities reach this (default 1: all)")
+      ->needs(temperature)
+      ->check(CLI::Range(1e-9, 1.0));
+  command->add_option("--seed", given->sampling.seed, "Of what is drawn (default 0)")
+      ->needs(temperature);
   command->add_option("--dtype", given->dtype, "f32 (the default) or bf16: to compute in")
       ->check(CLI::IsMember(std::vector<std::string>{"f32", "bf16"}));
   CLI::Option* bits =

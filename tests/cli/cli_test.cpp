@@ -206,6 +206,13 @@ TEST(Cli, ExplainShowsTheReport) {
   EXPECT_EQ(ran.out.find("graft_kernel_0"), std::string::npos) << "the source has its own flag";
 }
 
+TEST(Cli, ExplainTakesAxesAndThreads) {
+  const Ran ran = graft("explain rope_f32 --small --axis batch=5 --threads 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("argument 0 -> f32[5,3,37,44]"), std::string::npos) << ran.out;
+  expect_usage_error("explain rope_f32 --small --axis batch", "name=value");
+}
+
 TEST(Cli, ExplainShowsWhatWasDecidedByCost) {
   const std::string part = "== decisions ==", steps = graft("explain rmsnorm_bf16 --small").out;
   ASSERT_NE(steps.find(part), std::string::npos) << steps;
