@@ -26,8 +26,8 @@ class HostModes::Mode final : public record::Participant {
     const std::shared_ptr<const torch::nn::Module> module = module_.lock();
     if (module == nullptr && unowned_ == nullptr) return "a module of the recorded call is gone";
     if (!is_switched(module.get())) return {};
-    return std::string("a module was in ") + (trains_ ? "training" : "evaluation") +
-           " mode when the function was recorded";
+    return "a module, or one inside of it, was in another mode when the function was recorded (" +
+           std::string(trains_ ? "training)" : "evaluation)");
   }
   bool is_switched() const { return is_switched(module_.lock().get()); }
   /// A module inside of it, which does not lie on the stack itself.
@@ -117,10 +117,10 @@ void HostModes::look(const void* outermost) {
     const bool owned = is_owned(object);
     modes_.push_back(std::make_shared<Mode>(*object, table, owned));
     if (!owned) continue;  // it may be what is left of one
-    // A part that calls an operator may be in no register by then (DropoutImpl::forward).
+    // A part that calls an operator may be in no register by then (DropoutImpl::forward). What
+    // holds it may be gone before the part is, so that each of them watches it.
     for (const std::shared_ptr<torch::nn::Module>& part : object->modules(/*include_self=*/false))
-      if (asks_for_its_mode(*part) && parts_.insert(part.get()).second)
-        modes_.back()->add_part(part);
+      if (asks_for_its_mode(*part)) modes_.back()->add_part(part);
   }
 }
 

@@ -27,8 +27,7 @@ class HostModes {
 
  private:
   class Mode;
-  std::unordered_set<uintptr_t> known_;    ///< words that were looked at
-  std::unordered_set<const void*> parts_;  ///< of modules that were found
+  std::unordered_set<uintptr_t> known_;  ///< words that were looked at
   std::vector<std::shared_ptr<Mode>> modes_;
 };
 

@@ -110,8 +110,8 @@ class Storages {
   }
   std::function<Range(const Access&)> loaded() const {
     return [this](const Access& load) {
-      const Known& known = of_[static_cast<size_t>(load.storage)];
       const auto k = static_cast<size_t>(load.storage);
+      const Known& known = of_[k];
       const bool all = known.left > 0 || !known.seen || kept_[k];
       return all ? ir::range_of(load.dtype) : known.range;
     };
@@ -151,13 +151,13 @@ class Narrower {
       } else {
         wide_[id] = other(node);
       }
-      if (narrow_sum_ && static_cast<NodeId>(id) == s_.reduction->input)
+      if (narrows_reduced_ && static_cast<NodeId>(id) == s_.reduction->input)
         slim_input = slim(static_cast<NodeId>(id));
     }
     const NodeId slim_value = slim(s_.value);
     s_.expr = std::move(out_);
     remap_ids(s_, wide_);
-    if (narrow_sum_) {
+    if (narrows_reduced_) {
       s_.reduction->type = c10::ScalarType::Int;
       s_.reduction->input = slim_input;
     }
@@ -184,7 +184,7 @@ class Narrower {
   }
   /// The low half, which is all of it where it fits.
   NodeId slim(NodeId id) {
-    NodeId& known = slim_[static_cast<size_t>(id)];
+    const NodeId known = slim_[static_cast<size_t>(id)];
     if (!is_long(id)) return wide_[static_cast<size_t>(id)];
     return known >= 0 ? known : out_.cast(wide_[static_cast<size_t>(id)], kWord);
   }
@@ -194,14 +194,14 @@ class Narrower {
     const ReduceOp op = s_.reduction->op;
     if (op != ReduceOp::Sum && op != ReduceOp::Max && op != ReduceOp::Min) return;
     for (size_t id = 0; id < s_.expr.nodes.size(); ++id)
-      if (s_.expr.nodes[id].op == Op::Reduced) narrow_sum_ = fits(ranges_[id]);
+      if (s_.expr.nodes[id].op == Op::Reduced) narrows_reduced_ = fits(ranges_[id]);
   }
 
   /// An int64 node.
   void number(NodeId id, const Node& node, bool fit) {
-    NodeId &wide = wide_[static_cast<size_t>(id)], &slim = slim_[static_cast<size_t>(id)];
+    NodeId &wide = wide_[static_cast<size_t>(id)], &word = slim_[static_cast<size_t>(id)];
     const auto from = [&](NodeId narrow) {
-      slim = narrow;
+      word = narrow;
       wide = out_.cast(narrow, node.type);
     };
     switch (node.op) {
@@ -217,7 +217,7 @@ class Narrower {
       }
       case Op::Reduced: {
         Node made = node;
-        if (!narrow_sum_) {
+        if (!narrows_reduced_) {
           wide = out_.add(made);
           break;
         }
@@ -229,16 +229,14 @@ class Narrower {
         wide = out_.add(node);
         Node made = node;
         made.type = kWord;
-        if (fit) slim = out_.add(made);
+        if (fit) word = out_.add(made);
         return;
       }
       case Op::Cast: {
         const NodeId in = node.in[0];
         wide = out_.add(with(node, wide_));
-        if (fit && !is_float(s_.expr.type(in)))
-          slim = out_.cast(wide_[static_cast<size_t>(in)], kWord);
-        else if (fit)
-          break;
+        // (Of what comes from floats no range is known.)
+        if (fit) word = out_.cast(wide_[static_cast<size_t>(in)], kWord);
         return;
       }
       default: {
@@ -249,13 +247,13 @@ class Narrower {
           Node made = node;
           made.type = kWord;
           for (NodeId& in : made.in)
-            if (in >= 0) in = this->slim(in);
+            if (in >= 0) in = slim(in);
           return from(out_.add(made));
         }
         wide = out_.add(with(node, wide_));
       }
     }
-    if (fit) slim = out_.cast(wide, kWord);
+    if (fit) word = out_.cast(wide, kWord);
   }
   bool all_slim(const Node& node) const {
     return std::all_of(node.in.begin(), node.in.end(),
@@ -284,7 +282,7 @@ class Narrower {
   Expr out_;
   std::vector<Range> ranges_;        ///< by node of before
   std::vector<NodeId> wide_, slim_;  ///< by node of before; slim_: -1: none
-  bool narrow_sum_ = false;
+  bool narrows_reduced_ = false;
 };
 
 bool has_long(const Statement& s) {

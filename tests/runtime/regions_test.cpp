@@ -462,6 +462,7 @@ TEST(Regions, SparseGradientsCome) {
     Tensor a = leaf({7, 3}), b = a.detach().clone().requires_grad_();
     at::embedding(compiled(a), places, -1, false, /*sparse=*/true).sum().backward();
     at::embedding(f(b), places, -1, false, /*sparse=*/true).sum().backward();
+    ASSERT_EQ(a.grad().layout(), b.grad().layout()) << call;
     ASSERT_TRUE(at::allclose(a.grad().to_dense(), b.grad().to_dense())) << call;
   }
   EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.report();

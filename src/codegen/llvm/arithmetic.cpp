@@ -182,6 +182,20 @@ llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::V
   throw std::runtime_error("graft: " + std::string(info(op).name) + " is no arithmetic");
 }
 
+namespace {
+
+/// A constant that no dividend is unsafe with.
+bool is_power_of_two(const llvm::Value* divisor) {
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(divisor);
+  if (constant == nullptr) return false;
+  if (constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(constant);
+  return number != nullptr && number->getValue().isStrictlyPositive() &&
+         number->getValue().isPowerOf2();
+}
+
+}  // namespace
+
 llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x, llvm::Value* y) {
   llvm::Type* t = x->getType();
   unsigned bits = t->getScalarSizeInBits();
@@ -200,7 +214,9 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
   }
   llvm::Value* d = b_.CreateSelect(unsafe, one, y);
   llvm::Value* quotient;
-  if (t->isVectorTy() && bits <= 32) {
+  if (is_power_of_two(y)) {
+    quotient = is_signed ? b_.CreateSDiv(x, y) : b_.CreateUDiv(x, y);  // shifts
+  } else if (t->isVectorTy() && bits <= 32) {
     // Exact: a quotient of integers below 2^32 is at least 2^-32 away from the next integer, and
     // double has 53 bits.
     llvm::Type* real = shaped(b_.getDoubleTy(), t);
@@ -222,11 +238,6 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
 /// Vectors of int64; processors divide these one by one.
 llvm::Value* Arithmetic::divide_longs(llvm::Value* x, llvm::Value* y) {
   llvm::Type* t = x->getType();
-  auto any = [&] { return b_.CreateSDiv(x, y); };
-  if (auto* constant = llvm::dyn_cast<llvm::Constant>(y)) {
-    const auto* divisor = llvm::dyn_cast_or_null<llvm::ConstantInt>(constant->getSplatValue());
-    if (divisor != nullptr && divisor->getValue().abs().isPowerOf2()) return any();  // shifts
-  }
   return together_or_each(
       b_.CreateAnd(are_words(x), are_words(y)),
       [&] {
@@ -234,7 +245,7 @@ llvm::Value* Arithmetic::divide_longs(llvm::Value* x, llvm::Value* y) {
         auto widen = [&](llvm::Value* v) { return b_.CreateSIToFP(b_.CreateTrunc(v, word), real); };
         return b_.CreateSExt(b_.CreateFPToSI(b_.CreateFDiv(widen(x), widen(y)), word), t);
       },
-      any);
+      [&] { return b_.CreateSDiv(x, y); });
 }
 
 llvm::Value* Arithmetic::shift(bool left, bool is_signed, llvm::Value* x, llvm::Value* count) {

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRuns = 16;
 constexpr int kTurns = 4;
 /// What takes long (products of bf16 do without instructions for them) is run less often.
-constexpr int kFewestRuns = 2;
+constexpr int kFewestRuns = 4;
 constexpr std::chrono::milliseconds kPatience{50};
 constexpr double kMuchSlower = 3;
 /// A thread that had a core of its own has run for all but this share of the time.

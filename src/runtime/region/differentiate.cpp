@@ -57,8 +57,8 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   return ir::overlap(view(a), view(b));
 }
 
-/// Is it of the user's code, as a torch::autograd::Function's? Others are pure: what they are asked
-/// besides changes nothing.
+/// Is it of the user's code, as a torch::autograd::Function's? Others, but for those that accumulate
+/// into leaves, are pure: what they are asked besides changes nothing.
 bool is_users(const Node& node) {
   const std::string_view name = typeid(node).name();
   return name.starts_with("N5torch8autograd7CppNode") ||
@@ -197,8 +197,7 @@ void Differentiation::find_inputs() {
     if (is_users(*node))
       refused_ =
           "a torch::autograd::Function is inside, whose backward would be called when nobody "
-          "asked, "
-          "to prove a plan's; write it as operators (q = x + (f(x) - x).detach()), or put "
+          "asked, to prove a plan's; write it as operators (x + (f(x) - x).detach()), or put "
           "backward() inside the compiled function, as whole steps of training do";
     if (has_hooks(*node))
       refused_ =

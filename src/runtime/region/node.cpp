@@ -144,8 +144,13 @@ class RegionNode final : public torch::autograd::Node {
   variable_list apply(variable_list&& incoming) override {
     std::lock_guard lock(mutex_);
     TORCH_CHECK(!released_, torch::autograd::ERR_BACKWARD_TWICE);
-    for (at::Tensor& gradient : incoming)
-      if (gradient.defined() && gradient.layout() != at::kStrided) gradient = gradient.to_dense();
+    // Eager's nodes may take a sparse gradient, and give sparse ones.
+    bool sparse = false;
+    for (at::Tensor& gradient : incoming) {
+      if (!gradient.defined() || gradient.layout() == at::kStrided) continue;
+      sparse = call_ != nullptr;
+      if (!sparse) gradient = gradient.to_dense();
+    }
     const bool twice = c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
     const bool plain =
         std::all_of(incoming.begin(), incoming.end(), [](const at::Tensor& gradient) {
@@ -154,8 +159,9 @@ class RegionNode final : public torch::autograd::Node {
     if (std::none_of(incoming.begin(), incoming.end(),
                      [](const at::Tensor& gradient) { return gradient.defined(); }))
       return variable_list(num_outputs());
-    variable_list outgoing = twice || !plain ? run_again(incoming, twice) : run_or_note(incoming);
-    if (!twice) part(incoming, outgoing);
+    variable_list outgoing =
+        twice || sparse || !plain ? run_again(incoming, twice) : run_or_note(incoming);
+    if (!twice && !sparse) part(incoming, outgoing);
     return outgoing;
   }
 
