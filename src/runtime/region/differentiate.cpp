@@ -57,8 +57,8 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   return ir::overlap(view(a), view(b));
 }
 
-/// Is it of the user's code, as a torch::autograd::Function's? Others, but for those that accumulate
-/// into leaves, are pure: what they are asked besides changes nothing.
+/// Is it of the user's code, as a torch::autograd::Function's? Others, but for those that
+/// accumulate into leaves, are pure: what they are asked besides changes nothing.
 bool is_users(const Node& node) {
   const std::string_view name = typeid(node).name();
   return name.starts_with("N5torch8autograd7CppNode") ||
