@@ -34,6 +34,13 @@ class HostModes::Mode final : public record::Participant {
   void add_part(const std::shared_ptr<const torch::nn::Module>& part) {
     parts_.push_back({part, part->is_training()});
   }
+  /// Leaves parts to those that watch them already.
+  void share(std::unordered_set<const void*>& watched) {
+    std::erase_if(parts_, [&](const Part& part) {
+      const std::shared_ptr<const torch::nn::Module> alive = part.module.lock();
+      return alive == nullptr || !watched.insert(alive.get()).second;
+    });
+  }
   void commit() override {}
   bool may_come_back() const override { return true; }
   bool is_gone() const { return unowned_ == nullptr && module_.expired(); }
@@ -134,8 +141,12 @@ std::string HostModes::why_not() const {
 
 std::vector<std::shared_ptr<record::Participant>> HostModes::participants() const {
   std::vector<std::shared_ptr<record::Participant>> all;
-  for (const std::shared_ptr<Mode>& mode : modes_)
-    if (!mode->is_gone()) all.push_back(mode);
+  std::unordered_set<const void*> watched;  // parts: each call looks at them
+  for (const std::shared_ptr<Mode>& mode : modes_) {
+    if (mode->is_gone()) continue;
+    mode->share(watched);
+    all.push_back(mode);
+  }
   return all;
 }
 

@@ -91,42 +91,33 @@ class Storages {
           [&](const ir::Abort& a) { keep(a.flag); });
   }
 
-  /// Of all statements in their order, before the first is rewritten: what they store.
+  /// Of all statements in their order, before the first is rewritten: what they load and store.
+  /// What is read before all of it is stored stays as it is.
   void note(const Statement& s) {
+    for (const Access& load : s.loads)
+      if (const auto k = static_cast<size_t>(load.storage); of_[k].left > 0) kept_[k] = true;
     Known& known = of_[static_cast<size_t>(s.store.storage)];
     const Range range = ir::range_of(s, s.value, loaded());
-    known.range = known.seen ? Range{std::min(known.range.low, range.low),
-                                     std::max(known.range.high, range.high)}
-                             : range;
-    known.seen = true;
+    known.range = known.range ? Range{std::min(known.range->low, range.low),
+                                      std::max(known.range->high, range.high)}
+                              : range;
     --known.left;
-  }
-  /// Likewise, before note(). What is read before all of it is stored stays as it is.
-  void note_loads(const Statement& s) {
-    for (const Access& load : s.loads) {
-      const auto k = static_cast<size_t>(load.storage);
-      if (of_[k].left > 0) kept_[k] = true;
-    }
   }
   std::function<Range(const Access&)> loaded() const {
     return [this](const Access& load) {
       const auto k = static_cast<size_t>(load.storage);
-      const Known& known = of_[k];
-      const bool all = known.left > 0 || !known.seen || kept_[k];
-      return all ? ir::range_of(load.dtype) : known.range;
+      return kept_[k] ? ir::range_of(load.dtype) : of_[k].range.value_or(ir::range_of(load.dtype));
     };
   }
   bool becomes_narrow(int storage) const {
-    const Known& known = of_[static_cast<size_t>(storage)];
-    return !kept_[static_cast<size_t>(storage)] && known.seen && known.left == 0 &&
-           fits(known.range);
+    const auto k = static_cast<size_t>(storage);
+    return !kept_[k] && of_[k].range && fits(*of_[k].range);
   }
 
  private:
   struct Known {
-    Range range{};
-    bool seen = false;
-    int left = 0;  ///< stores to come
+    std::optional<Range> range;  ///< of what was stored so far
+    int left = 0;                ///< stores to come
   };
   std::vector<bool> kept_;
   std::vector<Known> of_;
@@ -173,9 +164,18 @@ class Narrower {
  private:
   static constexpr auto kWord = c10::ScalarType::Int;
 
-  Node with(Node node, const std::vector<NodeId>& to) const {
+  static Node as_word(Node node) {
+    node.type = kWord;
+    return node;
+  }
+  Node with_wide(Node node) const {
     for (NodeId& in : node.in)
-      if (in >= 0) in = to[static_cast<size_t>(in)];
+      if (in >= 0) in = wide_[static_cast<size_t>(in)];
+    return node;
+  }
+  Node with_slim(Node node) {
+    for (NodeId& in : node.in)
+      if (in >= 0) in = slim(in);
     return node;
   }
   bool has_slim(NodeId id) const { return slim_[static_cast<size_t>(id)] >= 0; }
@@ -205,36 +205,24 @@ class Narrower {
       wide = out_.cast(narrow, node.type);
     };
     switch (node.op) {
-      case Op::Load: {
-        const Access& load = s_.loads[static_cast<size_t>(node.payload)];
-        Node made = node;
-        if (!storages_.becomes_narrow(load.storage)) {
-          wide = out_.add(made);
-          return;
-        }
-        made.type = kWord;
-        return from(out_.add(made));
-      }
+      case Op::Load:
       case Op::Reduced: {
-        Node made = node;
-        if (!narrows_reduced_) {
-          wide = out_.add(made);
-          break;
-        }
-        made.type = kWord;
-        return from(out_.add(made));
+        const bool narrows =
+            node.op == Op::Reduced
+                ? narrows_reduced_
+                : storages_.becomes_narrow(s_.loads[static_cast<size_t>(node.payload)].storage);
+        if (narrows) return from(out_.add(as_word(node)));
+        wide = out_.add(node);
+        break;
       }
       case Op::Const:
-      case Op::Scalar: {
+      case Op::Scalar:
         wide = out_.add(node);
-        Node made = node;
-        made.type = kWord;
-        if (fit) word = out_.add(made);
+        if (fit) word = out_.add(as_word(node));
         return;
-      }
       case Op::Cast: {
         const NodeId in = node.in[0];
-        wide = out_.add(with(node, wide_));
+        wide = out_.add(with_wide(node));
         // (Of what comes from floats no range is known.)
         if (fit) word = out_.cast(wide_[static_cast<size_t>(in)], kWord);
         return;
@@ -244,13 +232,9 @@ class Narrower {
         const bool shift =
             (node.op == Op::Shl || node.op == Op::Shr) && all_slim(node) && is_short_shift(node);
         if (fit && (is_modular(node.op) || whole || shift)) {
-          Node made = node;
-          made.type = kWord;
-          for (NodeId& in : made.in)
-            if (in >= 0) in = slim(in);
-          return from(out_.add(made));
+          return from(out_.add(with_slim(as_word(node))));
         }
-        wide = out_.add(with(node, wide_));
+        wide = out_.add(with_wide(node));
       }
     }
     if (fit) word = out_.cast(wide, kWord);
@@ -270,11 +254,8 @@ class Narrower {
     const bool reads_long = node.in[0] >= 0 && is_long(node.in[0]);
     const bool narrows =
         reads_long && all_slim(node) && (ir::is_compared(node.op) || node.op == Op::Cast);
-    if (!narrows) return out_.add(with(node, wide_));
-    Node made = node;
-    for (NodeId& in : made.in)
-      if (in >= 0) in = slim(in);
-    return made.op == Op::Cast ? out_.cast(made.in[0], made.type) : out_.add(made);
+    if (!narrows) return out_.add(with_wide(node));
+    return node.op == Op::Cast ? out_.cast(slim(node.in[0]), node.type) : out_.add(with_slim(node));
   }
 
   Statement& s_;
@@ -297,12 +278,8 @@ ir::Program narrow_integers(ir::Program program, const Settings& settings) {
   Storages storages(program);
   for (const ir::Item& item : program.items)
     ir::match(
-        item,
-        [&](const Statement& s) {
-          storages.note_loads(s);
-          storages.note(s);
-        },
-        [](const ir::Repeat&) {}, [](const ir::Extern&) {}, [](const ir::Abort&) {});
+        item, [&](const Statement& s) { storages.note(s); }, [](const ir::Repeat&) {},
+        [](const ir::Extern&) {}, [](const ir::Abort&) {});
   for (size_t k = 0; k < program.storages.size(); ++k)
     if (storages.becomes_narrow(static_cast<int>(k))) program.storages[k].bytes /= 2;
   for (ir::Item& item : program.items)

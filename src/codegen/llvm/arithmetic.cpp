@@ -1,10 +1,13 @@
 #include "codegen/llvm/arithmetic.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -12,6 +15,43 @@ namespace graft::codegen {
 
 using ir::Op;
 using llvm::Intrinsic::ID;
+
+llvm::Value* usual_or_other(Builder& b, llvm::Value* usually,
+                            llvm::function_ref<llvm::Value*()> usual,
+                            llvm::function_ref<llvm::Value*()> other) {
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  if (before->getTerminator() != nullptr) return other();
+  auto block = [&](const char* name) {
+    return llvm::BasicBlock::Create(b.getContext(), name, before->getParent());
+  };
+  llvm::BasicBlock *first = block("usual"), *second = block("other"), *after = block("either");
+  b.CreateCondBr(b.CreateAndReduce(usually), first, second,
+                 llvm::MDBuilder(b.getContext()).createLikelyBranchWeights());
+  b.SetInsertPoint(first);
+  llvm::Value* quick = usual();
+  b.CreateBr(after);
+  b.SetInsertPoint(second);
+  llvm::Value* slow = other();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  llvm::PHINode* result = b.CreatePHI(quick->getType(), 2);
+  result->addIncoming(quick, first);
+  result->addIncoming(slow, second);
+  return result;
+}
+
+llvm::Value* in_parts(Builder& b, llvm::Value* x, unsigned most,
+                      llvm::function_ref<llvm::Value*(llvm::Value*, unsigned)> function) {
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
+  const unsigned width = std::min(lanes, most);
+  std::vector<llvm::Value*> parts;
+  for (unsigned first = 0; first < lanes; first += width) {
+    std::vector<int> taken(width);
+    std::iota(taken.begin(), taken.end(), static_cast<int>(first));
+    parts.push_back(function(b.CreateShuffleVector(x, taken), width));
+  }
+  return llvm::concatenateVectors(b, parts);
+}
 
 llvm::Type* register_type(llvm::LLVMContext& c, ScalarType type) {
   switch (type) {
@@ -184,7 +224,6 @@ llvm::Value* Arithmetic::compute(Op op, ScalarType type, llvm::Value* x, llvm::V
 
 namespace {
 
-/// A constant that no dividend is unsafe with.
 bool is_power_of_two(const llvm::Value* divisor) {
   const auto* constant = llvm::dyn_cast<llvm::Constant>(divisor);
   if (constant == nullptr) return false;
@@ -214,9 +253,9 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
   }
   llvm::Value* d = b_.CreateSelect(unsafe, one, y);
   llvm::Value* quotient;
-  if (is_power_of_two(y)) {
-    quotient = is_signed ? b_.CreateSDiv(x, y) : b_.CreateUDiv(x, y);  // shifts
-  } else if (t->isVectorTy() && bits <= 32) {
+  if (!t->isVectorTy() || is_power_of_two(y)) {  // by that it is a shift
+    quotient = is_signed ? b_.CreateSDiv(x, d) : b_.CreateUDiv(x, d);
+  } else if (bits <= 32) {
     // Exact: a quotient of integers below 2^32 is at least 2^-32 away from the next integer, and
     // double has 53 bits.
     llvm::Type* real = shaped(b_.getDoubleTy(), t);
@@ -226,10 +265,8 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
     llvm::Value* q = b_.CreateFDiv(widen(x), widen(d));
     llvm::Type* wide = shaped(b_.getInt32Ty(), t);
     quotient = b_.CreateTrunc(b_.CreateFPToSI(q, wide), t);
-  } else if (t->isVectorTy()) {
-    quotient = divide_longs(x, d);
   } else {
-    quotient = is_signed ? b_.CreateSDiv(x, d) : b_.CreateUDiv(x, d);
+    quotient = divide_longs(x, d);
   }
   if (remainder) return b_.CreateSelect(unsafe, zero, b_.CreateSub(x, b_.CreateMul(quotient, d)));
   return b_.CreateSelect(by_zero, zero, quotient);
@@ -238,8 +275,8 @@ llvm::Value* Arithmetic::divide(bool remainder, ScalarType type, llvm::Value* x,
 /// Vectors of int64; processors divide these one by one.
 llvm::Value* Arithmetic::divide_longs(llvm::Value* x, llvm::Value* y) {
   llvm::Type* t = x->getType();
-  return together_or_each(
-      b_.CreateAnd(are_words(x), are_words(y)),
+  return usual_or_other(
+      b_, b_.CreateAnd(are_words(x), are_words(y)),
       [&] {
         llvm::Type *word = shaped(b_.getInt32Ty(), t), *real = shaped(b_.getDoubleTy(), t);
         auto widen = [&](llvm::Value* v) { return b_.CreateSIToFP(b_.CreateTrunc(v, word), real); };

@@ -25,6 +25,16 @@ llvm::Type* shaped(llvm::Type* scalar, llvm::Type* like);
 /// The bits of a Float that a BFloat16 has.
 constexpr uint64_t kBFloat16Bits = 0xffff0000;
 
+/// `usual()` if all lanes of `usually` hold, otherwise `other()`, which is right for all lanes.
+/// That one alone where values are hoisted: they go into blocks that are complete already.
+llvm::Value* usual_or_other(Builder& b, llvm::Value* usually,
+                            llvm::function_ref<llvm::Value*()> usual,
+                            llvm::function_ref<llvm::Value*()> other);
+
+/// function(part, its lanes) over parts of `x` of `most` lanes, or of all where it has fewer.
+llvm::Value* in_parts(Builder& b, llvm::Value* x, unsigned most,
+                      llvm::function_ref<llvm::Value*(llvm::Value*, unsigned)> function);
+
 class Arithmetic {
  public:
   Arithmetic(Builder& builder, const Machine& machine) : b_(builder), machine_(machine) {}
@@ -71,10 +81,6 @@ class Arithmetic {
   llvm::Value* divide_longs(llvm::Value* x, llvm::Value* y);
   /// Integers of 64 bits that are well within 32: more than the least of these.
   llvm::Value* are_words(llvm::Value* longs);
-  /// `together()` if all lanes are `small`, otherwise `each()`, which takes the processor an
-  /// instruction or more per lane.
-  llvm::Value* together_or_each(llvm::Value* small, llvm::function_ref<llvm::Value*()> together,
-                                llvm::function_ref<llvm::Value*()> each);
   llvm::Value* mark_short_nan(llvm::Value* x);  ///< adds x to short_nan_; returns x
   llvm::Value* number(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
 

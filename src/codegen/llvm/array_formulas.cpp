@@ -1,18 +1,14 @@
 #include "codegen/llvm/array_formulas.h"
 
-#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
-#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "codegen/array_formulas.h"
 #include "codegen/llvm/inline_math.h"
@@ -94,21 +90,7 @@ class ArrayFormulas {
   /// `near`, unless a lane is beyond the formula.
   llvm::Value* mended(llvm::Value* near, llvm::Value* other,
                       llvm::function_ref<llvm::Value*()> mend) {
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    // What is hoisted goes into blocks that are complete already.
-    if (before->getTerminator() != nullptr) return mend();
-    auto* beyond = llvm::BasicBlock::Create(b_.getContext(), "beyond", before->getParent());
-    auto* after = llvm::BasicBlock::Create(b_.getContext(), "formula", before->getParent());
-    b_.CreateCondBr(b_.CreateOrReduce(other), beyond, after,
-                    llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
-    b_.SetInsertPoint(beyond);
-    llvm::Value* right = mend();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-    llvm::PHINode* result = b_.CreatePHI(t_, 2);
-    result->addIncoming(near, before);
-    result->addIncoming(right, beyond);
-    return result;
+    return usual_or_other(b_, b_.CreateNot(other), [&] { return near; }, mend);
   }
 
   llvm::Value* k(double value) { return llvm::ConstantFP::get(t_, value); }
@@ -151,7 +133,7 @@ class ArrayFormulas {
   }
   /// The instruction takes 4 or 8 lanes; AVX-512 has one of its own, with other bits.
   llvm::Value* estimated_reciprocal_root(llvm::Value* x) {
-    return in_parts(x, 8, [&](llvm::Value* part, unsigned width) {
+    return in_parts(b_, x, 8, [&](llvm::Value* part, unsigned width) {
       return b_.CreateIntrinsic(
           width == 8 ? llvm::Intrinsic::x86_avx_rsqrt_ps_256 : llvm::Intrinsic::x86_sse_rsqrt_ps,
           {}, {part});
@@ -159,25 +141,13 @@ class ArrayFormulas {
   }
   /// That one.
   llvm::Value* closely_estimated_reciprocal_root(llvm::Value* x) {
-    return in_parts(x, kLanes, [&](llvm::Value* part, unsigned width) {
+    return in_parts(b_, x, kLanes, [&](llvm::Value* part, unsigned width) {
       const llvm::Intrinsic::ID id = width == 16  ? llvm::Intrinsic::x86_avx512_rsqrt14_ps_512
                                      : width == 8 ? llvm::Intrinsic::x86_avx512_rsqrt14_ps_256
                                                   : llvm::Intrinsic::x86_avx512_rsqrt14_ps_128;
       return b_.CreateIntrinsic(id, {},
                                 {part, part, b_.getIntN(std::max(width, 8u), (1u << width) - 1)});
     });
-  }
-  /// A function of `most` lanes, or fewer, for all of `x`.
-  llvm::Value* in_parts(llvm::Value* x, unsigned most,
-                        llvm::function_ref<llvm::Value*(llvm::Value*, unsigned)> function) {
-    const unsigned lanes = t_->getNumElements(), width = std::min(lanes, most);
-    std::vector<llvm::Value*> parts;
-    for (unsigned first = 0; first < lanes; first += width) {
-      std::vector<int> taken(width);
-      std::iota(taken.begin(), taken.end(), static_cast<int>(first));
-      parts.push_back(function(b_.CreateShuffleVector(x, taken), width));
-    }
-    return llvm::concatenateVectors(b_, parts);
   }
 
   /// Right up to the limit, and where the result is 0 or infinite; NaN stays, if tables are in

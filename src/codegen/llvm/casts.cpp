@@ -1,10 +1,5 @@
-#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
-#include <llvm/IR/MDBuilder.h>
 #include <llvm/TargetParser/Triple.h>
-
-#include <algorithm>
-#include <vector>
 
 #include "codegen/llvm/arithmetic.h"
 
@@ -112,31 +107,6 @@ llvm::Value* Arithmetic::mark_short_nan(llvm::Value* x) {
   return x;
 }
 
-llvm::Value* Arithmetic::together_or_each(llvm::Value* small,
-                                          llvm::function_ref<llvm::Value*()> together,
-                                          llvm::function_ref<llvm::Value*()> each) {
-  llvm::BasicBlock* before = b_.GetInsertBlock();
-  // Values that are hoisted go into blocks that are complete already.
-  if (before->getTerminator() != nullptr) return each();
-  auto block = [&](const char* name) {
-    return llvm::BasicBlock::Create(b_.getContext(), name, before->getParent());
-  };
-  llvm::BasicBlock *one = block("together"), *many = block("each"), *after = block("converted");
-  b_.CreateCondBr(b_.CreateAndReduce(small), one, many,
-                  llvm::MDBuilder(b_.getContext()).createLikelyBranchWeights());
-  b_.SetInsertPoint(one);
-  llvm::Value* quick = together();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(many);
-  llvm::Value* slow = each();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(after);
-  llvm::PHINode* result = b_.CreatePHI(quick->getType(), 2);
-  result->addIncoming(quick, one);
-  result->addIncoming(slow, many);
-  return result;
-}
-
 llvm::Value* Arithmetic::are_words(llvm::Value* longs) {
   llvm::Type* t = longs->getType();
   constexpr uint64_t kMost = 0x7fffffff;
@@ -164,41 +134,34 @@ llvm::Value* Arithmetic::float_to_int(llvm::Value* x, unsigned bits) {
   };
   if (bits == 32 || !real->isVectorTy() || machine_.target.avx512()) return any();
   llvm::Value* size = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
-  return together_or_each(
-      b_.CreateFCmpOLT(size, number(real, 0x1p31)),
+  return usual_or_other(
+      b_, b_.CreateFCmpOLT(size, number(real, 0x1p31)),
       [&] { return b_.CreateSExt(b_.CreateFPToSI(x, shaped(b_.getInt32Ty(), real)), t); }, any);
 }
 
-/// Vectors of float to int32, by the instruction itself.
+/// Vectors of float to int32, by the instruction itself, of which the smallest takes 4 lanes.
 llvm::Value* Arithmetic::float_to_word(llvm::Value* x) {
   namespace x86 = llvm::Intrinsic;
-  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
-  const unsigned width = std::min(lanes, static_cast<unsigned>(machine_.lanes));
-  std::vector<llvm::Value*> parts;
-  for (unsigned first = 0; first < lanes; first += width) {
-    std::vector<int> order(std::max(width, 4U), -1);  // the smallest instruction takes 4
-    for (unsigned k = 0; k < width; ++k) order[k] = static_cast<int>(first + k);
-    llvm::Value* part = b_.CreateShuffleVector(x, order);
-    if (width == 16) {
-      auto* words = llvm::FixedVectorType::get(b_.getInt32Ty(), width);
-      parts.push_back(b_.CreateIntrinsic(
+  const auto most = static_cast<unsigned>(machine_.lanes);
+  return in_parts(b_, x, most, [&](llvm::Value* part, unsigned width) -> llvm::Value* {
+    if (width == 16)
+      return b_.CreateIntrinsic(
           x86::x86_avx512_mask_cvttps2dq_512, {},
-          {part, llvm::Constant::getNullValue(words), b_.getInt16(0xffff), b_.getInt32(4)}));
-      continue;
-    }
-    parts.push_back(b_.CreateIntrinsic(
-        width == 8 ? x86::x86_avx_cvtt_ps2dq_256 : x86::x86_sse2_cvttps2dq, {}, {part}));
-    if (width < 4) parts.back() = b_.CreateShuffleVector(parts.back(), {0, 1});
-  }
-  return llvm::concatenateVectors(b_, parts);
+          {part, llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt32Ty(), width)),
+           b_.getInt16(0xffff), b_.getInt32(4)});
+    if (width == 8) return b_.CreateIntrinsic(x86::x86_avx_cvtt_ps2dq_256, {}, {part});
+    if (width == 4) return b_.CreateIntrinsic(x86::x86_sse2_cvttps2dq, {}, {part});
+    llvm::Value* four = b_.CreateShuffleVector(part, {0, 1, -1, -1});
+    return b_.CreateShuffleVector(b_.CreateIntrinsic(x86::x86_sse2_cvttps2dq, {}, {four}), {0, 1});
+  });
 }
 
 /// Vectors of int64.
 llvm::Value* Arithmetic::long_to_float(llvm::Value* x, llvm::Type* real) {
   auto any = [&] { return b_.CreateSIToFP(x, real); };
   if (machine_.target.avx512()) return any();
-  return together_or_each(
-      are_words(x),
+  return usual_or_other(
+      b_, are_words(x),
       [&] { return b_.CreateSIToFP(b_.CreateTrunc(x, shaped(b_.getInt32Ty(), real)), real); }, any);
 }
 

@@ -67,8 +67,9 @@ llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padde
                              b_.CreateVectorSplat(static_cast<unsigned>(columns), f->getArg(4)))
           : nullptr;
   const llvm::Align align(element->getScalarSizeInBits() / 8);
+  const int length = known > 0 ? known : columns;
   std::vector<int> order(static_cast<size_t>(columns), -1);  // of a row's elements; -1: any
-  std::iota(order.begin(), order.begin() + (known > 0 ? known : columns), 0);
+  std::iota(order.begin(), order.begin() + length, 0);
   auto load_row = [&](llvm::Value* from) -> llvm::Value* {
     if (known == 0) return parts.load(from, element, there);
     auto* row_type = llvm::FixedVectorType::get(element, static_cast<unsigned>(known));
@@ -88,7 +89,7 @@ llvm::Function* Emitter::transposer(llvm::Type* element, int columns, bool padde
     llvm::Value* vector = vectors[static_cast<size_t>(i)];
     if (inwards) memory_.store(vector, row(2, i), nullptr);
     for (int b = 0; !inwards && b < blocks; ++b) {
-      std::vector<int> block(static_cast<size_t>(known > 0 ? known : columns));
+      std::vector<int> block(static_cast<size_t>(length));
       std::iota(block.begin(), block.end(), b * columns);
       llvm::Value *part = b_.CreateShuffleVector(vector, block), *to = row(2, b * columns + i);
       if (known == 0)
@@ -134,10 +135,10 @@ void Emitter::transposed_loop(int l) {
   counted(l, i64(0), whole, machine_.lanes, false,
           [&](llvm::Value*) { part(square, i64(machine_.lanes)); });
   const int columns = std::min(laid_out(p).columns, machine_.lanes);
-  const auto left = static_cast<int>(distance(whole, end).value_or(0));
-  if (columns > 0 && (memory_.masks(element) || left > 0)) {
-    llvm::Function* rest =
-        transposer(element, columns, true, inwards, memory_.masks(element) ? 0 : left);
+  const bool masks = memory_.masks(element);
+  const auto known = masks ? 0 : static_cast<int>(distance(whole, end).value_or(0));
+  if (columns > 0 && (masks || known > 0)) {
+    llvm::Function* rest = transposer(element, columns, true, inwards, known);
     counted(l, whole, end, machine_.lanes, false,
             [&](llvm::Value* index) { part(rest, b_.CreateSub(end, index)); });
   } else {
