@@ -215,6 +215,9 @@ ir::Target read_host() {
   const std::string capability = at::get_cpu_capability();
   target.lanes = capability == "AVX512" ? 16 : capability == "AVX2" ? 8 : 4;
   target.fma = target.avx2() && __builtin_cpu_supports("fma");
+  target.bfloat16_instructions = has("avx_ne_convert") || (__builtin_cpu_supports("avx512bw") &&
+                                                           __builtin_cpu_supports("avx512dq") &&
+                                                           __builtin_cpu_supports("avx512vl"));
   target.half_instructions = has("avx512_fp16") || has("avx_ne_convert");
   target.short_products = has("avx512_bf16");
   // A process asks Linux once whether its threads may use tiles.

@@ -45,6 +45,8 @@ struct Target {
   bool fma = true;  ///< has fused multiply-add, and ATen's kernels use it
   /// Has AVX512_FP16 or AVX_NE_CONVERT, for which ATen gives fp16 tensors to oneDNN, too.
   bool half_instructions = false;
+  /// Has AVX-512 or AVX_NE_CONVERT, for which ATen gives bf16 tensors to oneDNN.
+  bool bfloat16_instructions = true;
   /// Has AVX512_BF16: products of bf16 numbers two at a time, as oneDNN's for ATen (denormals count
   /// as 0).
   bool short_products = false;
@@ -99,7 +101,9 @@ struct Target {
     return times.product_flop * (tiles(type) ? 0.45 : pairs(type) ? 0.5 : 1);
   }
   double call_flop(ScalarType type) const {
-    return is_half(type) && one_dnn(type) ? times.short_call_flop : times.call_flop;
+    const bool is_short =
+        type == ScalarType::BFloat16 || (type == ScalarType::Half && half_instructions);
+    return is_short ? times.short_call_flop : times.call_flop;
   }
   /// Does the routine multiply numbers of this dtype two at a time?
   bool pairs(ScalarType type) const {
@@ -113,7 +117,7 @@ struct Target {
   }
   /// ATen gives tensors of this dtype to oneDNN where that has the operator.
   bool one_dnn(ScalarType type) const {
-    return type == ScalarType::Float || type == ScalarType::BFloat16 ||
+    return type == ScalarType::Float || (type == ScalarType::BFloat16 && bfloat16_instructions) ||
            (type == ScalarType::Half && half_instructions);
   }
 

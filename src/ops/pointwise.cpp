@@ -170,8 +170,9 @@ bool Args::has_fma() const {
 bool Args::has_array_routines() const {
   return context_.settings.target.vml;
 }
-bool Args::is_one_dnn() const {
-  return context_.settings.target.one_dnn(common);
+bool Args::is_one_dnn(int k) const {
+  return is_tensor(k) &&
+         context_.settings.target.one_dnn(context_.tensor(op_, static_cast<size_t>(k)).dtype);
 }
 bool Args::is_float() const {
   return graft::is_float(common);

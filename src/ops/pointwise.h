@@ -106,7 +106,7 @@ class Args {
   /// False: ATen runs its baseline kernels, which multiply and add in two roundings.
   bool has_fma() const;
   bool has_array_routines() const;  ///< ATen computes on whole arrays, with MKL
-  bool is_one_dnn() const;          ///< ATen gives the common dtype to oneDNN
+  bool is_one_dnn(int k) const;     ///< ATen gives operand k's dtype to oneDNN
   bool is_float() const;            ///< of the common dtype
   bool is_reduced() const;          ///< Half or BFloat16
   bool is_bool() const;

@@ -31,7 +31,7 @@ Value mish(Args& a) {
 }
 
 Value gelu(Args& a) {
-  const bool one_dnn = a.is_one_dnn();
+  const bool one_dnn = a.is_one_dnn(0);
   // oneDNN then makes a result of its own, and eager leaves out= as it was.
   if (one_dnn && a.is_out() && !a.is_laid_out_as_result(0))
     return a.refuse("out= has other strides than the input");

@@ -59,7 +59,7 @@ Value gelu_backward(Args& a) {
     const Value inner_slope = beta * contracted(a, x.like(triple), square, x.like(1));
     return a[0] * contracted(a, right.like(0.5), right, left * tanh_slope * inner_slope);
   }
-  if (a.is_one_dnn()) {
+  if (a.is_one_dnn(1)) {
     const Normal at = normal(a, x);
     return a[0] * contracted(a, x, at.density, at.integral);
   }

@@ -62,6 +62,10 @@ TEST(Lower, RowsFollowTheTargetsKernels) {
   EXPECT_NE(text(log, with).find("FormulaLog"), std::string::npos);
   without.fma = true;
   EXPECT_EQ(text(gelu, without).find("0.169189"), std::string::npos);
+  auto short_gelu = [](Tensors& t) { return at::gelu(t[1].to(at::kBFloat16)); };
+  EXPECT_NE(text(short_gelu, without).find("0.169189"), std::string::npos);
+  without.bfloat16_instructions = false;
+  EXPECT_EQ(text(short_gelu, without).find("0.169189"), std::string::npos);
   without.lacks = {at::kHalf};
   auto both = [](Tensors& t) { return at::gelu(t[0]).to(at::kFloat) * at::exp(t[1]); };
   EXPECT_NE(text(both, without).find("aten::gelu("), std::string::npos);

@@ -245,7 +245,7 @@ void Core::Impl::broke(const std::shared_ptr<Entry>& entry,
     std::lock_guard lock(runtime_mutex());
     ++breaks_;
     entry->verdict = Verdict::Break;
-    entry->reason = why;
+    entry->reason = again ? why + " (the next call is recorded once more)" : why;
     if (newest_ == entry) entry->trace = std::move(trace);
   }
   entry->tier.store(again ? Tier::Retry : Tier::Eager, std::memory_order_release);

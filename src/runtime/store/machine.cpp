@@ -113,6 +113,7 @@ std::string machine_text(const ir::Target& target) {
   text += "\nits caches " + std::to_string(target.first_cache_bytes) + ", " +
           std::to_string(target.second_cache_bytes) + ", " +
           std::to_string(target.last_cache_bytes) + " bytes";
+  text += "\nbfloat16 " + std::string(target.bfloat16_instructions ? "yes" : "no");
   text += "\nhalf precision " + std::string(target.half_instructions ? "yes" : "no");
   for (ScalarType type : target.lacks) text += std::string("\nlacks ") + short_name(type);
   return text + "\n";
