@@ -25,7 +25,9 @@ struct Search {
   bool right = false;  ///< the first boundary above the value, not the first that is not below it
 };
 
-/// Each step halves [start, end). Once it is empty, it stays as it is.
+/// Each step halves [start, end). Halves differ by one element at most, so that only the last step
+/// may find nothing left, and it then leaves both as they are; where there are 2^k - 1 boundaries,
+/// halves are equal, and even that is known.
 Value bisect(StatementBuilder& s, const Search& search) {
   const int64_t count = search.sorted.sizes.back();
   ir::Access row =
@@ -34,21 +36,32 @@ Value bisect(StatementBuilder& s, const Search& search) {
   for (size_t a = 0; a + 1 < search.sorted.sizes.size(); ++a)
     if (search.values.sizes[a] > 1) row.strides[a] = search.sorted.strides[a];
   const ScalarType compute = opmath(search.values.dtype);
+  const bool equal_halves = std::has_single_bit(static_cast<uint64_t>(count) + 1);
+  // Sizes that change are numbers of the kernel's; those of equal halves do not.
+  auto number = [&](int64_t n) {
+    return equal_halves ? s.integer(n, ScalarType::Long) : s.scalar(n, ScalarType::Long);
+  };
   const Value value = s.load(search.values).to(compute), one = s.integer(1, ScalarType::Long),
-              last = s.scalar(count - 1, ScalarType::Long);
-  Value start = s.integer(0, ScalarType::Long), end = s.scalar(count, ScalarType::Long);
-  for (int step = std::bit_width(static_cast<uint64_t>(count)); step > 0; --step) {
-    const Value middle = start + (end - start).op(Op::Shr, one);
+              last = number(count - 1);
+  Value start = s.integer(0, ScalarType::Long), end = number(count);
+  for (int64_t left = count; left > 0; left /= 2) {
+    const Value middle =
+        equal_halves ? start + number(left / 2) : start + (end - start).op(Op::Shr, one);
     ir::Access place = row;
-    place.indirect = {{ir::min(middle, last).id, search.sorted.strides.back(), count}};
+    place.indirect = {{equal_halves ? middle.id : ir::min(middle, last).id,
+                       search.sorted.strides.back(), count}};
     const Value boundary = s.load(std::move(place)).to(compute);
     const Value reached = search.right ? ir::gt(boundary, value) : ir::ge(boundary, value);
-    const Value open = ir::lt(start, end);
-    start = ir::select(open & ~reached, middle + one, start);
-    end = ir::select(open & reached, middle, end);
+    Value above = ~reached, below = reached;
+    if (left == 1 && !equal_halves) {
+      const Value open = ir::lt(start, end);
+      above = open & above, below = open & below;
+    }
+    start = ir::select(above, middle + one, start);
+    end = ir::select(below, middle, end);
   }
   // Known already, but not to who asks for the range of what is stored.
-  return ir::min(ir::max(start, s.integer(0, ScalarType::Long)), s.scalar(count, ScalarType::Long));
+  return ir::min(ir::max(start, s.integer(0, ScalarType::Long)), number(count));
 }
 
 Fate look_up(Context& ctx, const Search& search) {

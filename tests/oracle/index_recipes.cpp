@@ -235,7 +235,7 @@ std::vector<Recipe> index_recipes() {
   for (bool right : {false, true}) {
     const std::string side = right ? " right" : "";
     // Boundaries with NaN or out of order, too: the place is where eager's bisection ends.
-    for (int64_t count : {1, 5, 16, 33})
+    for (int64_t count : {1, 2, 5, 7, 15, 16, 33, 63})
       r.push_back({"aten::bucketize" + side + " " + std::to_string(count),
                    {values({7, 33}), values({count})},
                    [right](const Tensors& t) -> Tensors {
