@@ -138,6 +138,7 @@ std::vector<Row> index_rows() {
   };
   for (const Row& row : store_rows()) rows.push_back(row);
   for (const Row& row : search_rows()) rows.push_back(row);
+  for (const Row& row : counting_rows()) rows.push_back(row);
   return rows;
 }
 

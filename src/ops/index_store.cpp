@@ -236,6 +236,7 @@ bool is_uniform(const Source& values, const Subscript& subscript) {
 }
 
 Fate index_put(Context& ctx, const OperatorRecord& op) {
+  if (std::optional<Fate> fate = masked_put(ctx, op)) return *fate;
   const bool accumulate = boolean(op, "accumulate", false);
   auto subscript = read_subscript(ctx, op);
   if (!subscript) return Fate::external("a mask, or an index without memory");

@@ -61,7 +61,12 @@ Indexing along_dimension(const ir::View& self, const ir::View& index, size_t dim
 /// index_select's rule: the one-dimensional `index` stands at `dim`.
 Indexing select_dimension(const ir::View& self, const ir::View& index, size_t dim);
 
-std::vector<Row> store_rows();   // index_store.cpp: scatter, index_put, index_copy, index_fill
-std::vector<Row> search_rows();  // search.cpp: bucketize, searchsorted
+/// index_put through one mask, each place of which gets the same (rows of) values; nothing: it is
+/// another.
+std::optional<Fate> masked_put(Context& ctx, const record::OperatorRecord& op);
+
+std::vector<Row> store_rows();     // index_store.cpp: scatter, index_put, index_copy, index_fill
+std::vector<Row> search_rows();    // search.cpp: bucketize, searchsorted
+std::vector<Row> counting_rows();  // counting.cpp: bincount, histc
 
 }  // namespace graft::ops

@@ -48,8 +48,8 @@ Value bisect(StatementBuilder& s, const Search& search) {
     const Value middle =
         equal_halves ? start + number(left / 2) : start + (end - start).op(Op::Shr, one);
     ir::Access place = row;
-    place.indirect = {{equal_halves ? middle.id : ir::min(middle, last).id,
-                       search.sorted.strides.back(), count}};
+    place.indirect = {
+        {equal_halves ? middle.id : ir::min(middle, last).id, search.sorted.strides.back(), count}};
     const Value boundary = s.load(std::move(place)).to(compute);
     const Value reached = search.right ? ir::gt(boundary, value) : ir::ge(boundary, value);
     Value above = ~reached, below = reached;

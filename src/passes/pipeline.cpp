@@ -28,6 +28,7 @@
 #include "passes/scratch.h"
 #include "passes/share.h"
 #include "passes/simplify.h"
+#include "passes/split_counts.h"
 #include "passes/split_reduce.h"
 #include "passes/stream.h"
 #include "passes/tasks.h"
@@ -92,6 +93,8 @@ constexpr ProgramPass kProgramPasses[] = {
      plain<copies_early>},
     {{"reroll", true, "finds the loop that statements were unrolled from"}, plain<reroll>},
     {{"dead-stores", true, "removes statements nobody reads"}, plain<remove_dead_stores>},
+    {{"split-counts", true, "counts by an index are made in parts, each with a table of its own"},
+     plain<split_counts>},
     {{"narrow-integers", true, "whole numbers that fit 32 bits are computed and kept in 32"},
      plain<narrow_integers>},
     {{"split-reduce", true, "cuts long reductions, and those over slow axes, into parts"},

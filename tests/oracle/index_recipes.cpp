@@ -203,6 +203,25 @@ std::vector<Recipe> index_recipes() {
                in_place([](at::Tensor& self, const Tensors& t) {
                  self.index_put_(at_places({t[1]}), t[2]);
                })});
+  r.push_back({"aten::index_put mask",
+               {values({7, 33}), mask({7, 33}), values({})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.index_put_(at_places({t[1]}), t[2]);
+               })});
+  r.push_back(
+      {"aten::index_put mask of rows",
+       {values({7, 33, 5}), mask({7}), values({33, 1})},
+       [](const Tensors& t) -> Tensors { return {at::index_put(t[0], at_places({t[1]}), t[2])}; }});
+  r.push_back({"aten::index_put mask of columns",
+               {values({7, 33, 5}), mask({33, 5}), values({7, 1})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.index_put_(at_places({std::nullopt, t[1]}), t[2]);
+               })});
+  r.push_back({"aten::index_put mask of the middle",
+               {values({7, 33, 5}), mask({33}), values({1, 5})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.index_put_(at_places({std::nullopt, t[1]}), t[2]);
+               })});
   r.push_back({"aten::index_put several",
                {values({33, 7}), distinct(20, 33), values({20, 7})},
                in_place([](at::Tensor& self, const Tensors& t) {
@@ -232,6 +251,19 @@ std::vector<Recipe> index_recipes() {
                in_place([](at::Tensor& self, const Tensors& t) {
                  at::_index_put_impl_(self, at_places({t[1]}), t[2]);
                })});
+  r.push_back({"aten::bincount", {indices({700}, 33)}, [](const Tensors& t) -> Tensors {
+                 return {at::bincount(t[0], {}, 40)};
+               }});
+  r.push_back({"aten::bincount weights",
+               {indices({700}, 33), values({700})},
+               [](const Tensors& t) -> Tensors { return {at::bincount(t[0], t[1], 33)}; },
+               Recipe::Types::Numbers,
+               {"converted first"}});
+  r.push_back({"aten::histc",
+               {values({7, 33})},
+               [](const Tensors& t) -> Tensors { return {at::histc(t[0], 10, -2.5, 1)}; },
+               Recipe::Types::Floating,
+               {"widened"}});
   for (bool right : {false, true}) {
     const std::string side = right ? " right" : "";
     // Boundaries with NaN or out of order, too: the place is where eager's bisection ends.

@@ -46,6 +46,7 @@ std::vector<Named> programs() {
           {"large results", large_results()},
           {"one less", one_less_per_row()},
           {"rows by index", rows_by_index()},
+          {"remainders", counted_remainders()},
           {"powers", sum_of_powers()},
           {"updates", updates()},
           {"doubled product", doubled_product()},

@@ -277,4 +277,21 @@ inline ProgramBuilder one_less_per_row() {
   return b;
 }
 
+/// How often each remainder comes.
+inline ProgramBuilder counted_remainders() {
+  using ir::Value;
+  ProgramBuilder b;
+  constexpr int64_t kTerms = 20000, kPlaces = 8;
+  auto out = b.output({kPlaces});
+  ir::StatementBuilder zero(out.sizes);
+  b.program.items.emplace_back(zero.store(out, zero.constant(0, kFloat)));
+  ir::StatementBuilder s({kTerms});
+  Value at = (s.axis(0) * 5) & s.integer(kPlaces - 1, kLong);
+  const ir::Access where{out.storage, kFloat, 0, {0}, {{at.id, 1, kPlaces}}};
+  ir::Statement step = s.store(where, s.load(where) + 1.0);
+  step.growth = {0};
+  b.program.items.emplace_back(ir::Repeat{kTerms, {std::move(step)}});
+  return b;
+}
+
 }  // namespace graft::passes

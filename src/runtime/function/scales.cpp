@@ -9,8 +9,12 @@
 
 namespace graft::runtime {
 
-Scales compile_scales(const record::Trace& trace, const CompileSettings& settings,
+Scales compile_scales(const record::Trace& trace, const CompileSettings& given,
                       const Region* backward, StoredScales& kept) noexcept {
+  // They run a few times: what is compiled soon, kernels of a statement, is better than what is
+  // fast.
+  CompileSettings settings = given;
+  settings.skip_passes.emplace_back("fuse");
   auto part = [&](ir::Program program) {
     if (!trace.backward) return program;
     const passes::Seam seam = seam_of(*trace.backward);

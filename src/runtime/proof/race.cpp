@@ -12,11 +12,11 @@ namespace graft::runtime {
 
 namespace {
 
-constexpr size_t kFewest = 3, kMost = 15;
+constexpr size_t kFewestPairs = 3, kMostPairs = 15;
 constexpr double kClear = 0.02;
-constexpr double kPatience = 5e6;  // µs
-constexpr double kLong = 1e5,
-                 kFar = 1.5;           // µs; one pair tells, if calls are so long and so far apart
+constexpr double kRaceAtMost = 5e6;  // µs
+constexpr double kLongCall = 1e5;    // µs; one pair tells, if calls are so long and so far apart
+constexpr double kFarApart = 1.5;
 constexpr double kWarmUpAtMost = 1e5;  // µs: a longer call is no worse for being the first
 constexpr double kRematchIn = 50;      // times what the compiled side of a race took
 constexpr double kFastestCall = 0.1;   // µs
@@ -69,18 +69,19 @@ void Race::decide() {
   if (decided_ || pairs == 0 || eager_.size() != compiled_.size()) return;
   double eager = eager_median(), compiled = compiled_median();
   compiled_wins_ = compiled <= eager;
-  if (pairs >= kMost || spent_[0] + spent_[1] > kPatience) {
+  if (pairs >= kMostPairs || spent_[0] + spent_[1] > kRaceAtMost) {
     decided_ = true;
     return;
   }
   // What else the machine does slows calls and quickens none: the fastest ones must agree.
   if (compiled_wins_ != (least(compiled_) <= least(eager_))) return;
-  const double less = std::min(eager, compiled), more = std::max(eager, compiled);
-  if (more > kLong && more > kFar * less) {
+  // Against the compiled side, which is seldom so much slower, one pair is too little.
+  if (compiled_wins_ && eager > kLongCall && eager > kFarApart * compiled) {
     decided_ = true;
     return;
   }
-  if (pairs < kFewest || std::abs(eager - compiled) <= kClear * std::max(eager, compiled)) return;
+  if (pairs < kFewestPairs || std::abs(eager - compiled) <= kClear * std::max(eager, compiled))
+    return;
   size_t agree = 0;
   for (size_t i = 0; i < pairs; ++i) agree += (compiled_[i] <= eager_[i]) == compiled_wins_;
   decided_ = chance(agree, pairs) <= 0.125;
@@ -93,12 +94,12 @@ int64_t Race::calls_to_rematch(int lost) const {
 }
 
 int64_t calls_to_recheck(double eager_us, double compiled_us, int won) {
-  constexpr double kCalls = 4, kFewest = 1000, kGrows = 16;
+  constexpr double kCalls = 4, kFewestCalls = 1000, kGrows = 16;
   constexpr int kTimes = 3;
   if (won > kTimes) return 0;
   const double calls = kRematchIn * kCalls * eager_us / std::max(compiled_us, kFastestCall) *
                        std::pow(kGrows, won - 1);
-  return static_cast<int64_t>(std::clamp(calls, kFewest, kMostToRematch));
+  return static_cast<int64_t>(std::clamp(calls, kFewestCalls, kMostToRematch));
 }
 
 double Race::eager_median() const {
