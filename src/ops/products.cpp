@@ -197,20 +197,28 @@ Fate dot(Context& ctx, const OperatorRecord& op) {
                false);
 }
 
-/// The forms that add a tensor, which is broadcast to the result.
-Fate with_added(Context& ctx, const OperatorRecord& op, size_t front) {
-  const View added = ctx.tensor(op, 0), out = with_rank(ctx.output(op), front);
+/// The forms that add a tensor, which is broadcast to the result. `back`: of the right factor.
+Fate with_added(Context& ctx, const OperatorRecord& op, size_t front, size_t back = 0) {
+  const View added = with_rank(ctx.tensor(op, 0), 0, back),
+             out = with_rank(ctx.output(op), front, back);
   if (added.storage < 0 || added.dtype != out.dtype || added.sizes.size() > out.sizes.size())
     return Fate::external("a number, or another dtype");
   const std::optional<c10::Scalar> alpha = number(op, "alpha"), beta = number(op, "beta");
   if (alpha && alpha->toDouble() == 0)
     return Fate::external("alpha is 0: its factors are not read");
-  Product p{with_rank(ctx.tensor(op, 1), front), with_rank(ctx.tensor(op, 2), front), out, added,
-            alpha ? alpha->toDouble() : 1,       beta ? beta->toDouble() : 1};
+  Product p{with_rank(ctx.tensor(op, 1), front),
+            with_rank(ctx.tensor(op, 2), front, back),
+            out,
+            added,
+            alpha ? alpha->toDouble() : 1,
+            beta ? beta->toDouble() : 1};
   return lower(ctx, p, false);
 }
 Fate addmm(Context& ctx, const OperatorRecord& op) {
   return with_added(ctx, op, 1);
+}
+Fate addmv(Context& ctx, const OperatorRecord& op) {
+  return with_added(ctx, op, 1, 1);
 }
 Fate baddbmm(Context& ctx, const OperatorRecord& op) {
   return with_added(ctx, op, 0);
@@ -227,6 +235,7 @@ std::vector<Row> product_rows() {
       {"aten::mv", mv, "sum over columns"},
       {"aten::dot", dot, "sum of products"},
       {"aten::addmm", addmm, "as mm, and what is added"},
+      {"aten::addmv", addmv, "as mv, and what is added"},
       {"aten::baddbmm", baddbmm, "as bmm, and what is added"},
   };
 }

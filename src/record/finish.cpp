@@ -229,9 +229,10 @@ void Recorder::check_held(Survivors& survivors, bool graph_stays) {
       trace_.lost_tensor = true;
       return give_up(
           c10::str("the function uses a ", describe_tensor(tensor),
-                   " that no recorded operator made and that is gone after the call (made on "
-                   "another thread, or by from_blob); make it outside the compiled function "
-                   "and capture it or pass it as an argument"));
+                   " that no recorded operator made and that is gone after the call (replaced in "
+                   "it, as by h = h.detach(), or made on another thread or by from_blob); what "
+                   "the function keeps from call to call it must change in place (h.copy_()), "
+                   "and what it only reads must be made outside, and captured or passed"));
     }
   }
 }

@@ -403,11 +403,13 @@ bool Recorder::has_checkable_value(const OperatorFacts& facts,
 
 void Recorder::check_call(const OperatorFacts& facts, c10::ArrayRef<const c10::IValue> inputs) {
   if (facts.reads_data && !(facts.tells_value && has_checkable_value(facts, inputs))) {
-    const char* why = "; only conditions, and whole numbers that arguments decide, may be";
+    std::string why = "; only conditions, and whole numbers that arguments decide, may be";
     if (facts.tells_number && inputs[0].toTensor().is_floating_point())
-      why =
-          "; only conditions and whole numbers may be (in place of "
-          "torch::nn::utils::clip_grad_norm_ call graft::clip_grad_norm_, which reads nothing)";
+      why = "; it is a " + describe_tensor(inputs[0].toTensor()) +
+            ", and only conditions and whole numbers may be read: return it and read it outside (a "
+            "loss to print), compare it first ((x < 0.5).item<bool>()), or call "
+            "graft::clip_grad_norm_, which reads nothing, where "
+            "torch::nn::utils::clip_grad_norm_ does";
     else if (facts.tells_value && spoke_)
       why =
           " after other processes heard from this one, so that a plan that finds other data could "

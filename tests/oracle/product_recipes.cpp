@@ -82,6 +82,11 @@ std::vector<Recipe> product_recipes() {
                  [](const Tensors& t) -> Tensors { return {at::addmm(t[0], t[1], t[2], 2, -0.5)}; },
                  Types::Floating,
                  may});
+    r.push_back({"aten::addmv scaled" + text(e),
+                 {values({e.rows}), values(left), values({e.terms})},
+                 [](const Tensors& t) -> Tensors { return {at::addmv(t[0], t[1], t[2], 2, -0.5)}; },
+                 Types::Floating,
+                 may});
     r.push_back({"aten::mv" + text(e),
                  {values(left), values({e.terms})},
                  [](const Tensors& t) -> Tensors { return {at::mv(t[0], t[1])}; },

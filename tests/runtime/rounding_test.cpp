@@ -63,9 +63,9 @@ void expect_mismatch(const std::string& name, std::function<T(const T&)> body, c
                      double by) {
   SCOPED_TRACE(name);
   at::NoGradGuard no_grad;
-  int calls = 0;
-  auto f =
-      compile([&](const T& t) { return body(t) * (calls++ == 0 ? 1.0 : 1.0 + by); }, at_once(name));
+  const auto calls = std::make_shared<int>(0);  // where it is not seen to change
+  auto f = compile([=](const T& t) { return body(t) * ((*calls)++ == 0 ? 1.0 : 1.0 + by); },
+                   at_once(name));
   for (int i = 0; i < 6; ++i) f(x);
   EXPECT_EQ(f.report().verdict, Verdict::Mismatch) << f.report();
 }
@@ -102,10 +102,10 @@ TEST(Rounding, NoExcuseForOtherBytes) {
       "scaled", [](const T& x) { return (x * (0.5 / x.mean())).clamp(0, 1); },
       at::randint(0, 256, {480, 640, 3}, at::kByte).to(at::kFloat), 1e-4);
   at::NoGradGuard no_grad;
-  int calls = 0;
+  const auto calls = std::make_shared<int>(0);
   auto f = compile(
-      [&](const T& t) {
-        return (t * (100 / t.mean())).round().to(at::kByte) + (calls++ == 0 ? 0 : 1);
+      [=](const T& t) {
+        return (t * (100 / t.mean())).round().to(at::kByte) + ((*calls)++ == 0 ? 0 : 1);
       },
       at_once("next byte"));
   for (int i = 0; i < 6; ++i) f(at::rand({480, 640}));

@@ -4,7 +4,9 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,10 @@ class GRAFT_API CallBase {
   virtual void set_result(const void* prototype, at::Tensor* tensors) = 0;
   /// Holds no tensor. Null where an argument refers to what the caller owns.
   virtual std::shared_ptr<KeptCall> keep() const = 0;
+  /// The wrapped function's own bytes, among them the addresses of what it captured.
+  virtual std::span<const std::byte> function_memory() const { return {}; }
+  /// This object's own bytes.
+  virtual std::span<const std::byte> own_memory() const { return {}; }
 
  protected:
   ~CallBase() = default;

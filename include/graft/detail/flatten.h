@@ -336,6 +336,12 @@ class Call final : public CallBase {
     else
       return nullptr;
   }
+  std::span<const std::byte> function_memory() const override {
+    return std::as_bytes(std::span(&function_.f, 1));
+  }
+  std::span<const std::byte> own_memory() const override {
+    return std::as_bytes(std::span(this, 1));
+  }
   auto take_result() {
     if constexpr (!std::is_void_v<R>) return Value(std::move(*result_));
   }

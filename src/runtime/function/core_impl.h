@@ -141,7 +141,8 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
                                               const runtime::Point& point);
   void prove_box(CallBase& call, const Entry& entry, const at::Tensor* captured,
                  runtime::Family& family, runtime::FamilyBox& box);
-  void retire(runtime::Family& family, const std::string& why);
+  /// `for_good`: there are to be no others.
+  void retire(runtime::Family& family, const std::string& why, bool for_good = false);
   /// Are there records enough of the key's kind for a family, some of them not compiled yet?
   bool may_become_family(const runtime::Key& key) const;
   void consider_family(const std::shared_ptr<Entry>& entry,

@@ -131,7 +131,7 @@ struct Entry {
   // Written before the tier leaves Compiling, constant afterwards.
   std::shared_ptr<const Plan> plan;
   CapturedSet captured;
-  SteadyArguments steady;
+  Steady steady;
   std::vector<std::shared_ptr<record::Participant>> participants;
   std::shared_ptr<const void> prototype;  ///< of the result
   std::vector<uint64_t> constants;        ///< the result's words

@@ -92,6 +92,7 @@ std::vector<FamilyExample> Families::add(FamilyExample example) {
   });
   if (found->examples.size() == kMostExamples) found->examples.erase(found->examples.begin());
   found->examples.push_back(std::move(example));
+  if (found->for_good) return {};
   if (!found->refused.empty() && found->examples.size() < kMostExamples) return {};
   if (find(words).family != nullptr) return {};
   // The newest ones that are enough: an earlier one may be of another sort (a first call's).
@@ -119,9 +120,12 @@ void Families::add(std::shared_ptr<Family> family) {
   families_.push_back(std::move(family));
 }
 
-void Families::refuse(const Entry& entry, const std::string& why) {
-  if (const auto kind = kind_of(entry.key.words); kind != kinds_.end())
-    kinds_[static_cast<size_t>(kind - kinds_.begin())].refused = why;
+void Families::refuse(KeyWords words, const std::string& why, bool for_good) {
+  const auto kind = kind_of(words);
+  if (kind == kinds_.end()) return;
+  Kind& refused = kinds_[static_cast<size_t>(kind - kinds_.begin())];
+  refused.refused = why;
+  refused.for_good = refused.for_good || for_good;
 }
 
 std::vector<std::string> Families::text() const {

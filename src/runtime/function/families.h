@@ -97,8 +97,8 @@ class Families {
   void add(std::shared_ptr<Family> family);
   /// Would so many more records of the key's kind be enough for a family?
   bool may_become(KeyWords words, size_t more) const;
-  /// No family of this kind: why.
-  void refuse(const Entry& entry, const std::string& why);
+  /// No family of this kind: why. `for_good`: nor of later records.
+  void refuse(KeyWords words, const std::string& why, bool for_good = false);
   std::vector<std::string> text() const;
   int64_t served() const;
   bool empty() const { return families_.empty(); }
@@ -109,6 +109,7 @@ class Families {
   struct Kind {
     std::vector<FamilyExample> examples;
     std::string refused;
+    bool for_good = false;
   };
   std::vector<Kind>::const_iterator kind_of(KeyWords words) const;
 

@@ -148,7 +148,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
       return false;
     }
     case Served::Wrong:
-      retire(family, wrong->what());
+      retire(family, wrong->what(), /*for_good=*/true);
       after_serving(served, call, key, entry, wrong);
       return true;
     case Served::GivenUp:
@@ -208,7 +208,8 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
       return box.state.store(FamilyBox::State::PerLayout, std::memory_order_release);
     return retire(
         family,
-        shadow.what + "; under Sizes::Family a function must do the same whatever the sizes are");
+        shadow.what + "; under Sizes::Family a function must do the same whatever the sizes are",
+        /*for_good=*/true);
   }
   if (box.state.load(std::memory_order_acquire) != FamilyBox::State::Proving) return;
   std::optional<double> gain;
@@ -228,9 +229,10 @@ void Core::Impl::prove_box(CallBase& call, const Entry& entry, const at::Tensor*
                   std::memory_order_release);
 }
 
-void Core::Impl::retire(Family& family, const std::string& why) {
+void Core::Impl::retire(Family& family, const std::string& why, bool for_good) {
   {
     std::lock_guard lock(runtime_mutex());
+    if (for_good) families_.refuse(family.newest.entry->key.words, why, true);
     family.why_retired = why;
     std::vector<std::shared_ptr<Entry>> entries = table.peek().entries();
     // (What is served without a proof of its own.)
@@ -275,7 +277,7 @@ void Core::Impl::join_family(const std::shared_ptr<Entry>& entry,
   } catch (const std::exception& error) {
     log(Topic::Recompiles, options.name + ": each layout has a plan of its own: " + error.what());
     std::lock_guard lock(runtime_mutex());
-    return families_.refuse(*entry, error.what());
+    return families_.refuse(entry->key.words, error.what());
   }
   log(Topic::Recompiles, options.name + ": plans for all sizes: " + family->pattern.text());
   {

@@ -13,6 +13,7 @@
 #include "runtime/process/machine_times.h"
 #include "runtime/process/worker.h"
 #include "runtime/proof/arguments.h"
+#include "runtime/proof/captured_memory.h"
 #include "runtime/region/differentiate.h"
 #include "runtime/store/store.h"
 #include "tensor/communication.h"
@@ -81,6 +82,7 @@ void Core::Impl::miss(CallBase& call, const Key& key) {
 void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
   auto start = std::chrono::steady_clock::now();
   const runtime::HeldArguments held(call);
+  const runtime::CapturedMemory captured(call);
   entry->graph_is_spent = entry->graph_is_spent || graph_is_spent_.load();
   const std::vector<at::Tensor> leaves = known_leaves();
   std::vector<at::Tensor> arguments = held.tensors();
@@ -130,6 +132,7 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
     throw;
   }
   if (auto why = held.changed(call)) trace.broken = std::move(why);
+  if (auto why = captured.changed(); why && !trace.broken) trace.broken = std::move(why);
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   {
     std::lock_guard lock(runtime_mutex());
@@ -171,7 +174,7 @@ void Core::Impl::finish_record(CallBase& call, const FlatArgs& args,
   std::fill(trace->captured.begin(), trace->captured.end(), at::Tensor());
   if (trace->broken) return broke(entry, trace, with_next_step(*trace->broken));
   entry->participants = trace->participants;
-  entry->steady.record(args);
+  entry->steady.record(call, args);
   entry->prototype = call.result_prototype();
   entry->constants = call.result_words();
   start_compiling(entry, trace);

@@ -65,7 +65,8 @@ void print_times(const Report& report, Page& page) {
               : report.bitwise                    ? "bitwise eager's"
               : report.fp64_decided ? "beyond tolerance of eager's; fp64 decided for them"
                                     : "within tolerance of eager's");
-    if (!report.bitwise) equal << "; largest difference " << report.max_abs_diff;
+    const bool says_more = report.verdict != Verdict::Mismatch || report.max_abs_diff > 0;
+    if (!report.bitwise && says_more) equal << "; largest difference " << report.max_abs_diff;
     page.line("results", equal.str());
   }
 }

@@ -34,6 +34,9 @@ constexpr const char* kFunctionDiffers =
 constexpr const char* kValuesDiffer =
     "; a function whose code reads tensors through pointers, or numbers that change, must stay "
     "eager, otherwise please report it with what GRAFT_TRACE=dir writes";
+constexpr const char* kVariableDiffers =
+    "; a variable that the function captured is another than when it was recorded: pass it as an "
+    "argument (a number that tensors are computed with as a graft::Number)";
 
 }  // namespace
 
@@ -185,9 +188,10 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
   if (shadow.outcome == Shadow::Outcome::Different && entry->found && options.cache)
     enqueue([stored = entry->stored](Impl&) { runtime::drop_stored(*stored); });
   if (shadow.outcome == Shadow::Outcome::Different)
-    return settle(
-        *entry, Tier::Eager, Verdict::Mismatch,
-        shadow.what + (shadow.cause == Shadow::Cause::Function ? kFunctionDiffers : kValuesDiffer));
+    return settle(*entry, Tier::Eager, Verdict::Mismatch,
+                  shadow.what + (entry->steady.variable_changes()          ? kVariableDiffers
+                                 : shadow.cause == Shadow::Cause::Function ? kFunctionDiffers
+                                                                           : kValuesDiffer));
   entry->steady.proven(held.args());
   if (audit) return;
   if (options.audit_every == 0 && !entry->steady.any()) entry->approximated.reset();

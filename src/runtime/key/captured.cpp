@@ -152,7 +152,8 @@ std::string CapturedSet::describe() const {
     if (tensors_[i].gradient_of) continue;
     std::string who = "captured tensor " + std::to_string(i);
     at::Tensor tensor(tensors_[i].tensor.lock());
-    if (!tensor.defined()) return who + ": its owner dropped or replaced it";
+    if (!tensor.defined())
+      return who + ": its owner dropped or replaced it (as a new optimizer does with its state)";
     Words words;
     append_layout(words, tensor, hooks_matter_);
     if (std::string text = describe_tensor_difference(who, tensors_[i].words, words.view());

@@ -3,6 +3,10 @@
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/ScalarType.h>
 
+#include <bit>
+#include <cstdlib>
+#include <sstream>
+
 namespace graft::runtime {
 
 namespace {
@@ -102,6 +106,20 @@ std::string describe_tensor_difference(const std::string& who, std::span<const u
   return tensor_difference(who, TensorWords(expected), TensorWords(came));
 }
 
+namespace {
+
+/// A word of an argument that is no tensor: a whole number, or a double's bits.
+std::string number_text(uint64_t word) {
+  constexpr int64_t kLarge = int64_t{1} << 48;
+  const auto whole = static_cast<int64_t>(word);
+  if (std::abs(whole) < kLarge) return std::to_string(whole);
+  std::ostringstream text;
+  text << std::bit_cast<double>(word);
+  return text.str();
+}
+
+}  // namespace
+
 std::string describe_difference(std::span<const uint64_t> expected,
                                 std::span<const uint64_t> came) {
   auto tensors = [](std::span<const uint64_t> words) { return words[0] & 0xffffffff; };
@@ -116,9 +134,11 @@ std::string describe_difference(std::span<const uint64_t> expected,
   size_t at = 4, at_came = 4;
   for (uint64_t i = 0; i < statics(expected); ++i, ++at, ++at_came)
     if (expected[at] != came[at])
-      return "scalar argument (word " + std::to_string(i) +
-             "): its value changed; scalars are constants of a plan, " +
-             "pass a graft::Number for one that changes at each call";
+      return "an argument that is no tensor (word " + std::to_string(i) +
+             " of theirs): its value changed from " + number_text(expected[at]) + " to " +
+             number_text(came[at]) +
+             "; such are constants of a plan. Pass a graft::Number for one that tensors are "
+             "computed with, or a tensor for an index";
   for (uint64_t i = 0; i < tensors(expected); ++i) {
     TensorWords a(expected.subspan(at)), b(came.subspan(at_came));
     if (std::string text = tensor_difference("argument " + std::to_string(i), a, b); !text.empty())
