@@ -130,7 +130,9 @@ bool Differentiation::begin(const std::vector<at::Tensor>& results) {
       refused_ = who + "was computed by no operator; return a tensor computed in the function";
     for (const at::Tensor* argument : args_.tensors)
       if (argument->defined() && result.is_alias_of(*argument))
-        refused_ = who + "shares memory with an argument; take views outside of the function";
+        refused_ = who +
+                   "shares memory with an argument; take views (Flatten) outside of the function, "
+                   "and do not change an argument in place (ReLU with inplace)";
     for (int p : places_)
       if (overlap(results[static_cast<size_t>(p)], result))
         refused_ = who + "shares memory with another; take views outside of the function";
