@@ -24,9 +24,10 @@ Fate demand(Context& ctx, const std::vector<int64_t>& axes,
             const std::function<Value(StatementBuilder&)>& other) {
   if (!ctx.check(axes, other, /*puts_back=*/true))
     return Fate::broken("is read after other processes heard from this one");
-  ctx.gives_up = "a tensor that the function's code reads (" + ctx.name() +
-                 ") has another value than when it was recorded; a number that tensors are computed "
-                 "with can stay a tensor (loss / mask.sum())";
+  ctx.gives_up =
+      "a tensor that the function's code reads (" + ctx.name() +
+      ") has another value than when it was recorded; a number that tensors are computed "
+      "with can stay a tensor (loss / mask.sum())";
   return Fate::checked();
 }
 

@@ -111,7 +111,8 @@ std::optional<Counts> counts_of(const Repeat& repeat) {
 
 /// Does the last statement that wrote the storage fill it with one whole number? Which one.
 std::optional<Range> filled_with(const std::vector<ir::Item>& items, const Program& program,
-                                 int storage) {
+                                 const Access& target) {
+  const int storage = target.storage;
   for (auto item = items.rbegin(); item != items.rend(); ++item) {
     if (const auto* repeat = std::get_if<Repeat>(&*item)) {
       for (const Statement& s : repeat->body)
@@ -122,8 +123,8 @@ std::optional<Range> filled_with(const std::vector<ir::Item>& items, const Progr
       if (s->store.storage != storage) continue;
       const auto bytes = static_cast<int64_t>(c10::elementSize(s->store.dtype));
       const bool all =
-          s->store.indirect.empty() && s->store.offset == 0 && !s->reduction &&
-          s->store.strides == ir::contiguous_strides(s->axes) &&
+          s->store.dtype == target.dtype && s->store.indirect.empty() && s->store.offset == 0 &&
+          !s->reduction && s->store.strides == ir::contiguous_strides(s->axes) &&
           ir::numel(s->axes) * bytes == program.storages[static_cast<size_t>(storage)].bytes;
       return all ? whole(*s, s->value) : std::nullopt;
     }
@@ -136,7 +137,7 @@ bool commute(const Statement& s, const Counts& counts, const std::vector<ir::Ite
              const Program& program) {
   if (c10::isIntegralType(s.store.dtype, /*includeBool=*/false)) return true;
   if (s.store.dtype != ScalarType::Float && s.store.dtype != ScalarType::Double) return false;
-  const auto term = whole(s, counts.term), start = filled_with(items, program, s.store.storage);
+  const auto term = whole(s, counts.term), start = filled_with(items, program, s.store);
   if (!term || !start) return false;
   auto size = [](Range r) { return std::max(std::abs(r.low), std::abs(r.high)); };
   const int64_t most = largest_exact(s.store.dtype);

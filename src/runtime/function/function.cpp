@@ -10,6 +10,7 @@
 #include "runtime/memory/pool.h"
 #include "runtime/process/log.h"
 #include "runtime/process/worker.h"
+#include "runtime/proof/captured_memory.h"
 
 namespace graft {
 
@@ -114,6 +115,7 @@ void Core::call(CallBase& call) {
         entry = *found;
     }
   }
+  const runtime::OwnFrames own(__builtin_frame_address(0));
   if (served == Impl::Served::No)
     impl.slow_call(call, key, std::move(entry), unsupported);
   else

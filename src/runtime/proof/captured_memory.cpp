@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace graft::runtime {
 
@@ -17,7 +18,9 @@ struct Stack {
   uintptr_t low = 0, high = 0;
 };
 
-/// The thread's stack from here on: what callers hold.
+thread_local uintptr_t t_own_frames_end = 0;
+
+/// The thread's stack from where Graft was called.
 Stack callers_stack() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
@@ -26,8 +29,8 @@ Stack callers_stack() {
   const bool known = pthread_attr_getstack(&attributes, &base, &bytes) == 0;
   pthread_attr_destroy(&attributes);
   if (!known) return {};
-  return {reinterpret_cast<uintptr_t>(__builtin_frame_address(0)),
-          reinterpret_cast<uintptr_t>(base) + bytes};
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  return {std::max(here, t_own_frames_end), reinterpret_cast<uintptr_t>(base) + bytes};
 }
 
 /// Of any memory of the stack, whatever lies there.
@@ -51,6 +54,12 @@ std::string number_text(uint32_t word) {
 }
 
 }  // namespace
+
+OwnFrames::OwnFrames(const void* frame)
+    : before_(std::exchange(t_own_frames_end, reinterpret_cast<uintptr_t>(frame))) {}
+OwnFrames::~OwnFrames() {
+  t_own_frames_end = before_;
+}
 
 bool StackWord::is_other() const {
   return word_at(address) != recorded;

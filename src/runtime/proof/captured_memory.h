@@ -14,6 +14,19 @@
 
 namespace graft::runtime {
 
+/// While it lives, this thread's stack below that frame is Graft's own: what changes there is no
+/// variable of a caller's. (Words of a closure may be what was left in its padding.)
+class OwnFrames {
+ public:
+  explicit OwnFrames(const void* frame);
+  ~OwnFrames();
+  OwnFrames(const OwnFrames&) = delete;
+  OwnFrames& operator=(const OwnFrames&) = delete;
+
+ private:
+  uintptr_t before_;
+};
+
 /// Half a word of what a captured address leads to on the stack: a number, or half of a pointer.
 struct StackWord {
   uintptr_t address = 0;
