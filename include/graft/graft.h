@@ -20,11 +20,11 @@
 //   each call, so changes in place are seen. A plan holds them weakly, so it keeps no model alive.
 //   When one is freed, as a parameter that was replaced, the function is recorded again.
 // - Not seen: captured numbers that change, and a captured reference that switches to another
-//   tensor while the first is still alive, unless these are variables on the stack; a generator
-//   that is replaced by another; C++ code that reads or writes tensors through pointers (data_ptr)
-//   or has other effects (output, counters on the heap). Call reset() after such a change, or set
-//   Options::audit_every. Other data that operators read (item<float>()) is seen, and is a graph
-//   break unless constants alone make it.
+//   tensor while the first is still alive (where these are variables on the stack, some later call
+//   is compared with eager again and finds it); a generator that is replaced by another; C++ code
+//   that reads or writes tensors through pointers (data_ptr) or has other effects (output, counters
+//   on the heap). Call reset() after such a change, or set Options::audit_every. Other data that
+//   operators read (item<float>()) is seen, and is a graph break unless constants alone make it.
 // - Graph breaks: the function stays eager, and report() gives the reason. Besides reading data:
 //   results that require grad and share memory with arguments, hooks on what the function
 //   differentiates, tensors that are not dense CPU tensors (CUDA, sparse, quantised), result sizes

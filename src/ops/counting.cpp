@@ -39,7 +39,8 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
   const bool by_data = count > integer(op, "minlength", 0);
   if (by_data && (ctx.settings.any_size || !ctx.can_check()))
     return Fate::external("as many counts as the data says");
-  const std::string why = "bincount's largest number is another than when it was recorded";
+  const std::string why =
+      "bincount's largest number is another than when it was recorded, or one is negative";
   if (by_data) {
     const View largest = ctx.temporary({}, ScalarType::Long);
     StatementBuilder s(x.sizes);
@@ -79,7 +80,9 @@ Fate histc(Context& ctx, const OperatorRecord& op) {
   };
   const double first = rounded(*low), last = rounded(*high),
                bins = static_cast<double>(out.sizes[0]);
-  if (!(first < last) || !std::isfinite(first) || !std::isfinite(last))
+  const double width = rounded(last) - rounded(first);
+  if (!(first < last) || !std::isfinite(first) || !std::isfinite(last) ||
+      !std::isfinite(rounded(width)))
     return Fate::external("bounds that the data gives");
   if (overlaps(given, {out})) return Fate::external(kOverlap);
   ctx.fill(out, 0);

@@ -72,6 +72,8 @@ std::optional<Fate> masked_put(Context& ctx, const OperatorRecord& op) {
   View values = given;
   if (!given.constant) {
     if (given.storage < 0) return Fate::external("values without memory");
+    // Eager refuses those that do not fit.
+    if (given.dtype != self.dtype) return Fate::external("values of another dtype");
     const std::optional<View> over = over_self(given, self, *masked);
     if (!over) return Fate::external("a mask, and a value for each place");
     values = *over;

@@ -189,7 +189,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
     enqueue([stored = entry->stored](Impl&) { runtime::drop_stored(*stored); });
   if (shadow.outcome == Shadow::Outcome::Different)
     return settle(*entry, Tier::Eager, Verdict::Mismatch,
-                  shadow.what + (entry->steady.variable_changes()          ? kVariableDiffers
+                  shadow.what + (entry->steady.variable_differs()          ? kVariableDiffers
                                  : shadow.cause == Shadow::Cause::Function ? kFunctionDiffers
                                                                            : kValuesDiffer));
   entry->steady.proven(held.args());

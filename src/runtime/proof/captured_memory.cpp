@@ -61,8 +61,11 @@ OwnFrames::~OwnFrames() {
   t_own_frames_end = before_;
 }
 
+/// A thread's own memory lies with its stack: where one is, the other is.
 bool StackWord::is_other() const {
-  return word_at(address) != recorded;
+  return thread == &t_own_frames_end &&
+         address >= reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) &&
+         word_at(address) != recorded;
 }
 
 std::vector<StackWord> captured_variables(const detail::CallBase& call) {
@@ -71,7 +74,7 @@ std::vector<StackWord> captured_variables(const detail::CallBase& call) {
     constexpr uintptr_t kWord = sizeof(uint32_t);
     const uintptr_t from = variable / kWord * kWord;  // a flag may lie within one
     for (uintptr_t at = from; at < from + 2 * kWord && at + kWord <= stack.high; at += kWord)
-      words.push_back({at, word_at(at)});
+      words.push_back({at, word_at(at), &t_own_frames_end});
   });
   return words;
 }
@@ -102,8 +105,9 @@ std::optional<std::string> CapturedMemory::changed() const {
       if (now == part.words[k]) continue;
       return "the function changes a variable that it captured (a word of it from " +
              number_text(part.words[k]) + " to " + number_text(now) +
-             "), as a count of its calls, which a plan does not; change it outside, and pass what "
-             "depends on it as an argument (graft::Number, or a condition on a tensor)";
+             "), as a count of its calls, which a plan does not (or another thread changed what "
+             "lies beside it on the stack); change it outside, and pass what depends on it as an "
+             "argument (graft::Number, or a condition on a tensor)";
     }
   return std::nullopt;
 }

@@ -28,13 +28,15 @@ class OwnFrames {
 };
 
 /// Half a word of what a captured address leads to on the stack: a number, or half of a pointer.
+/// Asked by other threads, or when the variable is gone, it says false.
 struct StackWord {
   uintptr_t address = 0;
   uint32_t recorded = 0;
+  const void* thread = nullptr;
   bool is_other() const;
 };
 /// Those of all variables on this thread's stack that the call's function captured, as they are
-/// now. They may be read for as long as the function may be called.
+/// now.
 std::vector<StackWord> captured_variables(const detail::CallBase& call);
 
 /// A copy of that memory as it is before a call. To be made and asked by one thread: of another
