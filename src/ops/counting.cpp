@@ -39,8 +39,6 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
   const bool by_data = count > integer(op, "minlength", 0);
   if (by_data && (ctx.settings.any_size || !ctx.can_check()))
     return Fate::external("as many counts as the data says");
-  const std::string why =
-      "bincount's largest number is another than when it was recorded, or one is negative";
   if (by_data) {
     const View largest = ctx.temporary({}, ScalarType::Long);
     StatementBuilder s(x.sizes);
@@ -55,7 +53,8 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
     return lt(number, number.like(0)) | ge(number, s.scalar(count, ScalarType::Long));
   });
   if (!can) return Fate::external(kTooLate);
-  ctx.gives_up = why;
+  ctx.gives_up =
+      "bincount's largest number is another than when it was recorded, or one is negative";
   ctx.fill(out, 0);
   StatementBuilder s(x.sizes);
   const Value place = s.load(x).to(ScalarType::Long);
@@ -75,14 +74,12 @@ Fate histc(Context& ctx, const OperatorRecord& op) {
   const auto low = number(op, "min"), high = number(op, "max");
   if (!low || !high || low->isComplex() || high->isComplex())
     return Fate::external("bounds that change");
-  auto rounded = [&](const c10::Scalar& x) {
-    return given.dtype == ScalarType::Float ? static_cast<double>(x.to<float>()) : x.to<double>();
+  auto rounded = [&](double x) {
+    return given.dtype == ScalarType::Float ? static_cast<double>(static_cast<float>(x)) : x;
   };
-  const double first = rounded(*low), last = rounded(*high),
+  const double first = rounded(low->toDouble()), last = rounded(high->toDouble()),
                bins = static_cast<double>(out.sizes[0]);
-  const double width = rounded(last) - rounded(first);
-  if (!(first < last) || !std::isfinite(first) || !std::isfinite(last) ||
-      !std::isfinite(rounded(width)))
+  if (!(first < last) || !std::isfinite(rounded(last - first)))
     return Fate::external("bounds that the data gives");
   if (overlaps(given, {out})) return Fate::external(kOverlap);
   ctx.fill(out, 0);

@@ -243,12 +243,7 @@ Fate index_put(Context& ctx, const OperatorRecord& op) {
   auto values = source_of(ctx, op, "values");
   if (!values) return Fate::external(kShape);
   // Leading dimensions of size 1 beyond the indexed shape broadcast too.
-  View& view = values->view;
-  while (!values->number && view.sizes.size() > subscript->indexing.axes.size() &&
-         view.sizes[0] == 1) {
-    view.sizes.erase(view.sizes.begin());
-    view.strides.erase(view.strides.begin());
-  }
+  if (!values->number) values->view = without_front(values->view, subscript->indexing.axes.size());
   std::optional<InOrder> order;
   if (accumulate) {
     if (!adds_plainly(subscript->indexing.self.dtype)) return Fate::external(kWider);

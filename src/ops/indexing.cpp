@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/reduce.h"
+#include "ops/schema.h"
 
 namespace graft::ops {
 
@@ -21,13 +22,6 @@ View without_ones(const View& view) {
     if (view.sizes[d] != 1)
       kept.sizes.push_back(view.sizes[d]), kept.strides.push_back(view.strides[d]);
   return kept;
-}
-
-/// `index` followed by `ones` axes of size 1.
-View with_ones(View index, size_t ones) {
-  index.sizes.resize(index.sizes.size() + ones, 1);
-  index.strides.resize(index.strides.size() + ones, 0);
-  return index;
 }
 
 }  // namespace
@@ -137,19 +131,38 @@ bool Indexing::to_front(size_t first, size_t count, std::vector<View*> also) {
   return true;
 }
 
+std::vector<const record::TensorInfo*> given_indices(const Context& ctx,
+                                                     const record::OperatorRecord& op) {
+  std::vector<const record::TensorInfo*> indices;
+  for (const int id : op.inputs[1].tensors) {
+    const record::TensorInfo* index =
+        id < 0 ? nullptr : &ctx.trace.tensors[static_cast<size_t>(id)];
+    const bool is_undefined = index != nullptr && index->storage < 0 && !index->constant;
+    indices.push_back(is_undefined ? nullptr : index);
+  }
+  return indices;
+}
+
+View without_front(View view, size_t rank) {
+  while (view.sizes.size() > rank && view.sizes[0] == 1) {
+    view.sizes.erase(view.sizes.begin());
+    view.strides.erase(view.strides.begin());
+  }
+  return view;
+}
+
 std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorRecord& op) {
   const View& self = ctx.tensor(op, 0);
   if (self.storage < 0 || op.inputs.size() < 2) return std::nullopt;
   size_t rank = self.sizes.size();
   std::vector<std::optional<View>> indices(rank);
-  const record::TensorIds& given = op.inputs[1].tensors;
+  const std::vector<const record::TensorInfo*> given = given_indices(ctx, op);
   if (given.size() > rank) return std::nullopt;
   std::vector<int64_t> shape;
   std::vector<size_t> places;
   for (size_t d = 0; d < given.size(); ++d) {
-    if (given[d] < 0) continue;
-    const record::TensorInfo& index = ctx.trace.tensors[static_cast<size_t>(given[d])];
-    if (index.storage < 0 && !index.constant) continue;
+    if (given[d] == nullptr) continue;
+    const record::TensorInfo& index = *given[d];
     if (index.storage < 0 || (index.dtype != ScalarType::Long && index.dtype != ScalarType::Int))
       return std::nullopt;
     indices[d] = index;
@@ -175,7 +188,7 @@ std::optional<Subscript> read_subscript(Context& ctx, const record::OperatorReco
   }
   for (size_t d : places)
     indexing.coordinates[d].index =
-        with_ones(*indices[d], indexing.axes.size() - result.first - result.count);
+        with_rank(*indices[d], 0, indexing.axes.size() - result.first - result.count);
   return result;
 }
 
@@ -192,7 +205,7 @@ Indexing select_dimension(const View& self, const View& index, size_t dim) {
   std::vector<int64_t> axes = self.sizes;
   View list = at_least_1d(index);
   axes[dim] = list.sizes[0];
-  return along_dimension(self, with_ones(list, self.sizes.size() - 1 - dim), dim, axes);
+  return along_dimension(self, with_rank(list, 0, self.sizes.size() - 1 - dim), dim, axes);
 }
 
 }  // namespace graft::ops

@@ -45,6 +45,10 @@ struct Indexing {
   bool to_front(size_t first, size_t count, std::vector<ir::View*> also);
 };
 
+/// What index and index_put are given for each of the first dimensions; null: all of that one.
+std::vector<const record::TensorInfo*> given_indices(const Context& ctx,
+                                                     const record::OperatorRecord& op);
+
 /// The axes of self[indices] and how they are addressed, by NumPy's rule: where all indexed
 /// dimensions are neighbours, the axes of the broadcast indices stand in their place, otherwise in
 /// front. `first`, `count`: the position and number of those axes.
@@ -60,6 +64,9 @@ Indexing along_dimension(const ir::View& self, const ir::View& index, size_t dim
                          const std::vector<int64_t>& axes);
 /// index_select's rule: the one-dimensional `index` stands at `dim`.
 Indexing select_dimension(const ir::View& self, const ir::View& index, size_t dim);
+
+/// Dimensions of 1 in front are left out while there are more than `rank`: they broadcast.
+ir::View without_front(ir::View view, size_t rank);
 
 /// index_put through one mask, each place of which gets the same (rows of) values; nothing: it is
 /// another.

@@ -2,6 +2,7 @@
 // to be counted.
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "ops/indexing.h"
 #include "ops/reduce.h"
@@ -22,13 +23,12 @@ struct Masked {
   size_t first;
 };
 
-std::optional<Masked> read_mask(Context& ctx, const OperatorRecord& op, const View& self) {
-  const record::TensorIds& given = op.inputs[1].tensors;
+std::optional<Masked> read_mask(const Context& ctx, const OperatorRecord& op, const View& self) {
+  const std::vector<const record::TensorInfo*> given = given_indices(ctx, op);
   std::optional<Masked> found;
   for (size_t d = 0; d < given.size(); ++d) {
-    if (given[d] < 0) continue;
-    const record::TensorInfo& index = ctx.trace.tensors[static_cast<size_t>(given[d])];
-    if (index.storage < 0 && !index.constant) continue;  // all of that dimension
+    if (given[d] == nullptr) continue;
+    const record::TensorInfo& index = *given[d];
     if (found || index.storage < 0 || index.dtype != ScalarType::Bool || index.sizes.empty())
       return std::nullopt;
     found = Masked{index, d};
@@ -39,25 +39,16 @@ std::optional<Masked> read_mask(Context& ctx, const OperatorRecord& op, const Vi
   return found;
 }
 
-/// `values`, which broadcast to self with the masked dimensions as one (how many places there are),
-/// over all of self; nothing: each place has its own.
-std::optional<View> over_self(View values, const View& self, const Masked& masked) {
-  const size_t covered = masked.mask.sizes.size(), end = masked.first + covered;
-  View over = values;
-  over.sizes = self.sizes;
-  over.strides.assign(self.sizes.size(), 0);
-  const size_t rank = values.sizes.size(), rank_after = self.sizes.size() - end;
-  for (size_t k = 0; k < rank; ++k) {  // from the last dimension on
-    const int64_t size = values.sizes[rank - 1 - k], stride = values.strides[rank - 1 - k];
-    if (size == 1) continue;
-    if (k == rank_after) return std::nullopt;
-    const size_t back = k < rank_after ? k : k - 1 + covered;
-    if (back >= self.sizes.size()) return std::nullopt;
-    const size_t d = self.sizes.size() - 1 - back;
-    if (self.sizes[d] != size) return std::nullopt;
-    over.strides[d] = stride;
-  }
-  return over;
+/// `values`, which broadcast to self with the `covered` dimensions as one (how many places there
+/// are), so that they broadcast to self; `after`: dimensions behind these. Nothing: each place has
+/// its own.
+std::optional<View> over_self(View values, size_t covered, size_t after) {
+  if (values.sizes.size() <= after) return values;
+  const auto places = static_cast<std::ptrdiff_t>(values.sizes.size() - after - 1);
+  if (values.sizes[static_cast<size_t>(places)] != 1) return std::nullopt;
+  values.sizes.insert(values.sizes.begin() + places, covered - 1, 1);
+  values.strides.insert(values.strides.begin() + places, covered - 1, 0);
+  return values;
 }
 
 }  // namespace
@@ -69,28 +60,24 @@ std::optional<Fate> masked_put(Context& ctx, const OperatorRecord& op) {
   if (!masked) return std::nullopt;
   if (boolean(op, "accumulate", false)) return Fate::external("a mask, and values to add");
   const record::TensorInfo& given = ctx.tensor(op, 2);
-  View values = given;
+  const size_t rank = self.sizes.size(), covered = masked->mask.sizes.size(),
+               after = rank - masked->first - covered;
+  std::optional<View> values;
   if (!given.constant) {
     if (given.storage < 0) return Fate::external("values without memory");
     // Eager refuses those that do not fit.
     if (given.dtype != self.dtype) return Fate::external("values of another dtype");
-    const std::optional<View> over = over_self(given, self, *masked);
-    if (!over) return Fate::external("a mask, and a value for each place");
-    values = *over;
+    values = over_self(without_front(given, rank - covered + 1), covered, after);
+    if (!values) return Fate::external("a mask, and a value for each place");
   }
-  View mask = masked->mask;  // over all dimensions of self
-  mask.sizes = self.sizes;
-  mask.strides.assign(self.sizes.size(), 0);
-  std::copy(masked->mask.strides.begin(), masked->mask.strides.end(),
-            mask.strides.begin() + static_cast<std::ptrdiff_t>(masked->first));
-  if (overlaps(mask, {out}) || (!given.constant && overlaps(given, {out})) ||
+  if (overlaps(masked->mask, {out}) || (values && overlaps(given, {out})) ||
       (self != out && overlaps(self, {out})))
     return Fate::external(kOverlap);
   if (ir::numel(self.sizes) == 0) return Fate::external("nothing to store to");
   ir::StatementBuilder s(self.sizes);
-  const ir::Value value =
-      given.constant ? s.scalar(*given.constant, out.dtype) : s.load(values).to(out.dtype);
-  ctx.emit(s.store(out, ir::select(s.load(mask), value, s.load(self))));
+  const ir::Value value = values ? s.load(*values) : s.scalar(*given.constant, out.dtype);
+  ctx.emit(
+      s.store(out, ir::select(s.load(with_rank(masked->mask, 0, after)), value, s.load(self))));
   return Fate::fused();
 }
 

@@ -41,15 +41,6 @@ struct Product {
   int64_t columns() const { return right.sizes[2]; }
 };
 
-/// With dimensions of 1 before it, or behind.
-View with_rank(View view, size_t front, size_t back = 0) {
-  view.sizes.insert(view.sizes.begin(), front, 1);
-  view.strides.insert(view.strides.begin(), front, 0);
-  view.sizes.insert(view.sizes.end(), back, 1);
-  view.strides.insert(view.strides.end(), back, 0);
-  return view;
-}
-
 /// Over [b, m, n, k], of which the view has the dimensions that are not 0 in `strides`.
 View over(const View& view, const std::vector<int64_t>& sizes, std::vector<int64_t> strides) {
   return {view.storage, view.dtype, view.byte_offset, sizes, std::move(strides)};

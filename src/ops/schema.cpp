@@ -73,6 +73,14 @@ std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view
   return list;
 }
 
+ir::View with_rank(ir::View view, size_t front, size_t back) {
+  view.sizes.insert(view.sizes.begin(), front, 1);
+  view.strides.insert(view.strides.begin(), front, 0);
+  view.sizes.insert(view.sizes.end(), back, 1);
+  view.strides.insert(view.strides.end(), back, 0);
+  return view;
+}
+
 ir::Value convert(ir::Value value, ScalarType to) {
   if (is_reduced(to) && value.type() != to) value = value.to(ScalarType::Float);
   return value.to(to);

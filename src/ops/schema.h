@@ -33,6 +33,9 @@ std::string text(const record::OperatorRecord& op, std::string_view name, std::s
 /// or None.
 std::vector<int64_t> integers(const record::OperatorRecord& op, std::string_view name);
 
+/// The view with dimensions of 1 before it, or behind.
+ir::View with_rank(ir::View view, size_t front, size_t back = 0);
+
 /// `value` as ATen converts it (c10::convert): to Half and BFloat16 through Float.
 ir::Value convert(ir::Value value, c10::ScalarType to);
 /// a * b + c, rounded once where ATen's kernels are compiled so.

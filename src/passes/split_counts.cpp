@@ -1,6 +1,7 @@
 #include "passes/split_counts.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -48,11 +49,7 @@ std::optional<Range> whole(const Statement& s, NodeId id) {
     case Op::Const:
       return exactly(ir::constant_value(n));
     case Op::Scalar:
-      return exactly(
-          ir::constant_value({Op::Const,
-                              n.type,
-                              {-1, -1, -1},
-                              static_cast<int64_t>(s.scalars[static_cast<size_t>(n.payload)])}));
+      return exactly(std::bit_cast<double>(s.scalars[static_cast<size_t>(n.payload)]));
     case Op::Cast: {
       const ScalarType from = s.expr.type(n.in[0]);
       if (is_float(from)) return whole(s, n.in[0]);
@@ -96,16 +93,16 @@ std::optional<Counts> counts_of(const Repeat& repeat) {
   if (first == is_place(sum.in[1])) return std::nullopt;
   for (const Access& load : s.loads)
     if (load.storage == s.store.storage && load != s.store) return std::nullopt;
-  // The place alone is what was there: the term does not look at it.
+  // Nothing but the sum looks at what was there.
   const NodeId term = first ? sum.in[1] : sum.in[0], place = first ? sum.in[0] : sum.in[1];
-  std::vector<bool> looks(s.expr.nodes.size(), false);
-  looks[static_cast<size_t>(place)] = true;
-  for (size_t id = 0; id < looks.size(); ++id)
-    for (NodeId in : s.expr.nodes[id].in)
-      if (in >= 0 && looks[static_cast<size_t>(in)]) looks[id] = true;
-  if (looks[static_cast<size_t>(term)]) return std::nullopt;
-  for (const ir::Indirect& index : s.store.indirect)
-    if (looks[static_cast<size_t>(index.index)]) return std::nullopt;
+  int64_t looks = 0;
+  for (const Node& n : s.expr.nodes) looks += std::count(n.in.begin(), n.in.end(), place);
+  auto indices = [&](const Access& access) {
+    for (const ir::Indirect& index : access.indirect) looks += index.index == place;
+  };
+  indices(s.store);
+  std::for_each(s.loads.begin(), s.loads.end(), indices);
+  if (looks != 1) return std::nullopt;
   return Counts{term, s.axes[0], s.store.indirect[0].extent};
 }
 
@@ -144,7 +141,7 @@ bool commute(const Statement& s, const Counts& counts, const std::vector<ir::Ite
   return size(*term) <= most / counts.terms && size(*start) <= most - counts.terms * size(*term);
 }
 
-/// Terms [first, first + tiles * tables * length) of the original in tables of their own.
+/// The first terms, `length` of them for each table of each tile; the rest stays behind them.
 struct Split {
   int64_t tiles, tables, length;
 };
@@ -166,7 +163,7 @@ std::optional<Split> split_of(const Statement& s, const Counts& counts, const Se
 }
 
 void split(const Repeat& original, const Counts& counts, const Split& by, Program& out) {
-  Statement s = original.body[0];
+  const Statement& s = original.body[0];
   const ScalarType type = s.store.dtype;
   const int64_t parts = by.tiles * by.tables, whole_terms = parts * by.length;
   const int storage = static_cast<int>(out.storages.size());
@@ -174,16 +171,8 @@ void split(const Repeat& original, const Counts& counts, const Split& by, Progra
   out.storages.push_back({ir::Role::Temporary,
                           parts * counts.places * static_cast<int64_t>(c10::elementSize(type)), -1,
                           false});
-  ir::View tables;
-  tables.storage = storage;
-  tables.dtype = type;
-  tables.sizes = {parts * counts.places};
-  tables.strides = {1};
-  {
-    ir::StatementBuilder fill(tables.sizes);
-    out.items.emplace_back(fill.store(tables, fill.constant(0, type)));
-  }
-  s.growth.clear();
+  ir::StatementBuilder fill({parts * counts.places});
+  out.items.emplace_back(fill.store(Access{storage, type, 0, {1}, {}}, fill.constant(0, type)));
   Repeat steps;
   steps.count = by.length;
   for (int64_t k = 0; k < by.tables; ++k) {
@@ -205,7 +194,6 @@ void split(const Repeat& original, const Counts& counts, const Split& by, Progra
       a.strides = {0, by.tables * counts.places};
       a.indirect[0].stride = 1;
     });
-    one.growth = {0, 0};
     steps.body.push_back(std::move(one));
   }
   out.items.emplace_back(std::move(steps));

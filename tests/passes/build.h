@@ -1,7 +1,11 @@
 // Writes small loop programs for the pass tests, and the text and results of what passes make.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "ir/builder.h"
+#include "ir/parse.h"
+#include "ir/verify.h"
 #include "passes/pipeline.h"
 #include "support/interpreter.h"
 
@@ -103,6 +107,16 @@ inline std::string items(const ir::Program& program) {
     item ? at = end : (text.erase(at, end - at), at);
   }
   return text;
+}
+
+/// Those that pass(program) makes of a program's text. Both are well-formed.
+template <class Pass>
+std::string items_after(const std::string& text, Pass pass) {
+  const ir::Program program = ir::parse(text);
+  EXPECT_EQ(ir::verify(program), "");
+  const ir::Program made = pass(program);
+  EXPECT_EQ(ir::verify(made), "");
+  return items(made);
 }
 
 /// All that is visible after a program or schedule, byte by byte.

@@ -6,7 +6,6 @@
 #include <random>
 
 #include "build.h"
-#include "ir/parse.h"
 
 namespace graft::passes {
 namespace {
@@ -16,9 +15,7 @@ using ir::Value;
 
 /// The items that are left of a program.
 std::string live(const char* text) {
-  const ir::Program program = ir::parse(text);
-  EXPECT_EQ(ir::verify(program), "");
-  return items(remove_dead_stores(program));
+  return items_after(text, remove_dead_stores);
 }
 
 TEST(DeadStores, ATemporaryThatNobodyReadsGoes) {

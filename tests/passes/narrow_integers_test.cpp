@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "build.h"
-#include "ir/parse.h"
-#include "ir/verify.h"
 
 namespace graft::passes {
 namespace {
@@ -13,16 +11,13 @@ namespace {
 /// Statements over %0[64,9] of floats and %1[64] of int64; %2 to %4 are temporaries for 64 int64,
 /// %5[64] is the result, of int64.
 std::string narrowed(const std::string& lines, bool any_size = false) {
-  const ir::Program program = ir::parse(
-      "%0: argument 0, 2304 bytes\n%1: argument 1, 512 bytes\n%2: temporary, 512 bytes\n"
-      "%3: temporary, 512 bytes\n%4: temporary, 512 bytes\n%5: output, 512 bytes\n" +
-      lines + "result 0 = %5 i64[64]:(1)\n");
-  EXPECT_EQ(ir::verify(program), "");
   Settings settings;
   settings.any_size = any_size;
-  const ir::Program made = narrow_integers(program, settings);
-  EXPECT_EQ(ir::verify(made), "");
-  return items(made);
+  return items_after(
+      "%0: argument 0, 2304 bytes\n%1: argument 1, 512 bytes\n%2: temporary, 512 bytes\n"
+      "%3: temporary, 512 bytes\n%4: temporary, 512 bytes\n%5: output, 512 bytes\n" +
+          lines + "result 0 = %5 i64[64]:(1)\n",
+      [&](const ir::Program& program) { return narrow_integers(program, settings); });
 }
 
 const std::string kCount =

@@ -4,20 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "build.h"
-#include "ir/parse.h"
-#include "ir/verify.h"
 
 namespace graft::passes {
 namespace {
 
 /// The only statement of a program over %0[64,100], after the pass.
 std::string after_near(const std::string& line) {
-  const ir::Program program = ir::parse("%0: argument 0, 25600 bytes\n%1: output, 25600 bytes\n" +
-                                        line + "\nresult 0 = %1 f32[64]:(1)\n");
-  EXPECT_EQ(ir::verify(program), "");
-  const ir::Program made = near_sums(program);
-  EXPECT_EQ(ir::verify(made), "");
-  return items(made);
+  return items_after("%0: argument 0, 25600 bytes\n%1: output, 25600 bytes\n" + line +
+                         "\nresult 0 = %1 f32[64]:(1)\n",
+                     near_sums);
 }
 
 const std::string kSum = "[a:64,b:100] %1[a] f32 = f32(reduced)  reduced = sum.f64{b} ";

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "build.h"
-#include "ir/parse.h"
-#include "ir/verify.h"
 
 namespace graft::passes {
 namespace {
@@ -13,14 +11,11 @@ namespace {
 /// The items of a program over rows %2[64,100], indices %1[64] and row values %3[64], after the
 /// pass.
 std::string after_store(const std::string& lines) {
-  const ir::Program program = ir::parse(
+  return items_after(
       "%0: argument 0, 25600 bytes\n%1: argument 1, 512 bytes\n%2: output, 25600 bytes\n"
       "%3: argument 2, 256 bytes\n" +
-      lines + "result 0 = %2 f32[64,100]:(100,1)\n");
-  EXPECT_EQ(ir::verify(program), "");
-  const ir::Program made = one_hot(program);
-  EXPECT_EQ(ir::verify(made), "");
-  return items(made);
+          lines + "result 0 = %2 f32[64,100]:(100,1)\n",
+      one_hot);
 }
 
 const std::string kWhole = "[a:64,b:100] %2[a*100+b] f32 = (%0[a*100+b] * 2)\n";

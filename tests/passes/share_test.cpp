@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/parse.h"
-#include "ir/verify.h"
 #include "programs.h"
 
 namespace graft::passes {
@@ -14,16 +12,13 @@ namespace {
 /// of [512,512], and %4 is a row of 512.
 std::string after_share(const std::string& lines, bool across_calls = false) {
   const std::string bytes = std::to_string(512 * 512 * 4) + " bytes\n";
-  const ir::Program program = ir::parse(
+  return items_after(
       "argument 0 = %0 f32[512,512]:(512,1)\nargument 1 = %1 f32[512,512]:(512,1)\n%0: argument "
       "0, " +
-      bytes + "%1: argument 1, " + bytes + "%2: output, " + bytes + "%3: output, " + bytes +
-      "%4: temporary, 2048 bytes\n" + lines +
-      "result 0 = %2 f32[512,512]:(512,1)\nresult 1 = %3 f32[512,512]:(512,1)\n");
-  EXPECT_EQ(ir::verify(program), "");
-  const ir::Program made = share(program, ir::Target(), across_calls);
-  EXPECT_EQ(ir::verify(made), "");
-  return items(made);
+          bytes + "%1: argument 1, " + bytes + "%2: output, " + bytes + "%3: output, " + bytes +
+          "%4: temporary, 2048 bytes\n" + lines +
+          "result 0 = %2 f32[512,512]:(512,1)\nresult 1 = %3 f32[512,512]:(512,1)\n",
+      [&](const ir::Program& program) { return share(program, ir::Target(), across_calls); });
 }
 
 /// A statement over all points that stores `value` in %`to`.

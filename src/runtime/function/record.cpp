@@ -132,7 +132,7 @@ void Core::Impl::record(CallBase& call, const std::shared_ptr<Entry>& entry) {
     throw;
   }
   if (auto why = held.changed(call)) trace.broken = std::move(why);
-  if (auto why = captured.changed(); why && !trace.broken) trace.broken = std::move(why);
+  if (!trace.broken) trace.broken = captured.changed();
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   {
     std::lock_guard lock(runtime_mutex());

@@ -47,7 +47,7 @@ class Steady {
   }
   bool variable_differs() const {
     return std::any_of(variables_.begin(), variables_.end(),
-                       [](const StackWord& word) { return word.is_other(); });
+                       [](const HalfWord& word) { return word.is_other(); });
   }
 
   /// May a later call be compared once more?
@@ -83,7 +83,7 @@ class Steady {
   };
   std::vector<Weak> recorded_;
   std::unique_ptr<std::atomic<bool>[]> steady_;
-  std::vector<StackWord> variables_;
+  std::vector<HalfWord> variables_;
   std::unique_ptr<Wait[]> waits_;
 };
 

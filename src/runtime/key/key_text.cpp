@@ -11,6 +11,16 @@ namespace graft::runtime {
 
 namespace {
 
+/// A word of an argument that is no tensor: a whole number, or a double's bits.
+std::string number_text(uint64_t word) {
+  constexpr int64_t kLarge = int64_t{1} << 48;
+  const auto whole = static_cast<int64_t>(word);
+  if (std::abs(whole) < kLarge) return std::to_string(whole);
+  std::ostringstream text;
+  text << std::bit_cast<double>(word);
+  return text.str();
+}
+
 std::string list(std::span<const uint64_t> words) {
   std::string text = "[";
   for (size_t i = 0; i < words.size(); ++i)
@@ -105,20 +115,6 @@ std::string describe_tensor_difference(const std::string& who, std::span<const u
                                        std::span<const uint64_t> came) {
   return tensor_difference(who, TensorWords(expected), TensorWords(came));
 }
-
-namespace {
-
-/// A word of an argument that is no tensor: a whole number, or a double's bits.
-std::string number_text(uint64_t word) {
-  constexpr int64_t kLarge = int64_t{1} << 48;
-  const auto whole = static_cast<int64_t>(word);
-  if (std::abs(whole) < kLarge) return std::to_string(whole);
-  std::ostringstream text;
-  text << std::bit_cast<double>(word);
-  return text.str();
-}
-
-}  // namespace
 
 std::string describe_difference(std::span<const uint64_t> expected,
                                 std::span<const uint64_t> came) {

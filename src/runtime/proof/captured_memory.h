@@ -29,7 +29,7 @@ class OwnFrames {
 
 /// Half a word of what a captured address leads to on the stack: a number, or half of a pointer.
 /// Asked by other threads, or when the variable is gone, it says false.
-struct StackWord {
+struct HalfWord {
   uintptr_t address = 0;
   uint32_t recorded = 0;
   const void* thread = nullptr;
@@ -37,7 +37,7 @@ struct StackWord {
 };
 /// Those of all variables on this thread's stack that the call's function captured, as they are
 /// now.
-std::vector<StackWord> captured_variables(const detail::CallBase& call);
+std::vector<HalfWord> captured_variables(const detail::CallBase& call);
 
 /// A copy of that memory as it is before a call. To be made and asked by one thread: of another
 /// one's stack nothing is kept, nor of the heap, where it is not known how much belongs to whom.
@@ -50,7 +50,7 @@ class CapturedMemory {
  private:
   struct Part {
     uintptr_t from = 0;
-    std::vector<uint32_t> words;
+    std::vector<uint32_t> halves;  ///< of words
   };
   void keep(uintptr_t from, uintptr_t to);
 
