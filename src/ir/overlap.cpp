@@ -19,18 +19,38 @@ struct Digit {
 using Digits = c10::SmallVector<Digit, 8>;
 using Numbers = c10::SmallVector<int64_t, 8>;
 
-/// Gets the store's axes as digits, most significant first; false when they do not nest. Axes of
-/// one point, whose strides say nothing of the store, are digits only where asked for.
-bool digits_of(const Access& store, const std::vector<int64_t>& axes, bool with_points,
-               Digits& digits) {
+/// Gets the store's axes as digits, most significant first; false when a stride is not positive.
+/// Axes of one point, whose strides say nothing of the store, are none.
+bool digits_of(const Access& store, const std::vector<int64_t>& axes, Digits& digits) {
   for (size_t a = 0; a < axes.size(); ++a) {
-    if (axes[a] == 1 && !(with_points && store.strides[a] > 0)) continue;
+    if (axes[a] == 1) continue;
     if (store.strides[a] <= 0) return false;
     digits.push_back({static_cast<int>(a), store.strides[a], axes[a], 0});
   }
   std::sort(digits.begin(), digits.end(),
             [](const Digit& x, const Digit& y) { return x.stride > y.stride; });
-  if (!digits.empty() && digits.back().stride > 1) digits.push_back({-1, 1, 1, 0});
+  return true;
+}
+
+/// Adds digits that the store has one of (a row of a matrix, a column): strides of the access that
+/// the store's own digits leave room for.
+void add_rows(const Access& access, const std::vector<int64_t>& axes, Digits& digits) {
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const int64_t stride = std::abs(access.strides[a]);
+    if (axes[a] == 1 || stride <= 1) continue;
+    const auto below = std::find_if(digits.begin(), digits.end(),
+                                    [&](const Digit& digit) { return digit.stride <= stride; });
+    const bool fits = below == digits.end() ||
+                      (below->stride != stride &&  // not its own
+                       stride % below->stride == 0 && stride / below->stride >= below->extent);
+    if (fits && (below == digits.begin() || (below - 1)->stride % stride == 0))
+      digits.insert(below, {-1, stride, 1, 0});
+  }
+}
+
+/// How many of each digit the next one holds; false when they do not nest.
+bool find_capacities(Digits& digits) {
+  if (digits.empty() || digits.back().stride > 1) digits.push_back({-1, 1, 1, 0});
   for (size_t p = 0; p < digits.size(); ++p) {
     digits[p].capacity =
         p == 0 ? std::numeric_limits<int64_t>::max() : digits[p - 1].stride / digits[p].stride;
@@ -98,8 +118,9 @@ bool alike_wide(const Access& x, const Access& y) {
   return c10::elementSize(x.dtype) == c10::elementSize(y.dtype);
 }
 
-Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, bool with_points,
-               const Access& access, const std::vector<int64_t>& axes) {
+/// `rows`: with digits that the store has one of.
+Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
+               const std::vector<int64_t>& axes, bool rows) {
   Overlap out;
   if (!may_touch(store, store_axes, access, axes)) {
     out.relation = Relation::Disjoint;
@@ -107,8 +128,10 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, bool
   }
   Digits digits;
   if (!alike_wide(store, access) || !store.indirect.empty() || !access.indirect.empty() ||
-      !digits_of(store, store_axes, with_points, digits))
+      !digits_of(store, store_axes, digits))
     return out;
+  if (rows) add_rows(access, axes, digits);
+  if (!find_capacities(digits)) return out;
 
   size_t count = digits.size();
   int64_t rest = access.offset, store_rest = store.offset;
@@ -208,12 +231,10 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, bool
 
 Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
                const std::vector<int64_t>& axes) {
-  Overlap plain = relate(store, store_axes, false, access, axes);
-  if (plain.relation != Relation::Unknown ||
-      std::count(store_axes.begin(), store_axes.end(), 1) == 0)
-    return plain;
-  // One row of many: without the row's stride nothing is known of where it lies.
-  return relate(store, store_axes, true, access, axes);
+  const Overlap plain = relate(store, store_axes, access, axes, /*rows=*/false);
+  if (plain.relation != Relation::Unknown) return plain;
+  // One row of many: alone it does not tell how far apart rows lie.
+  return relate(store, store_axes, access, axes, /*rows=*/true);
 }
 
 bool same_digit(const Access& x, const Statement& s, size_t a, const Access& y, const Statement& t,

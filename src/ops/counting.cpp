@@ -37,21 +37,28 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
     return Fate::external("weights that are converted first");
   const int64_t count = out.sizes[0];
   const bool by_data = count > integer(op, "minlength", 0);
-  if (by_data && (ctx.settings.any_size || !ctx.can_check()))
+  if (by_data && (ctx.settings.any_size || !(ctx.can_check() || op.never_called)))
     return Fate::external("as many counts as the data says");
   if (by_data) {
     const View largest = ctx.temporary({}, ScalarType::Long);
     StatementBuilder s(x.sizes);
     ctx.emit(s.store(largest, s.reduce(ir::ReduceOp::Max, s.load(x).to(ScalarType::Long), {true},
                                        ScalarType::Long)));
-    ctx.check({}, [&](StatementBuilder& c) {
-      return ne(c.load(largest), c.integer(count - 1, ScalarType::Long));
-    });
+    const bool can = ctx.check(
+        {},
+        [&](StatementBuilder& c) {
+          return ne(c.load(largest), c.integer(count - 1, ScalarType::Long));
+        },
+        op.never_called);
+    if (!can) return Fate::external(kTooLate);
   }
-  const bool can = ctx.check(x.sizes, [&](StatementBuilder& s) {
-    const Value number = s.load(x).to(ScalarType::Long);
-    return lt(number, number.like(0)) | ge(number, s.scalar(count, ScalarType::Long));
-  });
+  const bool can = ctx.check(
+      x.sizes,
+      [&](StatementBuilder& s) {
+        const Value number = s.load(x).to(ScalarType::Long);
+        return lt(number, number.like(0)) | ge(number, s.scalar(count, ScalarType::Long));
+      },
+      op.never_called);
   if (!can) return Fate::external(kTooLate);
   ctx.gives_up =
       "bincount's largest number is another than when it was recorded, or one is negative";

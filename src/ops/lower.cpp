@@ -76,6 +76,11 @@ class Lowering {
       Known& known = known_of(op);
       Fate fate = lower_one(op, known.row);
       if (fate.kind == Fate::Kind::Extern && op.tells_value) fate = Fate::broken(fate.why);
+      if (fate.kind == Fate::Kind::Extern && op.never_called)
+        fate = Fate::broken(
+            "it runs after an argument or captured tensor was written, or a random number drawn, "
+            "the size of its result depends on data, and it is no loop (" +
+            fate.why + "); call it before the writes, or outside the compiled function");
       if (fate.kind == Fate::Kind::Broken) return broken(full_name(op) + ": " + fate.why);
       if (fate.kind == Fate::Kind::Extern) {
         lowered_.program.items.resize(items);
@@ -227,7 +232,8 @@ class Lowering {
   Fate lower_one(const OperatorRecord& op, const Row* row) {
     if (only_views(op)) return Fate::view();
     if (std::optional<Fate> written = write_numbers(op)) return *written;
-    if (as_called_ && !op.tells_value) return Fate::external("called as recorded");
+    if (as_called_ && !op.tells_value && !op.never_called)
+      return Fate::external("called as recorded");
     if (has_complex_ && is_complex(context_, op))
       if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
     if (row == nullptr) {

@@ -203,6 +203,8 @@ Fate with_added(Context& ctx, const OperatorRecord& op, size_t front, size_t bac
             added,
             alpha ? alpha->toDouble() : 1,
             beta ? beta->toDouble() : 1};
+  // ATen's addmv of no rows gives as many as what is added has.
+  if (p.rows() != out.sizes[1]) return Fate::external("factors without elements");
   return lower(ctx, p, false);
 }
 Fate addmm(Context& ctx, const OperatorRecord& op) {

@@ -32,9 +32,10 @@ constexpr size_t kMaxPieces = 16;
 constexpr int64_t kPicked = 8;  ///< of so many points that data picks one of, each is computed anew
 constexpr double kManyTimes = 3;  ///< from so many on that a value is read, more change little
 constexpr int64_t kScrap = 32;    ///< of so many points, one is little
+constexpr int64_t kMargin = 8;    ///< of so many points, one is of a margin
 /// Stores into a buffer from which on its readers see the buffer, not the copy that filled it: a
 /// loop over its parts keeps one form from the first step on.
-constexpr size_t kUpdates = 8;
+constexpr size_t kUpdates = 10;
 
 /// Does the call write the storage, or with `writes` false: read it?
 bool extern_touches(const Extern& e, int storage, bool writes) {
@@ -235,13 +236,13 @@ class Inliner {
       if (overlap.relation == Relation::Disjoint) continue;
       bool updated = updates_[static_cast<size_t>(load.storage)] >= kUpdates && is_copy(*producer);
       if (overlap.relation == Relation::Unknown || updated ||
-          !can_read_as(load.dtype, producer->store.dtype) ||
-          (overlap.axis >= 0 &&
-           between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved)) ||
-          producer->reduction)
+          !can_read_as(load.dtype, producer->store.dtype) || producer->reduction)
         return false;
-      const Choice choice =
-          choice_of(points_of_part(s, l, *producer, overlap), s, l, *producer, at);
+      const int64_t read = points_of_part(s, l, *producer, overlap);
+      if (overlap.axis >= 0 && !is_margin(s, read, overlap, load) &&
+          between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved))
+        return false;
+      const Choice choice = choice_of(read, s, l, *producer, at);
       if (!may_take(choice) || !inputs_unchanged(*producer, at)) return false;
       if (overlap.relation != Relation::Covered) {
         if (takes(choice, s, *producer)) split = overlap;
@@ -282,6 +283,14 @@ class Inliner {
     bool known = overlap.relation == Relation::Covered || overlap.relation == Relation::Disjoint ||
                  (overlap.axis >= 0 && static_cast<size_t>(overlap.axis) < axes.size());
     return known ? overlap : Overlap{};
+  }
+
+  /// Is what the load reads of a producer a few lines of what the statement computes, as of arrays
+  /// that are rolled or padded? Then the pieces but for those keep their vectors.
+  bool is_margin(const Statement& s, int64_t read, const Overlap& split, const Access& load) const {
+    return split.relation == Relation::Partial && kMargin * read <= points(s) &&
+           s.axes[static_cast<size_t>(split.axis)] >= 2 * target_.lanes &&
+           updates_[static_cast<size_t>(load.storage)] < kUpdates;
   }
 
   /// Where the split is at parts that lie between one another, from one stored element to the next;

@@ -197,6 +197,7 @@ OperatorFacts::OperatorFacts(const c10::OperatorHandle& h)
     returns.push_back(kind_of(result.type()));
     makes = makes || (returns.back() != Operand::Kind::Constant && result.alias_info() == nullptr);
   }
+  loop_checks_sizes = name == "aten::bincount";
   unknown_shapes = has_usual_size || (makes && !composite && !starts_with(name, "aten::") &&
                                       !h.hasKernelForDispatchKey(c10::DispatchKey::Meta));
 }

@@ -55,6 +55,8 @@ struct OperatorFacts {
   /// A library's operator that makes tensors and has no Meta kernel, so that nothing says what the
   /// sizes of its results depend on; or one whose results have usual sizes.
   bool unknown_shapes = false;
+  /// unknown_shapes: it has usual sizes, and a loop can check that they are those.
+  bool loop_checks_sizes = false;
   bool integer_indices_keep_shape = false;  ///< shapes_by_data, unless all indices are integers
   /// Of running_mean, which it writes, and running_var after it, though its schema does not say so;
   /// 0: has none. It writes them when the argument `training_flag` is set; 0: always.

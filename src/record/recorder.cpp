@@ -524,7 +524,8 @@ void Recorder::begin_operator(const OperatorFacts& facts, c10::ArrayRef<const c1
       }
     }
   }
-  if (facts.unknown_shapes && (written_ || drew_)) {
+  op.never_called = facts.loop_checks_sizes && (written_ || drew_);
+  if (facts.unknown_shapes && !op.never_called && (written_ || drew_)) {
     give_up(facts.full_name +
             " runs after an argument or captured tensor was written, or a random number drawn, and "
             "the sizes of its results may depend on data (it has no Meta kernel that tells them), "

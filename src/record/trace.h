@@ -70,6 +70,9 @@ struct OperatorRecord {
   std::vector<int> mutated;  ///< storages written through input tensors (schema alias annotations)
   /// It returned a value that the function's code may branch on, so that a plan checks it.
   bool tells_value = false;
+  /// It has to be a loop: a plan that called it could not give up where its results are of other
+  /// sizes than recorded.
+  bool never_called = false;
 };
 
 /// A tensor of the function's result.

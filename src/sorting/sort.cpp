@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "sorting/introsort.h"
 #include "sorting/keys.h"
 #include "sorting/rows.h"
 
@@ -72,7 +73,7 @@ class RowSorter {
     fill();
     const bool as_eager = !way_.stable && way_.places && (ties_.are_likely() || is_surely_tied());
     if (as_eager)
-      std::sort(entries_.begin(), entries_.end(), ByKey());
+      sort_as_std(entries_);
     else if (row_.size() <= kFew<Key>)
       std::sort(entries_.begin(), entries_.end());
     else
@@ -82,7 +83,7 @@ class RowSorter {
     ties_.met(tied);
     if (!tied || as_eager) return;
     fill();
-    std::sort(entries_.begin(), entries_.end(), ByKey());
+    sort_as_std(entries_);
   }
   int64_t place(size_t k) const { return entries_[k].place; }
   T element(size_t k) const { return row_[entries_[k].place]; }

@@ -4,11 +4,13 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "sorting/introsort.h"
 #include "sorting/keys.h"
 #include "sorting/rows.h"
 #include "sorting/scan.h"
@@ -28,6 +30,8 @@ bool are_few(int64_t k, int64_t count) {
 }
 /// Elements of a row that are looked at together, beside twice as many as are wanted.
 constexpr size_t kBlock = kScanned;
+/// Of so short rows so few are found one after the other.
+constexpr size_t kShort = 32, kPicked = 4;
 /// Elements that are worth a thread.
 constexpr int64_t kTopGrain = 16384;
 
@@ -54,13 +58,14 @@ class TopFinder {
       as_eager();
       return ties_.met(has_ties());
     }
-    size_t from = 0;
-    while (from < row_.size()) {
-      if (best_.size() >= room_ - kBlock) keep_best();
-      from = best_.size() < k_ ? take_all(from) : take_better(from);
+    if constexpr (sizeof(Entry<Key>) == sizeof(uint64_t)) {
+      if (row_.size() <= kShort && k_ <= kPicked)
+        pick();
+      else
+        find();
+    } else {
+      find();
     }
-    keep_best();
-    std::sort(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(k_));
     const bool tied = has_ties();
     ties_.met(tied);
     if (tied) as_eager();
@@ -69,6 +74,36 @@ class TopFinder {
   T element(size_t k) const { return row_[best_[k].place]; }
 
  private:
+  /// Of a short row the least, then the least of those behind it, and so on: no comparison has to
+  /// be guessed.
+  void pick() {
+    static_assert(sizeof(Entry<uint32_t>) == sizeof(uint64_t));
+    constexpr uint64_t kNone = ~uint64_t{0};
+    std::array<uint64_t, kShort> entries;
+    for (size_t k = 0; k < row_.size(); ++k) entries[k] = std::bit_cast<uint64_t>(entry(k));
+    std::array<uint64_t, kPicked + 1> picked;
+    for (size_t p = 0; p <= k_; ++p) {
+      uint64_t least = kNone;
+      for (size_t k = 0; k < row_.size(); ++k) {
+        const uint64_t taken = p > 0 && entries[k] <= picked[p - 1] ? kNone : 0;
+        least = std::min(least, entries[k] | taken);
+      }
+      picked[p] = least;
+      if (p < k_) best_.push_back(std::bit_cast<Entry<Key>>(least));
+    }
+    // One more than asked for, where there are so many.
+    if (k_ < row_.size() && std::bit_cast<Entry<Key>>(picked[k_]).key == best_.back().key)
+      dropped_ = best_.back().key;
+  }
+  void find() {
+    size_t from = 0;
+    while (from < row_.size()) {
+      if (best_.size() >= room_ - kBlock) keep_best();
+      from = best_.size() < k_ ? take_all(from) : take_better(from);
+    }
+    keep_best();
+    std::sort(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(k_));
+  }
   Entry<Key> entry(size_t place) const { return entry_of(row_, place, largest_); }
   size_t take_all(size_t from) {
     const size_t to = std::min(row_.size(), from + room_ - best_.size());
@@ -135,7 +170,10 @@ class TopFinder {
     if (are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size()))) {
       std::partial_sort(best_.begin(), last + 1, best_.end(), ByKey());
     } else {
-      std::nth_element(best_.begin(), last, best_.end(), ByKey());
+      if (!nth_as_std(best_, last - best_.begin())) {
+        make_entries(row_, largest_, best_);
+        std::nth_element(best_.begin(), last, best_.end(), ByKey());
+      }
       std::sort(best_.begin(), last, ByKey());
     }
   }

@@ -245,5 +245,25 @@ TEST(Inline, PartsFarApartAreStored) {
   EXPECT_NE(text.find("%2[v0] f32 = (%1[v0] * 3)"), std::string::npos) << text;
 }
 
+/// What rolls an array along either axis, both ways, stores rows and columns alone: the sum of four
+/// neighbours is one statement for each border, and nothing is stored between.
+TEST(Inline, RolledArrays) {
+  std::string text = inlined(R"(
+    argument 0 = %0 f32[64,64]:(64,1)
+    %0: argument 0, 16384 bytes
+    %1: temporary, 16384 bytes
+    %2: temporary, 16384 bytes
+    %3: output, 16384 bytes
+    [a:64,b:63] %1[a*64+b+1] f32 = %0[a*64+b]
+    [a:64,b:1] %1[a*64] f32 = %0[a*64+63]
+    [a:63,b:64] %2[a*64+b+64] f32 = %0[a*64+b]
+    [a:1,b:64] %2[b] f32 = %0[b+4032]
+    [a:64,b:64] %3[a*64+b] f32 = (%1[a*64+b] + %2[a*64+b])
+    result 0 = %3 f32[64,64]:(64,1)
+  )");
+  EXPECT_EQ(text.find("%1["), std::string::npos) << text;
+  EXPECT_EQ(text.find("%2["), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace graft::passes

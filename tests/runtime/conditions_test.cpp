@@ -108,6 +108,22 @@ TEST(Conditions, TheUsualWayComesFirst) {
   EXPECT_EQ(g.report().plans, 0);
 }
 
+/// Calls with other tensors than the recorded one, which its owner keeps, are compared once more:
+/// those of other ways must come to a plan of their own all the same.
+TEST(Conditions, OtherWaysWhileTheRecordedArgumentLives) {
+  auto g = compile(branch_of_one, test::at_once());
+  const at::Tensor first = at::rand({20});
+  for (int call = 0; call < 4; ++call) g(first);
+  std::vector<at::Tensor> batches;
+  for (int k = 0; k < 3; ++k) batches.push_back(at::rand({20}) + 30);
+  for (int call = 0; call < 60; ++call) {
+    const at::Tensor& x = call % 10 == 9 ? first : batches[static_cast<size_t>(call) % 3];
+    ASSERT_EQ(test::difference(branch_of_one(x), g(x)), "") << call;
+  }
+  EXPECT_EQ(g.report().plans, 2);
+  EXPECT_GT(g.report().plan_hits, 40) << g.report().reason;
+}
+
 /// What one way writes, the other one leaves alone; a way's captured tensors may be replaced.
 TEST(Conditions, WaysThatWriteAndCapture) {
   at::Tensor seen = at::zeros({1}), other = at::rand({64});

@@ -143,6 +143,57 @@ TEST(Externs, BinsBeyondTheUsual) {
   expect_eager(more);
 }
 
+/// Counts behind a write, or a draw: more of them than usual are found after it, which is put back.
+TEST(Externs, BinsBehindWrites) {
+  at::NoGradGuard no_grad;
+  const auto count = [](const at::Tensor& sum, const at::Tensor& x, int64_t least) {
+    sum.add_(1);
+    const at::Tensor noise = at::rand({3});
+    return std::vector<at::Tensor>{at::bincount(x, {}, least) * 2, noise};
+  };
+  for (int64_t least : {0, 8}) {
+    auto f = compile(count, at_once());
+    at::Tensor theirs = at::zeros({5}), ours = at::zeros({5});
+    for (int i = 0; i < 30; ++i) {
+      const at::Tensor x = at::randint(8, {100});
+      x[0] = i % 7 == 6 ? 11 + i : 7;
+      at::manual_seed(static_cast<uint64_t>(i));
+      const std::vector<at::Tensor> expected = count(theirs, x, least);
+      at::manual_seed(static_cast<uint64_t>(i));
+      const std::vector<at::Tensor> came = f(ours, x, least);
+      for (size_t k = 0; k < 2; ++k) EXPECT_TRUE(same(came[k], expected[k])) << i << ", " << k;
+      EXPECT_TRUE(same(ours, theirs)) << i;
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+    EXPECT_THROW(f(ours, at::full({3}, -1, at::kLong), least), c10::Error);
+    EXPECT_EQ(ours[0].item<float>(), 31) << "eager writes before it raises its error";
+  }
+  // Counts that are no loop cannot be checked.
+  auto none = compile(
+      [](const at::Tensor& sum, const at::Tensor& x) {
+        sum.add_(1);
+        return at::bincount(x, sum);
+      },
+      at_once());
+  none(at::zeros({4}, at::kHalf), at::arange(4));
+  EXPECT_NE(none.explain().find("the size of its result depends on data"), std::string::npos)
+      << none.explain();
+}
+
+/// ATen's addmv of no rows gives what is added, as it is.
+TEST(Externs, AMatrixWithoutRows) {
+  at::NoGradGuard no_grad;
+  const auto add = [](const at::Tensor& b, const at::Tensor& m, const at::Tensor& v) {
+    return at::addmv(b, m, v) + 1;
+  };
+  auto f = compile(add, at_once());
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor b = at::randn({1}), m = at::randn({0, 3}), v = at::randn({3});
+    EXPECT_TRUE(same(f(b, m, v), add(b, m, v)));
+  }
+  EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+}
+
 /// Rare calls that give up do not add up, with audits or without.
 TEST(Externs, RareGiveUpsAreForgiven) {
   at::NoGradGuard no_grad;

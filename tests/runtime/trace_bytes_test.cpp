@@ -103,6 +103,7 @@ TEST(TraceBytes, TellApartAllThatAPlanDependsOn) {
       [](Trace& t) { t.tensors.pop_back(); },
       [](Trace& t) { t.ops[0].op = t.ops.back().op; },
       [](Trace& t) { t.ops[0].tells_value = true; },
+      [](Trace& t) { t.ops[0].never_called = true; },
       [](Trace& t) { t.ops[0].mutated.push_back(0); },
       [](Trace& t) { ++t.ops.back().inputs[0].tensors[0]; },
       [](Trace& t) { ++t.ops.back().outputs[0].tensors[0]; },

@@ -158,7 +158,7 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                                             entry->constants, entry->scales);
   if (shadow.took_other_way(!entry->gives_up.empty())) shadow.outcome = Shadow::Outcome::GivenUp;
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
-    if (audit) return entry->branches ? void() : missed(*entry);
+    if (audit) return entry->branches ? entry->audit_gave_up.store(true) : missed(*entry);
     if (++entry->no_proofs < (entry->is_way ? kShadowsOfWays : kShadowsWithoutProof)) return;
     if (!entry->gives_up.empty()) {
       if (!record_otherwise(*entry))
@@ -284,7 +284,7 @@ void Core::Impl::weigh(const std::shared_ptr<Entry>& entry, const std::string& d
 
 void Core::Impl::race(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry,
                       double spent_us) {
-  if (entry->steady.changes(call.args)) return prove(call, key, entry, /*audit=*/true);
+  if (entry->steady.changes(call.args)) return compare_again(call, key, entry);
   Turn turn(entry->busy);
   if (!turn || entry->tier.load(std::memory_order_acquire) != Tier::Racing) return run_eager(call);
   if (entry->region) {
@@ -404,9 +404,16 @@ bool Core::Impl::is_audited(Entry& entry, const CallBase& call) const {
               options.audit_every - 1);
 }
 
+/// Of an entry that is_audited(): its plan beside eager, or another way's.
+void Core::Impl::compare_again(CallBase& call, const Key& key,
+                               const std::shared_ptr<Entry>& entry) {
+  if (entry->audit_gave_up.exchange(false)) return other_way(call, key, entry);
+  prove(call, key, entry, /*audit=*/true);
+}
+
 /// Only functions that are audited come here for each call.
 void Core::Impl::compiled(CallBase& call, const Key& key, const std::shared_ptr<Entry>& entry) {
-  if (is_audited(*entry, call)) return prove(call, key, entry, /*audit=*/true);
+  if (is_audited(*entry, call)) return compare_again(call, key, entry);
   std::optional<runtime::PlanError> wrong;
   Served served = serve(*entry, call, wrong);
   if (served == Served::Yes) return entry->served();

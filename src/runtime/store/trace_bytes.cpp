@@ -83,9 +83,9 @@ class TraceWriter {
   }
 
   void write(const record::OperatorRecord& op) {
-    const auto& [handle, inputs, outputs, mutated, tells_value] = op;
+    const auto& [handle, inputs, outputs, mutated, tells_value, never_called] = op;
     const auto [kind, is_new] = kinds_.emplace(handle, kinds_.size());
-    word(kind->second * 2 + tells_value);
+    word(kind->second * 4 + 2 * static_cast<int>(never_called) + tells_value);
     if (is_new) {
       text(handle.operator_name().name);
       text(handle.operator_name().overload_name);
