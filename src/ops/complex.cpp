@@ -89,6 +89,11 @@ Value magnitude(ComplexParts& z) {
   return ir::call(Routine::VectorHypot, z.re(0), z.im(0));
 }
 
+Value exponential(ComplexParts& z, Part which) {
+  return ir::call(Routine::VectorExp, z.re(0)) *
+         ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.im(0));
+}
+
 Value polar(ComplexParts& z, Part which) {
   return z.re(0) * ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.re(1));
 }
@@ -130,11 +135,31 @@ constexpr ComplexFormula kFormulas[] = {
     {"aten::complex", 2, [](ComplexParts& z, Part p) { return z.re(p == Re ? 0 : 1); },
      Reads::SamePart, "a + i b of real numbers"},
     {"aten::polar", 2, polar, Reads::Both, "a exp(i b) of real numbers"},
+    {"aten::exp", 1, exponential, Reads::Both, "exp(a)"},
     {"aten::clone", 1, [](ComplexParts& z, Part p) { return z(0, p); }, Reads::SamePart, "a copy"},
     {"aten::_to_copy", 1, [](ComplexParts& z, Part p) { return z(0, p); }, Reads::SamePart,
      "a copy in another dtype"},
     {"aten::copy", 2, [](ComplexParts& z, Part p) { return z(1, p); }, Reads::SamePart,
      "stores b's elements"},
+};
+
+/// Operators that move elements, or add them up: lowered as those of real tensors, for the real
+/// parts and then for the imaginary ones.
+constexpr ComplexRow kByParts[] = {
+    {"aten::sum", "sum over dimensions"},
+    {"aten::mean", "mean over dimensions"},
+    {"aten::cumsum", "running sum"},
+    {"aten::where", "one tensor or the other"},
+    {"aten::index", "indexing by integer tensors"},
+    {"aten::index_select", "slices chosen along one dimension"},
+    {"aten::gather", "elements chosen along one dimension"},
+    {"aten::take", "elements of the flattened tensor"},
+    {"aten::scatter", "elements stored along one dimension"},
+    {"aten::scatter_add", "elements added up along one dimension"},
+    {"aten::index_add", "slices added up at an index"},
+    {"aten::index_copy", "a slice stored at an index"},
+    {"aten::index_put", "assignment through integer tensors"},
+    {"aten::_index_put_impl", "assignment through integer tensors"},
 };
 
 const ComplexFormula* formula_of(const OperatorRecord& op) {
@@ -201,11 +226,60 @@ std::string unfit_for_parts(const Context& context, const OperatorRecord& op,
   return why;
 }
 
+std::string unfit_by_parts(const Context& context, const OperatorRecord& op) {
+  if (takes_number(op)) return "a number whose value is known only at the call";
+  for (size_t k = 0; k < op.inputs.size(); ++k) {
+    const c10::Argument& argument = op.op.schema().arguments()[k];
+    const Operand& operand = op.inputs[k];
+    if (argument.type()->kind() != c10::TypeKind::NumberType || !operand.constant.isScalar())
+      continue;
+    if (argument.name() != "alpha" || operand.constant.toScalar().isComplex())
+      return "a number beside complex ones";
+  }
+  for (const Operand& result : op.outputs)
+    for (int tensor : result.tensors) {
+      const TensorInfo& out = context.trace.tensors[static_cast<size_t>(tensor)];
+      if (!c10::isComplexType(out.dtype)) return "complex numbers as others";
+      if (!ir::is_non_overlapping(out)) return "elements of the output share memory";
+    }
+  std::string why;
+  const View& out = context.output(op);
+  each_tensor(context, op, [&](const TensorInfo& t) {
+    if (t.dtype == ScalarType::Undefined && t.storage < 0 && !t.constant) return;
+    const ScalarType held = c10::toRealValueType(t.dtype);
+    if (t.constant || t.conjugated)
+      why = "a number, or lazy conjugates";
+    else if (!c10::isComplexType(t.dtype) && c10::isFloatingType(t.dtype))
+      why = "real numbers beside complex ones";
+    else if (!context.settings.target.loops(held))
+      why = std::string("dtype ") + c10::toString(t.dtype);
+    else if (ir::clash(out, t))
+      why = "the output overlaps an operand elsewhere";
+  });
+  return why;
+}
+
+/// The row's lowering for the real parts, then for the imaginary ones.
+Fate lower_by_parts(Context& context, const OperatorRecord& op, const Row& row) {
+  if (std::string why = unfit_by_parts(context, op); !why.empty()) return Fate::external(why);
+  context.row = &row;
+  Fate fate = Fate::fused();
+  for (const Part which : {Re, Im}) {
+    context.take_part(which);
+    fate = row.lower(context, op);
+    if (fate.kind != Fate::Kind::Fused) break;
+  }
+  context.take_part(-1);
+  // A routine for real numbers is none for complex ones.
+  return fate.kind == Fate::Kind::Extern ? Fate::external(fate.why) : fate;
+}
+
 }  // namespace
 
 std::vector<ComplexRow> complex_rows() {
   std::vector<ComplexRow> rows;
   for (const ComplexFormula& row : kFormulas) rows.push_back({row.name, row.what});
+  rows.insert(rows.end(), std::begin(kByParts), std::end(kByParts));
   return rows;
 }
 
@@ -215,7 +289,11 @@ bool is_complex(const Context& context, const OperatorRecord& op) {
   return any;
 }
 
-std::optional<Fate> lower_complex(Context& context, const OperatorRecord& op) {
+std::optional<Fate> lower_complex(Context& context, const OperatorRecord& op, const Row* of_real) {
+  const bool by_parts =
+      std::any_of(std::begin(kByParts), std::end(kByParts),
+                  [&](const ComplexRow& listed) { return listed.name == base_name(op); });
+  if (by_parts && of_real != nullptr) return lower_by_parts(context, op, *of_real);
   const ComplexFormula* row = formula_of(op);
   if (row == nullptr || op.outputs.size() != 1) return std::nullopt;
   const ScalarType type = part_type(context, op, *row);

@@ -32,11 +32,23 @@ int64_t results(const ir::Statement& s) {
 }  // namespace
 
 const record::TensorInfo& Context::tensor(const record::OperatorRecord& op, size_t k) const {
-  return first(trace, op.inputs.at(k));
+  return part_taken(first(trace, op.inputs.at(k)));
 }
 
 const record::TensorInfo& Context::output(const record::OperatorRecord& op, size_t k) const {
-  return first(trace, op.outputs.at(k));
+  return part_taken(first(trace, op.outputs.at(k)));
+}
+
+void Context::take_part(int which) {
+  part_ = which;
+  parts_.clear();
+}
+
+const record::TensorInfo& Context::part_taken(const record::TensorInfo& tensor) const {
+  if (part_ < 0 || !c10::isComplexType(tensor.dtype)) return tensor;
+  const auto [found, is_new] = parts_.try_emplace(&tensor, tensor);
+  if (is_new) static_cast<ir::View&>(found->second) = part(tensor, part_);
+  return found->second;
 }
 
 bool Context::is_read_later(int storage) const {
@@ -203,6 +215,27 @@ ir::Range Context::range_of(const ir::Access& load) const {
   bool same = known != held_.end() && known->second.dtype == load.dtype &&
               known->second.bytes == program.storages[static_cast<size_t>(load.storage)].bytes;
   return same ? known->second.range : ir::range_of(load.dtype);
+}
+
+void Context::lies_within(const ir::View& view, int64_t low, int64_t high) {
+  const int64_t bytes = ir::numel(view.sizes) * static_cast<int64_t>(c10::elementSize(view.dtype));
+  if (view.storage < 0 || is_float(view.dtype) || is_callers(view.storage) ||
+      !ir::is_non_overlapping(view) ||
+      bytes != program.storages[static_cast<size_t>(view.storage)].bytes)
+    return;
+  const ir::Range now = range_of({view.storage, view.dtype, 0, {}, {}});
+  checked_.push_back(view.storage);
+  held_[view.storage] = {view.dtype, {std::max(low, now.low), std::min(high, now.high)}, bytes, {}};
+}
+
+void Context::begin(int operator_at) {
+  record = operator_at;
+  checked_.clear();
+}
+
+void Context::dropped() {
+  for (int storage : checked_) held_.erase(storage);
+  checked_.clear();
 }
 
 bool Context::is_within(const ir::View& view, int64_t low, int64_t high) const {

@@ -45,6 +45,8 @@ class Context {
   int record = -1;       ///< index of the operator being lowered
   const Row* row = nullptr;  ///< its row
 
+  /// The trace's operator that is lowered from now on.
+  void begin(int operator_at);
   /// Tensor operand `k` of an operator (Kind::Tensor); undefined tensors give storage -1.
   const record::TensorInfo& tensor(const record::OperatorRecord& op, size_t k) const;
   const record::TensorInfo& output(const record::OperatorRecord& op, size_t k = 0) const;
@@ -53,6 +55,9 @@ class Context {
   const std::string& name() const {
     return trace.ops[static_cast<size_t>(record)].op.operator_name().name;
   }
+  /// From now on complex tensors are their real (0) or imaginary (1) parts; -1: themselves again.
+  void take_part(int which);
+
   /// Will anybody read the storage after the operator being lowered?
   bool is_read_later(int storage) const;
 
@@ -86,6 +91,11 @@ class Context {
   bool can_check() const { return !visible_written_; }
   /// Are the view's elements known to lie in [low, high], whatever else the trace's numbers may be?
   bool is_within(const ir::View& view, int64_t low, int64_t high) const;
+  /// Notes that they are, where the view is all of its storage: a call made them so, or a check
+  /// passed.
+  void lies_within(const ir::View& view, int64_t low, int64_t high);
+  /// What was emitted for the operator being lowered is dropped, with the checks that say so.
+  void dropped();
   /// Notes that the storage is written.
   void stored(int storage);
   /// Notes that other processes heard something, which is as visible as memory. (Random numbers are
@@ -101,6 +111,7 @@ class Context {
   std::vector<ir::Item> early;
 
  private:
+  const record::TensorInfo& part_taken(const record::TensorInfo& tensor) const;
   bool is_callers(int storage) const;
   bool was_checked(const ir::Statement& check) const;
 
@@ -115,7 +126,10 @@ class Context {
   /// Of the storage that the statement stores to.
   std::optional<Held> held_after(const ir::Statement& statement) const;
 
+  int part_ = -1;  ///< of take_part()
+  mutable std::map<const record::TensorInfo*, record::TensorInfo> parts_;
   std::map<int, Held> held_;      ///< by storage, until something else is stored there
+  std::vector<int> checked_;      ///< storages of lies_within(), for the operator being lowered
   std::vector<bool> stored_;      ///< by storage: did operators so far write it?
   bool communicated_ = false;     ///< other processes heard something
   bool visible_written_ = false;  ///< or an argument's or captured tensor's memory was

@@ -2,6 +2,8 @@
 // keep: unless there is one index, or one value for all of them, the statement runs through its
 // indices in order.
 #include <functional>
+#include <limits>
+#include <utility>
 
 #include "ops/indexing.h"
 #include "ops/reduce.h"
@@ -45,6 +47,7 @@ using Combine = std::function<Value(Value held, Value source)>;
 struct InOrder {
   size_t first, count;
   Combine combine = {};
+  std::optional<c10::Scalar> instead = {};  ///< what is combined with, instead of what was there
 };
 
 /// `combine` in the dtype that arithmetic on `dtype` is done in.
@@ -77,6 +80,11 @@ Fate write(Context& ctx, const OperatorRecord& op, Indexing indexing, Source sou
   if (target != self) ctx.copy(self, target);
   if (empty) return Fate::fused();
   ordered.self = target;
+  if (order && order->instead) {
+    StatementBuilder all(ordered.axes);  // one value for all: in any order
+    ir::Access place = ordered.access(all);
+    ctx.emit(all.store(std::move(place), all.scalar(*order->instead, out.dtype)));
+  }
   StatementBuilder s(ordered.axes);
   Value value =
       source.number ? s.scalar(*source.number, out.dtype) : s.load(source.view).to(out.dtype);
@@ -114,14 +122,27 @@ bool adds_plainly(ScalarType type) {
   return !is_reduced(type) && type != ScalarType::Bool;
 }
 
-Fate scatter_with(Context& ctx, const OperatorRecord& op, const Combine& combine) {
+/// What `combine_of(reduce)` leaves as it is: what eager puts where elements come that shall not be
+/// combined with what is there.
+std::optional<c10::Scalar> identity_of(std::string_view reduce, ScalarType type) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (reduce == "sum" || reduce == "mean") return c10::Scalar(0);
+  if (reduce == "prod") return c10::Scalar(1);
+  if (reduce != "amax" && reduce != "amin") return std::nullopt;
+  if (is_float(type)) return c10::Scalar(reduce == "amax" ? -infinity : infinity);
+  const ir::Range range = ir::range_of(type);
+  return c10::Scalar(reduce == "amax" ? range.low : range.high);
+}
+
+Fate scatter_with(Context& ctx, const OperatorRecord& op, const Combine& combine,
+                  std::optional<c10::Scalar> instead = {}) {
   View self = at_least_1d(ctx.tensor(op, 0)), index = at_least_1d(ctx.tensor(op, 2));
   auto source = source_of(ctx, op, argument_index(op, "src") >= 0 ? "src" : "value");
   if (!source || index.sizes.size() != self.sizes.size()) return Fate::external(kShape);
   if (combine && !adds_plainly(self.dtype)) return Fate::external(kWider);
   size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
   std::optional<InOrder> order;
-  if (combine) order = InOrder{dim, 1, combine};
+  if (combine) order = InOrder{dim, 1, combine, std::move(instead)};
   if (!source->number) {
     source->view = at_least_1d(source->view);
     if (source->view.sizes.size() != index.sizes.size()) return Fate::external(kShape);
@@ -142,9 +163,38 @@ Fate scatter_add(Context& ctx, const OperatorRecord& op) {
   return scatter_with(ctx, op, add);
 }
 
+/// Divides each element of the result by how many were added up in it, `own` of which it had.
+Fate average(Context& ctx, const OperatorRecord& op, int64_t own) {
+  const View self = at_least_1d(ctx.tensor(op, 0)), out = at_least_1d(ctx.output(op));
+  View index = at_least_1d(ctx.tensor(op, 2));
+  const size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
+  const View counts = ctx.temporary(self.sizes, out.dtype);
+  ctx.fill(counts, own);
+  if (ir::numel(index.sizes) > 0) {
+    Indexing places = along_dimension(counts, index, dim, index.sizes);
+    if (!places.to_front(dim, 1, {})) return Fate::external(kOrder);
+    StatementBuilder s(places.axes);
+    ir::Access place = places.access(s);
+    const Value held = s.load(place);
+    ctx.emit_in_order(s.store(std::move(place), held + held.like(1)));
+  }
+  StatementBuilder s(out.sizes);
+  const Value count = s.load(counts);
+  ctx.emit(s.store(out, s.load(out) / select(eq(count, count.like(0)), count.like(1), count)));
+  return Fate::fused();
+}
+
 Fate scatter_reduce(Context& ctx, const OperatorRecord& op) {
-  if (!boolean(op, "include_self", true)) return Fate::external("places without their own value");
-  return scatter(ctx, op);
+  const std::string reduce = text(op, "reduce", "");
+  const ScalarType type = ctx.output(op).dtype;
+  const bool own = boolean(op, "include_self", true), averages = reduce == "mean";
+  if (averages && !is_float(type)) return Fate::external("means of integers");
+  const Combine combine = averages ? add : combine_of(reduce);
+  if (!combine) return Fate::external("a reduction of its own");
+  std::optional<c10::Scalar> instead;
+  if (!own) instead = identity_of(reduce, type);
+  Fate fate = scatter_with(ctx, op, combine, instead);
+  return averages && fate.kind == Fate::Kind::Fused ? average(ctx, op, own ? 1 : 0) : fate;
 }
 
 /// old + alpha * source, as ATen's add of slices; of a list of numbers it rounds the product.
@@ -264,7 +314,8 @@ std::vector<Row> store_rows() {
   return {
       {"aten::scatter", scatter, "elements stored along one dimension"},
       {"aten::scatter_add", scatter_add, "elements added up along one dimension"},
-      {"aten::scatter_reduce", scatter_reduce, "their sum, product or largest, with what is there"},
+      {"aten::scatter_reduce", scatter_reduce,
+       "their sum, product, mean or largest, with what is there or without"},
       {"aten::index_add", index_add, "slices added up at an index"},
       {"aten::embedding_dense_backward", embedding_backward, "gradient of embedding's table"},
       {"aten::index_copy", index_copy, "a slice stored at an index"},

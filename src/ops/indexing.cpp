@@ -55,6 +55,7 @@ bool Indexing::check(Context& ctx) const {
       return lt(i, lowest) | ge(i, s.scalar(size, ScalarType::Long));
     });
     if (!possible) return false;
+    ctx.lies_within(index, wrap ? -size : 0, size - 1);
   }
   return true;
 }

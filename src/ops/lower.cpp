@@ -10,6 +10,7 @@
 #include "ops/condition.h"
 #include "ops/constant.h"
 #include "ops/context.h"
+#include "ops/reduce.h"
 #include "ops/replay.h"
 #include "ops/schema.h"
 #include "tensor/communication.h"
@@ -69,7 +70,7 @@ class Lowering {
     make_storages();
     lowered_.program.items.reserve(trace_.ops.size());
     for (size_t i = 0; i < trace_.ops.size(); ++i) {
-      context_.record = static_cast<int>(i);
+      context_.begin(static_cast<int>(i));
       const OperatorRecord& op = trace_.ops[i];
       size_t items = lowered_.program.items.size(), early = context_.early.size();
       size_t approximated = context_.approximated.size();
@@ -85,6 +86,7 @@ class Lowering {
       if (fate.kind == Fate::Kind::Extern) {
         lowered_.program.items.resize(items);
         context_.early.resize(early);
+        context_.dropped();
         context_.approximated.resize(approximated);
         if (std::string why = make_extern(op, fate.routine); !why.empty())
           return broken(full_name(op) + ": " + why);
@@ -235,7 +237,7 @@ class Lowering {
     if (as_called_ && !op.tells_value && !op.never_called)
       return Fate::external("called as recorded");
     if (has_complex_ && is_complex(context_, op))
-      if (std::optional<Fate> fate = lower_complex(context_, op)) return *fate;
+      if (std::optional<Fate> fate = lower_complex(context_, op, row)) return *fate;
     if (row == nullptr) {
       return Fate::external(op.op.hasTag(at::Tag::nondeterministic_seeded)
                                 ? "random numbers come from ATen's generator"
@@ -276,7 +278,21 @@ class Lowering {
     for (int storage : call.written) context_.stored(storage);
     if (communicates(name.name)) context_.communicated();
     add_outputs(op, std::move(call));
+    note_places(op);
     return {};
+  }
+
+  /// Places along a dimension that a call returned lie in it.
+  void note_places(const OperatorRecord& op) {
+    constexpr std::string_view kReturnPlaces[] = {"aten::sort", "aten::topk", "aten::kthvalue",
+                                                  "aten::mode", "aten::multinomial"};
+    const auto has_name = [&](std::string_view name) { return base_name(op) == name; };
+    if (std::none_of(std::begin(kReturnPlaces), std::end(kReturnPlaces), has_name)) return;
+    const TensorInfo &self = context_.tensor(op, 0),
+                     &places = context_.output(op, op.outputs.size() - 1);
+    if (self.sizes.empty() || places.dtype != c10::ScalarType::Long) return;
+    context_.lies_within(places, 0,
+                         self.sizes[wrapped(integer(op, "dim", -1), self.sizes.size())] - 1);
   }
 
   /// A lazily conjugated tensor, computed: a plan's tensors are plain. ATen's matmuls take lazy

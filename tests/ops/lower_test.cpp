@@ -232,9 +232,9 @@ TEST(Lower, SaysWhyItIsBroken) {
 }
 
 TEST(Lower, UnsupportedDtypesStayExtern) {
-  LoweredRun run = lower_run([](Tensors& t) -> Tensors { return {t[0] + 1, t[1].cumsum(0)}; },
+  LoweredRun run = lower_run([](Tensors& t) -> Tensors { return {t[0] + 1, t[1].cumprod(0)}; },
                              {grid({3}), grid({3}).to(at::kComplexFloat)});
-  EXPECT_EQ(fate(run.lowered, "aten::cumsum"), "extern: dtype ComplexFloat");
+  EXPECT_EQ(fate(run.lowered, "aten::cumprod"), "extern: dtype ComplexFloat");
 }
 
 /// Drawn as bytes, into memory of the plan's own.

@@ -144,6 +144,22 @@ std::vector<Recipe> index_recipes() {
                  },
                  Recipe::Types::Numbers,
                  wider});
+  for (const char* reduce : {"sum", "prod", "amax", "amin", "mean"})
+    r.push_back(
+        {std::string("aten::scatter_reduce instead ") + reduce,
+         {values({33, 7}), indices({50, 7}, 33), values({50, 7})},
+         [reduce](const Tensors& t) -> Tensors {
+           return {at::scatter_reduce(t[0], 0, t[1], t[2], reduce, false)};
+         },
+         reduce == std::string_view("mean") ? Recipe::Types::Floating : Recipe::Types::Numbers,
+         wider});
+  r.push_back({"aten::scatter_reduce mean",
+               {values({7, 33}), indices({7, 50}, 33), values({7, 50})},
+               in_place([](at::Tensor& self, const Tensors& t) {
+                 self.scatter_reduce_(1, t[1], t[2], "mean");
+               }),
+               Recipe::Types::Floating,
+               wider});
   r.push_back({"aten::index_add",
                {values({33, 7}), indices({50}, 33), values({50, 7})},
                [](const Tensors& t) -> Tensors { return {at::index_add(t[0], 0, t[1], t[2])}; },

@@ -76,6 +76,30 @@ const std::vector<ComplexProgram>& complex_programs() {
          const Tensor z = at::view_as_complex(at::stack({a[2], a[2] * 2}, -1));
          return Tensors{at::view_as_real(z * a[0]).clone(), at::imag(z * a[1]) + 1};
        }},
+      {"sums",
+       [](const Tensors& a) {
+         const Tensor z = a[0] * a[1];
+         return Tensors{z.sum(1), z.sum(), z.mean({0}, true), z.cumsum(1), at::exp(a[0]).sum(0)};
+       }},
+      {"by index",
+       [](const Tensors& a) {
+         const Tensor picked = at::tensor({3, 0, 3, 1}, at::kLong), z = a[0] + a[1];
+         const Tensor each = (at::arange(95) * 7 % 19).view({5, 19});
+         return Tensors{z.index_select(0, picked),
+                        z.index({picked}),
+                        z.gather(1, each),
+                        at::where(a[2] > 0, z, a[1]),
+                        at::index_add(z, 0, picked, a[1].slice(0, 0, 4)),
+                        at::scatter_add(z, 1, each, a[1]),
+                        at::index_put(z, {picked}, a[0].slice(0, 0, 4), /*accumulate=*/true)};
+       }},
+      {"by index, in place",
+       [](const Tensors& a) {
+         const Tensor picked = at::tensor({4, 1}, at::kLong);
+         a[0].index_add_(0, picked, a[1].slice(0, 0, 2), 0.5);
+         a[1].index_copy_(0, picked, a[0].slice(0, 2, 4));
+         return Tensors{};
+       }},
   };
   return all;
 }
