@@ -17,7 +17,7 @@ std::vector<ComplexRow> complex_rows();
 
 /// Does the operator take or give complex numbers?
 bool is_complex(const Context& context, const record::OperatorRecord& op);
-/// Lowers such an operator; `of_real`: its row for real tensors, or null. Its fate, or nothing where
+/// Lowers such an operator; `of_real`: its row for real tensors, or null. Its fate; nothing where
 /// the table does not have it.
 std::optional<Fate> lower_complex(Context& context, const record::OperatorRecord& op,
                                   const Row* of_real);

@@ -101,12 +101,35 @@ Fate by_routine(const Context& ctx, const OperatorRecord& op, const Order& o,
   return Fate::by(ctx.is_read_later(o.places.storage) ? routine : of_values);
 }
 
+/// The run ends where sorted elements are equal and their order shows: that of their places, or of
+/// zeros, which may have two signs, and NaN.
+void demand_unlike(Context& ctx, const Order& o, const View& sorted) {
+  const bool shows = ctx.is_read_later(o.places.storage);
+  if (!shows && !is_float(o.compute)) return;
+  const auto from = static_cast<size_t>(o.along);
+  const View first = graft::narrow(sorted, from, 0, o.count - 1),
+             second = graft::narrow(sorted, from, 1, o.count - 1);
+  ctx.check(first.sizes, [&](StatementBuilder& s) {
+    const Value x = s.load(first), y = s.load(second);
+    Value equal = eq(x, y);
+    if (!shows) equal = equal & eq(x, x.like(0));
+    return is_float(o.compute) ? equal | (isnan(x) & isnan(y)) : equal;
+  });
+  ctx.gives_up = "among sorted elements some are equal, and their order is eager's own";
+}
+
 Fate sort(Context& ctx, const OperatorRecord& op) {
   const Order o = read_order(ctx, op);
   if (o.in.storage < 0) return Fate::external("truth values");
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0) return Fate::fused();
-  if (o.count > kMostSorted || (o.count > kInsertionSorted && !boolean(op, "stable", false)))
+  // Of longer rows, the order of equal elements is that of std::sort's swaps. Integers, and numbers
+  // of 16 bits, have some nearly always.
+  const bool unlike = o.count > kInsertionSorted && !boolean(op, "stable", false);
+  const bool are_equal =
+      ctx.settings.ties || !ctx.can_check() ||
+      ((!is_float(o.in.dtype) || is_reduced(o.in.dtype)) && ctx.is_read_later(o.places.storage));
+  if (o.count > kMostSorted || (unlike && are_equal))
     return by_routine(ctx, op, o, kSorts, kSortsValues);
 
   const View ranks = ranks_of(ctx, o, boolean(op, "descending", false));
@@ -132,6 +155,7 @@ Fate sort(Context& ctx, const OperatorRecord& op) {
   }
   StatementBuilder s(o.in.sizes);
   ctx.emit(s.store(values, o.element(s, o.in.sizes, s.load(places))));
+  if (unlike) demand_unlike(ctx, o, values);
   ctx.copy(values, o.values);
   ctx.copy(places, o.places);
   return Fate::fused();
@@ -318,8 +342,8 @@ Fate kth_value(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> order_rows() {
   return {
       {"aten::sort", sort,
-       "rows of up to 16 elements, of up to 32 where stable; longer ones by graft::sort, in the "
-       "order that eager's come in"},
+       "rows of up to 32 elements; longer ones, and those of 17 and more with equal elements, by "
+       "graft::sort, in the order that eager's come in"},
       {"aten::median", median,
        "rows of up to 32 elements, if the places are not used; of zeros of both signs either one"},
       {"aten::kthvalue", kth_value, "as the median"},
