@@ -50,7 +50,6 @@ void add_rows(const Access& access, const std::vector<int64_t>& axes, Digits& di
 
 /// How many of each digit the next one holds; false when they do not nest.
 bool find_capacities(Digits& digits) {
-  if (digits.empty() || digits.back().stride > 1) digits.push_back({-1, 1, 1, 0});
   for (size_t p = 0; p < digits.size(); ++p) {
     digits[p].capacity =
         p == 0 ? std::numeric_limits<int64_t>::max() : digits[p - 1].stride / digits[p].stride;
@@ -118,7 +117,7 @@ bool alike_wide(const Access& x, const Access& y) {
   return c10::elementSize(x.dtype) == c10::elementSize(y.dtype);
 }
 
-/// `rows`: with digits that the store has one of.
+/// `rows`: add_rows().
 Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, const Access& access,
                const std::vector<int64_t>& axes, bool rows) {
   Overlap out;
@@ -131,6 +130,7 @@ Overlap relate(const Access& store, const std::vector<int64_t>& store_axes, cons
       !digits_of(store, store_axes, digits))
     return out;
   if (rows) add_rows(access, axes, digits);
+  if (digits.empty() || digits.back().stride > 1) digits.push_back({-1, 1, 1, 0});
   if (!find_capacities(digits)) return out;
 
   size_t count = digits.size();

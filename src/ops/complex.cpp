@@ -89,11 +89,6 @@ Value magnitude(ComplexParts& z) {
   return ir::call(Routine::VectorHypot, z.re(0), z.im(0));
 }
 
-Value exponential(ComplexParts& z, Part which) {
-  return ir::call(Routine::VectorExp, z.re(0)) *
-         ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.im(0));
-}
-
 Value polar(ComplexParts& z, Part which) {
   return z.re(0) * ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.re(1));
 }
@@ -135,7 +130,6 @@ constexpr ComplexFormula kFormulas[] = {
     {"aten::complex", 2, [](ComplexParts& z, Part p) { return z.re(p == Re ? 0 : 1); },
      Reads::SamePart, "a + i b of real numbers"},
     {"aten::polar", 2, polar, Reads::Both, "a exp(i b) of real numbers"},
-    {"aten::exp", 1, exponential, Reads::Both, "exp(a)"},
     {"aten::clone", 1, [](ComplexParts& z, Part p) { return z(0, p); }, Reads::SamePart, "a copy"},
     {"aten::_to_copy", 1, [](ComplexParts& z, Part p) { return z(0, p); }, Reads::SamePart,
      "a copy in another dtype"},
@@ -231,10 +225,16 @@ std::string unfit_by_parts(const Context& context, const OperatorRecord& op) {
   for (size_t k = 0; k < op.inputs.size(); ++k) {
     const c10::Argument& argument = op.op.schema().arguments()[k];
     const Operand& operand = op.inputs[k];
-    if (argument.type()->kind() != c10::TypeKind::NumberType || !operand.constant.isScalar())
-      continue;
-    if (argument.name() != "alpha" || operand.constant.toScalar().isComplex())
+    if (argument.type()->kind() == c10::TypeKind::NumberType && operand.constant.isScalar() &&
+        (argument.name() != "alpha" || operand.constant.toScalar().isComplex()))
       return "a number beside complex ones";
+    const std::string& name = argument.name();
+    if (name == "index" || name == "indices" || name == "condition") continue;
+    // Real ones would have imaginary parts of 0.
+    for (int tensor : operand.tensors)
+      if (tensor >= 0 &&
+          !c10::isComplexType(context.trace.tensors[static_cast<size_t>(tensor)].dtype))
+        return "real numbers beside complex ones";
   }
   for (const Operand& result : op.outputs)
     for (int tensor : result.tensors) {
@@ -249,8 +249,6 @@ std::string unfit_by_parts(const Context& context, const OperatorRecord& op) {
     const ScalarType held = c10::toRealValueType(t.dtype);
     if (t.constant || t.conjugated)
       why = "a number, or lazy conjugates";
-    else if (!c10::isComplexType(t.dtype) && c10::isFloatingType(t.dtype))
-      why = "real numbers beside complex ones";
     else if (!context.settings.target.loops(held))
       why = std::string("dtype ") + c10::toString(t.dtype);
     else if (ir::clash(out, t))

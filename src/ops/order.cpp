@@ -102,7 +102,7 @@ Fate by_routine(const Context& ctx, const OperatorRecord& op, const Order& o,
 }
 
 /// The run ends where sorted elements are equal and their order shows: that of their places, or of
-/// zeros, which may have two signs, and NaN.
+/// zeros, which may have two signs, and NaN. Checks must be possible (Context::can_check).
 void demand_unlike(Context& ctx, const Order& o, const View& sorted) {
   const bool shows = ctx.is_read_later(o.places.storage);
   if (!shows && !is_float(o.compute)) return;
@@ -126,10 +126,10 @@ Fate sort(Context& ctx, const OperatorRecord& op) {
   // Of longer rows, the order of equal elements is that of std::sort's swaps. Integers, and numbers
   // of 16 bits, have some nearly always.
   const bool unlike = o.count > kInsertionSorted && !boolean(op, "stable", false);
-  const bool are_equal =
+  const bool by_swaps =
       ctx.settings.ties || !ctx.can_check() ||
       ((!is_float(o.in.dtype) || is_reduced(o.in.dtype)) && ctx.is_read_later(o.places.storage));
-  if (o.count > kMostSorted || (unlike && are_equal))
+  if (o.count > kMostSorted || (unlike && by_swaps))
     return by_routine(ctx, op, o, kSorts, kSortsValues);
 
   const View ranks = ranks_of(ctx, o, boolean(op, "descending", false));

@@ -1,5 +1,6 @@
 // Sums, products, means, counts and cumulative sums. Floating ones accumulate in Double and round
 // once.
+#include <algorithm>
 #include <limits>
 
 #include "ops/reduce.h"
@@ -100,42 +101,36 @@ Fate cumprod(Context& ctx, const OperatorRecord& op) {
   return cumulative(ctx, op, ReduceOp::Prod);
 }
 
-/// log(running sum of exp(x - m)) + m with the row's maximum m, in Double: eager's recurrence, as
-/// long as no term is so far below m that its exponential vanishes. Where one is, the run ends.
+/// ATen's recurrence in Double, one step after the other, each for all rows.
 Fate log_cumsum_exp(Context& ctx, const OperatorRecord& op) {
-  constexpr double kFarthest = 600;
-  const double infinity = std::numeric_limits<double>::infinity();
-  const ir::View out = at_least_1d(ctx.output(op)), in = at_least_1d(ctx.tensor(op, 0));
-  const ScalarType type = out.dtype, compute = opmath(type);
+  ir::View out = at_least_1d(ctx.output(op)), in = at_least_1d(ctx.tensor(op, 0));
+  const ScalarType type = out.dtype, wide = ScalarType::Double;
   if (in.storage < 0 || in.dtype != type) return Fate::external("another dtype, or no memory");
   if (ir::numel(in.sizes) == 0) return Fate::fused();
   if (overlaps(in, {out})) return Fate::external(kOverlap);
-  if (!ctx.can_check()) return Fate::external("its check would come after a visible store");
-  std::vector<bool> axes(in.sizes.size(), false);
-  const size_t along = wrapped(integer(op, "dim", 0), axes.size());
-  axes[along] = true;
-  std::vector<int64_t> rows = in.sizes;
-  rows[along] = 1;
-  const ir::View most = ctx.temporary(rows, compute);
-  {
-    StatementBuilder s(in.sizes);
-    ctx.emit(s.store(most, s.reduce(ReduceOp::Max, s.load(in).to(compute), axes, compute)));
+  const size_t along = wrapped(integer(op, "dim", 0), in.sizes.size());
+  for (ir::View* view : {&in, &out}) {  // the steps come first
+    std::rotate(view->sizes.begin(), view->sizes.begin() + static_cast<ptrdiff_t>(along),
+                view->sizes.begin() + static_cast<ptrdiff_t>(along) + 1);
+    std::rotate(view->strides.begin(), view->strides.begin() + static_cast<ptrdiff_t>(along),
+                view->strides.begin() + static_cast<ptrdiff_t>(along) + 1);
   }
-  ctx.check(in.sizes, [&](StatementBuilder& s) {
-    const Value x = s.load(in).to(compute), m = s.load(most);
-    const Value none = s.constant(-infinity, compute);
-    return isnan(m) | eq(m, s.constant(infinity, compute)) |
-           (gt(m - x, s.constant(kFarthest, compute)) & ne(x, none));
-  });
-  ctx.gives_up = "logcumsumexp meets infinity, NaN, or numbers more than 600 below the largest";
+  const int64_t steps = in.sizes[0];
+  std::vector<int64_t> sizes = in.sizes;
+  sizes[0] = steps + 1;
+  const ir::View sums = ctx.temporary(sizes, wide), before = narrow(sums, 0, 0, steps),
+                 after = narrow(sums, 0, 1, steps);
+  ctx.fill(narrow(sums, 0, 0, 1), -std::numeric_limits<double>::infinity());
   ctx.approximate(type);
   StatementBuilder s(in.sizes);
-  const Value largest = s.load(most);
-  const Value m = select(eq(largest, s.constant(-infinity, compute)), largest.like(0), largest)
-                      .to(ScalarType::Double);
-  const Value term = call(ir::Routine::VectorExp, s.load(in).to(ScalarType::Double) - m);
-  const Value sum = s.reduce(ReduceOp::Sum, term, axes, ScalarType::Double, /*scan=*/true);
-  ctx.emit(s.store(out, (call(ir::Routine::VectorLog, sum) + m).to(type)));
+  const Value x = s.load(in).to(wide), sum = s.load(before);
+  const Value less = min(x, sum), more = max(x, sum);
+  const Value grown =
+      call(ir::Routine::VectorLog1p, call(ir::Routine::VectorExp, less - more)) + more;
+  // Infinities of one sign.
+  const Value is_same = eq(less, more) & ne(less - more, s.constant(0, wide));
+  ctx.emit_in_order(s.store(after, select(is_same, x, grown)));
+  ctx.copy(after, out);
   return Fate::fused();
 }
 
@@ -150,8 +145,7 @@ std::vector<Row> sum_rows() {
       {"aten::count_nonzero", count_nonzero, "number of elements that are not zero"},
       {"aten::cumsum", cumsum, "running sum: a scan with ATen's own accumulator"},
       {"aten::cumprod", cumprod, "running product, likewise"},
-      {"aten::logcumsumexp", log_cumsum_exp,
-       "log of the running sum of exponentials; infinities and NaN run eagerly"},
+      {"aten::logcumsumexp", log_cumsum_exp, "log of the running sum of exponentials, in double"},
   };
 }
 

@@ -32,9 +32,9 @@ constexpr size_t kMaxPieces = 16;
 constexpr int64_t kPicked = 8;  ///< of so many points that data picks one of, each is computed anew
 constexpr double kManyTimes = 3;  ///< from so many on that a value is read, more change little
 constexpr int64_t kScrap = 32;    ///< of so many points, one is little
-constexpr int64_t kMargin = 8;    ///< of so many points, one is of a margin
+constexpr int64_t kMargin = 8;    ///< points of a statement for each one of a margin, at least
 /// Stores into a buffer from which on its readers see the buffer, not the copy that filled it: a
-/// loop over its parts keeps one form from the first step on.
+/// loop over its parts keeps one form from the first step on. (Padding stores nine parts.)
 constexpr size_t kUpdates = 10;
 
 /// Does the call write the storage, or with `writes` false: read it?

@@ -44,7 +44,7 @@ void move_median_to_first(E* to, E* a, E* b, E* c) {
 /// Places, counted from one side, that may have to be swapped: those from `done` to `found` still.
 template <class E>
 struct Side {
-  E* from = nullptr;
+  E* from = nullptr;  ///< where places count from: the first element, or on the right the last
   std::array<uint8_t, 4 * kBlock> places;
   size_t done = 0, found = 0;
 

@@ -58,14 +58,12 @@ class TopFinder {
       as_eager();
       return ties_.met(has_ties());
     }
+    bool is_found = false;
     if constexpr (sizeof(Entry<Key>) == sizeof(uint64_t)) {
-      if (row_.size() <= kShort && k_ <= kPicked)
-        pick();
-      else
-        find();
-    } else {
-      find();
+      is_found = row_.size() <= kShort && k_ <= kPicked;
+      if (is_found) pick();
     }
+    if (!is_found) find();
     const bool tied = has_ties();
     ties_.met(tied);
     if (tied) as_eager();
@@ -91,7 +89,7 @@ class TopFinder {
       picked[p] = least;
       if (p < k_) best_.push_back(std::bit_cast<Entry<Key>>(least));
     }
-    // One more than asked for, where there are so many.
+    // One more than asked for tells whether an equal one was left out.
     if (k_ < row_.size() && std::bit_cast<Entry<Key>>(picked[k_]).key == best_.back().key)
       dropped_ = best_.back().key;
   }

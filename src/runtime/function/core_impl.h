@@ -112,6 +112,7 @@ struct Core::Impl : std::enable_shared_from_this<Core::Impl> {
   void rematch(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void compiled(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   bool is_audited(Entry& entry, const CallBase& call) const;
+  bool is_first(const runtime::Key& key, const std::shared_ptr<Entry>& entry) const;
   void compare_again(CallBase& call, const runtime::Key& key, const std::shared_ptr<Entry>& entry);
   void throw_if_broken(const Entry& entry) const;
   /// Keeps the entry's plan for other processes, with what was found out about it.

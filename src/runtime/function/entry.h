@@ -125,9 +125,9 @@ struct Entry {
   std::atomic<int> unserved{0};   ///< calls that `others` did not serve either, since a record
   std::atomic<int> overtaken{0};  ///< calls that `others` served, less those that this one did
   std::atomic<int64_t> until_audit{0};
-  /// The plan of a function that branches gave up in the last call that compared it once more: the
-  /// next such call is for the other ways.
-  std::atomic<bool> audit_gave_up{false};
+  /// The last call that compared it once more, since something of the call was another one, took
+  /// another way: the next such call is for those.
+  std::atomic<bool> went_other_way{false};
   std::atomic<int64_t> until_rematch{0};  ///< calls until it races again; 0: it does not
   std::atomic<int64_t> until_recheck{0};  ///< likewise of one that won
 

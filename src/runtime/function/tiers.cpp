@@ -158,7 +158,8 @@ void Core::Impl::prove(CallBase& call, const Key& key, const std::shared_ptr<Ent
                                             entry->constants, entry->scales);
   if (shadow.took_other_way(!entry->gives_up.empty())) shadow.outcome = Shadow::Outcome::GivenUp;
   if (shadow.outcome == Shadow::Outcome::GivenUp) {
-    if (audit) return entry->branches ? entry->audit_gave_up.store(true) : missed(*entry);
+    if (audit && !entry->branches) return missed(*entry);
+    if (audit) return entry->went_other_way.store(entry->steady.changes(held.args()));
     if (++entry->no_proofs < (entry->is_way ? kShadowsOfWays : kShadowsWithoutProof)) return;
     if (!entry->gives_up.empty()) {
       if (!record_otherwise(*entry))
@@ -404,11 +405,19 @@ bool Core::Impl::is_audited(Entry& entry, const CallBase& call) const {
               options.audit_every - 1);
 }
 
-/// Of an entry that is_audited(): its plan beside eager, or another way's.
+/// Of an entry that is_audited(): its plan beside eager. Where calls come with other things each
+/// time and take another way, every second one is for the other ways.
 void Core::Impl::compare_again(CallBase& call, const Key& key,
                                const std::shared_ptr<Entry>& entry) {
-  if (entry->audit_gave_up.exchange(false)) return other_way(call, key, entry);
+  if (entry->went_other_way.exchange(false) && is_first(key, entry))
+    return other_way(call, key, entry);
   prove(call, key, entry, /*audit=*/true);
+}
+
+bool Core::Impl::is_first(const Key& key, const std::shared_ptr<Entry>& entry) const {
+  std::lock_guard lock(runtime_mutex());
+  const std::shared_ptr<Entry>* first = table.peek().find(key);
+  return first != nullptr && *first == entry;
 }
 
 /// Only functions that are audited come here for each call.

@@ -47,7 +47,7 @@ void Core::Impl::other_way(CallBase& call, const Key& key, const std::shared_ptr
     } else if (tier != Tier::Compiled) {
       waits = true;
     } else if (is_audited(*way, call)) {
-      if (way->audit_gave_up.exchange(false)) continue;
+      if (way->went_other_way.exchange(false)) continue;
       return prove(call, key, way, /*audit=*/true);
     } else {
       std::optional<runtime::PlanError> wrong;
