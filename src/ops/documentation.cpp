@@ -68,7 +68,7 @@ a, b, c are the operands in the schema's order, numbers included. Bits of floati
 - *bits*: eager's, whatever the layout (where the row names an exception, *body* there).
 - *body*: those of ATen's vectorised loop. Its scalar tails and its loops over strided tensors call another function, or
   round differently, by at most so many units in the last place.
-- *close*: eager calls another library, or errs (numerics.md); no further from the exact value.
+- *close*: eager calls another library, or errs (numerics.md); no further from the exact value than its vectorised loop.
 
 Integers are exact everywhere.
 
