@@ -56,7 +56,9 @@ std::optional<int64_t> Emitter::written_out(int l, llvm::Value* from, llvm::Valu
                                             const std::function<void(llvm::Value*)>& body) {
   const std::optional<int64_t> size = distance(from, to);
   const int var = loop(l).var;
-  const bool is_short = kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Serial &&
+  // The kernel's own range has no variable.
+  const bool is_short = var >= 0 &&
+                        kernel_.vars[static_cast<size_t>(var)].kind == ir::LoopKind::Serial &&
                         layout_.fixed[static_cast<size_t>(var)] > 0;
   if (!size || (*size > kMostWritten * step && !is_short)) return std::nullopt;
   const int64_t steps = (*size + step - 1) / step;
