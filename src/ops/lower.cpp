@@ -286,8 +286,9 @@ class Lowering {
   void note_places(const OperatorRecord& op) {
     constexpr std::string_view kReturnPlaces[] = {"aten::sort", "aten::topk", "aten::kthvalue",
                                                   "aten::mode", "aten::multinomial"};
-    const auto has_name = [&](std::string_view name) { return base_name(op) == name; };
-    if (std::none_of(std::begin(kReturnPlaces), std::end(kReturnPlaces), has_name)) return;
+    if (std::find(std::begin(kReturnPlaces), std::end(kReturnPlaces), base_name(op)) ==
+        std::end(kReturnPlaces))
+      return;
     const TensorInfo &self = context_.tensor(op, 0),
                      &places = context_.output(op, op.outputs.size() - 1);
     if (self.sizes.empty() || places.dtype != c10::ScalarType::Long) return;

@@ -106,9 +106,8 @@ Fate by_routine(const Context& ctx, const OperatorRecord& op, const Order& o,
 void demand_unlike(Context& ctx, const Order& o, const View& sorted) {
   const bool shows = ctx.is_read_later(o.places.storage);
   if (!shows && !is_float(o.compute)) return;
-  const auto from = static_cast<size_t>(o.along);
-  const View first = graft::narrow(sorted, from, 0, o.count - 1),
-             second = graft::narrow(sorted, from, 1, o.count - 1);
+  const View first = graft::narrow(sorted, o.along, 0, o.count - 1),
+             second = graft::narrow(sorted, o.along, 1, o.count - 1);
   ctx.check(first.sizes, [&](StatementBuilder& s) {
     const Value x = s.load(first), y = s.load(second);
     Value equal = eq(x, y);

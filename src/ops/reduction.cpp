@@ -108,13 +108,9 @@ Fate log_cumsum_exp(Context& ctx, const OperatorRecord& op) {
   if (in.storage < 0 || in.dtype != type) return Fate::external("another dtype, or no memory");
   if (ir::numel(in.sizes) == 0) return Fate::fused();
   if (overlaps(in, {out})) return Fate::external(kOverlap);
-  const size_t along = wrapped(integer(op, "dim", 0), in.sizes.size());
-  for (ir::View* view : {&in, &out}) {  // the steps come first
-    std::rotate(view->sizes.begin(), view->sizes.begin() + static_cast<ptrdiff_t>(along),
-                view->sizes.begin() + static_cast<ptrdiff_t>(along) + 1);
-    std::rotate(view->strides.begin(), view->strides.begin() + static_cast<ptrdiff_t>(along),
-                view->strides.begin() + static_cast<ptrdiff_t>(along) + 1);
-  }
+  const auto along = static_cast<ptrdiff_t>(wrapped(integer(op, "dim", 0), in.sizes.size()));
+  for (auto* list : {&in.sizes, &in.strides, &out.sizes, &out.strides})  // the steps come first
+    std::rotate(list->begin(), list->begin() + along, list->begin() + along + 1);
   const int64_t steps = in.sizes[0];
   std::vector<int64_t> sizes = in.sizes;
   sizes[0] = steps + 1;

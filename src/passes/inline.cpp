@@ -238,11 +238,12 @@ class Inliner {
       if (overlap.relation == Relation::Unknown || updated ||
           !can_read_as(load.dtype, producer->store.dtype) || producer->reduction)
         return false;
-      const int64_t read = points_of_part(s, l, *producer, overlap);
-      if (overlap.axis >= 0 && !is_margin(s, read, overlap, load) &&
-          between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved))
+      if (overlap.axis >= 0 &&
+          between_elements(*producer, load, overlap) > (whole ? 1 : ir::kInterleaved) &&
+          !is_margin(s, l, *producer, overlap))
         return false;
-      const Choice choice = choice_of(read, s, l, *producer, at);
+      const Choice choice =
+          choice_of(points_of_part(s, l, *producer, overlap), s, l, *producer, at);
       if (!may_take(choice) || !inputs_unchanged(*producer, at)) return false;
       if (overlap.relation != Relation::Covered) {
         if (takes(choice, s, *producer)) split = overlap;
@@ -287,10 +288,12 @@ class Inliner {
 
   /// Is what the load reads of a producer a few lines of what the statement computes, as of arrays
   /// that are rolled or padded? Then the pieces but for those keep their vectors.
-  bool is_margin(const Statement& s, int64_t read, const Overlap& split, const Access& load) const {
-    return split.relation == Relation::Partial && kMargin * read <= points(s) &&
+  bool is_margin(const Statement& s, size_t l, const Statement& producer,
+                 const Overlap& split) const {
+    return split.relation == Relation::Partial &&
            s.axes[static_cast<size_t>(split.axis)] >= 2 * target_.lanes &&
-           updates_[static_cast<size_t>(load.storage)] < kUpdates;
+           updates_[static_cast<size_t>(s.loads[l].storage)] < kUpdates &&
+           kMargin * points_of_part(s, l, producer, split) <= points(s);
   }
 
   /// Where the split is at parts that lie between one another, from one stored element to the next;
