@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "src/runtime/random": [],
     "src/runtime/plan": [*COMPILER, "src/runtime/random", "src/runtime/process", "src/runtime/memory"],
     "src/runtime/store": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process", "src/runtime/proof"],
-    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process", "src/runtime/communication"],
+    "src/runtime/proof": [*COMPILER, "src/runtime/plan", "src/runtime/key", "src/runtime/process", "src/runtime/memory", "src/runtime/communication"],
     "src/runtime/family": [*COMPILER, "src/runtime/plan", "src/runtime/key"],
     "src/runtime/region": ["src/ir", "src/tensor", "src/record", "src/runtime/plan", "src/runtime/proof", "include/graft", "src/runtime/communication"],
     "src/runtime/function": [*COMPILER, *RUNTIME],

@@ -73,8 +73,6 @@ Fate lower_arange(Context& context, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// From both ends to the middle. Integers are computed in fp64; 16-bit types round each step, as
-/// their arithmetic does.
 Fate lower_linspace(Context& context, const OperatorRecord& op) {
   const View out = context.output(op);
   const std::optional<c10::Scalar> start = number(op, "start"), end = number(op, "end");
@@ -85,22 +83,11 @@ Fate lower_linspace(Context& context, const OperatorRecord& op) {
     context.fill(out, *start);
     return Fate::fused();
   }
-  const ScalarType type = is_float(out.dtype) ? out.dtype : ScalarType::Double,
-                   compute = opmath(type);
-  auto rounded = [&](const c10::Scalar& value) { return converted(value, type).toDouble(); };
-  auto ends = [&](const c10::Scalar& value) { return rounded(converted(value, out.dtype)); };
-  const double step = rounded(rounded(ends(*end) - ends(*start)) / rounded(steps - 1));
-  const bool fused = context.settings.target.fma && type == compute;
+  // Integers are computed in fp64.
+  const ScalarType type = is_float(out.dtype) ? out.dtype : ScalarType::Double;
   StatementBuilder s(out.sizes);
-  auto round = [&](Value value) { return value.to(type).to(compute); };
-  auto from = [&](const c10::Scalar& first, double by, Value count) {
-    const Value first_value = s.scalar(ends(first), compute), each = s.scalar(by, compute),
-                times = round(count.to(compute));
-    return fused ? multiply_add(each, times, first_value, true) : first_value + round(each * times);
-  };
-  const Value at = s.axis(0), last = s.scalar(steps - 1, ScalarType::Long);
-  const Value value = select(lt(at, s.scalar(steps / 2, ScalarType::Long)), from(*start, step, at),
-                             from(*end, -step, last - at));
+  const Value value = linspace_value(context, s, s.axis(0), steps, converted(*start, out.dtype),
+                                     converted(*end, out.dtype), type);
   context.emit(s.store(out, convert(value, out.dtype)));
   return Fate::fused();
 }
@@ -114,7 +101,7 @@ Fate lower_eye(Context& context, const OperatorRecord& op) {
 }
 
 constexpr const char* kDrawnOtherwise = "drawn in another order";
-constexpr const char* kTooLate = "its check comes too late";
+constexpr const char* kCheckedTooLate = "its check comes too late";
 
 bool is_contiguous(const View& view) {
   const auto plain = ir::contiguous_strides(view.sizes);
@@ -197,7 +184,7 @@ Fate lower_multinomial(Context& context, const OperatorRecord& op) {
     const Value infinity = s.constant(std::numeric_limits<double>::infinity(), in.dtype);
     return ir::ge(x, infinity) | ir::ne(x, x) | ir::lt(x, s.constant(0, in.dtype));
   });
-  if (!is_checked) return Fate::external(kTooLate);
+  if (!is_checked) return Fate::external(kCheckedTooLate);
   // Of weights that are zeros alone there is none to take.
   std::vector<bool> last(in.sizes.size(), false);
   last.back() = true;
@@ -216,7 +203,7 @@ Fate lower_multinomial(Context& context, const OperatorRecord& op) {
         s.store(per_row(empty), s.reduce(ir::ReduceOp::And, zero, last, ScalarType::Bool)));
   }
   if (!context.check(empty.sizes, [&](StatementBuilder& s) { return s.load(empty); }))
-    return Fate::external(kTooLate);
+    return Fate::external(kCheckedTooLate);
   const int generator = argument_index(op, "generator");
   draw(context, {"aten::exponential_", ""}, drawn, 1.0,
        op.inputs[static_cast<size_t>(generator)].constant);
@@ -257,6 +244,24 @@ std::vector<Row> fill_rows() {
     row.takes_complex =
         row.lower == lower_fill || row.lower == lower_constant<0> || row.lower == lower_constant<1>;
   return rows;
+}
+
+// From both ends to the middle. 16-bit types round each step, as their arithmetic does.
+Value linspace_value(const Context& context, StatementBuilder& s, Value at, int64_t steps,
+                     const c10::Scalar& start, const c10::Scalar& end, ScalarType dtype) {
+  const ScalarType compute = opmath(dtype);
+  auto rounded = [&](const c10::Scalar& value) { return converted(value, dtype).toDouble(); };
+  const double step = rounded(rounded(rounded(end) - rounded(start)) / rounded(steps - 1));
+  const bool fused = context.settings.target.fma && dtype == compute;
+  auto round = [&](Value value) { return value.to(dtype).to(compute); };
+  auto from = [&](const c10::Scalar& first, double by, Value count) {
+    const Value first_value = s.scalar(rounded(first), compute), each = s.scalar(by, compute),
+                times = round(count.to(compute));
+    return fused ? multiply_add(each, times, first_value, true) : first_value + round(each * times);
+  };
+  const Value last = s.scalar(steps - 1, ScalarType::Long);
+  return select(lt(at, s.scalar(steps / 2, ScalarType::Long)), from(start, step, at),
+                from(end, -step, last - at));
 }
 
 }  // namespace graft::ops

@@ -12,6 +12,14 @@ std::vector<Row> fill_rows();           // fill.cpp
 std::vector<Row> resample_rows();       // resample.cpp: upsampling by nearest neighbours
 std::vector<Row> interpolation_rows();  // interpolate.cpp: upsampling between neighbours
 std::vector<Row> grid_sample_rows();    // grid_sample.cpp: elements beside computed places
-std::vector<Row> pad_rows();            // pad.cpp: borders, and channels that become pixels
+std::vector<Row> grid_sample_volume_rows();
+std::vector<Row> affine_grid_rows();  // affine_grid.cpp: such places
+std::vector<Row> pad_rows();          // pad.cpp: borders, and channels that become pixels
+
+/// Number `at`, a whole one, of linspace's; rounded to `dtype`, a floating one, in what that
+/// computes in. `steps`: at least 2.
+ir::Value linspace_value(const Context& context, ir::StatementBuilder& s, ir::Value at,
+                         int64_t steps, const c10::Scalar& start, const c10::Scalar& end,
+                         c10::ScalarType dtype);
 
 }  // namespace graft::ops

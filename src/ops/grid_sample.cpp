@@ -1,4 +1,6 @@
-// Samples of an image at places that a grid names: forward, of planes.
+// Samples of planes at places that a grid names: forward.
+#include "ops/grid_sample.h"
+
 #include <array>
 
 #include "ops/fill.h"
@@ -16,26 +18,9 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-/// As the schema counts them.
-enum Interpolation { Bilinear, Nearest };
-enum Padding { Zeros, Border, Reflection };
-
 /// ATen computes the places once for all channels, a kernel for each; with more than this it is
 /// slower than ATen's call.
 constexpr int64_t kMostChannels = 4;
-
-/// What is asked of one dimension.
-struct Extent {
-  int64_t size = 1;
-  int64_t padding = Zeros;
-  bool corners = false;  ///< -1 and 1 name the centres of the first and last elements
-  bool fused = false;    ///< ATen's compiler fuses multiplications and additions
-};
-
-/// A number that depends on the sizes: an argument of the kernel.
-Value number_of(Value like, double value) {
-  return like.builder->scalar(value, like.type());
-}
 
 /// Between 0 and the last element; NaN is 0.
 Value clip(Value at, Value last) {
@@ -65,21 +50,6 @@ Value place(Value given, const Extent& extent) {
                                                  given.like(-0.5), extent.fused);
   if (extent.padding == Zeros) return at;
   return clip(extent.padding == Border ? at : reflect(at, extent), number_of(at, last));
-}
-
-/// One of the elements beside a place.
-struct Corner {
-  Value there;  ///< is there such an element?
-  Value index;  ///< it, or one that exists
-  Value weight;
-};
-
-/// Element `at`, a whole number of floating type.
-Corner corner(StatementBuilder& s, Value at, Value weight, const Extent& extent) {
-  auto number = [&](int64_t value) { return s.scalar(value, ScalarType::Long); };
-  const Value last = number_of(at, static_cast<double>(extent.size - 1));
-  const Value index = ir::max(ir::min(at.to(ScalarType::Long), number(extent.size - 1)), number(0));
-  return {ge(at, at.like(0)) & le(at, last), index, weight};
 }
 
 /// The image, its samples and channels at the result's, its rows and columns at computed places.
@@ -115,43 +85,21 @@ Value bilinear(const Image& image, Value x, Value y, const Extent& width, const 
 
 Fate grid_sampler_2d(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), grid = ctx.tensor(op, 1), out = ctx.output(op);
-  const int64_t mode = integer(op, "interpolation_mode", Bilinear);
   const int64_t padding = integer(op, "padding_mode", Zeros);
   const bool corners = boolean(op, "align_corners", false);
-  if (in.storage < 0 || grid.storage < 0 || in.dtype != out.dtype || grid.dtype != in.dtype)
-    return Fate::external("an unusual input");
-  if (in.dtype != ScalarType::Float && in.dtype != ScalarType::Double)
-    return Fate::external("another dtype");
-  if (mode != Bilinear && mode != Nearest) return Fate::external("another interpolation");
+  if (const char* why = why_not_sampled(op, in, grid, out)) return Fate::external(why);
   if (in.sizes[1] > kMostChannels) return Fate::external("many channels");
-  if (overlaps(in, {out}) || overlaps(grid, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
-  // Whole numbers of the type, and one more than the last.
-  constexpr int64_t kMost = int64_t{1} << 23;
-  if (in.sizes[2] > kMost || in.sizes[3] > kMost) return Fate::external("a side of millions");
   StatementBuilder s(out.sizes);
-  auto given = [&](int64_t which) {
-    ir::Access access =
-        ir::access_of({grid.storage,
-                       grid.dtype,
-                       grid.byte_offset + which * grid.strides[3] *
-                                              static_cast<int64_t>(c10::elementSize(grid.dtype)),
-                       {},
-                       {}},
-                      out.sizes);
-    const std::array<size_t, 3> axes{0, 2, 3};
-    for (size_t d = 0; d < axes.size(); ++d)
-      if (out.sizes[axes[d]] > 1) access.strides[axes[d]] = grid.strides[d];
-    return s.load(std::move(access));
-  };
   const bool fused = ctx.settings.target.fma;
   const Extent height{in.sizes[2], padding, corners, fused};
   const Extent width{in.sizes[3], padding, corners, fused};
-  const Value x = place(given(0), width), y = place(given(1), height);
+  const Value x = place(number_of_grid(s, grid, 0), width),
+              y = place(number_of_grid(s, grid, 1), height);
   Image image{s, in, ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes)};
   for (size_t d = 0; d < 2; ++d)
     if (out.sizes[d] > 1) image.access.strides[d] = in.strides[d];
-  if (mode == Nearest) {
+  if (integer(op, "interpolation_mode", Bilinear) == Nearest) {
     auto nearest = [&](Value at, const Extent& extent) {
       return corner(s, at.op(Op::RoundEven), at.like(1), extent);
     };
@@ -163,6 +111,42 @@ Fate grid_sampler_2d(Context& ctx, const OperatorRecord& op) {
 }
 
 }  // namespace
+
+Value number_of(Value like, double value) {
+  return like.builder->scalar(value, like.type());
+}
+
+Corner corner(StatementBuilder& s, Value at, Value weight, const Extent& extent) {
+  auto number = [&](int64_t value) { return s.scalar(value, ScalarType::Long); };
+  const Value last = number_of(at, static_cast<double>(extent.size - 1));
+  const Value index = ir::max(ir::min(at.to(ScalarType::Long), number(extent.size - 1)), number(0));
+  return {ge(at, at.like(0)) & le(at, last), index, weight};
+}
+
+Value number_of_grid(StatementBuilder& s, const View& grid, int64_t which) {
+  const std::vector<int64_t>& sizes = s.statement.axes;
+  const auto size = static_cast<int64_t>(c10::elementSize(grid.dtype));
+  const int64_t offset = grid.byte_offset + which * grid.strides.back() * size;
+  ir::Access access = ir::access_of({grid.storage, grid.dtype, offset, {}, {}}, sizes);
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (axis != 1 && sizes[axis] > 1) access.strides[axis] = grid.strides[axis - (axis > 1)];
+  return s.load(std::move(access));
+}
+
+const char* why_not_sampled(const OperatorRecord& op, const View& in, const View& grid,
+                            const View& out) {
+  // Whole numbers of the type, and one more than the last.
+  constexpr int64_t kMost = int64_t{1} << 23;
+  const int64_t mode = integer(op, "interpolation_mode", Bilinear);
+  if (in.storage < 0 || grid.storage < 0 || in.dtype != out.dtype || grid.dtype != in.dtype)
+    return "an unusual input";
+  if (in.dtype != ScalarType::Float && in.dtype != ScalarType::Double) return "another dtype";
+  if (mode != Bilinear && mode != Nearest) return "another interpolation";
+  if (overlaps(in, {out}) || overlaps(grid, {out})) return kOverlap;
+  for (size_t d = 2; d < in.sizes.size(); ++d)
+    if (in.sizes[d] > kMost) return "a side of millions";
+  return nullptr;
+}
 
 std::vector<Row> grid_sample_rows() {
   return {{"aten::grid_sampler_2d", grid_sampler_2d,

@@ -1,9 +1,9 @@
 // Matrix products that are loops: few terms each, or one row or column. All others are calls of
 // ATen's routines.
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
+#include "ops/products.h"
 #include "ops/reduce.h"
 #include "ops/schema.h"
 
@@ -57,8 +57,7 @@ Value finished(StatementBuilder& s, const Product& p, Value sum) {
   return sum + scaled(s.load(p.added).to(sum.type()), p.beta);
 }
 
-/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop, which rounds each
-/// product.
+/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop.
 void write_out(Context& ctx, const Product& p, bool plain) {
   const ScalarType compute = opmath(p.out.dtype);
   StatementBuilder s(p.out.sizes);
@@ -68,17 +67,12 @@ void write_out(Context& ctx, const Product& p, bool plain) {
     return s.load(at).to(compute);
   };
   const auto &l = p.left.strides, &r = p.right.strides;
-  auto factors = [&](int64_t k) {
-    return std::pair(term(p.left, k, 2, {l[0], l[1], 0}), term(p.right, k, 1, {r[0], 0, r[2]}));
-  };
-  auto [left, right] = factors(0);
-  // Routines keep a product that is -0; ATen's own loop adds it to 0.
-  Value sum = plain ? s.constant(0, compute) + left * right : left * right;
-  for (int64_t k = 1; k < p.terms(); ++k) {
-    std::tie(left, right) = factors(k);
-    sum = !plain && ctx.settings.target.fma ? ir::fma(left, right, sum) : sum + left * right;
+  std::vector<std::pair<Value, Value>> factors;
+  for (int64_t k = 0; k < p.terms(); ++k) {
+    const Value left = term(p.left, k, 2, {l[0], l[1], 0});
+    factors.emplace_back(left, term(p.right, k, 1, {r[0], 0, r[2]}));
   }
-  ctx.emit(s.store(p.out, finished(s, p, sum)));
+  ctx.emit(s.store(p.out, finished(s, p, sum_of_products(ctx, s, factors, plain))));
 }
 
 /// Does the larger operand come from further than the first cache?
@@ -147,10 +141,8 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
   for (const View* view : {&p.left, &p.right, &p.added})
     if (view->storage >= 0 && overlaps(*view, {p.out})) return Fate::external(kOverlap);
   if (ir::numel(p.out.sizes) == 0) return Fate::fused();
-  // At any size: there the order is not eager's, whose own changes with the sizes.
-  const bool in_order = plain && !ctx.settings.any_size && !is_reduced(p.out.dtype) &&
-                        p.terms() <= kMostTerms &&
-                        p.rows() * p.columns() * p.terms() < kPlainProducts;
+  const bool in_order = plain && p.terms() <= kMostTerms &&
+                        bmm_adds_in_order(ctx, p.rows() * p.columns() * p.terms(), p.out.dtype);
   if (!in_order && !ctx.settings.any_products)
     return Fate::external("a matmul, whose bits are to be eager's");
   if (!in_order) ctx.approximate(p.out.dtype);
@@ -218,6 +210,23 @@ Fate baddbmm(Context& ctx, const OperatorRecord& op) {
 }
 
 }  // namespace
+
+bool bmm_adds_in_order(const Context& ctx, int64_t products, ScalarType dtype) {
+  // At any size: there the order is not eager's, whose own changes with the sizes.
+  return !ctx.settings.any_size && !is_reduced(dtype) && products < kPlainProducts;
+}
+
+Value sum_of_products(const Context& ctx, StatementBuilder& s,
+                      const std::vector<std::pair<Value, Value>>& factors, bool plain) {
+  const auto& [first, by] = factors.front();
+  // Routines keep a product that is -0; ATen's own loop adds it to 0.
+  Value sum = plain ? s.constant(0, first.type()) + first * by : first * by;
+  for (size_t k = 1; k < factors.size(); ++k) {
+    const auto& [left, right] = factors[k];
+    sum = !plain && ctx.settings.target.fma ? ir::fma(left, right, sum) : sum + left * right;
+  }
+  return sum;
+}
 
 std::vector<Row> product_rows() {
   return {

@@ -14,7 +14,9 @@ std::vector<const Kernels*> usable_kernels() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     out.push_back(&kAvx512Kernels);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) out.push_back(&kAvx2Kernels);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c"))
+    out.push_back(&kAvx2Kernels);
   out.push_back(&kBaselineKernels);
   return out;
 }

@@ -5,7 +5,7 @@
 #include "systems/numbers/kernels.h"
 
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi2")
+#pragma GCC target("avx2,fma,bmi2,f16c")
 
 namespace graft::systems::numbers {
 namespace avx2 {
@@ -43,6 +43,25 @@ inline U spread_triples(const uint8_t* from) {
       static_cast<int64_t>(0xff050403ff050403), static_cast<int64_t>(0xff050403ff050403),
       static_cast<int64_t>(0xff020100ff020100), static_cast<int64_t>(0xff020100ff020100));
   return (U)_mm256_shuffle_epi8(all, order);
+}
+/// Floats of 8 bits as fp16's upper bytes, or as the bits below its exponent's highest.
+constexpr bool kHasHalves = true;
+template <bool kIsUpperByte>
+inline F from_halves(const uint8_t* from) {
+  __m128i bits = _mm_cvtepi8_epi16(load_64(from));
+  if constexpr (kIsUpperByte)
+    bits = _mm_slli_epi16(bits, 8);
+  else
+    bits = _mm_and_si128(_mm_slli_epi16(bits, 7), _mm_set1_epi16(~(1 << 14)));
+  return (F)_mm256_cvtph_ps(bits);
+}
+/// Keeps the largest of kLanes bytes each, without their signs; then says if one had all ones.
+using Bytes = __m128i;
+inline void watch_bytes(Bytes& most, const uint8_t* from) {
+  most = _mm_max_epu8(most, _mm_or_si128(load_64(from), _mm_set1_epi8(-128)));
+}
+inline bool has_ones(Bytes most) {
+  return _mm_movemask_epi8(_mm_cmpeq_epi8(most, _mm_set1_epi8(-1))) != 0;
 }
 /// The lowest byte, or bytes, of each 32 or 64 bits, by their order within 16 bytes; 8 in all.
 inline __m128i gather_bytes(__m256i x, __m128i order) {

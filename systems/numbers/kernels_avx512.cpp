@@ -5,7 +5,7 @@
 #include "systems/numbers/kernels.h"
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi2")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi2,f16c")
 
 namespace graft::systems::numbers {
 namespace avx512 {
@@ -45,6 +45,25 @@ inline U spread_triples(const uint8_t* from) {
                                          0xff080706ff080706, 0xff050403ff050403, 0xff050403ff050403,
                                          0xff020100ff020100, 0xff020100ff020100);
   return (U)_mm512_shuffle_epi8(_mm512_maskz_broadcast_i32x4(kAll, all), order);
+}
+/// Floats of 8 bits as fp16's upper bytes, or as the bits below its exponent's highest.
+constexpr bool kHasHalves = true;
+template <bool kIsUpperByte>
+inline F from_halves(const uint8_t* from) {
+  __m256i bits = _mm256_cvtepi8_epi16(load_128(from));
+  if constexpr (kIsUpperByte)
+    bits = _mm256_slli_epi16(bits, 8);
+  else
+    bits = _mm256_and_si256(_mm256_slli_epi16(bits, 7), _mm256_set1_epi16(~(1 << 14)));
+  return (F)_mm512_maskz_cvtph_ps(kAll, bits);
+}
+/// Keeps the largest of kLanes bytes each, without their signs; then says if one had all ones.
+using Bytes = __m128i;
+inline void watch_bytes(Bytes& most, const uint8_t* from) {
+  most = _mm_max_epu8(most, _mm_or_si128(load_128(from), _mm_set1_epi8(-128)));
+}
+inline bool has_ones(Bytes most) {
+  return _mm_movemask_epi8(_mm_cmpeq_epi8(most, _mm_set1_epi8(-1))) != 0;
 }
 inline void narrow_bytes(uint8_t* to, U x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi32_epi8(kAll, (__m512i)x));

@@ -27,6 +27,15 @@ inline U spread_triples(const uint8_t* from) {
   return U{} +
          (from[0] | static_cast<uint32_t>(from[1]) << 8 | static_cast<uint32_t>(from[2]) << 16);
 }
+/// No instruction reads fp16.
+constexpr bool kHasHalves = false;
+using Bytes = U;
+template <bool kIsUpperByte>
+F from_halves(const uint8_t* from);
+template <class T>
+void watch_bytes(T& most, const uint8_t* from);
+template <class T>
+bool has_ones(T most);
 inline void narrow_bytes(uint8_t* to, U x) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(x[i]);
 }

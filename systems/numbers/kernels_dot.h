@@ -15,29 +15,58 @@ void arrange(const float* x, int64_t columns, float* out) {
   __builtin_memcpy(out + at, x + at, static_cast<size_t>(columns - at) * sizeof(float));
 }
 
+/// Gives the numbers of a row in order, kFactor times too small.
+template <int kElement>
+struct Reader {
+  static constexpr float kFactor = 1;
+  explicit Reader(const Decoder<kElement>& decoder) : decoder(decoder) {}
+  F operator()(const uint8_t* row, int64_t k) {
+    constexpr int kBits = kElements[kElement].bits;
+    return decoder(load_codes<kBits>(row + k * kBits / 8));
+  }
+  bool met_nan() const { return false; }
+  const Decoder<kElement>& decoder;
+};
+/// Floats of 8 bits lie in fp16: with exponents of 5 bits as its upper byte, with 4 below the
+/// exponent's highest bit, where a NaN becomes a number.
+template <int kElement>
+  requires(kHasHalves && kElements[kElement].bits == 8 && !kElements[kElement].is_integer())
+struct Reader<kElement> {
+  static constexpr bool kIsUpperByte = kElements[kElement].mantissa_bits == 2;
+  static constexpr float kFactor = power_of_two(15 - kElements[kElement].bias);
+  explicit Reader(const Decoder<kElement>& /*decoder*/) {}
+  F operator()(const uint8_t* row, int64_t k) {
+    if constexpr (!kIsUpperByte) watch_bytes(most, row + k);
+    return from_halves<kIsUpperByte>(row + k);
+  }
+  bool met_nan() const { return !kIsUpperByte && has_ones(most); }
+  Bytes most = {};  // as watch_bytes() leaves it
+};
+
 /// Sums of columns [begin, columns) of one row, in order.
 template <int kElement>
 inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, const uint8_t* row,
                       const float* scales, const float* x, int64_t begin) {
-  constexpr int kBits = kElements[kElement].bits;
+  const int64_t row_bytes = task.columns * kElements[kElement].bits / 8;
   const int64_t block = task.block == 0 ? task.columns : task.block;
+  Reader<kElement> read(decoder);
   F sum = {};
-  for (int64_t at = begin; at < task.columns;) {
-    const int64_t b = at / block;
+  int64_t b = begin / block;  // a division takes longer than a short block
+  for (int64_t at = begin; at < task.columns; ++b) {
     const int64_t end = (b + 1) * block;
     F part[2] = {};
     int64_t k = at;
-    for (; k + 2 * kLanes <= end; k += 2 * kLanes)
+    for (; k + 2 * kLanes <= end; k += 2 * kLanes) {
+      // A row ends before the processor sees a stream.
+      __builtin_prefetch(row + row_bytes + k * kElements[kElement].bits / 8);
 #pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i)
-        part[i] += decoder(load_codes<kBits>(row + (k + i * kLanes) * kBits / 8)) *
-                   load(x + k + i * kLanes);
-    for (; k < end; k += kLanes)
-      part[0] += decoder(load_codes<kBits>(row + k * kBits / 8)) * load(x + k);
-    sum += (part[0] + part[1]) * scales[b];
+      for (int i = 0; i < 2; ++i) part[i] += read(row, k + i * kLanes) * load(x + k + i * kLanes);
+    }
+    for (; k < end; k += kLanes) part[0] += read(row, k) * load(x + k);
+    sum += (part[0] + part[1]) * Reader<kElement>::kFactor * scales[b];
     at = end;
   }
-  return sum;
+  return read.met_nan() ? sum + __builtin_nanf("") : sum;
 }
 
 inline float sum_of(F x) {
@@ -58,7 +87,8 @@ inline int64_t dot_words(const Decoder<kElement>& decoder, const DotTask& task,
   U spread = {};  // the block of each lane, counted within the words
   for (int lane = 0; lane < kLanes && !is_wide; ++lane)
     spread[lane] = static_cast<uint32_t>(kWord * lane / block);
-  int64_t at = 0;
+  F total[kRows] = {};                  // in registers, as what a pointer leads to is not
+  int64_t at = 0, b = 0, left = block;  // of block b
   for (; at + kWords <= task.columns; at += kWords) {
     U words[kRows];
     F part[kRows] = {};
@@ -74,13 +104,16 @@ inline int64_t dot_words(const Decoder<kElement>& decoder, const DotTask& task,
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) part[r] += decoder(words[r] >> (4 * j)) * x;
     }
-    const int64_t b = task.block == 0 ? 0 : at / block;
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       const float* scale = scales + r * scales_stride + b;
-      sums[r] += part[r] * (in_words == 0 ? broadcast(*scale) : permute(load(scale), spread));
+      total[r] += part[r] * (is_wide ? broadcast(*scale) : permute(load(scale), spread));
     }
+    b += in_words;
+    if (is_wide && task.block != 0 && (left -= kWords) == 0) ++b, left = block;
   }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) sums[r] += total[r];
   return at;
 }
 

@@ -138,6 +138,34 @@ void add_grid(std::vector<Recipe>& r) {
                        },
                        Recipe::Types::Floating,
                        {"another dtype"}});
+  for (int64_t mode : {0, 1})
+    for (int64_t padding : {0, 1, 2})
+      for (bool corners : {false, true})
+        for (int64_t width : {1, 9, 18})
+          r.push_back({"aten::grid_sampler_3d " + std::to_string(mode) + std::to_string(padding) +
+                           (corners ? " corners " : " ") + std::to_string(width),
+                       {values({2, 3, 4, 6, width}), values({2, 3, 5, 19, 3})},
+                       [=](const Tensors& t) -> Tensors {
+                         return {at::grid_sampler_3d(t[0], t[1], mode, padding, corners)};
+                       },
+                       Recipe::Types::Floating,
+                       {"another dtype"}});
+  // Of a few places, whose sums are in order, one place along an axis, and of three axes.
+  const std::vector<std::vector<int64_t>> grids{{2, 1, 3, 5},   {2, 1, 31, 47},   {1, 3, 1, 90},
+                                                {3, 1, 80, 1},  {2, 1, 2, 3, 4},  {2, 1, 9, 11, 13},
+                                                {0, 1, 12, 12}, {1, 1, 5, 1, 100}};
+  for (const std::vector<int64_t>& sizes : grids)
+    for (bool corners : {false, true}) {
+      const auto places = static_cast<int64_t>(sizes.size()) - 2;
+      r.push_back({"aten::affine_grid_generator " + std::to_string(sizes[2]) + "," +
+                       std::to_string(sizes[3]) + (corners ? " corners" : ""),
+                   {values({sizes[0], places, places + 1})},
+                   [=](const Tensors& t) -> Tensors {
+                     return {at::affine_grid_generator(t[0], sizes, corners)};
+                   },
+                   Recipe::Types::Floating,
+                   {"another dtype"}});
+    }
 }
 
 template <class F>

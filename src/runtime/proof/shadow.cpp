@@ -12,6 +12,7 @@
 #include "record/recorder.h"
 #include "runtime/communication/tape.h"
 #include "runtime/key/words.h"
+#include "runtime/memory/pool.h"
 #include "runtime/plan/frame.h"
 #include "runtime/proof/arguments.h"
 #include "runtime/proof/aside.h"
