@@ -302,15 +302,35 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// The element of each short row that so many come before. (Of zeros of both signs ATen's selection
-/// takes one or the other.)
-Fate of_rank(Context& ctx, const Order& o, int64_t rank, bool takes_nan) {
+/// How the element of a row that so many come before is found in long rows.
+struct Selection {
+  int64_t rank;
+  enum class Nan : uint8_t { IsLargest, IsTaken, IsSkipped } nan;  ///< where there is one
+  std::string_view routine, of_values;
+};
+
+/// Is it the middle element of those of its row that are no NaN?
+Value is_middle_of_numbers(Context& ctx, StatementBuilder& s, const Order& o, Value rank) {
+  std::vector<bool> reduced(o.in.sizes.size(), false);
+  reduced[o.along] = true;
+  const View counts = ctx.temporary(o.rows(), ScalarType::Long);
+  StatementBuilder count(o.in.sizes);
+  const Value is_number = ~isnan(count.load(o.in).to(o.compute));
+  ctx.emit(count.store(counts, count.reduce(ReduceOp::Sum, is_number.to(ScalarType::Long), reduced,
+                                            ScalarType::Long)));
+  const Value last = ir::max(s.load(counts), s.integer(1, ScalarType::Long)) - 1.0;
+  return le(rank + rank, last) & lt(last, rank + rank + 2.0);
+}
+
+/// (Of zeros of both signs ATen's selection takes one or the other.)
+Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, const Selection& by) {
+  using Nan = Selection::Nan;
   if (o.in.storage < 0) return Fate::external("truth values");
-  if (o.count > kMostSorted) return Fate::external("long rows");
-  if (rank < 0 || rank >= o.count) return Fate::external("no such element");
+  if (by.rank < 0 || by.rank >= o.count) return Fate::external("no such element");
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
-  if (ctx.is_read_later(o.places.storage)) return Fate::external("places of equal elements");
   if (ir::numel(o.in.sizes) == 0) return Fate::fused();
+  if (o.count > kMostSorted || ctx.is_read_later(o.places.storage))
+    return by_routine(ctx, op, o, by.routine, by.of_values);
   ctx.either_zero |= is_float(o.compute);
   const View ranks = ranks_of(ctx, o, /*descending=*/false);
   std::vector<bool> reduced(o.in.sizes.size(), false);
@@ -318,8 +338,11 @@ Fate of_rank(Context& ctx, const Order& o, int64_t rank, bool takes_nan) {
   const View found = ctx.temporary(o.rows(), o.compute);
   StatementBuilder s(o.in.sizes);
   const Value x = s.load(o.in).to(o.compute);
-  Value taken = eq(s.load(ranks), s.integer(rank, ScalarType::Long));
-  if (takes_nan && is_float(o.compute)) taken = taken | isnan(x);
+  const Value rank = s.load(ranks);
+  Value taken = by.nan == Nan::IsSkipped && is_float(o.compute)
+                    ? is_middle_of_numbers(ctx, s, o, rank)
+                    : eq(rank, s.integer(by.rank, ScalarType::Long));
+  if (by.nan == Nan::IsTaken && is_float(o.compute)) taken = taken | isnan(x);
   ctx.emit(s.store(found, s.reduce(ReduceOp::Max, select(taken, x, least(s, o.compute, true)),
                                    reduced, o.compute)));
   const bool keeps = o.values.sizes.size() == o.in.sizes.size();
@@ -327,13 +350,22 @@ Fate of_rank(Context& ctx, const Order& o, int64_t rank, bool takes_nan) {
   return Fate::fused();
 }
 
-Fate median(Context& ctx, const OperatorRecord& op) {
-  if (constant(op, "dim") == nullptr) return Fate::external("of all elements");
+Fate middle(Context& ctx, const OperatorRecord& op, Selection by) {
+  if (constant(op, "dim") == nullptr)
+    return op.mutated.empty() ? Fate::by(by.routine) : Fate::external("into given memory");
   const Order o = read_order(ctx, op);
-  return of_rank(ctx, o, (o.count - 1) / 2, /*takes_nan=*/true);
+  by.rank = (o.count - 1) / 2;
+  return select_element(ctx, op, o, by);
+}
+Fate median(Context& ctx, const OperatorRecord& op) {
+  return middle(ctx, op, {0, Selection::Nan::IsTaken, kMedians, kMedianValues});
+}
+Fate nan_median(Context& ctx, const OperatorRecord& op) {
+  return middle(ctx, op, {0, Selection::Nan::IsSkipped, kNanMedians, kNanMedianValues});
 }
 Fate kth_value(Context& ctx, const OperatorRecord& op) {
-  return of_rank(ctx, read_order(ctx, op), integer(op, "k", 0) - 1, /*takes_nan=*/false);
+  return select_element(ctx, op, read_order(ctx, op),
+                        {integer(op, "k", 0) - 1, Selection::Nan::IsLargest, kRanks, kRankValues});
 }
 
 }  // namespace
@@ -344,7 +376,9 @@ std::vector<Row> order_rows() {
        "rows of up to 32 elements; longer ones, and those of 17 and more with equal elements, by "
        "graft::sort, in the order that eager's come in"},
       {"aten::median", median,
-       "rows of up to 32 elements, if the places are not used; of zeros of both signs either one"},
+       "rows of up to 32 elements, if the places are not used; of zeros of both signs either one; "
+       "others by graft::median, in eager's order"},
+      {"aten::nanmedian", nan_median, "as the median, of what is a number"},
       {"aten::kthvalue", kth_value, "as the median"},
       {"aten::topk", top,
        "up to 8 elements, in order; where equal ones could be taken and their places are used, the "

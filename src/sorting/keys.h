@@ -34,9 +34,9 @@ auto key_of(T x) {
     using Key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
     constexpr Key sign = Key{1} << (8 * sizeof(Key) - 1);
     if constexpr (std::is_floating_point_v<T>) {
-      if (x != x) return ~Key{0};
       const auto bits = std::bit_cast<Key>(x == 0 ? T{0} : x);
-      return static_cast<Key>((bits & sign) != 0 ? ~bits : bits | sign);
+      const Key turned = bits ^ ((Key{0} - (bits >> (8 * sizeof(Key) - 1))) | sign);
+      return x != x ? ~Key{0} : turned;
     } else {
       return static_cast<Key>(static_cast<Key>(x) ^ (std::is_signed_v<T> ? sign : 0));
     }

@@ -66,6 +66,12 @@ void add_middles(std::vector<Recipe>& to) {
                     return {std::get<0>(at::median(ones(t[0]), dim, keep))};
                   },
                   Recipe::Types::Numbers});
+    to.push_back({"aten::nanmedian" + what,
+                  {values(sizes)},
+                  [=](const Tensors& t) -> Tensors {
+                    return {std::get<0>(at::nanmedian(ones(t[0]), dim, keep))};
+                  },
+                  Recipe::Types::Numbers});
     to.push_back({"aten::kthvalue" + what,
                   {values(sizes)},
                   [=](const Tensors& t) -> Tensors {

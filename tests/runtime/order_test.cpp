@@ -103,6 +103,47 @@ TEST(Order, ManyOfTheLargest) {
     }
 }
 
+/// Elements of long rows by their rank, with and without their places, whatever is equal.
+TEST(Order, MediansAndRanks) {
+  auto selected = [](const Tensor& x) -> Tensors {
+    auto [third, its_place] = at::kthvalue(x, 3, 1);
+    auto [middle, its_places] = at::median(x, 1);
+    auto [others, their_places] = at::nanmedian(x.t().contiguous(), 0, /*keepdim=*/true);
+    return {third + 1,
+            its_place,
+            middle + 1,
+            its_places,
+            others,
+            their_places,
+            std::get<0>(at::kthvalue(x, x.size(1) - 2, 1, /*keepdim=*/true)) + 1,
+            std::get<0>(at::median(x, 1)) + 1,
+            std::get<0>(at::nanmedian(x, 1)) + 1,
+            at::median(x) + 1,
+            at::nanmedian(x) + 1};
+  };
+  at::manual_seed(9);
+  for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kByte})
+    for (int64_t count : {5, 30, 65, 1000, 3001}) {
+      auto f = compile(selected, at_once());
+      for (int draw = 0; draw < 7; ++draw) {
+        Tensor x = draw % 2 == 0 ? at::randint(0, draw == 0 ? 4 : 1000, {3, count}).to(type)
+                                 : at::randn({3, count}).mul(100).to(type);
+        if (draw == 6) x = std::get<0>(x.sort(1, /*descending=*/true));
+        if (at::isFloatingType(type) && draw > 3) {
+          x.masked_fill_(at::rand(x.sizes()) < 0.3, 0.);
+          x.masked_fill_(at::rand(x.sizes()) < 0.3, -0.);
+          if (draw == 5) x[0].fill_(std::numeric_limits<double>::quiet_NaN());
+          if (draw == 5) x[1][count / 2] = std::numeric_limits<double>::quiet_NaN();
+        }
+        const Tensors ours = f(x), eager = selected(x);
+        for (size_t k = 0; k < eager.size(); ++k)
+          ASSERT_TRUE(same(ours[k], eager[k])) << type << " " << count << " " << draw << " " << k;
+      }
+      for (const char* routine : {"graft::kthvalue", "graft::median", "graft::nanmedian"})
+        EXPECT_NE(f.explain().find(routine), std::string::npos) << f.explain();
+    }
+}
+
 /// Nothing is below minus infinity: a walk that finds nothing new must not be believed.
 TEST(Order, RowsOfInfinitiesAreEagers) {
   const float infinity = std::numeric_limits<float>::infinity();
