@@ -307,10 +307,11 @@ double access_cost(const Statement& s, const Access& access, size_t axis, const 
   return interleaved ? std::min(each, kShuffles * static_cast<double>(stride)) : each;
 }
 
-/// How much longer a vector loop of this extent takes per point than an endless one.
-double short_loop(double extent, const Target& target) {
-  constexpr double kLoopStart = 0.5;  // in vectors
-  return (std::ceil(extent / target.lanes) + kLoopStart) * target.lanes / extent;
+/// Of a vector loop of this extent, whose vectors take `each`: for a vector's worth of its points.
+double short_loop(double each, double extent, const Target& target) {
+  constexpr double kLoopStart = 4;
+  return (std::ceil(extent / target.lanes) * each + std::min(kLoopStart, each / 2)) * target.lanes /
+         extent;
 }
 
 }  // namespace
@@ -340,8 +341,8 @@ double vector_cost(const Statement& s, int axis, const Target& target,
   bool reduced = s.reduction && s.reduction->axes[a];
   double store = of(s.store);
   if (reduced) store = target.lanes * kFinish;  // a vector of them
-  return (sum + store * results / stores + (s.reduction ? 1 : 0)) *
-         short_loop(mean_extent(s, a), target);
+  const double each = sum + store * results / stores + (s.reduction ? 1 : 0);
+  return short_loop(each, mean_extent(s, a), target);
 }
 
 double transposing_cost(int64_t count, ScalarType dtype, const Target& target) {
