@@ -23,6 +23,8 @@ using record::OperatorRecord;
 constexpr int64_t kMostSorted = 32;
 /// Each of the largest elements is another walk over the row.
 constexpr int64_t kMostPicked = 8;
+/// Rows so long are looked through at once for more than so many (sorting/scan.h).
+constexpr int64_t kLong = 2048, kPickedOfLong = 2;
 
 /// Does `a` come before `b`? NaN is larger than all numbers.
 Value before(Value a, Value b, bool descending) {
@@ -290,8 +292,12 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0 || k < 1 || k > o.count) return Fate::external("no elements");
   if (!boolean(op, "sorted", true)) return Fate::external("elements in no order");
-  if (k > kMostPicked || ctx.settings.ties || !ctx.can_check())
-    return by_routine(ctx, op, o, kTops, kTopValues);
+  const bool many = k > kMostPicked || ctx.settings.ties || !ctx.can_check();
+  const bool scans = is_float(o.in.dtype) && !is_reduced(o.in.dtype) && ctx.settings.target.avx2();
+  if (many || (scans && k > kPickedOfLong && o.count >= kLong)) {
+    const Fate fate = by_routine(ctx, op, o, kTops, kTopValues);
+    if (many || !fate.routine.empty()) return fate;
+  }
 
   const bool needs_places = ctx.is_read_later(o.places.storage);
   Top top(ctx, o, boolean(op, "largest", true), k);
@@ -381,8 +387,9 @@ std::vector<Row> order_rows() {
       {"aten::nanmedian", nan_median, "as the median, of what is a number"},
       {"aten::kthvalue", kth_value, "as the median"},
       {"aten::topk", top,
-       "up to 8 elements, in order; where equal ones could be taken and their places are used, the "
-       "call runs eagerly; more by graft::topk, in eager's order"},
+       "up to 8 elements (2 of long rows), in order; where equal ones could be taken and their "
+       "places "
+       "are used, the call runs eagerly; more by graft::topk, in eager's order"},
   };
 }
 
