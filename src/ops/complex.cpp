@@ -222,6 +222,10 @@ std::string unfit_for_parts(const Context& context, const OperatorRecord& op,
 
 std::string unfit_by_parts(const Context& context, const OperatorRecord& op) {
   if (takes_number(op)) return "a number whose value is known only at the call";
+  // Eager multiplies by the complex number alpha then; of single elements by 1, too.
+  if (base_name(op) == "aten::index_add" &&
+      (context.tensor(op, 0).sizes.size() < 2 || !number(op, "alpha").value_or(1).equal(1)))
+    return "elements times a complex number";
   for (size_t k = 0; k < op.inputs.size(); ++k) {
     const c10::Argument& argument = op.op.schema().arguments()[k];
     const Operand& operand = op.inputs[k];
@@ -257,6 +261,20 @@ std::string unfit_by_parts(const Context& context, const OperatorRecord& op) {
   return why;
 }
 
+/// Eager divides by the complex number (n, 0), and so adds to each part 0 times the other one: an
+/// infinite part makes the other one NaN.
+void mix_parts(Context& context, const View& out) {
+  const View real = part(out, Re), imaginary = part(out, Im),
+             kept = context.temporary(out.sizes, real.dtype);
+  const auto mix = [&](const View& to, const View& of, const View& other, double sign) {
+    StatementBuilder s(out.sizes);
+    context.emit(s.store(to, s.load(of) + s.load(other) * sign * 0.0));
+  };
+  mix(kept, real, imaginary, 1);
+  mix(imaginary, imaginary, real, -1);
+  context.copy(kept, real);
+}
+
 /// The row's lowering for the real parts, then for the imaginary ones.
 Fate lower_by_parts(Context& context, const OperatorRecord& op, const Row& row) {
   if (std::string why = unfit_by_parts(context, op); !why.empty()) return Fate::external(why);
@@ -268,6 +286,9 @@ Fate lower_by_parts(Context& context, const OperatorRecord& op, const Row& row) 
     if (fate.kind != Fate::Kind::Fused) break;
   }
   context.take_part(-1);
+  if (fate.kind == Fate::Kind::Fused && base_name(op) == "aten::mean" &&
+      ir::numel(context.output(op).sizes) > 0)
+    mix_parts(context, context.output(op));
   // A routine for real numbers is none for complex ones.
   return fate.kind == Fate::Kind::Extern ? Fate::external(fate.why) : fate;
 }

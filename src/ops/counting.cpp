@@ -25,6 +25,9 @@ void add_up(Context& ctx, StatementBuilder& s, const View& out, Value place, Val
   ctx.emit_in_order(s.store(std::move(at), held + term));
 }
 
+constexpr const char* kOtherCount =
+    "bincount's largest number is another than when it was recorded, or one is negative";
+
 /// As many counts as when it was recorded: `minlength`, or as the largest number said then, which
 /// must be there again.
 Fate bincount(Context& ctx, const OperatorRecord& op) {
@@ -32,11 +35,12 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
   if (x.storage < 0 || x.sizes.size() != 1 || ir::numel(x.sizes) == 0 ||
       !ctx.settings.target.loops(x.dtype))
     return Fate::external("nothing to count");
+  const int64_t count = out.sizes[0];
+  const bool by_data = count > integer(op, "minlength", 0);
+  if (by_data) ctx.gives_up = kOtherCount;  // as loops or by a call
   const bool weighs = op.inputs[1].kind == record::Operand::Kind::Tensor && weights.storage >= 0;
   if (weighs && weights.dtype != ScalarType::Float && weights.dtype != ScalarType::Double)
     return Fate::external("weights that are converted first");
-  const int64_t count = out.sizes[0];
-  const bool by_data = count > integer(op, "minlength", 0);
   if (by_data && (ctx.settings.any_size || !(ctx.can_check() || op.never_called)))
     return Fate::external("as many counts as the data says");
   if (by_data) {
@@ -60,8 +64,7 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
       },
       op.never_called);
   if (!can) return Fate::external(kTooLate);
-  ctx.gives_up =
-      "bincount's largest number is another than when it was recorded, or one is negative";
+  ctx.gives_up = kOtherCount;
   ctx.fill(out, 0);
   StatementBuilder s(x.sizes);
   const Value place = s.load(x).to(ScalarType::Long);

@@ -137,6 +137,35 @@ TEST(ComplexByParts, RealNumbersBesideComplexOnes) {
   }
 }
 
+/// Eager divides by complex numbers, and multiplies by them: an infinite part makes the other NaN.
+TEST(ComplexByParts, InfinitePartsOfMeansAndScaledSums) {
+  at::NoGradGuard no_grad;
+  const auto sums = [](const Tensor& z) {
+    const Tensor places = at::arange(4).remainder(3), rows = z.view({4, 2}),
+                 none = at::zeros({3, 2}, z.options());
+    return Tensors{z.mean(),
+                   rows.mean(0),
+                   rows.mean({1}, true),
+                   none.index_add(0, places, rows),
+                   none.index_add(0, places, rows, 3),
+                   none.flatten().index_add(0, places, rows.select(1, 0)),
+                   z.sum(),
+                   rows.cumsum(1)};
+  };
+  auto f = compile(sums, at_once());
+  for (int call = 0; call < 7; ++call) {
+    const Tensor z = at::randn({8}, at::kComplexFloat);
+    if (call > 3) at::real(z)[call] = call == 4 ? NAN : INFINITY;
+    if (call == 6) at::imag(z)[2] = -INFINITY;
+    const Tensors ours = f(z), eager = sums(z);
+    for (size_t k = 0; k < eager.size(); ++k)
+      EXPECT_TRUE(at::allclose(at::view_as_real(ours[k]), at::view_as_real(eager[k]), 1e-5, 1e-5,
+                               /*equal_nan=*/true))
+          << call << " " << k;
+  }
+  EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+}
+
 class Complex : public testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(Complex, ProgramsBesideEager) {
@@ -153,7 +182,7 @@ TEST_P(Complex, ProgramsBesideEager) {
     EXPECT_EQ(report.verdict, Verdict::Faster) << report;
     for (const OperatorReport& op : report.operators)
       EXPECT_TRUE(op.fate != "extern" || op.name == "aten::bmm" || op.name == "aten::mm" ||
-                  op.name == "aten::cat" || op.name == "aten::sum")
+                  op.name == "aten::cat" || op.name == "aten::sum" || op.name == "aten::index_add_")
           << program.name << ": " << op.name << ": " << op.why;
   }
 }

@@ -180,6 +180,21 @@ TEST(Externs, BinsBehindWrites) {
       << none.explain();
 }
 
+/// Counts that are ATen's call, of another number at each of the calls that are to prove the plan.
+TEST(Externs, BinsOfWeightsThatAreConverted) {
+  at::NoGradGuard no_grad;
+  const auto count = [](const at::Tensor& x, const at::Tensor& weights) {
+    return at::bincount(x, weights).cumsum(0) + 1;
+  };
+  auto f = compile(count, at_once());
+  for (int call = 0; call < 12; ++call) {
+    const at::Tensor x = at::full({9}, call < 6 ? call : 3, at::kLong),
+                     weights = at::arange(9, at::kInt);
+    EXPECT_TRUE(same(f(x, weights), count(x, weights))) << call;
+  }
+  EXPECT_NE(f.report().verdict, Verdict::Failed) << f.report();
+}
+
 /// ATen's addmv of no rows gives what is added, as it is.
 TEST(Externs, AMatrixWithoutRows) {
   at::NoGradGuard no_grad;
