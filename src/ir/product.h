@@ -45,4 +45,18 @@ inline bool is_product(const Statement& s) {
   return s.product && product_axes(s).has_value();
 }
 
+/// Matrices of few terms whose products are loops, as ATen's routine is asked for them.
+struct FewTerms {
+  ScalarType dtype = ScalarType::Float;
+  bool batched = false, adds = false;  ///< of batches; to a tensor
+  int64_t rows = 1, terms = 1, columns = 1;
+  bool left_turned = false, right_turned = false;  ///< transposed in memory
+  auto operator<=>(const FewTerms&) const = default;
+};
+/// In what order the routine adds them up.
+struct TermOrder {
+  bool fused = true;        ///< by multiply-adds, else each product is rounded
+  bool from_added = false;  ///< it begins with what they are added to
+};
+
 }  // namespace graft::ir

@@ -56,7 +56,14 @@ Fate affine_grid(Context& ctx, const OperatorRecord& op) {
     ctx.approximate(out.dtype);
     ctx.approximated.back().terms = terms;
   }
-  ctx.emit(s.store(out, sum_of_products(ctx, s, factors, plain)));
+  const ir::TermOrder order =
+      order_of(ctx, {.dtype = out.dtype,
+                     .batched = true,
+                     .rows = ir::numel(out.sizes) / out.sizes[0] / out.sizes.back(),
+                     .terms = terms,
+                     .columns = out.sizes.back(),
+                     .right_turned = true});
+  ctx.emit(s.store(out, sum_of_products(s, factors, plain, order)));
   return Fate::fused();
 }
 

@@ -35,6 +35,7 @@ struct Product {
   View left, right, out;
   View added = {};  ///< storage -1: nothing
   double alpha = 1, beta = 1;
+  bool batched = false, is_vector = false;  ///< by a routine for batches, or of a vector
 
   int64_t rows() const { return left.sizes[1]; }
   int64_t terms() const { return left.sizes[2]; }
@@ -57,6 +58,27 @@ Value finished(StatementBuilder& s, const Product& p, Value sum) {
   return sum + scaled(s.load(p.added).to(sum.type()), p.beta);
 }
 
+Value add_products(Value sum, const std::vector<std::pair<Value, Value>>& factors, bool fused) {
+  for (const auto& [left, right] : factors)
+    sum = fused ? ir::fma(left, right, sum) : sum + left * right;
+  return sum;
+}
+
+bool is_turned(const View& view, size_t batch) {
+  return view.strides[batch + 1] != 1 && view.strides[batch] == 1;
+}
+
+ir::FewTerms few_terms(const Product& p) {
+  return {.dtype = p.out.dtype,
+          .batched = p.batched,
+          .adds = p.added.storage >= 0 && p.beta != 0,
+          .rows = p.rows(),
+          .terms = p.terms(),
+          .columns = p.columns(),
+          .left_turned = is_turned(p.left, 1),
+          .right_turned = is_turned(p.right, 1)};
+}
+
 /// Each sum written out, in the order of its terms; `plain`: as ATen's own loop.
 void write_out(Context& ctx, const Product& p, bool plain) {
   const ScalarType compute = opmath(p.out.dtype);
@@ -72,7 +94,15 @@ void write_out(Context& ctx, const Product& p, bool plain) {
     const Value left = term(p.left, k, 2, {l[0], l[1], 0});
     factors.emplace_back(left, term(p.right, k, 1, {r[0], 0, r[2]}));
   }
-  ctx.emit(s.store(p.out, finished(s, p, sum_of_products(ctx, s, factors, plain))));
+  const bool asks = !plain && !p.is_vector && !is_reduced(p.out.dtype);
+  const ir::TermOrder order =
+      asks ? order_of(ctx, few_terms(p)) : ir::TermOrder{.fused = ctx.settings.target.fma};
+  if (order.from_added && p.alpha == 1 && p.beta == 1) {
+    const Value added = s.load(p.added).to(compute);
+    ctx.emit(s.store(p.out, add_products(added, factors, order.fused)));
+  } else {
+    ctx.emit(s.store(p.out, finished(s, p, sum_of_products(s, factors, plain, order))));
+  }
 }
 
 /// Does the larger operand come from further than the first cache?
@@ -159,7 +189,12 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
 }
 
 Fate bmm(Context& ctx, const OperatorRecord& op) {
-  return lower(ctx, {ctx.tensor(op, 0), ctx.tensor(op, 1), ctx.output(op)}, true);
+  return lower(ctx,
+               {.left = ctx.tensor(op, 0),
+                .right = ctx.tensor(op, 1),
+                .out = ctx.output(op),
+                .batched = true},
+               true);
 }
 Fate mm(Context& ctx, const OperatorRecord& op) {
   return lower(ctx,
@@ -169,14 +204,18 @@ Fate mm(Context& ctx, const OperatorRecord& op) {
 }
 Fate mv(Context& ctx, const OperatorRecord& op) {
   return lower(ctx,
-               {with_rank(ctx.tensor(op, 0), 1), with_rank(ctx.tensor(op, 1), 1, 1),
-                with_rank(ctx.output(op), 1, 1)},
+               {.left = with_rank(ctx.tensor(op, 0), 1),
+                .right = with_rank(ctx.tensor(op, 1), 1, 1),
+                .out = with_rank(ctx.output(op), 1, 1),
+                .is_vector = true},
                false);
 }
 Fate dot(Context& ctx, const OperatorRecord& op) {
   return lower(ctx,
-               {with_rank(ctx.tensor(op, 0), 2), with_rank(ctx.tensor(op, 1), 1, 1),
-                with_rank(ctx.output(op), 3)},
+               {.left = with_rank(ctx.tensor(op, 0), 2),
+                .right = with_rank(ctx.tensor(op, 1), 1, 1),
+                .out = with_rank(ctx.output(op), 3),
+                .is_vector = true},
                false);
 }
 
@@ -194,7 +233,9 @@ Fate with_added(Context& ctx, const OperatorRecord& op, size_t front, size_t bac
             out,
             added,
             alpha ? alpha->toDouble() : 1,
-            beta ? beta->toDouble() : 1};
+            beta ? beta->toDouble() : 1,
+            front == 0,
+            back > 0};
   // ATen's addmv of no rows gives as many as what is added has.
   if (p.rows() != out.sizes[1]) return Fate::external("factors without elements");
   return lower(ctx, p, false);
@@ -216,16 +257,16 @@ bool bmm_adds_in_order(const Context& ctx, int64_t products, ScalarType dtype) {
   return !ctx.settings.any_size && !is_reduced(dtype) && products < kPlainProducts;
 }
 
-Value sum_of_products(const Context& ctx, StatementBuilder& s,
-                      const std::vector<std::pair<Value, Value>>& factors, bool plain) {
+ir::TermOrder order_of(const Context& ctx, const ir::FewTerms& product) {
+  if (ctx.settings.order_of_terms) return ctx.settings.order_of_terms(product);
+  return {.fused = ctx.settings.target.fma};
+}
+
+Value sum_of_products(StatementBuilder& s, const std::vector<std::pair<Value, Value>>& factors,
+                      bool plain, ir::TermOrder order) {
   const auto& [first, by] = factors.front();
-  // Routines keep a product that is -0; ATen's own loop adds it to 0.
-  Value sum = plain ? s.constant(0, first.type()) + first * by : first * by;
-  for (size_t k = 1; k < factors.size(); ++k) {
-    const auto& [left, right] = factors[k];
-    sum = !plain && ctx.settings.target.fma ? ir::fma(left, right, sum) : sum + left * right;
-  }
-  return sum;
+  const Value sum = plain ? s.constant(0, first.type()) + first * by : first * by;
+  return add_products(sum, {factors.begin() + 1, factors.end()}, !plain && order.fused);
 }
 
 std::vector<Row> product_rows() {

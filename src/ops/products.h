@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/product.h"
 #include "ops/context.h"
 
 namespace graft::ops {
@@ -11,8 +12,13 @@ namespace graft::ops {
 /// Does ATen's bmm, of so many products in one matrix, add them one after the other, each rounded?
 bool bmm_adds_in_order(const Context& ctx, int64_t products, c10::ScalarType dtype);
 
-/// The products' sum, in their order; `plain`: as ATen's own loop, which rounds each product.
-ir::Value sum_of_products(const Context& ctx, ir::StatementBuilder& s,
-                          const std::vector<std::pair<ir::Value, ir::Value>>& factors, bool plain);
+/// The order of ATen's routine for them (LowerSettings::order_of_terms).
+ir::TermOrder order_of(const Context& ctx, const ir::FewTerms& product);
+
+/// The products' sum, in their order. `plain`: as ATen's own loop, which rounds each product and
+/// adds the first to 0; routines keep one that is -0.
+ir::Value sum_of_products(ir::StatementBuilder& s,
+                          const std::vector<std::pair<ir::Value, ir::Value>>& factors, bool plain,
+                          ir::TermOrder order);
 
 }  // namespace graft::ops

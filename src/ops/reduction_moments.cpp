@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
@@ -64,6 +65,38 @@ Fate std_(Context& ctx, const OperatorRecord& op) {
   return variance(ctx, op, true);
 }
 
+/// The axis of rows so short that ATen's kernel adds up their squares one after the other.
+std::optional<size_t> short_axis(const Context& ctx, const Reduced& r, ScalarType type) {
+  constexpr int64_t kMostWrittenOut = 8;
+  const int64_t lanes = ctx.settings.target.lanes * static_cast<int64_t>(sizeof(float)) /
+                        static_cast<int64_t>(c10::elementSize(opmath(type)));
+  if (std::count(r.axes.begin(), r.axes.end(), true) != 1 || ctx.settings.any_size ||
+      r.count >= lanes || r.count > kMostWrittenOut)
+    return std::nullopt;
+  return static_cast<size_t>(std::find(r.axes.begin(), r.axes.end(), true) - r.axes.begin());
+}
+
+/// The 2-norm of such rows, as ATen's compiler has made it: where elements lie side by side it adds
+/// by multiply-adds what is left of fours (of all in Double), elsewhere it rounds each square.
+void write_out_norm(Context& ctx, const Reduced& r, size_t axis) {
+  const ir::View& out = r.outs[0];
+  const ScalarType compute = opmath(out.dtype);
+  const int64_t rounded = r.in.strides[axis] != 1 || !ctx.settings.target.fma ? r.count
+                          : compute == ScalarType::Double                     ? 0
+                                                                              : r.count / 4 * 4;
+  ir::View element = r.in;
+  element.sizes[axis] = 1;
+  StatementBuilder s(element.sizes);
+  Value sum;
+  for (int64_t k = 0; k < r.count; ++k) {
+    const Value x = s.load(element).to(out.dtype).to(compute);
+    sum = k == 0 ? x * x : k < rounded ? sum + x * x : ir::fma(x, x, sum);
+    element.byte_offset += r.in.strides[axis] * static_cast<int64_t>(c10::elementSize(r.in.dtype));
+  }
+  ctx.emit(s.store(out.sizes.size() == r.in.sizes.size() ? out : with_unit_axis(out, axis),
+                   sum.op(Op::Sqrt)));
+}
+
 /// The p-norm of each row for p = 0, 1, 2 and the two infinities.
 Fate vector_norm(Context& ctx, const OperatorRecord& op) {
   auto r = read_reduction(ctx, op);
@@ -83,6 +116,10 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
   const bool exact = ctx.are_exact(ir::numel(r->outs[0].sizes));
   const ScalarType compute = infinite || !exact ? opmath(type) : ScalarType::Double;
   if (!infinite && p != 0) ctx.approximate(type);
+  if (const auto axis = p == 2 ? short_axis(ctx, *r, type) : std::nullopt) {
+    write_out_norm(ctx, *r, *axis);
+    return Fate::fused();
+  }
   ReduceOp reduce = !infinite ? ReduceOp::Sum : p > 0 ? ReduceOp::Max : ReduceOp::Min;
   r->emit(
       ctx, reduce, infinite ? compute : ScalarType::Double, r->outs[0],

@@ -16,6 +16,7 @@
 #include "runtime/function/scales.h"
 #include "runtime/function/stored.h"
 #include "runtime/process/log.h"
+#include "runtime/process/term_order.h"
 #include "runtime/process/worker.h"
 #include "runtime/store/store.h"
 
@@ -113,6 +114,7 @@ ops::LowerSettings lower_settings(const CompileSettings& settings) {
           .any_products = settings.matmul == Matmul::Any,
           .any_size = settings.any_size,
           .ties = settings.ties,
+          .order_of_terms = settings.any_size ? nullptr : runtime::order_of_terms,
           .target = settings.target};
 }
 
