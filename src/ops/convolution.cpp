@@ -37,11 +37,12 @@ struct Convolution {
   int64_t terms() const { return ir::numel(weight.sizes) / std::max<int64_t>(weight.sizes[0], 1); }
 };
 
-/// The input with zeros around it.
+/// The input with zeros around it, rows side by side.
 View bordered(Context& ctx, const Convolution& c) {
   std::vector<int64_t> sizes = c.in.sizes;
   for (size_t k = 0; k < c.places(); ++k) sizes[2 + k] += 2 * c.padding[k];
-  return sizes == c.in.sizes ? c.in : with_border(ctx, c.in, sizes, c.padding, 0);
+  if (sizes == c.in.sizes && c.in.strides.back() == 1) return c.in;
+  return with_border(ctx, c.in, sizes, c.padding, 0);
 }
 
 /// The sums of one group's output channel `channel`, of all groups.
@@ -111,8 +112,10 @@ Fate convolution(Context& ctx, const OperatorRecord& op) {
     return Fate::external("an unusual convolution");
   if (c.terms() > kMostTerms || c.in_channels() > kMostChannels || c.out_channels() > kMostChannels)
     return Fate::external("a convolution of many terms");
-  // A routine does better on rows shorter than a vector, and where channels lie side by side.
-  if (c.in.strides.back() != 1 || c.out.strides.back() != 1 ||
+  // A routine does better on rows shorter than a vector, and where channels lie side by side; but
+  // not on sequences, each channel by itself, for which it is given rows.
+  const bool by_itself = rank == 3 && c.in_channels() == 1 && c.out_channels() == 1;
+  if ((c.in.strides.back() != 1 && !by_itself) || c.out.strides.back() != 1 ||
       c.out.sizes.back() < ctx.settings.target.lanes)
     return Fate::external("a convolution of short rows, or with channels last");
   if (!ctx.settings.any_products)

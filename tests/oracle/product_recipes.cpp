@@ -39,6 +39,20 @@ std::vector<Recipe> product_recipes() {
                      },
                      Types::Floating,
                      {"a convolution"}});
+  // Each channel of a sequence by itself, channels side by side or not.
+  for (int64_t padding : {0, 2})
+    for (bool turned : {false, true})
+      r.push_back(
+          {std::string("aten::convolution of channels") + (turned ? " turned" : "") +
+               std::to_string(padding),
+           {values(turned ? std::vector<int64_t>{2, 41, 20} : std::vector<int64_t>{2, 20, 41}),
+            values({20, 1, 5}), values({20})},
+           [=](const Tensors& t) -> Tensors {
+             return {at::convolution(turned ? t[0].transpose(1, 2) : t[0], t[1], t[2], {1},
+                                     {padding}, {1}, false, {0}, 20)};
+           },
+           Types::Floating,
+           {"a convolution"}});
   for (const Extents& e : kExtents) {
     // Of two to four rows those of fp32 are.
     const bool few = e.terms > 8 && std::min(e.rows, e.columns) > 1;
