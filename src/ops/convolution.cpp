@@ -22,8 +22,8 @@ using record::OperatorRecord;
 constexpr int64_t kMostTerms = 64;
 /// Input and output channels of a group: with more of them a routine's order pays.
 constexpr int64_t kMostChannels = 4;
-/// Sums that are added up apart, so that one need not wait for the other.
-constexpr int64_t kChains = 2;
+/// Sums of so many terms are added up in two parts, so that one need not wait for the other.
+constexpr int64_t kTwoChains = 9;
 
 /// Of [batch, channels, places…]; the weight is [channels, channels of a group, taps…].
 struct Convolution {
@@ -65,6 +65,7 @@ void write_out(Context& ctx, const Convolution& c, const View& in, int64_t chann
     b.byte_offset += channel * c.bias.strides[0] * bytes;
   }
 
+  const int64_t chains = c.terms() < kTwoChains ? 1 : 2;
   std::vector<Value> sums;
   std::vector<int64_t> tap(1 + c.places(), 0);  // channel, then places
   for (int64_t term = 0; term < c.terms(); ++term) {
@@ -75,10 +76,10 @@ void write_out(Context& ctx, const Convolution& c, const View& in, int64_t chann
       if (k > 0) xk.byte_offset += tap[k] * c.apart[k - 1] * in.strides[1 + k] * bytes;
     }
     const Value left = s.load(xk), right = s.load(wk);
-    if (term < kChains) {
+    if (term < chains) {
       sums.push_back(left * right);
     } else {
-      Value& sum = sums[static_cast<size_t>(term % kChains)];
+      Value& sum = sums[static_cast<size_t>(term % chains)];
       sum = ctx.settings.target.fma ? ir::fma(left, right, sum) : sum + left * right;
     }
     for (size_t k = tap.size(); k-- > 0 && ++tap[k] == c.weight.sizes[1 + k];) tap[k] = 0;
