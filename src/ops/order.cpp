@@ -1,7 +1,11 @@
 // Sorting of short rows, and the few largest elements of long ones.
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
@@ -328,6 +332,73 @@ Value is_middle_of_numbers(Context& ctx, StatementBuilder& s, const Order& o, Va
   return le(rank + rank, last) & lt(last, rank + rank + 2.0);
 }
 
+/// Two places of a row: the lesser element comes to the first one, the other to the second.
+struct Exchange {
+  size_t first, second;
+  bool keeps_first = false, keeps_second = false;  ///< is what comes there asked for?
+};
+
+/// Batcher's merge exchange of `count` elements, as much of it as brings one to its place `rank`.
+std::vector<Exchange> exchanges_for(size_t count, size_t rank) {
+  std::vector<Exchange> all;
+  const size_t top = std::bit_ceil(count) / 2;
+  for (size_t p = top; p > 0; p /= 2) {
+    size_t apart = p, which = 0;
+    for (size_t q = top;; q /= 2) {
+      for (size_t i = 0; i + apart < count; ++i)
+        if ((i & p) == which) all.push_back({i, i + apart});
+      if (q == p) break;
+      apart = q - p, which = p;
+    }
+  }
+  std::vector<bool> needed(count, false);
+  needed[rank] = true;
+  std::vector<Exchange> kept;
+  for (size_t k = all.size(); k-- > 0;) {
+    Exchange e = all[k];
+    e.keeps_first = needed[e.first], e.keeps_second = needed[e.second];
+    if (!e.keeps_first && !e.keeps_second) continue;
+    needed[e.first] = needed[e.second] = true;
+    kept.push_back(e);
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+/// The element of rank `by.rank` of each row. A NaN, which is larger than all, is infinity first.
+void select_by_exchanges(Context& ctx, const Order& o, const Selection& by, const View& values) {
+  StatementBuilder s(o.rows());
+  std::vector<Value> row;
+  std::optional<Value> nans;  // how many
+  View element = o.in;
+  element.sizes[o.along] = 1;
+  for (int64_t k = 0; k < o.count; ++k) {
+    Value x = s.load(element).to(o.compute);
+    element.byte_offset +=
+        o.in.strides[o.along] * static_cast<int64_t>(c10::elementSize(o.in.dtype));
+    if (is_float(o.compute)) {
+      const Value is_nan = isnan(x), one = select(is_nan, x.like(1), x.like(0));
+      nans = nans ? *nans + one : one;
+      x = select(is_nan, x.like(std::numeric_limits<double>::infinity()), x);
+    }
+    row.push_back(x);
+  }
+  const auto rank = static_cast<size_t>(by.rank);
+  for (const Exchange& e : exchanges_for(row.size(), rank)) {
+    const Value a = row[e.first], b = row[e.second], in_order = lt(a, b);
+    if (e.keeps_first) row[e.first] = select(in_order, a, b);
+    if (e.keeps_second) row[e.second] = select(in_order, b, a);
+  }
+  Value found = row[rank];
+  if (nans) {
+    const auto numbers = static_cast<double>(
+        by.nan == Selection::Nan::IsTaken ? 1 : o.count - by.rank);  // so many are too many
+    found = select(ge(*nans, found.like(numbers)),
+                   found.like(std::numeric_limits<double>::quiet_NaN()), found);
+  }
+  ctx.emit(s.store(values, found));
+}
+
 /// (Of zeros of both signs ATen's selection takes one or the other.)
 Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, const Selection& by) {
   using Nan = Selection::Nan;
@@ -338,21 +409,22 @@ Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, cons
   if (o.count > kMostSorted || ctx.is_read_later(o.places.storage))
     return by_routine(ctx, op, o, by.routine, by.of_values);
   ctx.either_zero |= is_float(o.compute);
+  const bool keeps = o.values.sizes.size() == o.in.sizes.size();
+  const View values = keeps ? o.values : with_unit_axis(o.values, o.along);
+  if (by.nan != Nan::IsSkipped || !is_float(o.compute)) {
+    select_by_exchanges(ctx, o, by, values);
+    return Fate::fused();
+  }
   const View ranks = ranks_of(ctx, o, /*descending=*/false);
   std::vector<bool> reduced(o.in.sizes.size(), false);
   reduced[o.along] = true;
   const View found = ctx.temporary(o.rows(), o.compute);
   StatementBuilder s(o.in.sizes);
   const Value x = s.load(o.in).to(o.compute);
-  const Value rank = s.load(ranks);
-  Value taken = by.nan == Nan::IsSkipped && is_float(o.compute)
-                    ? is_middle_of_numbers(ctx, s, o, rank)
-                    : eq(rank, s.integer(by.rank, ScalarType::Long));
-  if (by.nan == Nan::IsTaken && is_float(o.compute)) taken = taken | isnan(x);
+  const Value taken = is_middle_of_numbers(ctx, s, o, s.load(ranks));
   ctx.emit(s.store(found, s.reduce(ReduceOp::Max, select(taken, x, least(s, o.compute, true)),
                                    reduced, o.compute)));
-  const bool keeps = o.values.sizes.size() == o.in.sizes.size();
-  ctx.copy(found, keeps ? o.values : with_unit_axis(o.values, o.along));
+  ctx.copy(found, values);
   return Fate::fused();
 }
 
