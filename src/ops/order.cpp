@@ -25,8 +25,11 @@ using record::OperatorRecord;
 
 /// Each element is compared with each: the work grows with the square of the row.
 constexpr int64_t kMostSorted = 32;
-/// Each of the largest elements is another walk over the row.
-constexpr int64_t kMostPicked = 8;
+/// Elements of a row of which one is selected by exchanges that are written out.
+constexpr int64_t kMostExchanged = 64;
+/// Each of the largest elements is another walk over the row: so many of any row, and more of rows
+/// that are so short that all walks are shorter than what the routine does before it begins.
+constexpr int64_t kMostPicked = 8, kMostOfShort = 16, kShortWalks = 4096;
 /// Rows so long are looked through at once for more than so many (sorting/scan.h).
 constexpr int64_t kLong = 2048, kPickedOfLong = 2;
 
@@ -296,7 +299,8 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0 || k < 1 || k > o.count) return Fate::external("no elements");
   if (!boolean(op, "sorted", true)) return Fate::external("elements in no order");
-  const bool many = k > kMostPicked || ctx.settings.ties || !ctx.can_check();
+  const bool many = k > (k * o.count <= kShortWalks ? kMostOfShort : kMostPicked) ||
+                    ctx.settings.ties || !ctx.can_check();
   const bool scans = is_float(o.in.dtype) && !is_reduced(o.in.dtype) && ctx.settings.target.avx2();
   if (many || (scans && k > kPickedOfLong && o.count >= kLong)) {
     const Fate fate = by_routine(ctx, op, o, kTops, kTopValues);
@@ -406,12 +410,13 @@ Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, cons
   if (by.rank < 0 || by.rank >= o.count) return Fate::external("no such element");
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0) return Fate::fused();
-  if (o.count > kMostSorted || ctx.is_read_later(o.places.storage))
+  const bool exchanges = by.nan != Nan::IsSkipped || !is_float(o.compute);
+  if (o.count > (exchanges ? kMostExchanged : kMostSorted) || ctx.is_read_later(o.places.storage))
     return by_routine(ctx, op, o, by.routine, by.of_values);
   ctx.either_zero |= is_float(o.compute);
   const bool keeps = o.values.sizes.size() == o.in.sizes.size();
   const View values = keeps ? o.values : with_unit_axis(o.values, o.along);
-  if (by.nan != Nan::IsSkipped || !is_float(o.compute)) {
+  if (exchanges) {
     select_by_exchanges(ctx, o, by, values);
     return Fate::fused();
   }
