@@ -20,6 +20,9 @@ using record::OperatorRecord;
 
 /// Terms of a sum that are written out.
 constexpr int64_t kMostTerms = 8;
+/// Terms that are written out of a product of so few numbers, for which a call takes longer than
+/// they do.
+constexpr int64_t kMostTermsOfSmall = 32, kSmallProduct = 16384;
 /// So many are interleaved, or written out, as whole vectors; more are gathered one by one.
 constexpr int64_t kFewTerms = 4;
 /// So few sums are as fast, and more exact, as reductions.
@@ -79,8 +82,9 @@ ir::FewTerms few_terms(const Product& p) {
           .right_turned = is_turned(p.right, 1)};
 }
 
-/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop.
-void write_out(Context& ctx, const Product& p, bool plain) {
+/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop, else as the routine
+/// that is `asked` for them.
+void write_out(Context& ctx, const Product& p, bool plain, const ir::FewTerms& asked) {
   const ScalarType compute = opmath(p.out.dtype);
   StatementBuilder s(p.out.sizes);
   auto term = [&](const View& view, int64_t k, size_t along, std::vector<int64_t> strides) {
@@ -96,7 +100,7 @@ void write_out(Context& ctx, const Product& p, bool plain) {
   }
   const bool asks = !plain && !p.is_vector && !is_reduced(p.out.dtype);
   const ir::TermOrder order =
-      asks ? order_of(ctx, few_terms(p)) : ir::TermOrder{.fused = ctx.settings.target.fma};
+      asks ? order_of(ctx, asked) : ir::TermOrder{.fused = ctx.settings.target.fma};
   if (order.from_added && p.alpha == 1 && p.beta == 1) {
     const Value added = s.load(p.added).to(compute);
     ctx.emit(s.store(p.out, add_products(added, factors, order.fused)));
@@ -156,7 +160,7 @@ void reduce_apart(Context& ctx, const Product& p) {
   }
 }
 
-Fate lower(Context& ctx, const Product& p, bool plain) {
+Fate lower(Context& ctx, Product p, bool plain) {
   for (const View* view : {&p.left, &p.right})
     if (view->storage < 0 || view->dtype != p.out.dtype)
       return Fate::external("a number, or another dtype");
@@ -165,9 +169,13 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
   const int64_t few_rows = is_large(ctx, p) && p.out.dtype == ScalarType::Float ? kFewRows : 1;
   const int64_t fewest = std::min(p.rows(), p.columns());
   const bool thin = fewest >= 1 && fewest <= few_rows;
-  if (p.terms() == 0 || (p.terms() > kMostTerms && !thin)) return Fate::external("a matmul");
-  if (p.terms() > kFewTerms && !thin && p.columns() > kFewTerms && p.right.strides[2] != 1)
-    return Fate::external("a matmul whose columns lie apart");
+  const bool small = !p.batched && p.terms() <= kMostTermsOfSmall &&
+                     p.rows() * p.columns() * p.terms() <= kSmallProduct;
+  const int64_t most = small ? kMostTermsOfSmall : kMostTerms;  // that are written out
+  if (p.terms() == 0 || (p.terms() > most && !thin)) return Fate::external("a matmul");
+  const bool apart =
+      p.terms() > kFewTerms && !thin && p.columns() > kFewTerms && p.right.strides[2] != 1;
+  if (apart && !small) return Fate::external("a matmul whose columns lie apart");
   for (const View* view : {&p.left, &p.right, &p.added})
     if (view->storage >= 0 && overlaps(*view, {p.out})) return Fate::external(kOverlap);
   if (ir::numel(p.out.sizes) == 0) return Fate::fused();
@@ -177,9 +185,16 @@ Fate lower(Context& ctx, const Product& p, bool plain) {
     return Fate::external("a matmul, whose bits are to be eager's");
   if (!in_order) ctx.approximate(p.out.dtype);
   const bool few = p.terms() > 1 && ir::numel(p.out.sizes) < kFewSums;
-  if (in_order || (p.terms() <= kMostTerms && !few)) {
+  if (in_order || (p.terms() <= most && !few)) {
+    // Asked for as it is.
+    const ir::FewTerms asked = few_terms(p);
+    if (apart) {
+      const View rows = ctx.temporary(p.right.sizes, p.right.dtype);
+      ctx.copy(p.right, rows);
+      p.right = rows;
+    }
     if (!in_order) ctx.approximated.back().terms = p.terms();
-    write_out(ctx, p, in_order);
+    write_out(ctx, p, in_order, asked);
   } else if (thin) {
     reduce_apart(ctx, p);
   } else {
@@ -274,7 +289,7 @@ std::vector<Row> product_rows() {
       {"aten::bmm", bmm,
        "of up to 8 terms (4 where columns lie apart), or of one row or column (in fp32 up to 4 "
        "of a large operand): a sum"},
-      {"aten::mm", mm, "likewise"},
+      {"aten::mm", mm, "likewise, and of up to 32 terms and 16,384 products in all"},
       {"aten::mv", mv, "sum over columns"},
       {"aten::dot", dot, "sum of products"},
       {"aten::addmm", addmm, "as mm, and what is added"},
