@@ -155,6 +155,10 @@ constexpr ComplexRow kByParts[] = {
     {"aten::index_put", "assignment through integer tensors"},
     {"aten::_index_put_impl", "assignment through integer tensors"},
 };
+constexpr ComplexRow kProducts[] = {
+    {"aten::mm", "of up to 4 terms, or 16 and 4,096 products in all: sums written out"},
+    {"aten::bmm", "of up to 4 terms"},
+};
 
 const ComplexFormula* formula_of(const OperatorRecord& op) {
   const std::string_view name = base_name(op);
@@ -299,6 +303,7 @@ std::vector<ComplexRow> complex_rows() {
   std::vector<ComplexRow> rows;
   for (const ComplexFormula& row : kFormulas) rows.push_back({row.name, row.what});
   rows.insert(rows.end(), std::begin(kByParts), std::end(kByParts));
+  rows.insert(rows.end(), std::begin(kProducts), std::end(kProducts));
   return rows;
 }
 
@@ -313,6 +318,7 @@ std::optional<Fate> lower_complex(Context& context, const OperatorRecord& op, co
       std::any_of(std::begin(kByParts), std::end(kByParts),
                   [&](const ComplexRow& listed) { return listed.name == base_name(op); });
   if (by_parts && of_real != nullptr) return lower_by_parts(context, op, *of_real);
+  if (std::optional<Fate> product = lower_complex_product(context, op)) return product;
   const ComplexFormula* row = formula_of(op);
   if (row == nullptr || op.outputs.size() != 1) return std::nullopt;
   const ScalarType type = part_type(context, op, *row);

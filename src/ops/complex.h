@@ -22,4 +22,7 @@ bool is_complex(const Context& context, const record::OperatorRecord& op);
 std::optional<Fate> lower_complex(Context& context, const record::OperatorRecord& op,
                                   const Row* of_real);
 
+/// Of complex_products.cpp: products of matrices, alone.
+std::optional<Fate> lower_complex_product(Context& context, const record::OperatorRecord& op);
+
 }  // namespace graft::ops

@@ -160,21 +160,68 @@ void store_places(Context& ctx, const Pool& pool, const Part& part, View to, boo
   ctx.emit(s.store(to, plane));
 }
 
-Fate largest(Context& ctx, const OperatorRecord& op, const Pool& pool) {
-  if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
-  std::vector<Part> parts = parts_of(pool);
-  if (!has_elements(parts)) return Fate::external(kUnusualWindows);
-  const bool many = parts.size() > kMostParts;
-  if (many) parts = parts_of(bordered(ctx, pool, -std::numeric_limits<double>::infinity()));
-  if (op.outputs.size() > 1)
-    for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), many);
-  const ScalarType compute = opmath(pool.in.dtype);
-  ctx.either_zero = true;  // eager takes the first of both
+/// The largest elements of parts.
+void store_largest(Context& ctx, const std::vector<Part>& parts, ScalarType compute) {
   for (const Part& part : parts) {
     StatementBuilder s(part.in.sizes);
     const Value x = s.load(part.in).to(compute);
     ctx.emit(s.store(part.out, s.reduce(ReduceOp::Max, x, part.axes, compute).to(part.out.dtype)));
   }
+}
+
+/// As few as parts of their own do not pay for, else of a copy with a border; `many`: so it is.
+std::vector<Part> largest_parts(Context& ctx, const Pool& pool, bool& many) {
+  std::vector<Part> parts = parts_of(pool);
+  many = parts.size() > kMostParts;
+  if (many) parts = parts_of(bordered(ctx, pool, -std::numeric_limits<double>::infinity()));
+  return parts;
+}
+
+/// Along one dimension after the other, the last one first: the pools, of temporaries but for the
+/// first and the last. Empty where windows are so small, or so far apart, that this pays little.
+std::vector<Pool> one_by_one(Context& ctx, const Pool& pool) {
+  constexpr double kPays = 0.6;
+  double at_once = static_cast<double>(ir::numel(pool.out.sizes)), apart = 0;
+  std::vector<int64_t> sizes = pool.in.sizes;
+  for (size_t k = pool.windows.size(); k-- > 0;) {
+    const Windows& w = pool.windows[k];
+    sizes[pool.others() + k] = w.out;
+    at_once *= static_cast<double>(w.size);
+    apart += static_cast<double>(ir::numel(sizes) * w.size);
+  }
+  if (apart > kPays * at_once) return {};
+  std::vector<Pool> pools;
+  View from = pool.in;
+  for (size_t k = pool.windows.size(); k-- > 0;) {
+    sizes = from.sizes;
+    sizes[pool.others() + k] = pool.windows[k].out;
+    const View to = k == 0 ? pool.out : ctx.temporary(sizes, pool.in.dtype);
+    Pool& one = pools.emplace_back(Pool{from, to, {}});
+    for (size_t d = 0; d < pool.windows.size(); ++d) {
+      const int64_t extent = sizes[pool.others() + d];
+      one.windows.push_back(d == k ? pool.windows[k] : Windows{.in = extent, .out = extent});
+    }
+    from = to;
+  }
+  return pools;
+}
+
+Fate largest(Context& ctx, const OperatorRecord& op, const Pool& pool) {
+  if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
+  if (!has_elements(parts_of(pool))) return Fate::external(kUnusualWindows);
+  const ScalarType compute = opmath(pool.in.dtype);
+  ctx.either_zero = true;  // eager takes the first of both
+  bool many = false;
+  const bool needs_places = op.outputs.size() > 1 && ctx.is_read_later(ctx.output(op, 1).storage);
+  if (!needs_places)
+    if (const std::vector<Pool> pools = one_by_one(ctx, pool); !pools.empty()) {
+      for (const Pool& one : pools) store_largest(ctx, largest_parts(ctx, one, many), compute);
+      return Fate::fused();
+    }
+  const std::vector<Part> parts = largest_parts(ctx, pool, many);
+  if (needs_places)
+    for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), many);
+  store_largest(ctx, parts, compute);
   return Fate::fused();
 }
 

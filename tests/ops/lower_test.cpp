@@ -119,9 +119,9 @@ TEST(Lower, CapturedTensorsAreRead) {
 
 TEST(Lower, ExternsSitBetweenStatements) {
   expect_as_eager([](Tensors& t) -> Tensors { return {at::mm(t[0] + 1, t[1].t()).relu()}; },
-                  {grid({3, 14}), grid({5, 14})}, Fates::AnyExtern);
+                  {grid({3, 40}), grid({5, 40})}, Fates::AnyExtern);
   LoweredRun run = lower_run(
-      [](Tensors& t) -> Tensors { return {at::mm(t[0] + 1, t[0].t()).relu()}; }, {grid({3, 14})});
+      [](Tensors& t) -> Tensors { return {at::mm(t[0] + 1, t[0].t()).relu()}; }, {grid({3, 40})});
   EXPECT_EQ(fate(run.lowered, "aten::mm"), "extern: a matmul");
   EXPECT_EQ(fate(run.lowered, "aten::t"), "view");
   EXPECT_EQ(fate(run.lowered, "aten::relu"), "fused");
@@ -218,7 +218,7 @@ TEST(Lower, ACheckAfterAVisibleWriteIsRefused) {
 
 TEST(Lower, SaysWhyItIsBroken) {
   EXPECT_EQ(
-      why_broken([](Tensors& t) -> Tensors { return {at::mm(t[0], t[0])}; }, {grid({13, 13})}),
+      why_broken([](Tensors& t) -> Tensors { return {at::mm(t[0], t[0])}; }, {grid({40, 40})}),
       "no operator of this function is one Graft fuses");
   EXPECT_EQ(why_broken(
                 [](Tensors& t) -> Tensors {

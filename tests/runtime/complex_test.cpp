@@ -166,6 +166,29 @@ TEST(ComplexByParts, InfinitePartsOfMeansAndScaledSums) {
   EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
 }
 
+/// Matrices of few terms: batches, single ones, conjugates, transposed ones.
+TEST(ComplexByParts, ProductsOfFewTerms) {
+  at::NoGradGuard no_grad;
+  const auto products = [](const Tensor& u, const Tensor& v, const Tensor& m) {
+    const Tensor uv = at::bmm(u, v);
+    return Tensors{uv, at::bmm(uv, v.mH()), at::mm(m, m.t()), at::mm(m.conj(), u[0].t()),
+                   at::mm(m.slice(0, 0, 0), u[0])};
+  };
+  for (at::ScalarType type : {at::kComplexFloat, at::kComplexDouble}) {
+    auto f = compile(products, at_once());
+    for (int call = 0; call < 5; ++call) {
+      const Tensor u = at::randn({40, 3, 3}, type), v = at::randn({40, 3, 3}, type),
+                   m = at::randn({7, 3}, type);
+      const Tensors ours = f(u, v, m), eager = products(u, v, m);
+      for (size_t k = 0; k < eager.size(); ++k)
+        EXPECT_TRUE(at::allclose(ours[k], eager[k], 1e-5, 1e-5)) << call << " " << k;
+    }
+    EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.report();
+    for (const OperatorReport& op : f.report().operators)
+      EXPECT_NE(op.fate, "extern") << op.name << ": " << op.why;
+  }
+}
+
 class Complex : public testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(Complex, ProgramsBesideEager) {

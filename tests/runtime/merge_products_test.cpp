@@ -54,19 +54,19 @@ Tensors of_what_is_written(Tensors& t) {
 }
 
 TEST(MergeProducts, WhichBecomeOne) {
-  const Tensor weights = at::randn({12, 24}), start = at::randn({16, 24});
-  EXPECT_EQ(calls_after(rows_of_a_cube, {at::randn({9, 16, 12}), weights, start}), 1u);
-  EXPECT_EQ(calls_after(columns_of_a_cube, {at::randn({16, 9, 12}), weights, start}), 1u);
-  EXPECT_EQ(calls_after(backwards, {at::randn({9, 16, 12}), weights, start}), 1u);
-  EXPECT_EQ(calls_after(of_what_is_written, {at::randn({9, 16, 12}), weights, start}), 9u);
-  EXPECT_EQ(calls_after(rows_of_a_cube, {at::randn({3, 16, 12}), weights, start}), 3u);  // too few
-  EXPECT_EQ(calls_after(pairs, {at::randn({5, 16, 16}), weights, at::randn({16, 16})}), 10u);
+  const Tensor weights = at::randn({40, 24}), start = at::randn({16, 24});
+  EXPECT_EQ(calls_after(rows_of_a_cube, {at::randn({9, 16, 40}), weights, start}), 1u);
+  EXPECT_EQ(calls_after(columns_of_a_cube, {at::randn({16, 9, 40}), weights, start}), 1u);
+  EXPECT_EQ(calls_after(backwards, {at::randn({9, 16, 40}), weights, start}), 1u);
+  EXPECT_EQ(calls_after(of_what_is_written, {at::randn({9, 16, 40}), weights, start}), 9u);
+  EXPECT_EQ(calls_after(rows_of_a_cube, {at::randn({3, 16, 40}), weights, start}), 3u);  // too few
+  EXPECT_EQ(calls_after(pairs, {at::randn({5, 40, 40}), weights, at::randn({40, 40})}), 10u);
 }
 
 /// Whether they are merged is the machine's answer; the results are eager's either way.
 TEST(MergeProducts, ResultsAreEagers) {
-  const Tensor weights = at::randn({12, 24}), start = at::randn({16, 24});
-  const Tensor by_rows = at::randn({9, 16, 12}), by_columns = at::randn({16, 9, 12});
+  const Tensor weights = at::randn({40, 24}), start = at::randn({16, 24});
+  const Tensor by_rows = at::randn({9, 16, 40}), by_columns = at::randn({16, 9, 40});
   const std::vector<std::pair<Function, Tensor>> all{{rows_of_a_cube, by_rows},
                                                      {columns_of_a_cube, by_columns},
                                                      {backwards, by_rows},

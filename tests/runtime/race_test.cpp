@@ -51,6 +51,17 @@ TEST(Race, NoiseTakesLonger) {
   EXPECT_TRUE(race.decided());
 }
 
+/// What else the machine does slows calls and quickens none.
+TEST(Race, WhereCallsAreDisturbedTheFastestTell) {
+  Race race;
+  for (int call = 0; !race.decided() && call < 100; ++call) {
+    const bool is_eager = race.next() == Race::Side::Eager;
+    race.add(race.next(), is_eager ? 300 : call % 4 == 1 ? 200 : 409);
+  }
+  EXPECT_TRUE(race.decided());
+  EXPECT_TRUE(race.compiled_wins()) << race.text();
+}
+
 TEST(Race, LongCallsEndItEarly) {
   Race race;
   EXPECT_LE(race_of(race, 4e6, 3e6), 2) << "seconds per call: one of each is enough";

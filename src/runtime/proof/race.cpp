@@ -17,6 +17,7 @@ constexpr double kClear = 0.02;
 constexpr double kRaceAtMost = 5e6;  // µs
 constexpr double kLongCall = 1e5;    // µs; one pair tells, if calls are so long and so far apart
 constexpr double kFarApart = 1.5;
+constexpr double kDisturbed = 1.5;     // times the fastest call: a median that tells little
 constexpr double kWarmUpAtMost = 1e5;  // µs: a longer call is no worse for being the first
 constexpr double kRematchIn = 50;      // times what the compiled side of a race took
 constexpr double kFastestCall = 0.1;   // µs
@@ -69,12 +70,16 @@ void Race::decide() {
   if (decided_ || pairs == 0 || eager_.size() != compiled_.size()) return;
   double eager = eager_median(), compiled = compiled_median();
   compiled_wins_ = compiled <= eager;
+  const double fastest_eager = least(eager_), fastest_compiled = least(compiled_);
   if (pairs >= kMostPairs || spent_[0] + spent_[1] > kRaceAtMost) {
+    const bool disturbed =
+        eager > kDisturbed * fastest_eager || compiled > kDisturbed * fastest_compiled;
+    if (disturbed) compiled_wins_ = fastest_compiled <= fastest_eager;
     decided_ = true;
     return;
   }
   // What else the machine does slows calls and quickens none: the fastest ones must agree.
-  if (compiled_wins_ != (least(compiled_) <= least(eager_))) return;
+  if (compiled_wins_ != (fastest_compiled <= fastest_eager)) return;
   // Against the compiled side, which is seldom so much slower, one pair is too little.
   if (compiled_wins_ && eager > kLongCall && eager > kFarApart * compiled) {
     decided_ = true;

@@ -1,0 +1,87 @@
+// Products of complex matrices of few terms, as of gates and rotations: sums written out, for the
+// real parts and then for the imaginary ones. All others are calls of ATen's routines.
+#include "ops/complex.h"
+#include "ops/reduce.h"
+#include "ops/schema.h"
+
+namespace graft::ops {
+
+namespace {
+
+using c10::ScalarType;
+using ir::StatementBuilder;
+using ir::Value;
+using ir::View;
+using record::OperatorRecord;
+using record::TensorInfo;
+
+/// Terms of a sum; of matrices that are small, and no batch, some more.
+constexpr int64_t kMostComplexTerms = 4, kMostOfSmall = 16, kSmall = 4096;
+
+/// [batch, rows, columns] of the real or the imaginary parts.
+struct Factor {
+  View real, imaginary;
+  bool conjugated;
+
+  explicit Factor(const TensorInfo& tensor)
+      : real(with_rank(part(tensor, 0), 3 - tensor.sizes.size())),
+        imaginary(with_rank(part(tensor, 1), 3 - tensor.sizes.size())),
+        conjugated(tensor.conjugated) {}
+};
+
+/// Term `k` of all sums: along the factor's last axis (left) or its second one.
+std::pair<Value, Value> term(StatementBuilder& s, const Factor& factor, bool left, int64_t k) {
+  const auto one = [&](View view) {
+    const size_t along = left ? 2 : 1;
+    view.byte_offset +=
+        k * view.strides[along] * static_cast<int64_t>(c10::elementSize(view.dtype));
+    view.strides[along] = 0;
+    view.sizes = s.statement.axes;
+    return s.load(view);
+  };
+  const Value imaginary = one(factor.imaginary);
+  return {one(factor.real), factor.conjugated ? -imaginary : imaginary};
+}
+
+}  // namespace
+
+std::optional<Fate> lower_complex_product(Context& ctx, const OperatorRecord& op) {
+  if (base_name(op) != "aten::mm" && base_name(op) != "aten::bmm") return std::nullopt;
+  const TensorInfo &left = ctx.tensor(op, 0), &right = ctx.tensor(op, 1), &out = ctx.output(op);
+  const ScalarType type = c10::toRealValueType(out.dtype);
+  for (const TensorInfo* tensor : {&left, &right})
+    if (tensor->storage < 0 || tensor->dtype != out.dtype)
+      return Fate::external("a number, or another dtype");
+  if (!op.mutated.empty()) return Fate::external("into given memory");
+  if (!ctx.settings.target.loops(type))
+    return Fate::external(std::string("dtype ") + c10::toString(out.dtype));
+  const int64_t terms = left.sizes.back(), rows = out.sizes[out.sizes.size() - 2],
+                columns = out.sizes.back();
+  const bool small = out.sizes.size() == 2 && rows * columns * terms <= kSmall;
+  if (terms == 0 || terms > (small ? kMostOfSmall : kMostComplexTerms))
+    return Fate::external("a matmul");
+  if (!ctx.settings.any_products) return Fate::external("a matmul, whose bits are to be eager's");
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  ctx.approximate(type);
+  ctx.approximated.back().terms = 2 * terms;
+  const Factor a(left), b(right), to(out);
+  const auto sum = [&](const View& view, bool real) {
+    StatementBuilder s(view.sizes);
+    Value total;
+    const auto add = [&](Value x, Value y) {
+      total = total.builder == nullptr  ? x * y
+              : ctx.settings.target.fma ? ir::fma(x, y, total)
+                                        : total + x * y;
+    };
+    for (int64_t k = 0; k < terms; ++k) {
+      const auto [x, ix] = term(s, a, true, k);
+      const auto [y, iy] = term(s, b, false, k);
+      add(x, real ? y : iy), add(real ? -ix : ix, real ? iy : y);
+    }
+    ctx.emit(s.store(view, total));
+  };
+  sum(to.real, true), sum(to.imaginary, false);
+  return Fate::fused();
+}
+
+}  // namespace graft::ops
