@@ -28,8 +28,8 @@ constexpr int64_t kMostSorted = 32;
 /// Elements of a row of which one is selected by exchanges that are written out.
 constexpr int64_t kMostExchanged = 64;
 /// Each of the largest elements is another walk over the row: so many of any row, and more of rows
-/// that are so short that all walks are shorter than what the routine does before it begins.
-constexpr int64_t kMostPicked = 8, kMostOfShort = 16, kShortWalks = 4096;
+/// that are so short, and so many, that all walks are shorter than what the routine does before.
+constexpr int64_t kMostPicked = 8, kMostOfShort = 16, kShortWalks = 4096, kManyRows = 256;
 /// Rows so long are looked through at once for more than so many (sorting/scan.h).
 constexpr int64_t kLong = 2048, kPickedOfLong = 2;
 
@@ -299,8 +299,10 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
   if (ir::numel(o.in.sizes) == 0 || k < 1 || k > o.count) return Fate::external("no elements");
   if (!boolean(op, "sorted", true)) return Fate::external("elements in no order");
-  const bool many = k > (k * o.count <= kShortWalks ? kMostOfShort : kMostPicked) ||
-                    ctx.settings.ties || !ctx.can_check();
+  const bool walks_are_short =
+      k * o.count <= kShortWalks && ir::numel(o.in.sizes) >= kManyRows * o.count;
+  const bool many =
+      k > (walks_are_short ? kMostOfShort : kMostPicked) || ctx.settings.ties || !ctx.can_check();
   const bool scans = is_float(o.in.dtype) && !is_reduced(o.in.dtype) && ctx.settings.target.avx2();
   if (many || (scans && k > kPickedOfLong && o.count >= kLong)) {
     const Fate fate = by_routine(ctx, op, o, kTops, kTopValues);

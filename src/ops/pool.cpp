@@ -177,10 +177,12 @@ std::vector<Part> largest_parts(Context& ctx, const Pool& pool, bool& many) {
   return parts;
 }
 
-/// Along one dimension after the other, the last one first: the pools, of temporaries but for the
-/// first and the last. Empty where windows are so small, or so far apart, that this pays little.
-std::vector<Pool> one_by_one(Context& ctx, const Pool& pool) {
-  constexpr double kPays = 0.6;
+/// What part of the steps pooling along one dimension after the other may take, to pay: it stores
+/// what is between, sums in fp64.
+constexpr double kLargestPay = 0.6, kSumsPay = 0.2;
+
+/// Does it take so small a part of them? Not where windows are small, or far apart.
+bool one_by_one_pays(const Pool& pool, double part) {
   double at_once = static_cast<double>(ir::numel(pool.out.sizes)), apart = 0;
   std::vector<int64_t> sizes = pool.in.sizes;
   for (size_t k = pool.windows.size(); k-- > 0;) {
@@ -189,13 +191,18 @@ std::vector<Pool> one_by_one(Context& ctx, const Pool& pool) {
     at_once *= static_cast<double>(w.size);
     apart += static_cast<double>(ir::numel(sizes) * w.size);
   }
-  if (apart > kPays * at_once) return {};
+  return apart <= part * at_once;
+}
+
+/// Along one dimension after the other, the last one first: the pools, of temporaries (of dtype
+/// `between`) but for the first and the last.
+std::vector<Pool> one_by_one(Context& ctx, const Pool& pool, ScalarType between) {
   std::vector<Pool> pools;
   View from = pool.in;
   for (size_t k = pool.windows.size(); k-- > 0;) {
-    sizes = from.sizes;
+    std::vector<int64_t> sizes = from.sizes;
     sizes[pool.others() + k] = pool.windows[k].out;
-    const View to = k == 0 ? pool.out : ctx.temporary(sizes, pool.in.dtype);
+    const View to = k == 0 ? pool.out : ctx.temporary(sizes, between);
     Pool& one = pools.emplace_back(Pool{from, to, {}});
     for (size_t d = 0; d < pool.windows.size(); ++d) {
       const int64_t extent = sizes[pool.others() + d];
@@ -213,11 +220,11 @@ Fate largest(Context& ctx, const OperatorRecord& op, const Pool& pool) {
   ctx.either_zero = true;  // eager takes the first of both
   bool many = false;
   const bool needs_places = op.outputs.size() > 1 && ctx.is_read_later(ctx.output(op, 1).storage);
-  if (!needs_places)
-    if (const std::vector<Pool> pools = one_by_one(ctx, pool); !pools.empty()) {
-      for (const Pool& one : pools) store_largest(ctx, largest_parts(ctx, one, many), compute);
-      return Fate::fused();
-    }
+  if (!needs_places && one_by_one_pays(pool, kLargestPay)) {
+    for (const Pool& one : one_by_one(ctx, pool, pool.in.dtype))
+      store_largest(ctx, largest_parts(ctx, one, many), compute);
+    return Fate::fused();
+  }
   const std::vector<Part> parts = largest_parts(ctx, pool, many);
   if (needs_places)
     for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), many);
@@ -230,29 +237,64 @@ Fate largest(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   return pool ? largest(ctx, op, *pool) : Fate::external(kUnusualWindows);
 }
 
+/// What the windows' sums are divided by, at each place of the result.
+struct Divisor {
+  bool padding;                  ///< elements in the padding count
+  std::optional<int64_t> given;  ///< so many instead
+
+  Value of_all(StatementBuilder& s, const Pool& pool, ScalarType compute) const {
+    if (given) return s.scalar(static_cast<double>(*given), compute);
+    Value count = s.integer(1, ScalarType::Long);
+    for (size_t k = 0; k < pool.windows.size(); ++k)
+      count =
+          count * window_elements(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
+    return count.to(compute);
+  }
+  Value of_part(StatementBuilder& s, const Part& part, ScalarType compute) const {
+    int64_t count = given.value_or(1);
+    for (const Windows::Run& run : part.runs)
+      if (!given) count *= padding ? run.padded : run.elements;
+    return s.scalar(static_cast<double>(count), compute);
+  }
+};
+
+/// Along one dimension after the other, where that pays; else nothing is emitted.
+bool average_apart(Context& ctx, const Pool& pool, const Divisor& divisor, bool is_cut) {
+  const ScalarType compute = opmath(pool.in.dtype), type = accumulate_type(compute);
+  if (!one_by_one_pays(pool, kSumsPay)) return false;
+  const Pool whole = is_cut ? bordered(ctx, pool, 0) : pool;
+  const std::vector<Pool> pools = one_by_one(ctx, whole, type);
+  for (const Pool& one : pools) {
+    const std::vector<Part> parts = parts_of(one);
+    for (const Part& part : parts) {
+      StatementBuilder s(part.in.sizes);
+      const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in), part.axes, type);
+      if (&one != &pools.back()) {
+        ctx.emit(s.store(part.out, sum));
+        continue;
+      }
+      const Value by = is_cut ? divisor.of_all(s, pool, compute)
+                              : divisor.of_part(s, parts_of(pool).front(), compute);
+      ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));
+    }
+  }
+  return true;
+}
+
 /// The windows' sums, over as many elements as they have, or over what was given.
-Fate average(Context& ctx, const Pool& pool, bool padding, std::optional<int64_t> given) {
+Fate average(Context& ctx, const Pool& pool, const Divisor& divisor) {
   if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
   std::vector<Part> parts = parts_of(pool);
   if (!has_elements(parts)) return Fate::external(kUnusualWindows);
   const bool many = parts.size() > kMostParts;
-  if (many) parts = parts_of(bordered(ctx, pool, 0));
   const ScalarType compute = opmath(pool.in.dtype);
   ctx.approximate(compute);
+  if (average_apart(ctx, pool, divisor, parts.size() > 1)) return Fate::fused();
+  if (many) parts = parts_of(bordered(ctx, pool, 0));
   for (const Part& part : parts) {
     StatementBuilder s(part.in.sizes);
-    const ScalarType type = accumulate_type(compute);
-    const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in), part.axes, type);
-    int64_t count = given.value_or(1);
-    for (const Windows::Run& run : part.runs)
-      if (!given) count *= padding ? run.padded : run.elements;
-    Value by = s.scalar(static_cast<double>(count), compute);
-    if (many && !given) {
-      by = s.integer(1, ScalarType::Long);
-      for (size_t k = 0; k < pool.windows.size(); ++k)
-        by = by * window_elements(s, pool.windows[k], static_cast<int>(pool.others() + k), padding);
-      by = by.to(compute);
-    }
+    const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in), part.axes, accumulate_type(compute));
+    const Value by = many ? divisor.of_all(s, pool, compute) : divisor.of_part(s, part, compute);
     ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));
   }
   return Fate::fused();
@@ -262,8 +304,9 @@ Fate average(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   auto pool = read_pool(ctx, op, dimensions);
   if (!pool) return Fate::external(kUnusualWindows);
   const std::optional<c10::Scalar> divisor = number(op, "divisor_override");
-  return average(ctx, *pool, boolean(op, "count_include_pad", true),
-                 divisor ? std::optional(divisor->toLong()) : std::nullopt);
+  return average(ctx, *pool,
+                 {boolean(op, "count_include_pad", true),
+                  divisor ? std::optional(divisor->toLong()) : std::nullopt});
 }
 
 template <bool takes_largest>
@@ -271,7 +314,7 @@ Fate adaptive(Context& ctx, const OperatorRecord& op, size_t dimensions) {
   auto pool = read_pool(ctx, op, dimensions);
   if (!pool) return Fate::external(kUnusualWindows);
   if (!make_equal(pool->windows)) return Fate::external(kUnequalWindows);
-  return takes_largest ? largest(ctx, op, *pool) : average(ctx, *pool, true, std::nullopt);
+  return takes_largest ? largest(ctx, op, *pool) : average(ctx, *pool, {true, std::nullopt});
 }
 
 template <Fate (*pool)(Context&, const OperatorRecord&, size_t), size_t dimensions>

@@ -160,6 +160,31 @@ void reduce_apart(Context& ctx, const Product& p) {
   }
 }
 
+/// Rows as axes of their own where the result is looked at so at once, as that of a matmul of [B, S,
+/// K] and [K, N] is: what reads it then walks in the same axes.
+void split_rows(const Context& ctx, Product& p) {
+  constexpr size_t kLookAhead = 3;
+  const auto record = static_cast<size_t>(ctx.record);
+  const int made = ctx.trace.ops[record].outputs.at(0).tensors.at(0);
+  if (p.batched || p.is_vector || (p.added.storage >= 0 && p.added.sizes.size() > 1)) return;
+  for (size_t at = record + 1; at < std::min(ctx.trace.ops.size(), record + 1 + kLookAhead); ++at) {
+    const OperatorRecord& op = ctx.trace.ops[at];
+    const std::string_view name = base_name(op);
+    if ((name != "aten::view" && name != "aten::_unsafe_view") || op.inputs[0].tensors[0] != made)
+      continue;
+    const std::vector<int64_t>& sizes = ctx.output(op).sizes;
+    if (sizes.size() < 3 || sizes.back() != p.columns()) return;
+    const int64_t inner = sizes[sizes.size() - 2];
+    if (inner < 2 || p.rows() % inner != 0) return;
+    for (View* view : {&p.left, &p.out}) {
+      view->sizes = {view->sizes[1] / inner, inner, view->sizes[2]};
+      view->strides = {view->strides[1] * inner, view->strides[1], view->strides[2]};
+    }
+    p.right.sizes[0] = p.left.sizes[0], p.right.strides[0] = 0;
+    return;
+  }
+}
+
 Fate lower(Context& ctx, Product p, bool plain) {
   for (const View* view : {&p.left, &p.right})
     if (view->storage < 0 || view->dtype != p.out.dtype)
@@ -193,6 +218,7 @@ Fate lower(Context& ctx, Product p, bool plain) {
       ctx.copy(p.right, rows);
       p.right = rows;
     }
+    split_rows(ctx, p);
     if (!in_order) ctx.approximated.back().terms = p.terms();
     write_out(ctx, p, in_order, asked);
   } else if (thin) {

@@ -308,10 +308,11 @@ double access_cost(const Statement& s, const Access& access, size_t axis, const 
 }
 
 /// Of a vector loop of this extent, whose vectors take `each`: for a vector's worth of its points.
-double short_loop(double each, double extent, const Target& target) {
+/// What a loop `adds` up, the next one's start waits for.
+double short_loop(double each, double extent, bool adds, const Target& target) {
   constexpr double kLoopStart = 4;
-  return (std::ceil(extent / target.lanes) * each + std::min(kLoopStart, each / 2)) * target.lanes /
-         extent;
+  const double start = adds ? each / 2 : std::min(kLoopStart, each / 2);
+  return (std::ceil(extent / target.lanes) * each + start) * target.lanes / extent;
 }
 
 }  // namespace
@@ -342,7 +343,7 @@ double vector_cost(const Statement& s, int axis, const Target& target,
   double store = of(s.store);
   if (reduced) store = target.lanes * kFinish;  // a vector of them
   const double each = sum + store * results / stores + (s.reduction ? 1 : 0);
-  return short_loop(each, mean_extent(s, a), target);
+  return short_loop(each, mean_extent(s, a), reduced, target);
 }
 
 double transposing_cost(int64_t count, ScalarType dtype, const Target& target) {

@@ -23,6 +23,8 @@ const Setting kSettings[] = {
     {" 5x4 step 3 padded ceil", {5, 4}, {3, 3}, {2, 2}, {1, 1}, true},
     {" 5x5 step 1 padded", {5, 5}, {1, 1}, {2, 2}, {1, 1}},
     {" 5x4 apart 2x3", {5, 4}, {1, 1}, {2, 2}, {2, 3}},
+    {" 12x11 step 1 padded", {12, 11}, {1, 1}, {5, 5}, {1, 1}},
+    {" 7x13", {7, 13}, {1, 1}, {0, 0}, {1, 1}},
 };
 
 /// `gradient` is as large as the result.
