@@ -82,8 +82,8 @@ ir::FewTerms few_terms(const Product& p) {
           .right_turned = is_turned(p.right, 1)};
 }
 
-/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop, else as the routine
-/// that is `asked` for them.
+/// Each sum written out, in the order of its terms; `plain`: as ATen's own loop, else as the
+/// routine that is `asked` for them.
 void write_out(Context& ctx, const Product& p, bool plain, const ir::FewTerms& asked) {
   const ScalarType compute = opmath(p.out.dtype);
   StatementBuilder s(p.out.sizes);
@@ -160,8 +160,8 @@ void reduce_apart(Context& ctx, const Product& p) {
   }
 }
 
-/// Rows as axes of their own where the result is looked at so at once, as that of a matmul of [B, S,
-/// K] and [K, N] is: what reads it then walks in the same axes.
+/// Rows as axes of their own where the result is looked at so at once, as that of a matmul of
+/// [B, S, K] and [K, N] is: what reads it then walks in the same axes.
 void split_rows(const Context& ctx, Product& p) {
   constexpr size_t kLookAhead = 3;
   const auto record = static_cast<size_t>(ctx.record);

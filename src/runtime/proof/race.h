@@ -4,8 +4,8 @@
 // It is clear after one pair where a call of more than 100 ms became 1.5x faster, and otherwise
 // after at least three pairs when the medians are more than 2 % apart, the fastest calls agree with
 // them, and a sign test over the pairs does (chance at most one in eight). After 15 pairs, or when
-// the race has used five seconds, the faster median wins, or where calls were disturbed (a median is
-// half as long again as the fastest call) the fastest call; a tie goes to the compiled side.
+// the race has used five seconds, the faster median wins, or the fastest call where calls were
+// disturbed (a median is half as long again as the fastest one); a tie goes to the compiled side.
 //
 // The machine may have been busy with something else meanwhile, as it often is while a program
 // starts. So a compiled side that lost races again later, when that costs little, and so does one
