@@ -34,6 +34,7 @@ Fate affine_grid(Context& ctx, const OperatorRecord& op) {
     return Fate::external("another dtype");
   const size_t rank = out.sizes.size(), places = rank - 2;  // [N, (D,) H, W, places]
   if (places < 2 || places > 3 || theta.sizes.size() != 3) return Fate::external("an unusual form");
+  if (overlaps(theta, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   const int64_t terms = static_cast<int64_t>(places) + 1;
   const bool plain = bmm_adds_in_order(ctx, ir::numel(out.sizes) / out.sizes[0] * terms, out.dtype);
@@ -52,17 +53,15 @@ Fate affine_grid(Context& ctx, const OperatorRecord& op) {
                                        : regular(ctx, s, d, out.sizes[d], corners, out.dtype);
     factors.emplace_back(place, s.load(row));
   }
-  if (!plain) {
-    ctx.approximate(out.dtype);
-    ctx.approximated.back().terms = terms;
-  }
+  if (!plain) ctx.approximate(out.dtype, terms);
   const ir::TermOrder order =
-      order_of(ctx, {.dtype = out.dtype,
-                     .batched = true,
-                     .rows = ir::numel(out.sizes) / out.sizes[0] / out.sizes.back(),
-                     .terms = terms,
-                     .columns = out.sizes.back(),
-                     .right_turned = true});
+      plain ? ir::TermOrder{}
+            : order_of(ctx, {.dtype = out.dtype,
+                             .batched = true,
+                             .rows = ir::numel(out.sizes) / out.sizes[0] / out.sizes.back(),
+                             .terms = terms,
+                             .columns = out.sizes.back(),
+                             .right_turned = true});
   ctx.emit(s.store(out, sum_of_products(s, factors, plain, order)));
   return Fate::fused();
 }

@@ -62,8 +62,7 @@ std::optional<Fate> lower_complex_product(Context& ctx, const OperatorRecord& op
     return Fate::external("a matmul");
   if (!ctx.settings.any_products) return Fate::external("a matmul, whose bits are to be eager's");
   if (ir::numel(out.sizes) == 0) return Fate::fused();
-  ctx.approximate(type);
-  ctx.approximated.back().terms = 2 * terms;
+  ctx.approximate(type, 2 * terms);
   const Factor a(left), b(right), to(out);
   const auto sum = [&](const View& view, bool real) {
     StatementBuilder s(view.sizes);

@@ -62,8 +62,10 @@ class Context {
   bool is_read_later(int storage) const;
 
   /// Called by a lowering whose bits may differ from eager's, by the rounding of `compute`, the
-  /// dtype that it computes in.
-  void approximate(c10::ScalarType compute) { approximated.push_back({compute, record}); }
+  /// dtype that it computes in. `terms`: Approximation::terms.
+  void approximate(c10::ScalarType compute, int64_t terms = 0) {
+    approximated.push_back({compute, record, terms});
+  }
 
   /// A new temporary, contiguous.
   ir::View temporary(const std::vector<int64_t>& sizes, c10::ScalarType dtype);

@@ -64,7 +64,7 @@ Fate bincount(Context& ctx, const OperatorRecord& op) {
       },
       op.never_called);
   if (!can) return Fate::external(kTooLate);
-  ctx.gives_up = kOtherCount;
+  ctx.gives_up = kOtherCount;  // at a negative number, too
   ctx.fill(out, 0);
   StatementBuilder s(x.sizes);
   const Value place = s.load(x).to(ScalarType::Long);

@@ -50,7 +50,8 @@ struct LowerSettings {
   bool any_size = false;
   /// Elements are often equal whose order is eager's own: no loops that end the run there.
   bool ties = false;
-  /// Empty: by multiply-adds where the machine has them, what is added at last.
+  /// Tells how eager's routine adds up so few terms. Empty: by multiply-adds where the machine has
+  /// them, and what is added at last.
   std::function<ir::TermOrder(const ir::FewTerms&)> order_of_terms = {};
   /// The machine whose ATen is eager: its kernels decide which bits are eager's.
   ir::Target target;

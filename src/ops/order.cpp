@@ -1,4 +1,4 @@
-// Sorting of short rows, and the few largest elements of long ones.
+// Sorting of short rows, medians and other elements by their rank, and the few largest elements.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -31,7 +31,7 @@ constexpr int64_t kMostExchanged = 64;
 /// that are so short, and so many, that all walks are shorter than what the routine does before.
 constexpr int64_t kMostPicked = 8, kMostOfShort = 16, kShortWalks = 4096, kManyRows = 256;
 /// Rows so long are looked through at once for more than so many (sorting/scan.h).
-constexpr int64_t kLong = 2048, kPickedOfLong = 2;
+constexpr int64_t kLongRow = 2048, kPickedOfLongRow = 2;
 
 /// Does `a` come before `b`? NaN is larger than all numbers.
 Value before(Value a, Value b, bool descending) {
@@ -304,7 +304,7 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   const bool many =
       k > (walks_are_short ? kMostOfShort : kMostPicked) || ctx.settings.ties || !ctx.can_check();
   const bool scans = is_float(o.in.dtype) && !is_reduced(o.in.dtype) && ctx.settings.target.avx2();
-  if (many || (scans && k > kPickedOfLong && o.count >= kLong)) {
+  if (many || (scans && k > kPickedOfLongRow && o.count >= kLongRow)) {
     const Fate fate = by_routine(ctx, op, o, kTops, kTopValues);
     if (many || !fate.routine.empty()) return fate;
   }
@@ -318,11 +318,11 @@ Fate top(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
-/// How the element of a row that so many come before is found in long rows.
-struct Selection {
+/// Which element of each row is selected, by how many come before it.
+struct Ranked {
   int64_t rank;
   enum class Nan : uint8_t { IsLargest, IsTaken, IsSkipped } nan;  ///< where there is one
-  std::string_view routine, of_values;
+  std::string_view routine, of_values;                             ///< for long rows
 };
 
 /// Is it the middle element of those of its row that are no NaN?
@@ -372,7 +372,7 @@ std::vector<Exchange> exchanges_for(size_t count, size_t rank) {
 }
 
 /// The element of rank `by.rank` of each row. A NaN, which is larger than all, is infinity first.
-void select_by_exchanges(Context& ctx, const Order& o, const Selection& by, const View& values) {
+void select_by_exchanges(Context& ctx, const Order& o, const Ranked& by, const View& values) {
   StatementBuilder s(o.rows());
   std::vector<Value> row;
   std::optional<Value> nans;  // how many
@@ -398,7 +398,7 @@ void select_by_exchanges(Context& ctx, const Order& o, const Selection& by, cons
   Value found = row[rank];
   if (nans) {
     const auto numbers = static_cast<double>(
-        by.nan == Selection::Nan::IsTaken ? 1 : o.count - by.rank);  // so many are too many
+        by.nan == Ranked::Nan::IsTaken ? 1 : o.count - by.rank);  // so many are too many
     found = select(ge(*nans, found.like(numbers)),
                    found.like(std::numeric_limits<double>::quiet_NaN()), found);
   }
@@ -406,8 +406,8 @@ void select_by_exchanges(Context& ctx, const Order& o, const Selection& by, cons
 }
 
 /// (Of zeros of both signs ATen's selection takes one or the other.)
-Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, const Selection& by) {
-  using Nan = Selection::Nan;
+Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, const Ranked& by) {
+  using Nan = Ranked::Nan;
   if (o.in.storage < 0) return Fate::external("truth values");
   if (by.rank < 0 || by.rank >= o.count) return Fate::external("no such element");
   if (overlaps(o.in, {o.values, o.places})) return Fate::external(kOverlap);
@@ -435,7 +435,7 @@ Fate select_element(Context& ctx, const OperatorRecord& op, const Order& o, cons
   return Fate::fused();
 }
 
-Fate middle(Context& ctx, const OperatorRecord& op, Selection by) {
+Fate middle(Context& ctx, const OperatorRecord& op, Ranked by) {
   if (constant(op, "dim") == nullptr)
     return op.mutated.empty() ? Fate::by(by.routine) : Fate::external("into given memory");
   const Order o = read_order(ctx, op);
@@ -443,14 +443,14 @@ Fate middle(Context& ctx, const OperatorRecord& op, Selection by) {
   return select_element(ctx, op, o, by);
 }
 Fate median(Context& ctx, const OperatorRecord& op) {
-  return middle(ctx, op, {0, Selection::Nan::IsTaken, kMedians, kMedianValues});
+  return middle(ctx, op, {0, Ranked::Nan::IsTaken, kMedians, kMedianValues});
 }
 Fate nan_median(Context& ctx, const OperatorRecord& op) {
-  return middle(ctx, op, {0, Selection::Nan::IsSkipped, kNanMedians, kNanMedianValues});
+  return middle(ctx, op, {0, Ranked::Nan::IsSkipped, kNanMedians, kNanMedianValues});
 }
 Fate kth_value(Context& ctx, const OperatorRecord& op) {
   return select_element(ctx, op, read_order(ctx, op),
-                        {integer(op, "k", 0) - 1, Selection::Nan::IsLargest, kRanks, kRankValues});
+                        {integer(op, "k", 0) - 1, Ranked::Nan::IsLargest, kRanks, kRankValues});
 }
 
 }  // namespace
@@ -461,14 +461,14 @@ std::vector<Row> order_rows() {
        "rows of up to 32 elements; longer ones, and those of 17 and more with equal elements, by "
        "graft::sort, in the order that eager's come in"},
       {"aten::median", median,
-       "rows of up to 32 elements, if the places are not used; of zeros of both signs either one; "
+       "rows of up to 64 elements, if the places are not used; of zeros of both signs either one; "
        "others by graft::median, in eager's order"},
-      {"aten::nanmedian", nan_median, "as the median, of what is a number"},
+      {"aten::nanmedian", nan_median, "as the median, of floating numbers rows of up to 32"},
       {"aten::kthvalue", kth_value, "as the median"},
       {"aten::topk", top,
-       "up to 8 elements (2 of long rows), in order; where equal ones could be taken and their "
-       "places "
-       "are used, the call runs eagerly; more by graft::topk, in eager's order"},
+       "up to 8 elements in order (16 of many short rows, 2 of long ones); where equal ones could "
+       "be taken and their places are used, the call runs eagerly; more by graft::topk, in eager's "
+       "order"},
   };
 }
 

@@ -1,7 +1,9 @@
 // Pooling: reductions over windows that are affine in memory. Windows that the border cuts off have
-// statements of their own, or where these would be many, a copy of the input gets a border.
+// statements of their own, or where these would be many, a copy of the input gets a border. Wide
+// windows are pooled along one dimension after the other.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ops/reduce.h"
 #include "ops/schema.h"
@@ -169,12 +171,16 @@ void store_largest(Context& ctx, const std::vector<Part>& parts, ScalarType comp
   }
 }
 
-/// As few as parts of their own do not pay for, else of a copy with a border; `many`: so it is.
-std::vector<Part> largest_parts(Context& ctx, const Pool& pool, bool& many) {
+struct BorderedParts {
+  std::vector<Part> parts;
+  bool has_border;  ///< they are of a copy with one
+};
+
+/// Of the pool as it is, or with a border where these would be many.
+BorderedParts largest_parts(Context& ctx, const Pool& pool) {
   std::vector<Part> parts = parts_of(pool);
-  many = parts.size() > kMostParts;
-  if (many) parts = parts_of(bordered(ctx, pool, -std::numeric_limits<double>::infinity()));
-  return parts;
+  if (parts.size() <= kMostParts) return {std::move(parts), false};
+  return {parts_of(bordered(ctx, pool, -std::numeric_limits<double>::infinity())), true};
 }
 
 /// What part of the steps pooling along one dimension after the other may take, to pay: it stores
@@ -218,16 +224,15 @@ Fate largest(Context& ctx, const OperatorRecord& op, const Pool& pool) {
   if (!has_elements(parts_of(pool))) return Fate::external(kUnusualWindows);
   const ScalarType compute = opmath(pool.in.dtype);
   ctx.either_zero = true;  // eager takes the first of both
-  bool many = false;
   const bool needs_places = op.outputs.size() > 1 && ctx.is_read_later(ctx.output(op, 1).storage);
   if (!needs_places && one_by_one_pays(pool, kLargestPay)) {
     for (const Pool& one : one_by_one(ctx, pool, pool.in.dtype))
-      store_largest(ctx, largest_parts(ctx, one, many), compute);
+      store_largest(ctx, largest_parts(ctx, one).parts, compute);
     return Fate::fused();
   }
-  const std::vector<Part> parts = largest_parts(ctx, pool, many);
+  const auto [parts, has_border] = largest_parts(ctx, pool);
   if (needs_places)
-    for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), many);
+    for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), has_border);
   store_largest(ctx, parts, compute);
   return Fate::fused();
 }

@@ -67,8 +67,8 @@ Value add_products(Value sum, const std::vector<std::pair<Value, Value>>& factor
   return sum;
 }
 
-bool is_turned(const View& view, size_t batch) {
-  return view.strides[batch + 1] != 1 && view.strides[batch] == 1;
+bool is_turned(const View& view) {
+  return view.strides[2] != 1 && view.strides[1] == 1;
 }
 
 ir::FewTerms few_terms(const Product& p) {
@@ -78,8 +78,8 @@ ir::FewTerms few_terms(const Product& p) {
           .rows = p.rows(),
           .terms = p.terms(),
           .columns = p.columns(),
-          .left_turned = is_turned(p.left, 1),
-          .right_turned = is_turned(p.right, 1)};
+          .left_turned = is_turned(p.left),
+          .right_turned = is_turned(p.right)};
 }
 
 /// Each sum written out, in the order of its terms; `plain`: as ATen's own loop, else as the
@@ -164,9 +164,9 @@ void reduce_apart(Context& ctx, const Product& p) {
 /// [B, S, K] and [K, N] is: what reads it then walks in the same axes.
 void split_rows(const Context& ctx, Product& p) {
   constexpr size_t kLookAhead = 3;
+  if (p.batched || p.is_vector || (p.added.storage >= 0 && p.added.sizes.size() > 1)) return;
   const auto record = static_cast<size_t>(ctx.record);
   const int made = ctx.trace.ops[record].outputs.at(0).tensors.at(0);
-  if (p.batched || p.is_vector || (p.added.storage >= 0 && p.added.sizes.size() > 1)) return;
   for (size_t at = record + 1; at < std::min(ctx.trace.ops.size(), record + 1 + kLookAhead); ++at) {
     const OperatorRecord& op = ctx.trace.ops[at];
     const std::string_view name = base_name(op);
@@ -194,7 +194,7 @@ Fate lower(Context& ctx, Product p, bool plain) {
   const int64_t few_rows = is_large(ctx, p) && p.out.dtype == ScalarType::Float ? kFewRows : 1;
   const int64_t fewest = std::min(p.rows(), p.columns());
   const bool thin = fewest >= 1 && fewest <= few_rows;
-  const bool small = !p.batched && p.terms() <= kMostTermsOfSmall &&
+  const bool small = !p.batched && !p.is_vector && p.terms() <= kMostTermsOfSmall &&
                      p.rows() * p.columns() * p.terms() <= kSmallProduct;
   const int64_t most = small ? kMostTermsOfSmall : kMostTerms;  // that are written out
   if (p.terms() == 0 || (p.terms() > most && !thin)) return Fate::external("a matmul");
@@ -269,14 +269,14 @@ Fate with_added(Context& ctx, const OperatorRecord& op, size_t front, size_t bac
   const std::optional<c10::Scalar> alpha = number(op, "alpha"), beta = number(op, "beta");
   if (alpha && alpha->toDouble() == 0)
     return Fate::external("alpha is 0: its factors are not read");
-  Product p{with_rank(ctx.tensor(op, 1), front),
-            with_rank(ctx.tensor(op, 2), front, back),
-            out,
-            added,
-            alpha ? alpha->toDouble() : 1,
-            beta ? beta->toDouble() : 1,
-            front == 0,
-            back > 0};
+  Product p{.left = with_rank(ctx.tensor(op, 1), front),
+            .right = with_rank(ctx.tensor(op, 2), front, back),
+            .out = out,
+            .added = added,
+            .alpha = alpha ? alpha->toDouble() : 1,
+            .beta = beta ? beta->toDouble() : 1,
+            .batched = front == 0,
+            .is_vector = back > 0};
   // ATen's addmv of no rows gives as many as what is added has.
   if (p.rows() != out.sizes[1]) return Fate::external("factors without elements");
   return lower(ctx, p, false);

@@ -76,14 +76,16 @@ std::optional<size_t> short_axis(const Context& ctx, const Reduced& r, ScalarTyp
   return static_cast<size_t>(std::find(r.axes.begin(), r.axes.end(), true) - r.axes.begin());
 }
 
-/// The 2-norm of such rows, as ATen's compiler has made it: where elements lie side by side it adds
-/// by multiply-adds what is left of fours (of all in Double), elsewhere it rounds each square.
+/// The 2-norm of such rows, as libtorch 2.11's kernel is compiled. Where elements lie side by side,
+/// its loop rounds the squares of whole groups of four and takes multiply-adds for the few behind
+/// them (for all in Double); elsewhere it rounds each square.
 void write_out_norm(Context& ctx, const Reduced& r, size_t axis) {
+  constexpr int64_t kUnrolled = 4;
   const ir::View& out = r.outs[0];
   const ScalarType compute = opmath(out.dtype);
   const int64_t rounded = r.in.strides[axis] != 1 || !ctx.settings.target.fma ? r.count
                           : compute == ScalarType::Double                     ? 0
-                                                                              : r.count / 4 * 4;
+                                                          : r.count / kUnrolled * kUnrolled;
   ir::View element = r.in;
   element.sizes[axis] = 1;
   StatementBuilder s(element.sizes);
@@ -115,6 +117,11 @@ Fate vector_norm(Context& ctx, const OperatorRecord& op) {
   ScalarType type = r->outs[0].dtype;
   const bool exact = ctx.are_exact(ir::numel(r->outs[0].sizes));
   const ScalarType compute = infinite || !exact ? opmath(type) : ScalarType::Double;
+  if (r->count == 1 && p != 0) {  // eager's is exact, too
+    r->emit(ctx, ReduceOp::Max, opmath(type), r->outs[0],
+            [&](StatementBuilder&, Value x) { return x.to(type).to(opmath(type)).op(Op::Abs); });
+    return Fate::fused();
+  }
   if (!infinite && p != 0) ctx.approximate(type);
   if (const auto axis = p == 2 ? short_axis(ctx, *r, type) : std::nullopt) {
     write_out_norm(ctx, *r, *axis);

@@ -3,11 +3,13 @@
 #include <ATen/ops/kthvalue.h>
 #include <ATen/ops/median.h>
 #include <ATen/ops/nanmedian.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "sorting/introsort.h"
@@ -204,12 +206,22 @@ bool knows_eagers_element() {
       for (int64_t k : {1, 7, 40}) {
         const Tensor row = tied_row(count);
         const How rank{Selection::KthValue, static_cast<size_t>(k - 1), true},
-            median{Selection::Median, 0, true};
+            median{Selection::Median, 0, true}, all{Selection::Median, 0, false, true},
+            numbers{Selection::NanMedian, 0, false, true};
         if (!finds(RankFinder<float>(static_cast<size_t>(count), rank), row,
                    std::get<1>(at::kthvalue(row, k, 0, /*keepdim=*/true))) ||
             !finds(RankFinder<float>(static_cast<size_t>(count), median), row,
                    std::get<1>(at::median(row, 0, /*keepdim=*/true))))
           return false;
+        // Which of zeros of both signs is taken.
+        const Tensor zeros = at::where(row > k, 0.F, -0.F);
+        for (const auto& [how, eager] :
+             {std::pair(all, at::median(zeros)), std::pair(numbers, at::nanmedian(zeros))}) {
+          RankFinder<float> finder(static_cast<size_t>(count), how);
+          std::copy_n(zeros.const_data_ptr<float>(), count, finder.row());
+          finder.run();
+          if (!are_same(finder.element(0), *eager.const_data_ptr<float>())) return false;
+        }
       }
     return true;
   }();
@@ -255,7 +267,8 @@ template <Selection which>
 Tensor median_of_all(const Tensor& self) {
   if (is_atens(self, self.numel()))
     return which == Selection::Median ? at::median(self) : at::nanmedian(self);
-  const Tensor row = self.contiguous().view({-1});
+  // Eager's kernel walks over a clone's memory, in which elements lie as they do in `self`.
+  const Tensor copy = self.clone(), row = copy.as_strided({copy.numel()}, {1});
   return std::get<0>(select_in_rows(row, 0, /*keeps=*/false, {which, 0, false, true}));
 }
 

@@ -154,6 +154,17 @@ std::vector<Recipe> reduction_recipes() {
         [p](const T& x, const D& d, bool k) { return at::norm(x, c10::Scalar(p), d, k); },
         Types::Floating);
   }
+  // Of one element: its magnitude, which a square could not hold.
+  for (double scale : {1e30, 1e-30})
+    for (double p : {1., 2., std::numeric_limits<double>::infinity()})
+      r.push_back({"aten::linalg_vector_norm of one " + std::to_string(p),
+                   {values({70, 1})},
+                   [=](const Tensors& t) -> Tensors {
+                     const T x = t[0] * scale;
+                     return {at::linalg_vector_norm(x, p, Dims(D{1}), false),
+                             at::norm(x, c10::Scalar(p), D{1}, true)};
+                   },
+                   Recipe::Types::Floating});
   add_dim(
       r, "aten::prod", [](const T& x, int64_t d) -> Tensors { return {at::prod(x, d)}; },
       Types::All);

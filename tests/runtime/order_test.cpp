@@ -119,7 +119,9 @@ TEST(Order, MediansAndRanks) {
             std::get<0>(at::median(x, 1)) + 1,
             std::get<0>(at::nanmedian(x, 1)) + 1,
             at::median(x) + 1,
-            at::nanmedian(x) + 1};
+            at::nanmedian(x) + 1,
+            at::median(x.t()),
+            at::nanmedian(x.t().unsqueeze(0))};
   };
   at::manual_seed(9);
   for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kByte})

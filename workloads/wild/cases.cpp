@@ -37,7 +37,7 @@ std::vector<Workload> wild_cases() {
                            wild::learner_cases,     wild::mixture_cases,    wild::stranger_cases,
                            wild::wanderer_cases,    wild::passerby_cases,   wild::newcomer_cases,
                            wild::sojourner_cases,   wild::drifter_cases,    wild::arrival_cases,
-                           wild::visitor_cases}) {
+                           wild::visitor_cases,     wild::lodger_cases}) {
     for (Workload& workload : cases()) {
       workload.set = "wild";
       all.push_back(std::move(workload));

@@ -30,6 +30,7 @@ std::vector<Workload> gradient_cases();
 std::vector<Workload> graph_cases();
 std::vector<Workload> image_cases();
 std::vector<Workload> learner_cases();
+std::vector<Workload> lodger_cases();
 std::vector<Workload> loss_cases();
 std::vector<Workload> mixing_cases();
 std::vector<Workload> mixture_cases();

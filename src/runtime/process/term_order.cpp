@@ -16,9 +16,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <mutex>
 
+#include "runtime/process/kept.h"
 #include "runtime/process/with_threads.h"
 
 namespace graft::runtime {
@@ -28,7 +27,7 @@ namespace {
 using at::Tensor;
 
 /// More rows, columns and matrices change nothing.
-constexpr int64_t kMostAsked = 1024, kAskedBatch = 3;
+constexpr int64_t kMostAsked = 256, kAskedBatch = 3;
 /// Sums that are looked at.
 constexpr int64_t kAskedSums = 256;
 
@@ -104,14 +103,15 @@ ir::TermOrder ask(const ir::FewTerms& p) {
 }  // namespace
 
 ir::TermOrder order_of_terms(const ir::FewTerms& product) {
-  static std::mutex mutex;
-  static std::map<ir::FewTerms, ir::TermOrder> known;
+  // The worker may outlive static objects.
+  static auto* const known = new Kept<ir::FewTerms, ir::TermOrder>;
   ir::FewTerms asked = product;
   asked.rows = std::min(asked.rows, kMostAsked),
   asked.columns = std::min(asked.columns, kMostAsked);
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(asked);
-  return found != known.end() ? found->second : known[asked] = ask(asked);
+  if (const auto order = known->find(asked)) return *order;
+  const ir::TermOrder order = ask(asked);
+  known->add(asked, order);
+  return order;
 }
 
 }  // namespace graft::runtime

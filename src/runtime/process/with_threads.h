@@ -1,6 +1,7 @@
 // How many threads ATen's routines take on the calling thread.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <omp.h>
 
 namespace graft::runtime {
@@ -8,7 +9,8 @@ namespace graft::runtime {
 /// OpenMP's count is a thread's own: the compiling one may have another than the caller has.
 class WithThreads {
  public:
-  explicit WithThreads(int count) : before_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  /// ATen sets a thread's count when it is first asked for it: before this does.
+  explicit WithThreads(int count) : before_(at::get_num_threads()) { omp_set_num_threads(count); }
   ~WithThreads() { omp_set_num_threads(before_); }
   WithThreads(const WithThreads&) = delete;
   WithThreads& operator=(const WithThreads&) = delete;

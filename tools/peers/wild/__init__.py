@@ -6,8 +6,8 @@ A program that returns nothing changes its arguments.
 from . import audio, colour, diffusion, finance, gradients, graph, image, losses, mixing, models, molecules, norms
 from . import optimizers, perception, physics, quantizers, recommender, robotics, samplers, science, sequence, speech
 from . import vision
-from . import arrivals, backward, control, decoding, drifters, geospatial, learners, mixtures, newcomers, passersby
-from . import sojourners, strangers, visitors, wanderers
+from . import arrivals, backward, control, decoding, drifters, geospatial, learners, lodgers, mixtures, newcomers
+from . import passersby, sojourners, strangers, visitors, wanderers
 
 CASES = {}
 for field in (
@@ -48,5 +48,6 @@ for field in (
     sojourners,
     drifters,
     arrivals,
+    lodgers,
 ):
     CASES |= field.CASES
