@@ -1,6 +1,7 @@
 // Products of complex matrices of few terms, as of gates and rotations: sums written out, for the
 // real parts and then for the imaginary ones. All others are calls of ATen's routines.
 #include "ops/complex.h"
+#include "ops/products.h"
 #include "ops/reduce.h"
 #include "ops/schema.h"
 
@@ -29,18 +30,11 @@ struct Factor {
         conjugated(tensor.conjugated) {}
 };
 
-/// Term `k` of all sums: along the factor's last axis (left) or its second one.
-std::pair<Value, Value> term(StatementBuilder& s, const Factor& factor, bool left, int64_t k) {
-  const auto one = [&](View view) {
-    const size_t along = left ? 2 : 1;
-    view.byte_offset +=
-        k * view.strides[along] * static_cast<int64_t>(c10::elementSize(view.dtype));
-    view.strides[along] = 0;
-    view.sizes = s.statement.axes;
-    return s.load(view);
-  };
-  const Value imaginary = one(factor.imaginary);
-  return {one(factor.real), factor.conjugated ? -imaginary : imaginary};
+/// Term `k` of all sums, along dimension `along` of the factor.
+std::pair<Value, Value> complex_term(StatementBuilder& s, const Factor& factor, size_t along,
+                                     int64_t k) {
+  const Value imaginary = term_of(s, factor.imaginary, along, k);
+  return {term_of(s, factor.real, along, k), factor.conjugated ? -imaginary : imaginary};
 }
 
 }  // namespace
@@ -73,8 +67,8 @@ std::optional<Fate> lower_complex_product(Context& ctx, const OperatorRecord& op
                                         : total + x * y;
     };
     for (int64_t k = 0; k < terms; ++k) {
-      const auto [x, ix] = term(s, a, true, k);
-      const auto [y, iy] = term(s, b, false, k);
+      const auto [x, ix] = complex_term(s, a, 2, k);
+      const auto [y, iy] = complex_term(s, b, 1, k);
       add(x, real ? y : iy), add(real ? -ix : ix, real ? iy : y);
     }
     ctx.emit(s.store(view, total));

@@ -87,16 +87,10 @@ ir::FewTerms few_terms(const Product& p) {
 void write_out(Context& ctx, const Product& p, bool plain, const ir::FewTerms& asked) {
   const ScalarType compute = opmath(p.out.dtype);
   StatementBuilder s(p.out.sizes);
-  auto term = [&](const View& view, int64_t k, size_t along, std::vector<int64_t> strides) {
-    View at = over(view, p.out.sizes, std::move(strides));
-    at.byte_offset += k * view.strides[along] * static_cast<int64_t>(c10::elementSize(view.dtype));
-    return s.load(at).to(compute);
-  };
-  const auto &l = p.left.strides, &r = p.right.strides;
   std::vector<std::pair<Value, Value>> factors;
   for (int64_t k = 0; k < p.terms(); ++k) {
-    const Value left = term(p.left, k, 2, {l[0], l[1], 0});
-    factors.emplace_back(left, term(p.right, k, 1, {r[0], 0, r[2]}));
+    const Value left = term_of(s, p.left, 2, k).to(compute);
+    factors.emplace_back(left, term_of(s, p.right, 1, k).to(compute));
   }
   const bool asks = !plain && !p.is_vector && !is_reduced(p.out.dtype);
   const ir::TermOrder order =
@@ -292,6 +286,14 @@ Fate baddbmm(Context& ctx, const OperatorRecord& op) {
 }
 
 }  // namespace
+
+Value term_of(StatementBuilder& s, View factor, size_t along, int64_t k) {
+  factor.byte_offset +=
+      k * factor.strides[along] * static_cast<int64_t>(c10::elementSize(factor.dtype));
+  factor.strides[along] = 0;
+  factor.sizes = s.statement.axes;
+  return s.load(factor);
+}
 
 bool bmm_adds_in_order(const Context& ctx, int64_t products, ScalarType dtype) {
   // At any size: there the order is not eager's, whose own changes with the sizes.
