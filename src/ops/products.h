@@ -9,8 +9,8 @@
 
 namespace graft::ops {
 
-/// Element `k` along dimension `along` of a factor [batch, rows, columns], at each point of axes that
-/// are its others: terms of the left factor lie along 2, of the right one along 1.
+/// Element `k` along dimension `along` of a factor [batch, rows, columns], at each point of the
+/// statement's axes: terms of the left factor lie along 2, of the right one along 1.
 ir::Value term_of(ir::StatementBuilder& s, ir::View factor, size_t along, int64_t k);
 
 /// Does ATen's bmm, of so many products in one matrix, add them one after the other, each rounded?
