@@ -1,6 +1,4 @@
 // Grids of places that an affine map makes of a regular grid, for grid_sampler.
-#include <array>
-
 #include "ops/fill.h"
 #include "ops/products.h"
 #include "ops/reduce.h"
@@ -43,10 +41,9 @@ Fate affine_grid(Context& ctx, const OperatorRecord& op) {
   StatementBuilder s(out.sizes);
   std::vector<std::pair<Value, Value>> factors;
   for (int64_t k = 0; k < terms; ++k) {
-    View row{theta.storage, theta.dtype,
-             theta.byte_offset +
-                 k * theta.strides[2] * static_cast<int64_t>(c10::elementSize(theta.dtype)),
-             out.sizes, std::vector<int64_t>(rank, 0)};
+    View row = theta;
+    advance(row, 2, k);
+    row.sizes = out.sizes, row.strides.assign(rank, 0);
     row.strides.front() = theta.strides[0], row.strides.back() = theta.strides[1];
     const size_t d = places - static_cast<size_t>(k);  // x runs along the last axis of places
     const Value place = k + 1 == terms ? s.constant(1, out.dtype)

@@ -60,18 +60,15 @@ std::optional<Fate> lower_complex_product(Context& ctx, const OperatorRecord& op
   const Factor a(left), b(right), to(out);
   const auto sum = [&](const View& view, bool real) {
     StatementBuilder s(view.sizes);
-    Value total;
-    const auto add = [&](Value x, Value y) {
-      total = total.builder == nullptr  ? x * y
-              : ctx.settings.target.fma ? ir::fma(x, y, total)
-                                        : total + x * y;
-    };
+    std::vector<std::pair<Value, Value>> factors;
     for (int64_t k = 0; k < terms; ++k) {
       const auto [x, ix] = complex_term(s, a, 2, k);
       const auto [y, iy] = complex_term(s, b, 1, k);
-      add(x, real ? y : iy), add(real ? -ix : ix, real ? iy : y);
+      factors.emplace_back(x, real ? y : iy);
+      factors.emplace_back(real ? -ix : ix, real ? iy : y);
     }
-    ctx.emit(s.store(view, total));
+    const ir::TermOrder order{.fused = ctx.settings.target.fma};
+    ctx.emit(s.store(view, sum_of_products(s, factors, /*plain=*/false, order)));
   };
   sum(to.real, true), sum(to.imaginary, false);
   return Fate::fused();

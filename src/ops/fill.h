@@ -7,13 +7,13 @@
 
 namespace graft::ops {
 
-std::vector<Row> part_rows();           // parts.cpp: stores to a part of a tensor
-std::vector<Row> fill_rows();           // fill.cpp
-std::vector<Row> resample_rows();       // resample.cpp: upsampling by nearest neighbours
-std::vector<Row> interpolation_rows();  // interpolate.cpp: upsampling between neighbours
-std::vector<Row> grid_sample_rows();    // grid_sample.cpp: elements beside computed places
-std::vector<Row> grid_sample_volume_rows();
-std::vector<Row> affine_grid_rows();  // affine_grid.cpp: such places
+std::vector<Row> part_rows();                // parts.cpp: stores to a part of a tensor
+std::vector<Row> fill_rows();                // fill.cpp
+std::vector<Row> resample_rows();            // resample.cpp: upsampling by nearest neighbours
+std::vector<Row> interpolation_rows();       // interpolate.cpp: upsampling between neighbours
+std::vector<Row> grid_sample_rows();         // grid_sample.cpp: elements beside computed places
+std::vector<Row> grid_sample_volume_rows();  // grid_sample_volume.cpp: likewise of volumes
+std::vector<Row> affine_grid_rows();  // affine_grid.cpp: places that maps make of a regular grid
 std::vector<Row> pad_rows();          // pad.cpp: borders, and channels that become pixels
 
 /// Number `at`, a whole one, of linspace's; rounded to `dtype`, a floating one, in what that

@@ -123,11 +123,10 @@ Corner corner(StatementBuilder& s, Value at, Value weight, const Extent& extent)
   return {ge(at, at.like(0)) & le(at, last), index, weight};
 }
 
-Value number_of_grid(StatementBuilder& s, const View& grid, int64_t which) {
+Value number_of_grid(StatementBuilder& s, View grid, int64_t which) {
   const std::vector<int64_t>& sizes = s.statement.axes;
-  const auto size = static_cast<int64_t>(c10::elementSize(grid.dtype));
-  const int64_t offset = grid.byte_offset + which * grid.strides.back() * size;
-  ir::Access access = ir::access_of({grid.storage, grid.dtype, offset, {}, {}}, sizes);
+  advance(grid, grid.strides.size() - 1, which);
+  ir::Access access = ir::access_of({grid.storage, grid.dtype, grid.byte_offset, {}, {}}, sizes);
   for (size_t axis = 0; axis < sizes.size(); ++axis)
     if (axis != 1 && sizes[axis] > 1) access.strides[axis] = grid.strides[axis - (axis > 1)];
   return s.load(std::move(access));

@@ -29,7 +29,7 @@ Corner corner(ir::StatementBuilder& s, ir::Value at, ir::Value weight, const Ext
 /// A number that depends on the sizes: an argument of the kernel.
 ir::Value number_of(ir::Value like, double value);
 /// Number `which` of the grid's place for each element of the result [N, C, …].
-ir::Value number_of_grid(ir::StatementBuilder& s, const ir::View& grid, int64_t which);
+ir::Value number_of_grid(ir::StatementBuilder& s, ir::View grid, int64_t which);
 /// Why a call stays ATen's, or null.
 const char* why_not_sampled(const record::OperatorRecord& op, const ir::View& in,
                             const ir::View& grid, const ir::View& out);

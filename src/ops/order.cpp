@@ -380,8 +380,7 @@ void select_by_exchanges(Context& ctx, const Order& o, const Ranked& by, const V
   element.sizes[o.along] = 1;
   for (int64_t k = 0; k < o.count; ++k) {
     Value x = s.load(element).to(o.compute);
-    element.byte_offset +=
-        o.in.strides[o.along] * static_cast<int64_t>(c10::elementSize(o.in.dtype));
+    advance(element, o.along, 1);
     if (is_float(o.compute)) {
       const Value is_nan = isnan(x), one = select(is_nan, x.like(1), x.like(0));
       nans = nans ? *nans + one : one;

@@ -176,11 +176,10 @@ struct BorderedParts {
   bool has_border;  ///< they are of a copy with one
 };
 
-/// Of the pool as it is, or with a border where these would be many.
-BorderedParts largest_parts(Context& ctx, const Pool& pool) {
-  std::vector<Part> parts = parts_of(pool);
+/// The pool's `parts`, or where these are many those of a copy with a border of `value`.
+BorderedParts few_parts(Context& ctx, const Pool& pool, std::vector<Part> parts, double value) {
   if (parts.size() <= kMostParts) return {std::move(parts), false};
-  return {parts_of(bordered(ctx, pool, -std::numeric_limits<double>::infinity())), true};
+  return {parts_of(bordered(ctx, pool, value)), true};
 }
 
 /// What part of the steps pooling along one dimension after the other may take, to pay: it stores
@@ -221,16 +220,18 @@ std::vector<Pool> one_by_one(Context& ctx, const Pool& pool, ScalarType between)
 
 Fate largest(Context& ctx, const OperatorRecord& op, const Pool& pool) {
   if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
-  if (!has_elements(parts_of(pool))) return Fate::external(kUnusualWindows);
+  std::vector<Part> all = parts_of(pool);
+  if (!has_elements(all)) return Fate::external(kUnusualWindows);
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
   const ScalarType compute = opmath(pool.in.dtype);
   ctx.either_zero = true;  // eager takes the first of both
   const bool needs_places = op.outputs.size() > 1 && ctx.is_read_later(ctx.output(op, 1).storage);
   if (!needs_places && one_by_one_pays(pool, kLargestPay)) {
     for (const Pool& one : one_by_one(ctx, pool, pool.in.dtype))
-      store_largest(ctx, largest_parts(ctx, one).parts, compute);
+      store_largest(ctx, few_parts(ctx, one, parts_of(one), kNone).parts, compute);
     return Fate::fused();
   }
-  const auto [parts, has_border] = largest_parts(ctx, pool);
+  const auto [parts, has_border] = few_parts(ctx, pool, std::move(all), kNone);
   if (needs_places)
     for (const Part& part : parts) store_places(ctx, pool, part, ctx.output(op, 1), has_border);
   store_largest(ctx, parts, compute);
@@ -263,8 +264,11 @@ struct Divisor {
   }
 };
 
-/// Along one dimension after the other, where that pays; else nothing is emitted.
-bool average_apart(Context& ctx, const Pool& pool, const Divisor& divisor, bool is_cut) {
+/// Along one dimension after the other, where that pays; else nothing is emitted. `all`: the pool's
+/// parts, several where windows are cut off.
+bool average_apart(Context& ctx, const Pool& pool, const std::vector<Part>& all,
+                   const Divisor& divisor) {
+  const bool is_cut = all.size() > 1;
   const ScalarType compute = opmath(pool.in.dtype), type = accumulate_type(compute);
   if (!one_by_one_pays(pool, kSumsPay)) return false;
   const Pool whole = is_cut ? bordered(ctx, pool, 0) : pool;
@@ -278,8 +282,8 @@ bool average_apart(Context& ctx, const Pool& pool, const Divisor& divisor, bool 
         ctx.emit(s.store(part.out, sum));
         continue;
       }
-      const Value by = is_cut ? divisor.of_all(s, pool, compute)
-                              : divisor.of_part(s, parts_of(pool).front(), compute);
+      const Value by =
+          is_cut ? divisor.of_all(s, pool, compute) : divisor.of_part(s, all.front(), compute);
       ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));
     }
   }
@@ -289,17 +293,17 @@ bool average_apart(Context& ctx, const Pool& pool, const Divisor& divisor, bool 
 /// The windows' sums, over as many elements as they have, or over what was given.
 Fate average(Context& ctx, const Pool& pool, const Divisor& divisor) {
   if (ir::numel(pool.out.sizes) == 0) return Fate::fused();
-  std::vector<Part> parts = parts_of(pool);
-  if (!has_elements(parts)) return Fate::external(kUnusualWindows);
-  const bool many = parts.size() > kMostParts;
+  std::vector<Part> all = parts_of(pool);
+  if (!has_elements(all)) return Fate::external(kUnusualWindows);
   const ScalarType compute = opmath(pool.in.dtype);
   ctx.approximate(compute);
-  if (average_apart(ctx, pool, divisor, parts.size() > 1)) return Fate::fused();
-  if (many) parts = parts_of(bordered(ctx, pool, 0));
+  if (average_apart(ctx, pool, all, divisor)) return Fate::fused();
+  const auto [parts, has_border] = few_parts(ctx, pool, std::move(all), 0);
   for (const Part& part : parts) {
     StatementBuilder s(part.in.sizes);
     const Value sum = s.reduce(ReduceOp::Sum, s.load(part.in), part.axes, accumulate_type(compute));
-    const Value by = many ? divisor.of_all(s, pool, compute) : divisor.of_part(s, part, compute);
+    const Value by =
+        has_border ? divisor.of_all(s, pool, compute) : divisor.of_part(s, part, compute);
     ctx.emit(s.store(part.out, (sum.to(compute) / by).to(part.out.dtype)));
   }
   return Fate::fused();

@@ -202,9 +202,10 @@ Fate lower(Context& ctx, Product p, bool plain) {
                         bmm_adds_in_order(ctx, p.rows() * p.columns() * p.terms(), p.out.dtype);
   if (!in_order && !ctx.settings.any_products)
     return Fate::external("a matmul, whose bits are to be eager's");
-  if (!in_order) ctx.approximate(p.out.dtype);
   const bool few = p.terms() > 1 && ir::numel(p.out.sizes) < kFewSums;
-  if (in_order || (p.terms() <= most && !few)) {
+  const bool written_out = in_order || (p.terms() <= most && !few);
+  if (!in_order) ctx.approximate(p.out.dtype, written_out ? p.terms() : 0);
+  if (written_out) {
     // Asked for as it is.
     const ir::FewTerms asked = few_terms(p);
     if (apart) {
@@ -213,7 +214,6 @@ Fate lower(Context& ctx, Product p, bool plain) {
       p.right = rows;
     }
     split_rows(ctx, p);
-    if (!in_order) ctx.approximated.back().terms = p.terms();
     write_out(ctx, p, in_order, asked);
   } else if (thin) {
     reduce_apart(ctx, p);
@@ -288,8 +288,7 @@ Fate baddbmm(Context& ctx, const OperatorRecord& op) {
 }  // namespace
 
 Value term_of(StatementBuilder& s, View factor, size_t along, int64_t k) {
-  factor.byte_offset +=
-      k * factor.strides[along] * static_cast<int64_t>(c10::elementSize(factor.dtype));
+  advance(factor, along, k);
   factor.strides[along] = 0;
   factor.sizes = s.statement.axes;
   return s.load(factor);

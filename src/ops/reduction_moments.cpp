@@ -93,7 +93,7 @@ void write_out_norm(Context& ctx, const Reduced& r, size_t axis) {
   for (int64_t k = 0; k < r.count; ++k) {
     const Value x = s.load(element).to(out.dtype).to(compute);
     sum = k == 0 ? x * x : k < rounded ? sum + x * x : ir::fma(x, x, sum);
-    element.byte_offset += r.in.strides[axis] * static_cast<int64_t>(c10::elementSize(r.in.dtype));
+    advance(element, axis, 1);
   }
   ctx.emit(s.store(out.sizes.size() == r.in.sizes.size() ? out : with_unit_axis(out, axis),
                    sum.op(Op::Sqrt)));

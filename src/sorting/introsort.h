@@ -193,4 +193,14 @@ bool nth_as_std(std::vector<Entry<Key>>& entries, ptrdiff_t nth) {
   return true;
 }
 
+/// The row's entries as std::nth_element leaves them.
+template <class T, class Key>
+void make_nth(const std::vector<T>& row, bool descending, std::vector<Entry<Key>>& entries,
+              ptrdiff_t nth) {
+  make_entries(row, descending, entries);
+  if (nth_as_std(entries, nth)) return;
+  make_entries(row, descending, entries);
+  std::nth_element(entries.begin(), entries.begin() + nth, entries.end(), ByKey());
+}
+
 }  // namespace graft

@@ -151,13 +151,11 @@ class RankFinder {
   /// With the swaps of at::kthvalue or std::nth_element.
   void as_eager(size_t rank) {
     entries_.resize(row_.size());
-    make_entries(row_, /*descending=*/false, entries_);
     if (how_.selection == Selection::KthValue) {
-      quick_select(rank);
-    } else if (!nth_as_std(entries_, static_cast<ptrdiff_t>(rank))) {
       make_entries(row_, /*descending=*/false, entries_);
-      std::nth_element(entries_.begin(), entries_.begin() + static_cast<ptrdiff_t>(rank),
-                       entries_.end(), ByKey());
+      quick_select(rank);
+    } else {
+      make_nth(row_, /*descending=*/false, entries_, static_cast<ptrdiff_t>(rank));
     }
     place_ = entries_[rank].place;
   }
@@ -283,7 +281,7 @@ TORCH_LIBRARY_FRAGMENT(graft, library) {
     library.impl(whole.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
                  torch::CppFunction(function));
   };
-  const auto both = [](std::string_view name) { return std::string(name) + ".dim"; };
+  const auto by_dim = [](std::string_view name) { return std::string(name) + ".dim"; };
   constexpr const char* kRank =
       "(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)";
   constexpr const char* kAlong =
@@ -291,10 +289,10 @@ TORCH_LIBRARY_FRAGMENT(graft, library) {
   constexpr const char* kAll = "(Tensor self) -> Tensor";
   add(graft::kRanks, kRank, graft::kth_value<true>);
   add(graft::kRankValues, kRank, graft::kth_value<false>);
-  add(both(graft::kMedians), kAlong, graft::median<graft::Selection::Median, true>);
-  add(both(graft::kMedianValues), kAlong, graft::median<graft::Selection::Median, false>);
-  add(both(graft::kNanMedians), kAlong, graft::median<graft::Selection::NanMedian, true>);
-  add(both(graft::kNanMedianValues), kAlong, graft::median<graft::Selection::NanMedian, false>);
+  add(by_dim(graft::kMedians), kAlong, graft::median<graft::Selection::Median, true>);
+  add(by_dim(graft::kMedianValues), kAlong, graft::median<graft::Selection::Median, false>);
+  add(by_dim(graft::kNanMedians), kAlong, graft::median<graft::Selection::NanMedian, true>);
+  add(by_dim(graft::kNanMedianValues), kAlong, graft::median<graft::Selection::NanMedian, false>);
   add(graft::kMedians, kAll, graft::median_of_all<graft::Selection::Median>);
   add(graft::kNanMedians, kAll, graft::median_of_all<graft::Selection::NanMedian>);
 }

@@ -163,15 +163,12 @@ class TopFinder {
   /// As at::topk does.
   void as_eager() {
     best_.resize(row_.size());
-    make_entries(row_, largest_, best_);
     const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
     if (are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size()))) {
+      make_entries(row_, largest_, best_);
       std::partial_sort(best_.begin(), last + 1, best_.end(), ByKey());
     } else {
-      if (!nth_as_std(best_, last - best_.begin())) {
-        make_entries(row_, largest_, best_);
-        std::nth_element(best_.begin(), last, best_.end(), ByKey());
-      }
+      make_nth(row_, largest_, best_, last - best_.begin());
       std::sort(best_.begin(), last, ByKey());
     }
   }

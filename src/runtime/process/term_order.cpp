@@ -14,7 +14,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "runtime/process/kept.h"
@@ -64,8 +63,7 @@ ir::TermOrder ask(const ir::FewTerms& p) {
   const c10::NoGradGuard no_grad;
   const at::AutoDispatchBelowAutograd below;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  const int64_t batch = p.batched ? kAskedBatch : 1, rows = std::min(p.rows, kMostAsked),
-                columns = std::min(p.columns, kMostAsked);
+  const int64_t batch = p.batched ? kAskedBatch : 1, rows = p.rows, columns = p.columns;
   const Tensor left = matrices(batch, rows, p.terms, p.left_turned, p.dtype, 1),
                right = matrices(batch, p.terms, columns, p.right_turned, p.dtype, 2);
   Tensor added, sums;
