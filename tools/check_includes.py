@@ -46,6 +46,7 @@ MAY_INCLUDE = {
     "src/optim": ["src/record", "include/graft"],
     "src/attention": ["include/graft"],
     "src/sorting": ["src/tensor"],
+    "src/linalg": ["src/tensor"],
     **{f"systems/{room}": ["include/graft", "include/graft/systems"] for room in SYSTEMS},
     "formats": [],
     "lab": ["formats"],

@@ -87,7 +87,8 @@ class Lowering {
         lowered_.program.items.resize(items);
         context_.early.resize(early);
         context_.dropped();
-        context_.approximated.resize(approximated);
+        // (A routine may say of itself that it rounds in another way.)
+        if (fate.routine.empty()) context_.approximated.resize(approximated);
         if (std::string why = make_extern(op, fate.routine); !why.empty())
           return broken(full_name(op) + ": " + why);
       }

@@ -82,6 +82,7 @@ std::vector<Row> distance_rows();       // distance.cpp: distances between rows
 std::vector<Row> convolution_rows();    // convolution.cpp: filters of few terms
 std::vector<Row> product_rows();        // products.cpp: matrix products that are loops
 std::vector<Row> order_rows();          // order.cpp: sorted rows, the few largest elements
+std::vector<Row> linalg_rows();         // linalg.cpp: inverses and factors of small matrices
 // And of norm_rows():
 std::vector<Row> layer_rows();           // norm_layers.cpp: layer and group norm
 std::vector<Row> batch_rows();           // norm_batch.cpp: batch norm

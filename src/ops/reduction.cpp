@@ -147,9 +147,9 @@ std::vector<Row> sum_rows() {
 
 std::vector<Row> reduction_rows() {
   std::vector<Row> rows = sum_rows();
-  for (const auto& family :
-       {select_rows(), pool_rows(), pool_backward_rows(), moment_rows(), loss_rows(),
-        class_loss_rows(), distance_rows(), product_rows(), convolution_rows(), order_rows()})
+  for (const auto& family : {select_rows(), pool_rows(), pool_backward_rows(), moment_rows(),
+                             loss_rows(), class_loss_rows(), distance_rows(), product_rows(),
+                             convolution_rows(), order_rows(), linalg_rows()})
     rows.insert(rows.end(), family.begin(), family.end());
   return rows;
 }

@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "passes/rewrite.h"
 #include "tensor/dtype.h"
+#include "tensor/linalg.h"
 
 namespace graft::passes {
 
@@ -37,16 +38,20 @@ double rounding(const Statement& s) {
   return epsilon(wide ? ScalarType::Double : ScalarType::Float);
 }
 
+ir::View temporary(ir::Program& program, const std::vector<int64_t>& sizes, ScalarType type) {
+  ir::Storage storage;
+  storage.bytes = ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(type));
+  program.storages.push_back(storage);
+  return {static_cast<int>(program.storages.size()) - 1, type, 0, sizes,
+          ir::contiguous_strides(sizes)};
+}
+
 /// One element for each of the statement's results.
 ir::View per_result(ir::Program& program, const Statement& s) {
   std::vector<int64_t> sizes = s.axes;
   for (size_t a = 0; a < sizes.size(); ++a)
     if (s.reduction->axes[a]) sizes[a] = 1;
-  ir::Storage storage;
-  storage.bytes = ir::numel(sizes) * static_cast<int64_t>(c10::elementSize(s.reduction->type));
-  program.storages.push_back(storage);
-  return {static_cast<int>(program.storages.size()) - 1, s.reduction->type, 0, sizes,
-          ir::contiguous_strides(sizes)};
+  return temporary(program, sizes, s.reduction->type);
 }
 
 Statement magnitudes(const Statement& from, const ir::View& to) {
@@ -127,16 +132,17 @@ void move(Statement& s, const std::optional<ir::View>& added, double steps, Dire
   s.scalars = std::move(builder.statement.scalars);
 }
 
-/// Moves the results of a matrix product, of which nothing else is known, by a part of these.
-Statement moved(int record, const ir::View& out, int64_t terms, double strength, Direction to) {
-  const ScalarType type = opmath(out.dtype);
-  StatementBuilder s(out.sizes);
+/// Moves numbers of which nothing else is known by a part of these.
+Statement moved(int record, const ir::View& from, const ir::View& out, int64_t terms,
+                double strength, Direction to) {
+  const ScalarType type = opmath(from.dtype);
+  StatementBuilder s(from.sizes);
   s.statement.record = record;
-  const Value made = s.load(out).to(type);
+  const Value made = s.load(from).to(type);
   const double part =
-      std::max(epsilon(type), epsilon(out.dtype)) + epsilon(type) * strength * lost_units(terms);
+      std::max(epsilon(type), epsilon(from.dtype)) + epsilon(type) * strength * lost_units(terms);
   const Value by = if_finite(made.op(Op::Abs) * s.scalar(part, type));
-  Statement statement = s.store(out, (made + to.at(s, type, {}) * by).to(out.dtype));
+  Statement statement = s.store(out, (made + to.at(s, type, {}) * by).to(from.dtype));
   compact(statement);
   return statement;
 }
@@ -176,8 +182,16 @@ ir::Program disturb(ir::Program program, int which, const std::map<int, int64_t>
     }
     std::vector<Statement> after;
     auto move_results = [&](int record, const ir::View& out, int64_t terms) {
-      if (is_float(out.dtype)) after.push_back(moved(record, out, terms, strength, direction()));
+      if (is_float(out.dtype))
+        after.push_back(moved(record, out, out, terms, strength, direction()));
     };
+    if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr && factors(call->op.name)) {
+      ir::View& matrices = call->inputs.front();
+      const ir::View other = temporary(program, matrices.sizes, matrices.dtype);
+      items.emplace_back(
+          moved(call->record, matrices, other, matrices.sizes.back(), strength, direction()));
+      matrices = other;
+    }
     if (const auto* call = std::get_if<ir::Extern>(&item); call != nullptr && call->may_be_loops)
       for (const ir::View& out : call->outputs) move_results(call->record, out, most_terms(*call));
     if (const auto product =

@@ -10,7 +10,8 @@
 //     u * sqrt(n)              of a product
 //
 // A matrix product's results, if it may become loops or is written out, are moved by such a part of
-// themselves. What is infinite stays.
+// themselves, and so are matrices before they are factored (an inverse is as far off as that of a
+// matrix that is a little off). What is infinite stays.
 //
 // Where ATen adds one term after another, in lanes (norms, softmax), it may lose n / 16 units: a
 // tolerance of that size would hide mistakes, so there the reference in fp64 decides

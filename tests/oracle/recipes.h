@@ -56,6 +56,7 @@ std::vector<Recipe> norm_recipes();
 std::vector<Recipe> pool_recipes();
 std::vector<Recipe> product_recipes();
 std::vector<Recipe> order_recipes();
+std::vector<Recipe> linalg_recipes();
 std::vector<Recipe> backward_recipes();
 std::vector<Recipe> loss_recipes();
 std::vector<Recipe> index_recipes();
