@@ -27,9 +27,12 @@ constexpr int64_t kMostTermsOfSmall = 32, kSmallProduct = 16384;
 constexpr int64_t kFewTerms = 4;
 /// So few sums are as fast, and more exact, as reductions.
 constexpr int64_t kFewSums = 16;
-/// So few rows or columns are done by the time the other operand has come from memory; ATen's
-/// routines are slower by a factor of 2 to 5 then.
-constexpr int64_t kFewRows = 4;
+/// So few rows or columns are done by the time the other operand has come from memory, or nearly:
+/// routines, which are made for more, are slower by a factor of 1.3 to 5. The latter of fp32, where
+/// sums have 32 registers.
+constexpr int64_t kFewRows = 8, kFewWideRows = 12;
+/// … of a batch, whose products may be attention's, in kernels with what stands around them.
+constexpr int64_t kFewRowsOfBatch = 4;
 /// Below so many products in all, ATen's bmm adds one after the other, each rounded.
 constexpr int64_t kPlainProducts = 400;
 
@@ -110,6 +113,15 @@ bool is_large(const Context& ctx, const Product& p) {
          ctx.settings.target.first_cache_bytes;
 }
 
+int64_t few_rows(const Context& ctx, const Product& p) {
+  // ATen computes 16-bit products of few rows as fast.
+  if (!is_large(ctx, p) || is_reduced(p.out.dtype)) return 1;
+  const bool single = p.out.dtype == ScalarType::Float;
+  if (p.batched) return single ? kFewRowsOfBatch : 1;
+  const bool wide = single && ctx.settings.target.avx512();
+  return wide ? kFewWideRows : kFewRows;
+}
+
 /// As one sum over the terms.
 void reduce(Context& ctx, const Product& p) {
   std::vector<int64_t> sizes = p.out.sizes;
@@ -184,10 +196,8 @@ Fate lower(Context& ctx, Product p, bool plain) {
     if (view->storage < 0 || view->dtype != p.out.dtype)
       return Fate::external("a number, or another dtype");
   if (!is_float(p.out.dtype)) return Fate::external("of whole numbers");
-  // ATen computes 16-bit products of few rows as fast.
-  const int64_t few_rows = is_large(ctx, p) && p.out.dtype == ScalarType::Float ? kFewRows : 1;
   const int64_t fewest = std::min(p.rows(), p.columns());
-  const bool thin = fewest >= 1 && fewest <= few_rows;
+  const bool thin = fewest >= 1 && fewest <= few_rows(ctx, p);
   const bool small = !p.batched && !p.is_vector && p.terms() <= kMostTermsOfSmall &&
                      p.rows() * p.columns() * p.terms() <= kSmallProduct;
   const int64_t most = small ? kMostTermsOfSmall : kMostTerms;  // that are written out
@@ -316,7 +326,9 @@ std::vector<Row> product_rows() {
       {"aten::bmm", bmm,
        "of up to 8 terms (4 where columns lie apart), or of one row or column (in fp32 up to 4 "
        "of a large operand): a sum"},
-      {"aten::mm", mm, "likewise, and of up to 32 terms and 16,384 products in all"},
+      {"aten::mm", mm,
+       "likewise, but of a large operand up to 8 (in fp32 with AVX-512 12), and of up to 32 terms "
+       "and 16,384 products in all"},
       {"aten::mv", mv, "sum over columns"},
       {"aten::dot", dot, "sum of products"},
       {"aten::addmm", addmm, "as mm, and what is added"},
