@@ -31,7 +31,7 @@ constexpr CpuFunction kCpuFunctions[] = {
     {"atan2", "", "_u10", "_u10"},      {"asinh", "", "_u10", "_u10"},
     {"acosh", "", "_u10", "_u10"},      {"atanh", "", "_u10", "_u10"},
     {"pow", "", "_u10", "_u10"},        {"fmod", "", "", ""},
-    {"hypot", "", "_u05", "_u05"},
+    {"hypot", "", "_u05", "_u05"},      {"lgamma", "", "_u10", "_u10"},
 };
 
 }  // namespace

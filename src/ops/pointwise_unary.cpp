@@ -3,6 +3,7 @@
 // chooses.
 #include "ops/pointwise.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -95,6 +96,48 @@ Value logit(Args& a) {
   return a.routine(Routine::ArrayLog, Routine::VectorLog, odds);
 }
 
+/// The logarithm of the gamma function's derivative, by the steps of ATen's calc_digamma. (Its
+/// tangent is the C library's: rounded to Float, SLEEF's are the same.)
+Value digamma(Args& a) {
+  if (a.common == ScalarType::Double) return a.refuse("its tangent is the C library's");
+  constexpr int kSteps = 10;  // to where the asymptotic series holds
+  constexpr double kPi = 3.14159265358979323846, kAtTen = 2.25175258906672110764;
+  constexpr std::array<double, 7> kSeries = {8.33333333333333333333E-2, -2.10927960927960927961E-2,
+                                             7.57575757575757575758E-3, -4.16666666666666666667E-3,
+                                             3.96825396825396825397E-3, -8.33333333333333333333E-3,
+                                             8.33333333333333333333E-2};
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Value given = a[0], zero = given.like(0), one = given.like(1), ten = given.like(kSteps);
+  const Value is_below = ir::lt(given, zero), whole = given.op(Op::Trunc);
+  Value x = ir::select(is_below, one - given, given), sum = zero;
+  for (int k = 0; k < kSteps; ++k) {
+    const Value goes_on = ir::lt(x, ten);
+    sum = ir::select(goes_on, sum - one / x, sum);
+    x = ir::select(goes_on, x + one, x);
+  }
+  const Value z = one / (x * x);
+  Value series = zero;
+  for (const double term : kSeries) series = series * z + term;
+  const Value rest = ir::select(ir::lt(x, x.like(1e17f)), z * series, zero);
+  const Value far = sum + ir::call(Routine::ScalarLog, x) - x.like(0.5) / x - rest;
+  const Value at = ir::select(ir::eq(x, ten), sum + x.like(static_cast<float>(kAtTen)), far);
+  const Value angle = (given - whole).to(ScalarType::Double) * kPi;
+  const Value mirrored = at - (kPi / ir::call(Routine::VectorTan, angle)).to(given.type());
+  const Value below = ir::select(ir::eq(given, whole),
+                                 given.like(std::numeric_limits<double>::quiet_NaN()), mirrored);
+  const Value pole = given.like(infinity).op(Op::CopySign, -given);
+  return ir::select(ir::eq(given, zero), pole, ir::select(is_below, below, at));
+}
+
+/// −a log(a)
+Value entropy(Args& a) {
+  const Value x = a[0], zero = x.like(0);
+  const Value positive = a.round(-x * a.round(ir::call(Routine::ScalarLog, x)));
+  const Value other =
+      ir::select(ir::eq(x, zero), zero, x.like(-std::numeric_limits<double>::infinity()));
+  return ir::select(ir::isnan(x), x, ir::select(ir::lt(zero, x), positive, other));
+}
+
 }  // namespace
 
 std::vector<PointwiseRow> unary_rows() {
@@ -142,6 +185,11 @@ std::vector<PointwiseRow> unary_rows() {
       {"aten::erf", 1, Float, erf, Domain::Small, Bits, "error function"},
       {"aten::erfc", 1, Float, library<ArrayErfc, VectorErfc>, Domain::Small, Bits, "1 − erf(a)"},
       {"aten::erfinv", 1, Float, erfinv, Domain::Unit, Bits, "inverse error function"},
+      {"aten::lgamma", 1, Float, one_call<VectorLgamma>, Domain::Any, Bits,
+       "logarithm of the gamma function's magnitude"},
+      {"aten::digamma", 1, Float, digamma, Domain::Any, Bits,
+       "its derivative; of fp64 ATen's call"},
+      {"aten::special_entr", 1, Float, entropy, Domain::Any, Bits, "−a * log(a), 0 where a is 0"},
       {"aten::floor", 1, Same, rounding<Op::Floor>, Domain::Any, Bits, "⌊a⌋"},
       {"aten::ceil", 1, Same, rounding<Op::Ceil>, Domain::Any, Bits, "⌈a⌉"},
       {"aten::trunc", 1, Same, rounding<Op::Trunc>, Domain::Any, Bits, "a without its fraction"},

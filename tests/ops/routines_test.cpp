@@ -93,6 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"expm1", Routine::VectorExpm1, GRAFT_EAGER(expm1), -12, 8},
                     Case{"exp2", Routine::VectorExp2, GRAFT_EAGER(exp2), -12, 8},
                     Case{"log1p", Routine::VectorLog1p, GRAFT_EAGER(log1p)},
+                    Case{"lgamma", Routine::VectorLgamma, GRAFT_EAGER(lgamma)},
                     Case{"sinh", Routine::VectorSinh, GRAFT_EAGER(sinh), -12, 8},
                     Case{"cosh", Routine::VectorCosh, GRAFT_EAGER(cosh), -12, 8},
                     Case{"atanh", Routine::VectorAtanh, GRAFT_EAGER(atanh), -12, 0},
@@ -123,6 +124,9 @@ TEST(Reduced, EveryValueOfEveryLibraryFunction) {
   GRAFT_EVERY(tanh);
   GRAFT_EVERY(erf);
   GRAFT_EVERY(erfinv);
+  GRAFT_EVERY(lgamma);
+  GRAFT_EVERY(digamma);
+  GRAFT_EVERY(special_entr);
   GRAFT_EVERY(sqrt);
   GRAFT_EVERY(rsqrt);
   GRAFT_EVERY(reciprocal);

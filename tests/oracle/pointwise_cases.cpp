@@ -111,6 +111,7 @@ const std::vector<std::string_view> kRefusals = {
     "ATen's half-precision kernels do not agree",
     "out= has other strides than the input",
     "a floating tensor fills integers",
+    "its tangent is the C library's",
     "a gradient that lies otherwise",
     "half precision, of which each step is rounded",
     "bounds that are NaN",
