@@ -87,27 +87,35 @@ Fate histc(Context& ctx, const OperatorRecord& op) {
   auto rounded = [&](double x) {
     return given.dtype == ScalarType::Float ? static_cast<double>(static_cast<float>(x)) : x;
   };
-  const double first = rounded(low->toDouble()), last = rounded(high->toDouble()),
-               bins = static_cast<double>(out.sizes[0]);
+  const double first = rounded(low->toDouble()), last = rounded(high->toDouble());
   if (!(first < last) || !std::isfinite(rounded(last - first)))
     return Fate::external("bounds that the data gives");
   if (overlaps(given, {out})) return Fate::external(kOverlap);
-  ctx.fill(out, 0);
   View x = given;  // as a list: steps go along one axis
   if (x.strides != ir::contiguous_strides(x.sizes)) {
     x = ctx.temporary(given.sizes, given.dtype);
     ctx.copy(given, x);
   }
   x.sizes = {ir::numel(x.sizes)}, x.strides = {1};
+  // The bins first, a vector at a time; what does not count comes behind the last one.
+  const int64_t count = out.sizes[0];
+  const View bins = ctx.temporary(x.sizes, ScalarType::Long),
+             table = ctx.temporary({count + 1}, ScalarType::Long);
+  {
+    StatementBuilder s(x.sizes);
+    const Value value = s.load(x), lowest = s.scalar(first, x.dtype),
+                highest = s.scalar(last, x.dtype);
+    const Value counts = ge(value, lowest) & le(value, highest);
+    const Value place =
+        (value - lowest) * s.scalar(static_cast<double>(count), x.dtype) / (highest - lowest);
+    const Value most = s.scalar(count - 1, ScalarType::Long);
+    ctx.emit(s.store(bins, select(counts, min(place.to(ScalarType::Long), most),
+                                  s.scalar(count, ScalarType::Long))));
+  }
+  ctx.fill(table, 0);
   StatementBuilder s(x.sizes);
-  const Value value = s.load(x), lowest = s.scalar(first, x.dtype),
-              highest = s.scalar(last, x.dtype);
-  const Value counts = ge(value, lowest) & le(value, highest);
-  const Value place = (value - lowest) * s.scalar(bins, x.dtype) / (highest - lowest);
-  const Value most = s.scalar(out.sizes[0] - 1, ScalarType::Long);
-  // What does not count adds 0 somewhere.
-  const Value bin = select(counts, min(place.to(ScalarType::Long), most), most.like(0));
-  add_up(ctx, s, out, bin, select(counts, value.like(1), value.like(0)));
+  add_up(ctx, s, table, s.load(bins), s.constant(1, ScalarType::Long));
+  ctx.copy(graft::narrow(table, 0, 0, count), out);
   return Fate::fused();
 }
 
