@@ -34,4 +34,12 @@ uint64_t may_be_better(const double* x, double limit, bool largest) {
   return largest ? compare<_CMP_NLT_UQ>(x, limit) : compare<_CMP_NGT_UQ>(x, limit);
 }
 
+uint64_t are_beyond(const float* x, float limit, bool largest) {
+  return largest ? compare<_CMP_NLE_UQ>(x, limit) : compare<_CMP_NGE_UQ>(x, limit);
+}
+
+uint64_t are_beyond(const double* x, double limit, bool largest) {
+  return largest ? compare<_CMP_NLE_UQ>(x, limit) : compare<_CMP_NGE_UQ>(x, limit);
+}
+
 }  // namespace graft

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -71,8 +72,12 @@ class RowSorter {
   /// Sorts row() (sorting/rows.h); element(k) and place(k) are of the one that comes k-th.
   void run() {
     fill();
-    const bool as_eager = !way_.stable && way_.places && (ties_.are_likely() || is_surely_tied());
-    if (as_eager)
+    const bool few_values = !way_.stable && way_.places && has_few_values();
+    const bool as_eager =
+        few_values || (!way_.stable && way_.places && (ties_.are_likely() || is_surely_tied()));
+    if (few_values)
+      std::sort(entries_.begin(), entries_.end(), ByKey());
+    else if (as_eager)
       sort_as_std(entries_);
     else if (row_.size() <= kFew<Key>)
       std::sort(entries_.begin(), entries_.end());
@@ -93,6 +98,17 @@ class RowSorter {
   bool is_surely_tied() const {
     return !std::is_integral_v<T> && sizeof(T) <= sizeof(float) && row_.size() >= 4096;
   }
+  /// Is one of a few of its elements there again and again? std::sort's branches are foreseen then.
+  bool has_few_values() const {
+    constexpr size_t kAsked = 32, kAgain = 4;
+    if (entries_.size() < kAsked) return false;
+    std::array<Key, kAsked> asked;
+    for (size_t k = 0; k < kAsked; ++k) asked[k] = entries_[k * entries_.size() / kAsked].key;
+    std::sort(asked.begin(), asked.end());
+    for (size_t k = kAgain; k < kAsked; ++k)
+      if (asked[k] == asked[k - kAgain]) return true;
+    return false;
+  }
   void fill() { make_entries(row_, way_.descending, entries_); }
   /// Are there equal elements whose order shows?
   bool has_ties() const {
@@ -112,12 +128,13 @@ class RowSorter {
 /// one's sort is called as it is.
 bool knows_eagers_order() {
   static const bool knows = [] {
-    for (int64_t count : {50, 3000})
+    // (Of many values, and of few: has_few_values.)
+    for (const Tensor& row : {tied_row(50), tied_row(3000), tied_row(3000).fmod(3)})
       for (bool descending : {false, true}) {
-        const Tensor row = tied_row(count);
         const Tensor places = std::get<1>(at::sort(row, /*stable=*/false, 0, descending));
         const Way way{false, descending, true};
-        if (!finds(RowSorter<float>(static_cast<size_t>(count), way), row, places)) return false;
+        if (!finds(RowSorter<float>(static_cast<size_t>(row.numel()), way), row, places))
+          return false;
       }
     return true;
   }();
