@@ -24,11 +24,12 @@ namespace {
 /// than kEnough some of its threads have nothing to do.)
 constexpr double kStreams = 4;
 
-constexpr double kScatter = 1.5;     ///< against a gather
-constexpr double kShuffles = 1.5;    ///< for each of the vectors that an interleaved access is in
-constexpr double kExchange = 2;      ///< for a vector whose elements change places with another's
-constexpr double kFinish = 16;       ///< instructions that make one number of a vector
-constexpr double kSmallMachine = 2;  ///< threads
+constexpr double kScatter = 1.5;      ///< against a gather
+constexpr double kShuffles = 1.5;     ///< for each of the vectors that an interleaved access is in
+constexpr double kExchange = 2;       ///< for a vector whose elements change places with another's
+constexpr double kFinish = 16;        ///< instructions that make one number of a vector
+constexpr double kNotForwarded = 16;  ///< what a load waits for a store that it should have seen
+constexpr double kSmallMachine = 2;   ///< threads
 
 /// After so many lines that lie apart the next vector of the same rows finds neither lines nor
 /// pages in reach (Times::far_line).
@@ -342,7 +343,11 @@ double vector_cost(const Statement& s, int axis, const Target& target,
   bool reduced = s.reduction && s.reduction->axes[a];
   double store = of(s.store);
   if (reduced) store = target.lanes * kFinish;  // a vector of them
-  const double each = sum + store * results / stores + (s.reduction ? 1 : 0);
+  double each = sum + store * results / stores + (s.reduction ? 1 : 0);
+  // What is stored through a mask is not forwarded to the next step's load.
+  const bool adds_up = !s.store.indirect.empty() &&
+                       std::find(s.loads.begin(), s.loads.end(), s.store) != s.loads.end();
+  if (adds_up && mean_extent(s, a) < target.lanes) each += kNotForwarded;
   return short_loop(each, mean_extent(s, a), reduced, target);
 }
 

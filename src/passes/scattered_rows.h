@@ -1,5 +1,6 @@
 // Scattered rows: steps that add to rows picked by an index are shared between threads by rows,
-// where the rows are too short to be shared by columns. Each row's terms keep their order.
+// where the rows are too short to be shared by columns. Each row's terms keep their order. Rows
+// shorter than a vector are one thread's, one after the other.
 //
 //     kernel v0:64                                  kernel rows 16384
 //       step v1:131072                                step v1:131072

@@ -61,6 +61,24 @@ std::vector<int> candidates_of(const Kernel& kernel, const Loop& loop) {
   return out;
 }
 
+/// What starting the vector loop over `var` of a nest costs, each time that it is entered.
+double starts(const Kernel& kernel, const std::vector<size_t>& placed, int var,
+              const ir::Target& target) {
+  const Placed& p = kernel.placed[placed.front()];
+  const int axis = axis_of(p, var);
+  const double entered = static_cast<double>(points(p.statement)) /
+                         mean_extent(p.statement, static_cast<size_t>(axis));
+  return entered * target.times.inner_loop / target.times.instruction;
+}
+
+/// Are numbers one by one faster than the best vectors, which have lanes to spare?
+bool is_faster_unvectored(const Kernel& kernel, const std::vector<size_t>& placed, int var,
+                          double cost, const ir::Target& target) {
+  const Placed& p = kernel.placed[placed.front()];
+  return mean_extent(p.statement, static_cast<size_t>(axis_of(p, var))) < target.lanes &&
+         cost_with(kernel, placed, -1, target) < cost;
+}
+
 void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Target& target,
                      Decider& decider) {
   for (TreeNode& node : body) {
@@ -74,7 +92,8 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
                      candidates = candidates_of(kernel, *node.loop);
     std::vector<size_t> placed = placed_in(node.loop->body);
     Choice best = best_of(kernel, placed, candidates, target);
-    if (best.at < 0) continue;
+    if (best.at < 0 || is_faster_unvectored(kernel, placed, candidates[best.at], best.cost, target))
+      continue;
     const int chosen = candidates[decider.choose(static_cast<size_t>(best.at), [&] {
       Decision decision = decision_of(kernel, placed, candidates, target);
       decision.about += " inside";
@@ -92,16 +111,6 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
   }
 }
 
-/// What starting the vector loop over `var` of a nest costs, each time that it is entered.
-double starts(const Kernel& kernel, const std::vector<size_t>& placed, int var,
-              const ir::Target& target) {
-  const Placed& p = kernel.placed[placed.front()];
-  const int axis = axis_of(p, var);
-  const double entered = static_cast<double>(points(p.statement)) /
-                         mean_extent(p.statement, static_cast<size_t>(axis));
-  return entered * target.times.inner_loop / target.times.instruction;
-}
-
 /// What the statements inside cost with the best vector loop of each nest.
 double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
                   const ir::Target& target) {
@@ -115,8 +124,10 @@ double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
       std::vector<size_t> placed = placed_in(node.loop->body);
       const std::vector<int> candidates = candidates_of(kernel, *node.loop);
       Choice best = best_of(kernel, placed, candidates, target);
-      sum += best.at >= 0 ? best.cost + starts(kernel, placed, candidates[best.at], target)
-                          : cost_with(kernel, placed, -1, target);
+      sum += best.at < 0 ||
+                     is_faster_unvectored(kernel, placed, candidates[best.at], best.cost, target)
+                 ? cost_with(kernel, placed, -1, target)
+                 : best.cost + starts(kernel, placed, candidates[best.at], target);
     }
   }
   return sum;

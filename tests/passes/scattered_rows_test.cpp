@@ -49,6 +49,13 @@ TEST(ScatteredRows, FewRowsAreNotWorthIt) {
   EXPECT_EQ(schedule_of_adding(64, 16).find("rows"), std::string::npos);
 }
 
+/// Points in space: each thread would walk over all steps, and a load of a vector with lanes to
+/// spare would wait for the store through a mask before it.
+TEST(ScatteredRows, RowsOfThreeAreOneThreadsNumbers) {
+  const std::string text = schedule_of_adding(3, 16384);
+  EXPECT_NE(text.find("  step v1:131072\n    serial v0:3\n"), std::string::npos) << text;
+}
+
 /// What a step reads of other rows, another task may be writing.
 TEST(ScatteredRows, StepsThatReadOtherRowsStayInOrder) {
   const std::string text = schedule_of_adding(64, 16384, "%2[b]");
