@@ -18,8 +18,8 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-/// ATen computes the places once for all channels, a kernel for each; with more than this it is
-/// slower than ATen's call.
+/// Channels are written out, each with its four loads; with more than this a kernel is no faster
+/// than ATen's call, and longer compiled.
 constexpr int64_t kMostChannels = 4;
 
 /// Between 0 and the last element; NaN is 0.
@@ -68,13 +68,11 @@ struct Image {
 };
 
 Value bilinear(const Image& image, Value x, Value y, const Extent& width, const Extent& height) {
-  StatementBuilder& s = image.s;
   const Value left = x.op(Op::Floor), above = y.op(Op::Floor);
   const Value to_left = x - left, to_above = y - above;
-  const std::array columns{corner(s, left, 1.0 - to_left, width),
-                           corner(s, left + 1.0, to_left, width)};
-  const std::array rows{corner(s, above, 1.0 - to_above, height),
-                        corner(s, above + 1.0, to_above, height)};
+  const std::array columns{corner(left, 1.0 - to_left, width), corner(left + 1.0, to_left, width)};
+  const std::array rows{corner(above, 1.0 - to_above, height),
+                        corner(above + 1.0, to_above, height)};
   Value sum = image.at(rows[0], columns[0]) * (rows[0].weight * columns[0].weight);
   auto add = [&](const Corner& row, const Corner& column) {
     sum = multiply_add(image.at(row, column), row.weight * column.weight, sum, width.fused);
@@ -90,22 +88,24 @@ Fate grid_sampler_2d(Context& ctx, const OperatorRecord& op) {
   if (const char* why = why_not_sampled(op, in, grid, out)) return Fate::external(why);
   if (in.sizes[1] > kMostChannels) return Fate::external("many channels");
   if (ir::numel(out.sizes) == 0) return Fate::fused();
-  StatementBuilder s(out.sizes);
+  const bool nearest = integer(op, "interpolation_mode", Bilinear) == Nearest;
   const bool fused = ctx.settings.target.fma;
   const Extent height{in.sizes[2], padding, corners, fused};
   const Extent width{in.sizes[3], padding, corners, fused};
-  const Value x = place(number_of_grid(s, grid, 0), width),
-              y = place(number_of_grid(s, grid, 1), height);
-  Image image{s, in, ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes)};
-  for (size_t d = 0; d < 2; ++d)
-    if (out.sizes[d] > 1) image.access.strides[d] = in.strides[d];
-  if (integer(op, "interpolation_mode", Bilinear) == Nearest) {
-    auto nearest = [&](Value at, const Extent& extent) {
-      return corner(s, at.op(Op::RoundEven), at.like(1), extent);
+  // A statement for each channel: they share places and weights.
+  for (int64_t c = 0; c < out.sizes[1]; ++c) {
+    const View channel = graft::narrow(in, 1, c, 1), to = graft::narrow(out, 1, c, 1);
+    StatementBuilder s(to.sizes);
+    const Value x = place(number_of_grid(s, grid, 0), width),
+                y = place(number_of_grid(s, grid, 1), height);
+    Image image{s, channel,
+                ir::access_of({in.storage, in.dtype, channel.byte_offset, {}, {}}, to.sizes)};
+    if (to.sizes[0] > 1) image.access.strides[0] = in.strides[0];
+    auto nearest_to = [&](Value at, const Extent& extent) {
+      return corner(at.op(Op::RoundEven), at.like(1), extent);
     };
-    ctx.emit(s.store(out, image.at(nearest(y, height), nearest(x, width))));
-  } else {
-    ctx.emit(s.store(out, bilinear(image, x, y, width, height)));
+    ctx.emit(s.store(to, nearest ? image.at(nearest_to(y, height), nearest_to(x, width))
+                                 : bilinear(image, x, y, width, height)));
   }
   return Fate::fused();
 }
@@ -116,10 +116,10 @@ Value number_of(Value like, double value) {
   return like.builder->scalar(value, like.type());
 }
 
-Corner corner(StatementBuilder& s, Value at, Value weight, const Extent& extent) {
-  auto number = [&](int64_t value) { return s.scalar(value, ScalarType::Long); };
+Corner corner(Value at, Value weight, const Extent& extent) {
   const Value last = number_of(at, static_cast<double>(extent.size - 1));
-  const Value index = ir::max(ir::min(at.to(ScalarType::Long), number(extent.size - 1)), number(0));
+  // As 32 bits, of which a vector holds as many as of floats.
+  const Value index = clip(at, last).to(ScalarType::Int).to(ScalarType::Long);
   return {ge(at, at.like(0)) & le(at, last), index, weight};
 }
 

@@ -25,7 +25,7 @@ struct Corner {
 };
 
 /// Element `at`, a whole number of floating type.
-Corner corner(ir::StatementBuilder& s, ir::Value at, ir::Value weight, const Extent& extent);
+Corner corner(ir::Value at, ir::Value weight, const Extent& extent);
 /// A number that depends on the sizes: an argument of the kernel.
 ir::Value number_of(ir::Value like, double value);
 /// Number `which` of the grid's place for each element of the result [N, C, …].

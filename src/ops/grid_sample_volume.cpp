@@ -55,10 +55,10 @@ Fate grid_sampler_3d(Context& ctx, const OperatorRecord& op) {
                         boolean(op, "align_corners", false)};
     const Value at = place_in_volume(number_of_grid(s, grid, static_cast<int64_t>(d)), extent);
     if (nearest) {
-      beside[d] = {corner(s, at.op(Op::RoundEven), at.like(1), extent)};
+      beside[d] = {corner(at.op(Op::RoundEven), at.like(1), extent)};
     } else {
       const Value before = at.op(Op::Floor), behind = before + 1.0;
-      beside[d] = {corner(s, before, behind - at, extent), corner(s, behind, at - before, extent)};
+      beside[d] = {corner(before, behind - at, extent), corner(behind, at - before, extent)};
     }
   }
   ir::Access access = ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes);

@@ -147,8 +147,10 @@ llvm::Value* Emitter::load(const PlanValue& v) {
     const bool alone = s.kind == StrideKind::Zero;
     if (alone && memory_.has_tables(element, v.table))
       x = memory_.pick(base, offsets, element, v.table);
+    else if (alone && v.near)
+      x = memory_.gather_near(base, offsets, element, on);
     else
-      x = memory_.gather(base, alone && v.near ? memory_.near(offsets) : offsets, element, on);
+      x = memory_.gather(base, offsets, element, on);
   } else if (s.kind == StrideKind::One) {
     llvm::Value* place = lane_pointer(v.access, base);
     if (affine.ahead > 0) fetch_ahead(affine, place);

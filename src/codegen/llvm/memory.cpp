@@ -95,8 +95,23 @@ llvm::Value* VectorMemory::gather(llvm::Value* base, llvm::Value* offsets, llvm:
   return result;
 }
 
-llvm::Value* VectorMemory::near(llvm::Value* offsets) {
-  return b_.CreateSExt(b_.CreateTrunc(offsets, vector(b_.getInt32Ty())), vector(b_.getInt64Ty()));
+llvm::Value* VectorMemory::gather_near(llvm::Value* base, llvm::Value* offsets, llvm::Type* element,
+                                       llvm::Value* mask) {
+  constexpr int kVectorBits = 512;
+  const auto bits = static_cast<int>(element->getScalarSizeInBits());
+  if (!gathers(element) || lanes_ * bits != kVectorBits)
+    return gather(base, offsets, element, mask);
+  const bool floats = element->isFloatingPointTy();
+  const llvm::Intrinsic::ID of_bits = bits == 32
+                                          ? floats ? llvm::Intrinsic::x86_avx512_mask_gather_dps_512
+                                                   : llvm::Intrinsic::x86_avx512_mask_gather_dpi_512
+                                      : floats ? llvm::Intrinsic::x86_avx512_mask_gather_dpd_512
+                                               : llvm::Intrinsic::x86_avx512_mask_gather_dpq_512;
+  llvm::Value* all = mask ? mask : llvm::Constant::getAllOnesValue(vector(b_.getInt1Ty()));
+  return b_.CreateIntrinsic(of_bits, {},
+                            {llvm::Constant::getNullValue(vector(element)), base,
+                             b_.CreateTrunc(offsets, vector(b_.getInt32Ty())), all,
+                             b_.getInt32(static_cast<uint32_t>(bits / 8))});
 }
 
 bool VectorMemory::has_tables(llvm::Type* element, int entries) const {

@@ -30,8 +30,10 @@ class VectorMemory {
   llvm::Value* gather(llvm::Value* base, llvm::Value* offsets, llvm::Type* element,
                       llvm::Value* mask);
   void scatter(llvm::Value* value, llvm::Value* base, llvm::Value* offsets, llvm::Value* mask);
-  /// The same offsets, known to fit into 32 bits: one gather for twice as many lanes.
-  llvm::Value* near(llvm::Value* offsets);
+  /// The same, whose offsets are known to fit into 32 bits: one instruction where it has lanes for
+  /// all. (As trunc and sext, LLVM would turn them back.)
+  llvm::Value* gather_near(llvm::Value* base, llvm::Value* offsets, llvm::Type* element,
+                           llvm::Value* mask);
 
   /// Can a table of so many entries at one place be held in vectors?
   bool has_tables(llvm::Type* element, int entries) const;

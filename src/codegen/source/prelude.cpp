@@ -350,7 +350,19 @@ std::string source_prelude(const ir::Target& target) {
   return text + std::string(kExp) + "}  // namespace\n";
 }
 
-std::string source_array_formulas() {
+/// (A pragma for a target defines no macro in C++: who prints this knows the target.)
+constexpr const char* kFusedRoot = R"(float array_fused_sqrt(float x) {
+  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
+  if (!(x > 0 && x < std::numeric_limits<float>::infinity())) return std::sqrt(x);
+  const bool small = x < kFusedRootLeast;
+  if (small) x *= kRootScale;
+  const float estimate = _mm_cvtss_f32(_mm_rsqrt14_ss(_mm_set_ss(x), _mm_set_ss(x)));
+  const float near = x * estimate, root = std::fma(std::fma(-near, near, x), estimate * 0.5f, near);
+  return small ? root / kRootOfScale : root;
+}
+)";
+
+std::string source_array_formulas(const ir::Target& target) {
   std::string text = "namespace {\n";
   auto number = [](float value) { return hex(static_cast<double>(value)) + "f"; };
   auto table = [&](const char* name, const auto& entries) {
@@ -395,6 +407,7 @@ std::string source_array_formulas() {
   constant("kLn2Low", LogFormula::kLn2Low);
   text += "constexpr uint32_t kTwoThirds = " + std::to_string(LogFormula::kTwoThirds) +
           ", kMantissa = " + std::to_string(LogFormula::kMantissa) + ";\n";
+  if (target.avx512()) text += kFusedRoot;
   return text + R"(float array_sqrt(float x) {
   if (x < 0) return std::numeric_limits<float>::quiet_NaN();
   if (!(x >= kRootLeast && x <= kRootMost)) return std::sqrt(x);
@@ -403,17 +416,6 @@ std::string source_array_formulas() {
   const float nearer = near + near * rest;
   return nearer + (x - nearer * nearer) * (slope + slope * rest);
 }
-#ifdef __AVX512F__
-float array_fused_sqrt(float x) {
-  if (x < 0) return std::numeric_limits<float>::quiet_NaN();
-  if (!(x > 0 && x < std::numeric_limits<float>::infinity())) return std::sqrt(x);
-  const bool small = x < kFusedRootLeast;
-  if (small) x *= kRootScale;
-  const float estimate = _mm_cvtss_f32(_mm_rsqrt14_ss(_mm_set_ss(x), _mm_set_ss(x)));
-  const float near = x * estimate, root = std::fma(std::fma(-near, near, x), estimate * 0.5f, near);
-  return small ? root / kRootOfScale : root;
-}
-#endif
 float array_exp(float x) {
   if (!(std::fabs(x) <= -kLeastNormal)) return static_cast<float>(inline_exp(static_cast<double>(x)));
   const float q = std::nearbyint(x * kExpInverse);

@@ -20,7 +20,7 @@ Code compile_source(std::span<const ir::Kernel* const> kernels, const ir::Target
     code.symbols.push_back(symbol);
     code.bytes += declaration;
   }
-  if (functions.find("array_") != std::string::npos) code.bytes += source_array_formulas();
+  if (functions.find("array_") != std::string::npos) code.bytes += source_array_formulas(target);
   code.bytes += functions;
   return code;
 }
