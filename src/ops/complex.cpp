@@ -1,6 +1,10 @@
 #include "ops/complex.h"
 
+#include <cmath>
+#include <limits>
+
 #include "ir/overlap.h"
+#include "ops/pointwise.h"
 #include "ops/schema.h"
 
 namespace graft::ops {
@@ -45,6 +49,14 @@ class ComplexParts {
     return which == Re ? re(k) * a - im(k) * b : re(k) * b + im(k) * a;
   }
 
+  /// MKL's formula where it is known, else SLEEF's.
+  Value call(Routine array, Routine vector, Value x) const {
+    const bool single = type == ScalarType::Float;
+    return ir::call(
+        (single ? known_formula(array, context_.settings.target) : std::nullopt).value_or(vector),
+        x);
+  }
+
   StatementBuilder& builder;
   const ScalarType type;
 
@@ -70,9 +82,8 @@ Value multiply(ComplexParts& z, Part which) {
                      : z.re(0) * z.im(1) + z.im(0) * z.re(1);
 }
 
-/// As c10::complex divides, by the larger part of the divisor first.
-Value divide(ComplexParts& z, Part which) {
-  const Value a = z.re(0), b = z.im(0), c = z.re(1), d = z.im(1);
+/// (a + i b) / (c + i d) as c10::complex divides, by the larger part of the divisor first.
+Value quotient(Value a, Value b, Value c, Value d, Part which) {
   const Value above = c.op(ir::Op::Abs), below = d.op(ir::Op::Abs);
   const Value by_real = ir::ge(above, below);
   const Value larger = ir::select(by_real, c, d), smaller = ir::select(by_real, d, c);
@@ -85,12 +96,77 @@ Value divide(ComplexParts& z, Part which) {
                     (which == Re ? real : imaginary) * scale);
 }
 
+Value divide(ComplexParts& z, Part which) {
+  return quotient(z.re(0), z.im(0), z.re(1), z.im(1), which);
+}
+
 Value magnitude(ComplexParts& z) {
   return ir::call(Routine::VectorHypot, z.re(0), z.im(0));
 }
 
 Value polar(ComplexParts& z, Part which) {
   return z.re(0) * ir::call(which == Re ? Routine::VectorCos : Routine::VectorSin, z.re(1));
+}
+
+Value unit(ComplexParts& z, Part which) {
+  const Value size = magnitude(z), number = z(0, which);
+  return ir::select(ir::eq(size, size.like(0)), size.like(0), number / size);
+}
+
+Value reciprocal(ComplexParts& z, Part which) {
+  return quotient(z.re(0).like(1), z.re(0).like(0), z.re(0), z.im(0), which);
+}
+
+/// As the C library's cexp: what overflows by its magnitude alone is scaled first, and a part that
+/// is infinite, or an angle that is 0, decides by itself.
+Value exponential(ComplexParts& z, Part which) {
+  const Value re = z.re(0), im = z.im(0), zero = re.like(0);
+  // The largest whole number whose power is no infinity, less one.
+  const double most = z.type == ScalarType::Double ? 708 : 87;
+  const Value is_large = ir::lt(re.like(most), re);
+  const Value size =
+      z.call(Routine::ArrayExp, Routine::VectorExp, ir::select(is_large, re - re.like(most), re));
+  const Value turn = which == Re ? z.call(Routine::ArrayCos, Routine::VectorCos, im)
+                                 : z.call(Routine::ArraySin, Routine::VectorSin, im);
+  Value result = size * turn;
+  result = ir::select(
+      is_large,
+      result * re.like(z.type == ScalarType::Double ? std::exp(most)
+                                                    : std::exp(static_cast<float>(most))),
+      result);
+  const Value infinite = re.like(std::numeric_limits<double>::infinity());
+  const Value lost = ir::isnan(im - im);  // no finite angle
+  result = ir::select(lost & ir::eq(re, -infinite), zero, result);
+  if (which == Re) return ir::select(lost & ir::eq(re, infinite), infinite, result);
+  return ir::select(ir::eq(im, zero), im, result);
+}
+
+/// In Double, where neither squares overflow nor a magnitude near 1 is rounded away.
+Value logarithm(ComplexParts& z, Part which) {
+  if (which == Im) return ir::call(Routine::VectorAtan2, z.im(0), z.re(0));
+  const Value re = z.re(0).to(ScalarType::Double), im = z.im(0).to(ScalarType::Double);
+  const Value size = ir::call(Routine::VectorLog, re * re + im * im) * 0.5;
+  const Value infinite = re.like(std::numeric_limits<double>::infinity());
+  const Value is_infinite =
+      ir::eq(re.op(ir::Op::Abs), infinite) | ir::eq(im.op(ir::Op::Abs), infinite);
+  return ir::select(is_infinite, infinite, size).to(z.type);
+}
+
+/// As the C library's csqrt: the part of the same sign as `re` from the sum, the other one by it.
+Value root(ComplexParts& z, Part which) {
+  const Value re = z.re(0).to(ScalarType::Double), im = z.im(0).to(ScalarType::Double);
+  const Value size = z.type == ScalarType::Double ? ir::call(Routine::VectorHypot, re, im)
+                                                  : (re * re + im * im).op(ir::Op::Sqrt);
+  const Value main = (size * 0.5 + re.op(ir::Op::Abs) * 0.5).op(ir::Op::Sqrt);
+  const Value zero = re.like(0), half = im.op(ir::Op::Abs) * 0.5;
+  const Value other = ir::select(ir::eq(main, zero), zero, half / main);
+  const Value is_left = ir::lt(re, zero);
+  const Value infinite = re.like(std::numeric_limits<double>::infinity());
+  const Value is_infinite = ir::eq(im.op(ir::Op::Abs), infinite);
+  Value result = which == Re ? ir::select(is_left, other, main)
+                             : ir::select(is_left, main, other).op(ir::Op::CopySign, im);
+  if (which == Im) result = ir::select(ir::isnan(im), im, result);
+  return ir::select(is_infinite, which == Re ? infinite : im, result).to(z.type);
 }
 
 enum class Reads : uint8_t {
@@ -127,6 +203,11 @@ constexpr ComplexFormula kFormulas[] = {
     {"aten::angle", 1,
      [](ComplexParts& z, Part) { return ir::call(Routine::VectorAtan2, z.im(0), z.re(0)); },
      Reads::ToReal, "the angle of a, a real number"},
+    {"aten::sgn", 1, unit, Reads::Both, "a / |a|, 0 where a is 0"},
+    {"aten::reciprocal", 1, reciprocal, Reads::Both, "1 / a"},
+    {"aten::exp", 1, exponential, Reads::Both, "e to the a"},
+    {"aten::log", 1, logarithm, Reads::Both, "natural logarithm, of parts of fp32"},
+    {"aten::sqrt", 1, root, Reads::Both, "√a"},
     {"aten::complex", 2, [](ComplexParts& z, Part p) { return z.re(p == Re ? 0 : 1); },
      Reads::SamePart, "a + i b of real numbers"},
     {"aten::polar", 2, polar, Reads::Both, "a exp(i b) of real numbers"},
@@ -206,6 +287,8 @@ std::string unfit_for_parts(const Context& context, const OperatorRecord& op,
   if (type != ScalarType::Float && type != ScalarType::Double)
     return std::string("complex numbers of ") + c10::toString(type);
   if (takes_number(op)) return "a number whose value is known only at the call";
+  if (row.formula == logarithm && type == ScalarType::Double)
+    return "a logarithm of fp64, which needs more digits near 1";
   const View& out = context.output(op);
   if (out.dtype == ScalarType::Bool) return "complex numbers as truth values";
   if (row.reads == Reads::ToReal && c10::isComplexType(out.dtype))

@@ -121,10 +121,8 @@ Value Args::round(Value v) const {
   return v.to(common).to(compute);
 }
 
-namespace {
-/// The formula by which VML computes the function of Float, where it is known and code for the
-/// target can: AVX-512 has an estimate of its own, and registers that hold the tables of exp.
-std::optional<Routine> formula_of(Routine array, const ir::Target& target) {
+/// AVX-512 has an estimate of its own, and registers that hold the tables of exp.
+std::optional<Routine> known_formula(Routine array, const ir::Target& target) {
   using Formula = ir::Target::VmlFormula;
   const auto known = [&](bool possible, Formula formula, Routine routine) {
     return possible && target.vml_has(formula) ? std::optional(routine) : std::nullopt;
@@ -148,12 +146,11 @@ std::optional<Routine> formula_of(Routine array, const ir::Target& target) {
       return {};
   }
 }
-}  // namespace
 
 std::optional<Value> Args::array_routine(Routine array, Value x) const {
   if (is_reduced() || is_fast() || !has_array_routines()) return {};
   const bool single = x.type() == ScalarType::Float;
-  const auto formula = single ? formula_of(array, context_.settings.target) : std::nullopt;
+  const auto formula = single ? known_formula(array, context_.settings.target) : std::nullopt;
   return ir::call(formula.value_or(array), x);
 }
 Value Args::routine(Routine array, Routine vector, Value x) const {

@@ -178,6 +178,9 @@ std::vector<PointwiseRow> backward_rows();    // pointwise_backward.cpp
 
 // Formulas that several families use: selections follow the operand order of ATen's vector
 // instructions, so that NaN and −0 come out alike.
+/// The formula by which VML computes the function of Float, where it is known and code for the
+/// target can.
+std::optional<ir::Routine> known_formula(ir::Routine array, const ir::Target& target);
 ir::Value vector_erf(Args& a,
                      ir::Value x);  ///< what ATen's float kernels use inside other functions
 /// Of the standard normal distribution at x: its density, and its integral from -∞.

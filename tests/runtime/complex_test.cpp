@@ -2,6 +2,7 @@
 // them.
 #include <torch/csrc/autograd/autograd.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,12 @@ const std::vector<ComplexProgram>& complex_programs() {
          const Tensor z = a[0] * a[1];
          return Tensors{z.sum(1), z.sum(), z.mean({0}, true), z.cumsum(1)};
        }},
+      {"functions",
+       [](const Tensors& a) {
+         return Tensors{a[0].exp(),         a[1].log(),
+                        a[0].sqrt() + a[1], a[1].reciprocal(),
+                        a[0].sgn(),         at::exp(a[0] * c10::complex<double>(0, 1)).abs()};
+       }},
       {"by index",
        [](const Tensors& a) {
          const Tensor picked = at::tensor({3, 0, 3, 1}, at::kLong), z = a[0] + a[1];
@@ -138,6 +145,39 @@ TEST(ComplexByParts, RealNumbersBesideComplexOnes) {
 }
 
 /// Eager divides by complex numbers, and multiplies by them: an infinite part makes the other NaN.
+/// Each part one of these, as the C library has them (Annex G).
+TEST(ComplexFunctions, SpecialValuesAreEagers) {
+  const double infinity = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  auto f = [](const Tensor& z) -> Tensors { return {z.exp(), z.log(), z.sqrt(), z.exp() * 0.5}; };
+  for (at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const Tensor parts = at::tensor({0., -0., 1., -1., 0.3, -2.5, 1e-30, 87.5, 88.8, 100., 709.5,
+                                     -110., -800., 3e38, infinity, -infinity, nan},
+                                    at::kDouble)
+                             .to(type);
+    const int64_t n = parts.numel();
+    const Tensor z = at::complex(parts.view({n, 1}).expand({n, n}).contiguous(),
+                                 parts.view({1, n}).expand({n, n}).contiguous());
+    at::manual_seed(5);
+    auto compiled = compile(f, at_once());
+    const Tensor plain = at::randn({n, n}, z.options());
+    for (int call = 0; call < 3; ++call) compiled(plain);
+    EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+    const Tensors ours = compiled(z), eager = f(z);
+    const double bound = type == at::kFloat ? 1e-5 : 1e-13;
+    for (size_t k = 0; k < eager.size(); ++k) {
+      const Tensor a = at::view_as_real(ours[k]), b = at::view_as_real(eager[k]);
+      const Tensor right = a.isclose(b, bound, 1e-37, /*equal_nan=*/true) &
+                           ((a != 0) | (b != 0) | (a.signbit() == b.signbit()));
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          EXPECT_TRUE(right[i][j].all().item<bool>())
+              << type << " result " << k << " of (" << parts[i].item<double>() << ", "
+              << parts[j].item<double>() << "): " << a[i][j] << b[i][j];
+    }
+  }
+}
+
 TEST(ComplexByParts, InfinitePartsOfMeansAndScaledSums) {
   at::NoGradGuard no_grad;
   const auto sums = [](const Tensor& z) {
@@ -205,7 +245,8 @@ TEST_P(Complex, ProgramsBesideEager) {
     EXPECT_EQ(report.verdict, Verdict::Faster) << report;
     for (const OperatorReport& op : report.operators)
       EXPECT_TRUE(op.fate != "extern" || op.name == "aten::bmm" || op.name == "aten::mm" ||
-                  op.name == "aten::cat" || op.name == "aten::sum" || op.name == "aten::index_add_")
+                  op.name == "aten::cat" || op.name == "aten::sum" ||
+                  op.name == "aten::index_add_" || op.name == "aten::log")
           << program.name << ": " << op.name << ": " << op.why;
   }
 }
