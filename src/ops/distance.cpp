@@ -80,6 +80,42 @@ Fate distances(Context& ctx, const OperatorRecord& op) {
   return Fate::fused();
 }
 
+/// Of few columns each difference by itself, which is closer than eager's product of matrices
+/// |a|² − 2 ab + |b|². Where that is no finite number, it is the result. (In Double nothing could
+/// tell that the distance of a row from itself is 0, where eager has what rounding left.)
+Fate distances_of_products(Context& ctx, const OperatorRecord& op) {
+  constexpr int64_t kMostColumns = 6;
+  const View a = ctx.tensor(op, 0), b = ctx.tensor(op, 1), out = ctx.output(op);
+  if (std::string why = why_not({a, b}, out); !why.empty()) return Fate::external(why);
+  const size_t rank = out.sizes.size();
+  if (out.dtype != ScalarType::Float || a.sizes.back() > kMostColumns ||
+      !ctx.settings.any_products || a.sizes.size() != rank || b.sizes.size() != rank)
+    return Fate::external("a product of matrices");
+  ctx.approximate(out.dtype);
+  StatementBuilder s(out.sizes);
+  // Rows of the one along the result's last but one axis, of the other along its last.
+  const auto column = [&](View view, int64_t k, size_t rows) {
+    advance(view, rank - 1, k);
+    const int64_t stride = view.strides[rank - 2];
+    view.sizes = out.sizes, view.strides[rank - 2] = view.strides[rank - 1] = 0;
+    view.strides[rows] = stride;
+    return s.load(view);
+  };
+  const Value zero = s.constant(0, out.dtype);
+  Value direct = zero, squares = zero, products = zero;
+  for (int64_t k = 0; k < a.sizes.back(); ++k) {
+    const Value x = column(a, k, rank - 2), y = column(b, k, rank - 1), apart = x - y;
+    direct = direct + apart * apart;
+    squares = squares + (x * x + y * y);
+    products = products + x * y * -2.0;
+  }
+  const Value eagers = products + squares;
+  const Value square =
+      select(eq(eagers - eagers, zero), direct, select(lt(eagers, zero), zero, eagers));
+  ctx.emit(s.store(out, square.op(Op::Sqrt)));
+  return Fate::fused();
+}
+
 /// d distance / d a of one column, times the distance's gradient.
 Value slope_of(Norm norm, Value apart, Value g, Value distance) {
   const Value zero = apart.like(0);
@@ -149,6 +185,8 @@ std::vector<Row> distance_rows() {
   return {
       {"aten::_cdist_forward", distances,
        "distances of rows by the norms 1, 2 and infinity, where eager multiplies no matrices"},
+      {"aten::_euclidean_dist", distances_of_products,
+       "where it does, in fp32 of up to 6 columns: the root of the differences' squares"},
       {"aten::_cdist_backward", distances_backward, "their gradient"},
       {"aten::linalg_cross", cross, "three products less three others"},
   };

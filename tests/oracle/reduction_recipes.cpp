@@ -79,6 +79,12 @@ void add_distances(std::vector<Recipe>& to) {
                   Types::Numbers,
                   {"an unusual input"}});
   }
+  for (int64_t columns : {1, 2, 3, 6})
+    to.push_back({"aten::_euclidean_dist columns=" + std::to_string(columns),
+                  {values({2, 27, columns}), values({2, 40, columns})},
+                  [](const Tensors& t) -> Tensors { return {at::cdist(t[0], t[1]) + 1}; },
+                  Types::Floating,
+                  {"a product of matrices", "of another dtype", "an unusual input"}});
   for (double p : {1.0, 2.0, std::numeric_limits<double>::infinity()})
     for (int64_t batch : {0, 2}) {
       std::vector<int64_t> a = {7, 33}, b = {30, 33}, g = {7, 30};
