@@ -84,11 +84,11 @@ struct Wanted {
 template <class T>
 class Factoring {
  public:
-  Factoring(const Tensor& a, const Wanted& wanted)
+  Factoring(const Tensor& a, const Wanted& wanted, Rounding rounding)
       : wanted_(wanted),
         n_(static_cast<size_t>(a.size(1))),
         columns_(wanted.solution.defined() ? static_cast<size_t>(wanted.solution.size(2)) : 0),
-        rounding_(lanes::rounding_of_factors<T>(n_)),
+        rounding_(rounding),
         from_(a),
         matrix_(n_ * n_),
         pivots_(n_),
@@ -183,8 +183,9 @@ Index factor(const Tensor& a, const Wanted& wanted) {
     const auto n = static_cast<size_t>(a.size(1)),
                columns =
                    static_cast<size_t>(wanted.solution.defined() ? wanted.solution.size(2) : 0);
+    const Rounding rounding = lanes::rounding_of_factors<T>(n);
     return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * (n + columns),
-                                [&] { return Factoring<T>(a, wanted); });
+                                [&] { return Factoring<T>(a, wanted, rounding); });
   });
 }
 
@@ -294,9 +295,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> log_determinant(const Tensor& self) {
 template <class T>
 class Cholesky {
  public:
-  Cholesky(const Tensor& a, const Tensor& result)
+  Cholesky(const Tensor& a, const Tensor& result, Rounding rounding)
       : n_(static_cast<size_t>(a.size(1))),
-        rounding_(lanes::rounding_of_cholesky<T>(n_)),
+        rounding_(rounding),
         from_(a),
         to_(result),
         matrix_(n_ * n_) {}
@@ -322,8 +323,9 @@ std::tuple<Tensor, Tensor> cholesky(const Tensor& self, bool upper, bool check_e
                info = at::zeros(batch_of(self), self.options().dtype(at::kInt));
   const Index left = by_type(a, [&]<class T>() {
     const auto n = static_cast<size_t>(a.size(1));
+    const Rounding rounding = lanes::rounding_of_cholesky<T>(n);
     return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * n,
-                                [&] { return Cholesky<T>(a, to); });
+                                [&] { return Cholesky<T>(a, to, rounding); });
   });
   leave_to_aten(left, a, {to, numbers_of(info)},
                 [](const Tensor& some, const Tensor&) { return at::linalg_cholesky_ex(some); });
@@ -333,11 +335,12 @@ std::tuple<Tensor, Tensor> cholesky(const Tensor& self, bool upper, bool check_e
 template <class T>
 class Triangular {
  public:
-  Triangular(const Tensor& a, const Tensor& b, const Tensor& result, lanes::Triangle kind)
+  Triangular(const Tensor& a, const Tensor& b, const Tensor& result, lanes::Triangle kind,
+             Rounding rounding)
       : n_(static_cast<size_t>(a.size(1))),
         columns_(static_cast<size_t>(b.size(2))),
         kind_(kind),
-        rounding_(lanes::rounding_of_triangles<T>(n_, columns_ == 1, kind)),
+        rounding_(rounding),
         from_(a),
         right_(b),
         to_(result),
@@ -370,9 +373,10 @@ Tensor solve_triangular(const Tensor& self, const Tensor& b, bool upper, bool le
   if (!left) a = a.mT(), right = right.mT(), to = to.mT(), upper = !upper;
   by_type(a, [&]<class T>() {
     const auto n = static_cast<size_t>(a.size(1)), columns = static_cast<size_t>(right.size(2));
-    return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * columns, [&] {
-      return Triangular<T>(a, right, to, {.upper = upper, .unit = unitriangular});
-    });
+    const lanes::Triangle kind{.upper = upper, .unit = unitriangular};
+    const Rounding rounding = lanes::rounding_of_triangles<T>(n, columns == 1, kind);
+    return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * columns,
+                                [&] { return Triangular<T>(a, right, to, kind, rounding); });
   });
   return result;
 }

@@ -54,9 +54,6 @@ class TopFinder {
   void run() {
     best_.clear();
     dropped_.reset();
-    if constexpr (std::is_floating_point_v<T>)
-      if (scans_ && are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size())))
-        return walk_with_heap();
     if (places_ && ties_.are_likely()) {
       as_eager();
       return ties_.met(has_ties());
@@ -75,29 +72,6 @@ class TopFinder {
   T element(size_t k) const { return row_[best_[k].place]; }
 
  private:
-  /// As at::topk does where few are wanted, which is std::partial_sort: a heap of the best so far,
-  /// whose last one makes place for each that comes before it, in the row's order. All others are
-  /// passed by at once, equal ones too.
-  void walk_with_heap() {
-    const auto heap = [&](size_t count) { return best_.begin() + static_cast<ptrdiff_t>(count); };
-    for (size_t place = 0; place <= k_; ++place) best_.push_back(entry(place));
-    std::make_heap(heap(0), heap(k_), ByKey());
-    const auto look_at = [&](size_t place) {
-      const Entry<Key> next = entry(place);
-      if (!ByKey()(next, best_[0])) return;
-      best_[k_] = next;
-      std::pop_heap(heap(0), heap(k_ + 1), ByKey());
-    };
-    size_t from = k_;
-    for (; row_.size() - from >= kBlock; from += kBlock) {
-      const T last = row_[best_[0].place];
-      for (uint64_t left = are_beyond(row_.data() + from, last, largest_); left != 0;
-           left &= left - 1)
-        look_at(from + static_cast<size_t>(std::countr_zero(left)));
-    }
-    for (; from < row_.size(); ++from) look_at(from);
-    std::sort_heap(heap(0), heap(k_), ByKey());
-  }
   /// Of a short row the least, then the least of those behind it, and so on: no comparison has to
   /// be guessed.
   void pick() {
@@ -188,15 +162,42 @@ class TopFinder {
   }
   /// As at::topk does.
   void as_eager() {
+    const bool few = are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size()));
+    if constexpr (std::is_floating_point_v<T>)
+      if (few && scans_) return walk_with_heap();
     best_.resize(row_.size());
     const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
-    if (are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size()))) {
+    if (few) {
       make_entries(row_, largest_, best_);
       std::partial_sort(best_.begin(), last + 1, best_.end(), ByKey());
     } else {
       make_nth(row_, largest_, best_, last - best_.begin());
       std::sort(best_.begin(), last, ByKey());
     }
+  }
+  /// As at::topk does where few are wanted, which is std::partial_sort: a heap of the best so far,
+  /// whose last one makes place for each that comes before it, in the row's order. All others are
+  /// passed by at once, equal ones too.
+  void walk_with_heap() {
+    best_.clear();
+    const auto heap = [&](size_t count) { return best_.begin() + static_cast<ptrdiff_t>(count); };
+    for (size_t place = 0; place <= k_; ++place) best_.push_back(entry(place));
+    std::make_heap(heap(0), heap(k_), ByKey());
+    const auto look_at = [&](size_t place) {
+      const Entry<Key> next = entry(place);
+      if (!ByKey()(next, best_[0])) return;
+      best_[k_] = next;
+      std::pop_heap(heap(0), heap(k_ + 1), ByKey());
+    };
+    size_t from = k_;
+    for (; row_.size() - from >= kBlock; from += kBlock) {
+      const T last = row_[best_[0].place];
+      for (uint64_t left = are_beyond(row_.data() + from, last, largest_); left != 0;
+           left &= left - 1)
+        look_at(from + static_cast<size_t>(std::countr_zero(left)));
+    }
+    for (; from < row_.size(); ++from) look_at(from);
+    std::sort_heap(heap(0), heap(k_), ByKey());
   }
 
   const size_t k_;
