@@ -89,6 +89,8 @@ class Matrices {
 template <class T>
 class Numbers {
  public:
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
   explicit Numbers(size_t count) : memory_((count + 1) * kCount<T>) {
     constexpr size_t kBytes = 32;
     const auto address = reinterpret_cast<uintptr_t>(memory_.data());

@@ -41,11 +41,12 @@ void exchange(const float* pivots, float* b, size_t n, size_t columns);
 void exchange(const double* pivots, double* b, size_t n, size_t columns);
 
 /// Solves a x = b in b's place, where `a` is a triangle; the rest of its square is not looked at.
+/// Returns where the diagonal, unless it is of ones, has no reciprocal.
 struct Triangle {
   bool upper = false, unit = false;
 };
-void solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
-void solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
+Mask solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
+Mask solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
 
 /// The lower triangle of `a` becomes L of a = L L^T, the upper one 0. Returns what is not positive
 /// definite, or not finite.

@@ -163,14 +163,17 @@ void exchange_of(const T* places, T* numbers, size_t rows, size_t columns) {
 }
 
 template <size_t N, class T>
-void solve_of(const T* triangle, T* numbers, size_t rows, size_t columns, Triangle kind,
+Mask solve_of(const T* triangle, T* numbers, size_t rows, size_t columns, Triangle kind,
               Rounding rounding) {
   const size_t n = N == 0 ? rows : N;
   const Lanes<T> zero = {}, one = zero + T(1);
+  const Lanes<T> least = zero + std::numeric_limits<T>::min();
   const Lanes<T>* const a = vectors(triangle);
+  Lanes<Bits<T>> wrong = {};
   for (size_t done = 0; done < n; ++done) {
     const size_t i = kind.upper ? n - 1 - done : done;
     const Lanes<T> diagonal = a[i * n + i], reciprocal = one / diagonal;
+    wrong |= ~(magnitude<T>(diagonal) >= least) | ~(magnitude<T>(reciprocal) >= least);
     for (size_t c = 0; c < columns; ++c) {
       Lanes<T>* const b = vectors(numbers) + c * n;
       Lanes<T> x = b[i], sum = zero;
@@ -187,6 +190,7 @@ void solve_of(const T* triangle, T* numbers, size_t rows, size_t columns, Triang
       b[i] = x;
     }
   }
+  return kind.unit ? 0 : mask_of(wrong);
 }
 
 template <size_t N, class T>
@@ -232,8 +236,8 @@ void exchange_all(const T* pivots, T* b, size_t n, size_t columns) {
   by_rows(n, [&](auto rows) { exchange_of<rows()>(pivots, b, n, columns); });
 }
 template <class T>
-void solve_all(const T* a, T* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
-  by_rows(n, [&](auto rows) { solve_of<rows()>(a, b, n, columns, kind, rounding); });
+Mask solve_all(const T* a, T* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
+  return by_rows(n, [&](auto rows) { return solve_of<rows()>(a, b, n, columns, kind, rounding); });
 }
 template <class T>
 Mask cholesky_all(T* a, size_t n, Rounding rounding) {
@@ -266,11 +270,11 @@ void exchange(const float* pivots, float* b, size_t n, size_t columns) {
 void exchange(const double* pivots, double* b, size_t n, size_t columns) {
   exchange_all(pivots, b, n, columns);
 }
-void solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
-  solve_all(a, b, n, columns, kind, rounding);
+Mask solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
+  return solve_all(a, b, n, columns, kind, rounding);
 }
-void solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
-  solve_all(a, b, n, columns, kind, rounding);
+Mask solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
+  return solve_all(a, b, n, columns, kind, rounding);
 }
 Mask cholesky(float* a, size_t n, Rounding rounding) {
   return cholesky_all(a, n, rounding);

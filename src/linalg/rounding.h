@@ -11,7 +11,7 @@ namespace graft::lanes {
 /// Of at::linalg_lu_factor_ex, and at::linalg_lu_solve with it.
 template <class T>
 Rounding rounding_of_factors(size_t n);
-/// Of at::linalg_solve_triangular, by a lower triangle; one column may be another routine's.
+/// Of at::linalg_solve_triangular, from the left; one column may be another routine's.
 template <class T>
 Rounding rounding_of_triangles(size_t n, bool one_column, Triangle kind);
 /// Of at::linalg_cholesky_ex.

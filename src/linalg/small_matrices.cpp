@@ -43,17 +43,12 @@ bool are_small(const Tensor& t) {
          t.size(-1) <= kMostOfSmall && t.numel() > 0;
 }
 
-/// The layout of LAPACK's results: the last two dimensions column by column.
+bool is_beside(const Tensor& b, const Tensor& a) {
+  return b.scalar_type() == a.scalar_type() && b.device() == a.device();
+}
+
 Tensor column_major(at::IntArrayRef sizes, const Tensor& like) {
-  Index strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0; stride *= std::max<int64_t>(sizes[d], 1))
-    strides[d] = stride;
-  if (sizes.size() >= 2) {
-    const size_t rows = sizes.size() - 2;
-    strides[rows] = 1, strides[rows + 1] = std::max<int64_t>(sizes[rows], 1);
-  }
-  return at::empty_strided(sizes, strides, like.options());
+  return at::empty_strided(sizes, column_major_strides(sizes.vec()), like.options());
 }
 
 /// As [matrices, rows, columns], of memory that lies together; what lies apart is copied.
@@ -231,9 +226,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> solve(const Tensor& a, const Tensor& 
                                                  bool check_errors) {
   const bool is_vector = b.dim() + 1 == a.dim() && b.sizes() == a.sizes().slice(0, b.dim());
   const Tensor right = is_vector ? b.unsqueeze(-1) : b;
-  if (check_errors || !left || !are_small(a) || b.scalar_type() != a.scalar_type() ||
-      right.dim() != a.dim() || batch_of(right) != batch_of(a) || right.size(-2) != a.size(-1) ||
-      right.size(-1) == 0)
+  if (check_errors || !left || !are_small(a) || !is_beside(b, a) || right.dim() != a.dim() ||
+      batch_of(right) != batch_of(a) || right.size(-2) != a.size(-1) || right.size(-1) == 0)
     return at::_linalg_solve_ex(a, b, left, check_errors);
   const Tensor result = column_major(b.sizes(), b), lu = column_major(a.sizes(), a),
                places = pivots_for(a), info = at::zeros(batch_of(a), a.options().dtype(at::kInt));
@@ -349,9 +343,9 @@ class Triangular {
   Mask operator()(Group group) {
     from_.take(group, matrix_.data());
     right_.take(group, other_.data());
-    lanes::solve(matrix_.data(), other_.data(), n_, columns_, kind_, rounding_);
+    const Mask left = lanes::solve(matrix_.data(), other_.data(), n_, columns_, kind_, rounding_);
     to_.give(other_.data(), group);
-    return 0;
+    return left;
   }
 
  private:
@@ -365,26 +359,30 @@ class Triangular {
 
 Tensor solve_triangular(const Tensor& self, const Tensor& b, bool upper, bool left,
                         bool unitriangular) {
-  if (!are_small(self) || b.scalar_type() != self.scalar_type() || b.dim() != self.dim() ||
+  if (!are_small(self) || !is_beside(b, self) || b.dim() != self.dim() ||
       batch_of(b) != batch_of(self) || b.size(left ? -2 : -1) != self.size(-1) || b.numel() == 0)
     return at::linalg_solve_triangular(self, b, upper, left, unitriangular);
   const Tensor result = column_major(b.sizes(), b);
   Tensor a = flat(self), right = flat(b), to = flat(result);
   if (!left) a = a.mT(), right = right.mT(), to = to.mT(), upper = !upper;
-  by_type(a, [&]<class T>() {
+  const Index rest = by_type(a, [&]<class T>() {
     const auto n = static_cast<size_t>(a.size(1)), columns = static_cast<size_t>(right.size(2));
     const lanes::Triangle kind{.upper = upper, .unit = unitriangular};
     const Rounding rounding = lanes::rounding_of_triangles<T>(n, columns == 1, kind);
     return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * columns,
                                 [&] { return Triangular<T>(a, right, to, kind, rounding); });
   });
+  leave_to_aten(rest, a, {to}, [&](const Tensor& some, const Tensor& which) {
+    return std::tuple(at::linalg_solve_triangular(some, picked(right, which), upper,
+                                                  /*left=*/true, unitriangular));
+  });
   return result;
 }
 
 void raise_errors(const Tensor& info, std::string_view api_name, bool is_matrix) {
-  const int32_t* const first = info.is_contiguous() && info.scalar_type() == at::kInt
-                                   ? info.const_data_ptr<int32_t>()
-                                   : nullptr;
+  const bool is_read =
+      info.device().is_cpu() && info.is_contiguous() && info.scalar_type() == at::kInt;
+  const int32_t* const first = is_read ? info.const_data_ptr<int32_t>() : nullptr;
   if (first != nullptr &&
       std::all_of(first, first + info.numel(), [](int32_t i) { return i == 0; }))
     return;

@@ -120,53 +120,65 @@ Value reciprocal(ComplexParts& z, Part which) {
 /// As the C library's cexp: what overflows by its magnitude alone is scaled first, and a part that
 /// is infinite, or an angle that is 0, decides by itself.
 Value exponential(ComplexParts& z, Part which) {
-  const Value re = z.re(0), im = z.im(0), zero = re.like(0);
+  const Value re = z.re(0), im = z.im(0), zero = re.like(0), one = re.like(1);
   // The largest whole number whose power is no infinity, less one.
-  const double most = z.type == ScalarType::Double ? 708 : 87;
+  const bool is_double = z.type == ScalarType::Double;
+  const double most = is_double ? 708 : 87;
+  const double power = is_double ? std::exp(most) : std::exp(static_cast<float>(most));
   const Value is_large = ir::lt(re.like(most), re);
   const Value size =
       z.call(Routine::ArrayExp, Routine::VectorExp, ir::select(is_large, re - re.like(most), re));
   const Value turn = which == Re ? z.call(Routine::ArrayCos, Routine::VectorCos, im)
                                  : z.call(Routine::ArraySin, Routine::VectorSin, im);
-  Value result = size * turn;
-  result = ir::select(
-      is_large,
-      result * re.like(z.type == ScalarType::Double ? std::exp(most)
-                                                    : std::exp(static_cast<float>(most))),
-      result);
+  Value result = turn * ir::select(is_large, re.like(power), one) * size;
   const Value infinite = re.like(std::numeric_limits<double>::infinity());
   const Value lost = ir::isnan(im - im);  // no finite angle
-  result = ir::select(lost & ir::eq(re, -infinite), zero, result);
+  const Value none = which == Re ? zero : zero.op(ir::Op::CopySign, im);
+  result = ir::select(lost & ir::eq(re, -infinite), none, result);
   if (which == Re) return ir::select(lost & ir::eq(re, infinite), infinite, result);
   return ir::select(ir::eq(im, zero), im, result);
 }
 
-/// In Double, where neither squares overflow nor a magnitude near 1 is rounded away.
-Value logarithm(ComplexParts& z, Part which) {
-  if (which == Im) return ir::call(Routine::VectorAtan2, z.im(0), z.re(0));
-  const Value re = z.re(0).to(ScalarType::Double), im = z.im(0).to(ScalarType::Double);
-  const Value size = ir::call(Routine::VectorLog, re * re + im * im) * 0.5;
-  const Value infinite = re.like(std::numeric_limits<double>::infinity());
-  const Value is_infinite =
-      ir::eq(re.op(ir::Op::Abs), infinite) | ir::eq(im.op(ir::Op::Abs), infinite);
-  return ir::select(is_infinite, infinite, size).to(z.type);
+Value is_infinite(Value x) {
+  return ir::eq(x.op(ir::Op::Abs), x.like(std::numeric_limits<double>::infinity()));
 }
 
-/// As the C library's csqrt: the part of the same sign as `re` from the sum, the other one by it.
+/// In Double, whose squares of fp32 are exact; near 1 by how far the square is from it.
+Value logarithm(ComplexParts& z, Part which) {
+  if (which == Im) return ir::call(Routine::VectorAtan2, z.im(0), z.re(0));
+  const Value re = z.re(0).to(ScalarType::Double).op(ir::Op::Abs),
+              im = z.im(0).to(ScalarType::Double).op(ir::Op::Abs);
+  const Value is_wide = ir::lt(im, re), large = ir::select(is_wide, re, im),
+              small = ir::select(is_wide, im, re);
+  const Value square = re * re + im * im;
+  const Value is_near = ir::lt(re.like(0.5), square) & ir::lt(square, re.like(2));
+  const Value off = (large - 1.0) * (large + 1.0) + small * small;
+  const Value logarithm =
+      ir::select(is_near, ir::call(Routine::VectorLog1p, ir::select(is_near, off, re.like(0))),
+                 ir::call(Routine::VectorLog, square));
+  return ir::select(is_infinite(re) | is_infinite(im),
+                    re.like(std::numeric_limits<double>::infinity()), logarithm * 0.5)
+      .to(z.type);
+}
+
+/// As the C library's csqrt: the larger part from a sum of magnitudes, the other one by it.
 Value root(ComplexParts& z, Part which) {
   const Value re = z.re(0).to(ScalarType::Double), im = z.im(0).to(ScalarType::Double);
-  const Value size = z.type == ScalarType::Double ? ir::call(Routine::VectorHypot, re, im)
-                                                  : (re * re + im * im).op(ir::Op::Sqrt);
-  const Value main = (size * 0.5 + re.op(ir::Op::Abs) * 0.5).op(ir::Op::Sqrt);
-  const Value zero = re.like(0), half = im.op(ir::Op::Abs) * 0.5;
-  const Value other = ir::select(ir::eq(main, zero), zero, half / main);
+  const Value infinite = re.like(std::numeric_limits<double>::infinity()), zero = re.like(0);
+  const Value magnitude = z.type == ScalarType::Double ? ir::call(Routine::VectorHypot, re, im)
+                                                       : (re * re + im * im).op(ir::Op::Sqrt);
+  const Value size = ir::select(is_infinite(re), infinite, magnitude), along = re.op(ir::Op::Abs);
+  // Halved where it loses no digit, and where the sum does not overflow.
+  const Value sum =
+      ir::select(ir::lt(size, re.like(1)), (size + along) * 0.5, size * 0.5 + along * 0.5);
+  const Value larger = sum.op(ir::Op::Sqrt), across = im.op(ir::Op::Abs);
+  const Value smaller =
+      ir::select(ir::eq(larger, zero), zero,
+                 ir::select(is_infinite(re) & ~ir::isnan(im), zero, across / (larger + larger)));
   const Value is_left = ir::lt(re, zero);
-  const Value infinite = re.like(std::numeric_limits<double>::infinity());
-  const Value is_infinite = ir::eq(im.op(ir::Op::Abs), infinite);
-  Value result = which == Re ? ir::select(is_left, other, main)
-                             : ir::select(is_left, main, other).op(ir::Op::CopySign, im);
-  if (which == Im) result = ir::select(ir::isnan(im), im, result);
-  return ir::select(is_infinite, which == Re ? infinite : im, result).to(z.type);
+  const Value part = which == Re ? ir::select(is_left, smaller, larger)
+                                 : ir::select(is_left, larger, smaller).op(ir::Op::CopySign, im);
+  return ir::select(is_infinite(im), which == Re ? infinite : im, part).to(z.type);
 }
 
 enum class Reads : uint8_t {

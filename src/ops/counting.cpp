@@ -88,7 +88,9 @@ Fate histc(Context& ctx, const OperatorRecord& op) {
     return given.dtype == ScalarType::Float ? static_cast<double>(static_cast<float>(x)) : x;
   };
   const double first = rounded(low->toDouble()), last = rounded(high->toDouble());
-  if (!(first < last) || !std::isfinite(rounded(last - first)))
+  // (What a number's bin is computed by is finite then, too.)
+  if (!(first < last) ||
+      !std::isfinite(rounded(rounded(last - first) * static_cast<double>(out.sizes[0]))))
     return Fate::external("bounds that the data gives");
   if (overlaps(given, {out})) return Fate::external(kOverlap);
   View x = given;  // as a list: steps go along one axis

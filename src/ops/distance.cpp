@@ -97,6 +97,8 @@ Fate distances_of_products(Context& ctx, const OperatorRecord& op) {
   const auto column = [&](View view, int64_t k, size_t rows) {
     advance(view, rank - 1, k);
     const int64_t stride = view.strides[rank - 2];
+    for (size_t d = 0; d + 2 < rank; ++d)
+      if (view.sizes[d] == 1) view.strides[d] = 0;
     view.sizes = out.sizes, view.strides[rank - 2] = view.strides[rank - 1] = 0;
     view.strides[rows] = stride;
     return s.load(view);

@@ -1,10 +1,8 @@
 // Inverses, determinants, solutions and factors of small matrices, many at a time: by routines with
 // LAPACK's order of rounding (linalg/), which ATen calls for one matrix after the other.
-#include <algorithm>
-
+#include "tensor/linalg.h"
 #include "ops/reduce.h"
 #include "ops/schema.h"
-#include "tensor/linalg.h"
 
 namespace graft::ops {
 
@@ -17,15 +15,6 @@ using record::OperatorRecord;
 /// LAPACK is as fast with fewer.
 constexpr int64_t kFewest = 8;
 
-/// Is it laid out as LAPACK's results, the last two dimensions column by column?
-bool is_column_major(const View& view) {
-  const size_t rank = view.sizes.size();
-  std::vector<int64_t> strides = ir::contiguous_strides(view.sizes);
-  if (rank >= 2)
-    strides[rank - 2] = 1, strides[rank - 1] = std::max<int64_t>(view.sizes[rank - 2], 1);
-  return view.strides == strides;
-}
-
 /// By the routine, where it takes matrices like these. `matrices`: outputs that are some.
 Fate by_lanes(Context& ctx, const OperatorRecord& op, std::string_view routine, size_t matrices) {
   const View a = ctx.tensor(op, 0);
@@ -33,12 +22,14 @@ Fate by_lanes(Context& ctx, const OperatorRecord& op, std::string_view routine, 
   if (!op.mutated.empty()) return Fate::external("into given memory");
   if (!ctx.settings.target.avx2()) return Fate::external("no AVX2");
   if ((a.dtype != ScalarType::Float && a.dtype != ScalarType::Double) || rank < 2 ||
-      a.sizes[rank - 1] > kMostOfSmall || a.sizes[rank - 1] < 1)
+      a.sizes[rank - 1] != a.sizes[rank - 2] || a.sizes[rank - 1] > kMostOfSmall ||
+      a.sizes[rank - 1] < 1)
     return Fate::external("large, or not of fp32 or fp64");
   if (ir::numel(a.sizes) / (a.sizes[rank - 1] * a.sizes[rank - 2]) < kFewest)
     return Fate::external("few matrices");
   for (size_t k = 0; k < matrices; ++k)
-    if (const View out = ctx.output(op, k); !is_column_major(out) || out.dtype != a.dtype)
+    if (const View out = ctx.output(op, k);
+        out.strides != column_major_strides(out.sizes) || out.dtype != a.dtype)
       return Fate::external("results in another layout");
   ctx.approximate(a.dtype);  // LAPACK may round in an order that is not known
   return Fate::by(routine);
@@ -80,7 +71,7 @@ std::vector<Row> linalg_rows() {
       {"aten::_linalg_slogdet", log_determinant, kAsInverses},
       {"aten::linalg_cholesky_ex", cholesky, "lower factors, as inverses"},
       {"aten::linalg_solve_triangular", triangular_solution, kAsInverses},
-      {"aten::_linalg_check_errors", check, ""},
+      {"aten::_linalg_check_errors", check, "raises eager's errors"},
   };
 }
 

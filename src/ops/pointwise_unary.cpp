@@ -96,7 +96,7 @@ Value logit(Args& a) {
   return a.routine(Routine::ArrayLog, Routine::VectorLog, odds);
 }
 
-/// The logarithm of the gamma function's derivative, by the steps of ATen's calc_digamma. (Its
+/// The derivative of the gamma function's logarithm, by the steps of ATen's calc_digamma. (Its
 /// tangent is the C library's: rounded to Float, SLEEF's are the same.)
 Value digamma(Args& a) {
   if (a.common == ScalarType::Double) return a.refuse("its tangent is the C library's");

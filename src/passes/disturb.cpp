@@ -185,9 +185,12 @@ ir::Program disturb(ir::Program program, int which, const std::map<int, int64_t>
       if (is_float(out.dtype))
         after.push_back(moved(record, out, out, terms, strength, direction()));
     };
-    if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr && factors(call->op.name)) {
+    if (auto* call = std::get_if<ir::Extern>(&item);
+        call != nullptr && rounds_as_lapack(call->op.name)) {
       ir::View& matrices = call->inputs.front();
-      const ir::View other = temporary(program, matrices.sizes, matrices.dtype);
+      ir::View other = temporary(program, matrices.sizes, matrices.dtype);
+      // Some factor the transposed matrices of a contiguous tensor.
+      if (matrices.strides != other.strides) other.strides = column_major_strides(other.sizes);
       items.emplace_back(
           moved(call->record, matrices, other, matrices.sizes.back(), strength, direction()));
       matrices = other;

@@ -162,18 +162,12 @@ class TopFinder {
   }
   /// As at::topk does.
   void as_eager() {
-    const bool few = are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size()));
-    if constexpr (std::is_floating_point_v<T>)
-      if (few && scans_) return walk_with_heap();
+    if (are_few(static_cast<int64_t>(k_), static_cast<int64_t>(row_.size())))
+      return walk_with_heap();
     best_.resize(row_.size());
     const auto last = best_.begin() + static_cast<ptrdiff_t>(k_) - 1;
-    if (few) {
-      make_entries(row_, largest_, best_);
-      std::partial_sort(best_.begin(), last + 1, best_.end(), ByKey());
-    } else {
-      make_nth(row_, largest_, best_, last - best_.begin());
-      std::sort(best_.begin(), last, ByKey());
-    }
+    make_nth(row_, largest_, best_, last - best_.begin());
+    std::sort(best_.begin(), last, ByKey());
   }
   /// As at::topk does where few are wanted, which is std::partial_sort: a heap of the best so far,
   /// whose last one makes place for each that comes before it, in the row's order. All others are
@@ -190,12 +184,13 @@ class TopFinder {
       std::pop_heap(heap(0), heap(k_ + 1), ByKey());
     };
     size_t from = k_;
-    for (; row_.size() - from >= kBlock; from += kBlock) {
-      const T last = row_[best_[0].place];
-      for (uint64_t left = are_beyond(row_.data() + from, last, largest_); left != 0;
-           left &= left - 1)
-        look_at(from + static_cast<size_t>(std::countr_zero(left)));
-    }
+    if constexpr (std::is_floating_point_v<T>)
+      for (; scans_ && row_.size() - from >= kBlock; from += kBlock) {
+        const T last = row_[best_[0].place];
+        for (uint64_t left = are_beyond(row_.data() + from, last, largest_); left != 0;
+             left &= left - 1)
+          look_at(from + static_cast<size_t>(std::countr_zero(left)));
+      }
     for (; from < row_.size(); ++from) look_at(from);
     std::sort_heap(heap(0), heap(k_), ByKey());
   }

@@ -82,7 +82,12 @@ void add_distances(std::vector<Recipe>& to) {
   for (int64_t columns : {1, 2, 3, 6})
     to.push_back({"aten::_euclidean_dist columns=" + std::to_string(columns),
                   {values({2, 27, columns}), values({2, 40, columns})},
-                  [](const Tensors& t) -> Tensors { return {at::cdist(t[0], t[1]) + 1}; },
+                  [](const Tensors& t) -> Tensors {
+                    if (at::elementSize(t[0].scalar_type()) <= 2)
+                      return {at::cdist(t[0], t[1])};  // throws
+                    return {at::cdist(t[0], t[1]) + 1,
+                            at::_euclidean_dist(t[0].slice(0, 0, 1), t[1]) * 2};
+                  },
                   Types::Floating,
                   {"a product of matrices", "of another dtype", "an unusual input"}});
   for (double p : {1.0, 2.0, std::numeric_limits<double>::infinity()})

@@ -12,7 +12,7 @@ Tensor matrices(int64_t n, at::ScalarType type, int64_t count = 45) {
   return at::randn({count, n, n}, type) + 2 * at::eye(n, type);
 }
 
-/// As near to what fp64 gives as ATen's, and laid out as that.
+/// Of well-conditioned matrices, to roundings; laid out as eager's.
 void expect_close(const Tensor& ours, const Tensor& eager, const std::string& what) {
   EXPECT_EQ(ours.strides(), eager.strides()) << what;
   const double few = ours.scalar_type() == at::kDouble ? 1e-9 : 2e-3;
@@ -93,6 +93,33 @@ TEST(SmallMatrices, OddMatricesAreEagers) {
         expect_close(ours[k], eager[k], std::to_string(row) + " result " + std::to_string(k));
   }
   EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+}
+
+/// A diagonal that has no reciprocal, or is none, and what is not looked at.
+TEST(SmallMatrices, OddTrianglesAreEagers) {
+  auto f = [](const Tensor& a, const Tensor& b) -> Tensors {
+    return {at::linalg_solve_triangular(a, b, /*upper=*/true) * 2,
+            at::linalg_solve_triangular(a, b, /*upper=*/false),
+            at::linalg_solve_triangular(a, b.mT(), /*upper=*/true, /*left=*/false),
+            at::linalg_solve_triangular(a, b, /*upper=*/true, true, /*unitriangular=*/true)};
+  };
+  const double infinity = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  at::manual_seed(6);
+  for (at::ScalarType type : {at::kFloat, at::kDouble}) {
+    auto compiled = compile(f, at_once());
+    const double least = type == at::kFloat ? 1e-39 : 1e-310,
+                 most = type == at::kFloat ? 3e38 : 1.7e308;
+    for (const double odd : {0.5, 0., -0., least, most, infinity, nan}) {
+      Tensor a = matrices(3, type), b = at::randn({45, 3, 3}, type) * 1e-5;
+      for (int64_t k = 3; k < 45; k += 5) a[k][k % 3][k % 3] = odd;
+      compiled(a, b);
+      const Tensors ours = compiled(a, b), eager = f(a, b);
+      for (size_t k = 0; k < eager.size(); ++k)
+        expect_close(ours[k], eager[k], std::to_string(odd) + " result " + std::to_string(k));
+    }
+    EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+  }
 }
 
 TEST(SmallMatrices, ErrorsAreEagers) {

@@ -1,4 +1,5 @@
 // Sorted rows and the few largest elements: what is equal is eager's to order.
+#include <cmath>
 #include <limits>
 
 #include "runtime/helpers.h"
@@ -246,6 +247,36 @@ TEST(Order, MiddlesOfShortRows) {
   const Tensors ours = f(x), eager = middle(x);
   for (size_t k = 0; k < eager.size(); ++k)
     EXPECT_TRUE(at::allclose(ours[k], eager[k], 0, 0, /*equal_nan=*/true));
+}
+
+/// Few of long rows are a heap's where equal ones are among them, or NaN: around the blocks that
+/// are looked at together, and with most of the row equal.
+TEST(Order, TheBestOfLongRowsWithEqualOnesAreEagers) {
+  auto best = [](const Tensor& x) -> Tensors {
+    auto [most, places] = at::topk(x, 20, -1);
+    auto [least, others] = at::topk(x, 20, -1, /*largest=*/false);
+    return {most, places, least, others, most * 2};
+  };
+  at::manual_seed(9);
+  for (at::ScalarType type : {at::kFloat, at::kDouble})
+    for (int64_t count : {2048, 2049, 2111, 5000}) {
+      auto f = compile(best, at_once());
+      for (int draw = 0; draw < 6; ++draw) {
+        Tensor x = at::randn({3, count}, type);
+        if (draw == 1) x = at::randint(0, 50, {3, count}).to(type);
+        if (draw == 2) x = at::where(x < 2, at::zeros({}, type), x);
+        if (draw == 3) x.masked_fill_(at::rand(x.sizes()) < 0.02, std::nan(""));
+        if (draw == 4) x = x.sign() * 0;
+        if (draw == 5)
+          x.masked_fill_(at::rand(x.sizes()) < 0.99, -std::numeric_limits<double>::infinity());
+        f(x);
+        const Tensors ours = f(x), eager = best(x);
+        for (size_t k = 0; k < eager.size(); ++k)
+          ASSERT_TRUE(same(ours[k], eager[k])) << type << " " << count << " " << draw << " " << k;
+      }
+      EXPECT_TRUE(was_compiled(f.report())) << f.explain();
+      EXPECT_NE(f.explain().find("graft::topk"), std::string::npos) << f.explain();
+    }
 }
 
 /// Long rows are graft::sort's, equal elements in eager's order: few distinct ones, NaN, zeros of
