@@ -48,8 +48,8 @@ struct Triangle {
 Mask solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
 Mask solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
 
-/// The lower triangle of `a` becomes L of a = L L^T, the upper one 0. Returns what is not positive
-/// definite, or not finite.
+/// The lower triangle of `a` becomes L of a = L L^T, the upper one 0. Returns what is not finite,
+/// or not positive definite but for rounding.
 Mask cholesky(float* a, size_t n, Rounding rounding);
 Mask cholesky(double* a, size_t n, Rounding rounding);
 

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -199,12 +200,15 @@ Mask cholesky_of(T* numbers, size_t rows, Rounding rounding) {
   const Lanes<T> zero = {}, one = zero + T(1);
   Lanes<T>* const a = vectors(numbers);
   Lanes<Bits<T>> wrong = {};
+  // Where so little of a number is left, rounding may decide whether it is more than nothing.
+  const T rest = static_cast<T>(n) * std::sqrt(std::numeric_limits<T>::epsilon());
   for (size_t j = 0; j < n; ++j) {
+    const Lanes<T> given = a[j * n + j];
     for (size_t i = 0; i < j; ++i) a[j * n + i] = zero;
     for (size_t k = 0; k < j; ++k)
       for (size_t i = j; i < n; ++i) a[j * n + i] -= a[k * n + i] * a[k * n + j];
     const Lanes<T> square = a[j * n + j], diagonal = root(square), reciprocal = one / diagonal;
-    wrong |= ~(square > zero) | ~is_finite<T>(square);
+    wrong |= ~(square > given * rest) | ~(square > zero) | ~is_finite<T>(square);
     a[j * n + j] = diagonal;
     for (size_t i = j + 1; i < n; ++i)
       a[j * n + i] = rounding.divides ? a[j * n + i] / diagonal : a[j * n + i] * reciprocal;

@@ -163,10 +163,18 @@ Value logarithm(ComplexParts& z, Part which) {
 
 /// As the C library's csqrt: the larger part from a sum of magnitudes, the other one by it.
 Value root(ComplexParts& z, Part which) {
-  const Value re = z.re(0).to(ScalarType::Double), im = z.im(0).to(ScalarType::Double);
+  Value re = z.re(0).to(ScalarType::Double), im = z.im(0).to(ScalarType::Double);
+  const bool is_double = z.type == ScalarType::Double;
+  // Of what is so large the root of a quarter, doubled.
+  const Value most = re.like(1e300);
+  const Value is_huge = ir::lt(most, re.op(ir::Op::Abs)) | ir::lt(most, im.op(ir::Op::Abs));
+  if (is_double) {
+    const Value scale = ir::select(is_huge, re.like(0.25), re.like(1));
+    re = re * scale, im = im * scale;
+  }
   const Value infinite = re.like(std::numeric_limits<double>::infinity()), zero = re.like(0);
-  const Value magnitude = z.type == ScalarType::Double ? ir::call(Routine::VectorHypot, re, im)
-                                                       : (re * re + im * im).op(ir::Op::Sqrt);
+  const Value magnitude =
+      is_double ? ir::call(Routine::VectorHypot, re, im) : (re * re + im * im).op(ir::Op::Sqrt);
   const Value size = ir::select(is_infinite(re), infinite, magnitude), along = re.op(ir::Op::Abs);
   // Halved where it loses no digit, and where the sum does not overflow.
   const Value sum =
@@ -176,8 +184,9 @@ Value root(ComplexParts& z, Part which) {
       ir::select(ir::eq(larger, zero), zero,
                  ir::select(is_infinite(re) & ~ir::isnan(im), zero, across / (larger + larger)));
   const Value is_left = ir::lt(re, zero);
-  const Value part = which == Re ? ir::select(is_left, smaller, larger)
-                                 : ir::select(is_left, larger, smaller).op(ir::Op::CopySign, im);
+  Value part = which == Re ? ir::select(is_left, smaller, larger)
+                           : ir::select(is_left, larger, smaller).op(ir::Op::CopySign, im);
+  if (is_double) part = ir::select(is_huge, part + part, part);
   return ir::select(is_infinite(im), which == Re ? infinite : im, part).to(z.type);
 }
 

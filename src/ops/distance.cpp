@@ -104,14 +104,15 @@ Fate distances_of_products(Context& ctx, const OperatorRecord& op) {
     return s.load(view);
   };
   const Value zero = s.constant(0, out.dtype);
-  Value direct = zero, squares = zero, products = zero;
+  const bool fused = ctx.settings.target.fma;
+  Value direct = zero, products = zero, ones = zero, others = zero;
   for (int64_t k = 0; k < a.sizes.back(); ++k) {
     const Value x = column(a, k, rank - 2), y = column(b, k, rank - 1), apart = x - y;
     direct = direct + apart * apart;
-    squares = squares + (x * x + y * y);
-    products = products + x * y * -2.0;
+    products = multiply_add(x * -2.0, y, products, fused);
+    ones = ones + x * x, others = others + y * y;
   }
-  const Value eagers = products + squares;
+  const Value eagers = products + ones + others;
   const Value square =
       select(eq(eagers - eagers, zero), direct, select(lt(eagers, zero), zero, eagers));
   ctx.emit(s.store(out, square.op(Op::Sqrt)));

@@ -153,8 +153,9 @@ TEST(ComplexFunctions, SpecialValuesAreEagers) {
   };
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
     const Tensor parts =
-        at::tensor({0.,    -0.,  1.,   -1.,  0.3,   -2.5,  2e-8,  1e-45, 5e-324,   0.6,       0.8,
-                    1e-30, 87.5, 88.8, 100., 709.5, -110., -800., 3e38,  infinity, -infinity, nan},
+        at::tensor({0.,     -0.,   1.,   -1.,     0.3,      -2.5,     2e-8,      1e-45,
+                    5e-324, 0.6,   0.8,  1e-30,   87.5,     88.8,     100.,      709.5,
+                    -110.,  -800., 3e38, 1.3e308, -1.3e308, infinity, -infinity, nan},
                    at::kDouble)
             .to(type);
     const int64_t n = parts.numel();

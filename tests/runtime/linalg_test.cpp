@@ -95,6 +95,25 @@ TEST(SmallMatrices, OddMatricesAreEagers) {
   EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
 }
 
+/// Of matrices of few samples what is left of the last pivot is rounding, and decides.
+TEST(SmallMatrices, FactorsOfSemidefiniteMatricesAreEagers) {
+  auto f = [](const Tensor& a) -> Tensors {
+    auto [factor, info] = at::linalg_cholesky_ex(a);
+    return {info, a * 2};
+  };
+  at::manual_seed(7);
+  for (at::ScalarType type : {at::kFloat, at::kDouble})
+    for (int64_t n : {2, 3, 5, 8, 16}) {
+      auto compiled = compile(f, at_once());
+      for (int call = 0; call < 3; ++call)
+        compiled(matrices(n, type, 500) * at::eye(n, type) + 9 * at::eye(n, type));
+      const Tensor samples = at::randn({500, n, n - 1}, type),
+                   a = at::matmul(samples, samples.mT());
+      EXPECT_TRUE(same(compiled(a)[0], f(a)[0])) << type << " " << n;
+      EXPECT_TRUE(was_compiled(compiled.report())) << compiled.explain();
+    }
+}
+
 /// A diagonal that has no reciprocal, or is none, and what is not looked at.
 TEST(SmallMatrices, OddTrianglesAreEagers) {
   auto f = [](const Tensor& a, const Tensor& b) -> Tensors {
