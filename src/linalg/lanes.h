@@ -1,5 +1,5 @@
 // Small matrices side by side, one in each lane of vectors. Compiled for AVX2 whatever the rest is
-// compiled for: call it only where the machine has it.
+// compiled for: call it only where the machine has it. T is float or double.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ inline constexpr size_t kCount = 32 / sizeof(T);
 
 /// `elements` numbers of each of kCount matrices, `step` numbers apart, become those of vectors:
 /// the k-th one of each goes to vector places[k]. There are at least kCount of them.
-void take(const float* from, size_t step, size_t elements, const size_t* places, float* to);
-void take(const double* from, size_t step, size_t elements, const size_t* places, double* to);
+template <class T>
+void take(const T* from, size_t step, size_t elements, const size_t* places, T* to);
 /// The other way round.
-void give(const float* from, const size_t* places, size_t elements, size_t step, float* to);
-void give(const double* from, const size_t* places, size_t elements, size_t step, double* to);
+template <class T>
+void give(const T* from, const size_t* places, size_t elements, size_t step, T* to);
 
 /// Where LAPACK's routine rounds; it follows from the machine and the size.
 struct Rounding {
@@ -33,24 +33,24 @@ using Mask = uint32_t;
 
 /// a = P L U of n rows and columns, in its place; pivots[column * kCount + lane] is the row, from
 /// 0, that the column's was exchanged with. Returns what is not finite, or (nearly) singular.
-Mask factor(float* a, float* pivots, size_t n, Rounding rounding);
-Mask factor(double* a, double* pivots, size_t n, Rounding rounding);
+template <class T>
+Mask factor(T* a, T* pivots, size_t n, Rounding rounding);
 
 /// b = P^T b, of n rows: what the rows of a factored matrix underwent.
-void exchange(const float* pivots, float* b, size_t n, size_t columns);
-void exchange(const double* pivots, double* b, size_t n, size_t columns);
+template <class T>
+void exchange(const T* pivots, T* b, size_t n, size_t columns);
 
 /// Solves a x = b in b's place, where `a` is a triangle; the rest of its square is not looked at.
 /// Returns where the diagonal, unless it is of ones, has no reciprocal.
 struct Triangle {
   bool upper = false, unit = false;
 };
-Mask solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
-Mask solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
+template <class T>
+Mask solve(const T* a, T* b, size_t n, size_t columns, Triangle kind, Rounding rounding);
 
 /// The lower triangle of `a` becomes L of a = L L^T, the upper one 0. Returns what is not finite,
 /// or not positive definite but for rounding.
-Mask cholesky(float* a, size_t n, Rounding rounding);
-Mask cholesky(double* a, size_t n, Rounding rounding);
+template <class T>
+Mask cholesky(T* a, size_t n, Rounding rounding);
 
 }  // namespace graft::lanes

@@ -93,27 +93,6 @@ void by_squares(size_t elements, const Work& work) {
   for (; first + kCount<T> <= elements; first += kCount<T>) work(first);
   if (first < elements) work(elements - kCount<T>);
 }
-template <class T>
-void take_all(const T* from, size_t step, size_t elements, const size_t* places, T* to) {
-  by_squares<T>(elements, [&](size_t first) {
-    Lanes<T> square[kCount<T>];
-    for (size_t k = 0; k < kCount<T>; ++k)
-      __builtin_memcpy(square + k, from + k * step + first, sizeof square[k]);
-    transpose(square);
-    for (size_t k = 0; k < kCount<T>; ++k) vectors(to)[places[first + k]] = square[k];
-  });
-}
-template <class T>
-void give_all(const T* from, const size_t* places, size_t elements, size_t step, T* to) {
-  by_squares<T>(elements, [&](size_t first) {
-    Lanes<T> square[kCount<T>];
-    for (size_t k = 0; k < kCount<T>; ++k) square[k] = vectors(from)[places[first + k]];
-    transpose(square);
-    for (size_t k = 0; k < kCount<T>; ++k)
-      __builtin_memcpy(to + k * step + first, square + k, sizeof square[k]);
-  });
-}
-
 /// N: the rows, where the compiler is to know them.
 template <size_t N, class T>
 Mask factor_of(T* numbers, T* places, size_t rows, Rounding rounding) {
@@ -231,60 +210,57 @@ auto by_rows(size_t n, const Call& call) {
   }
 }
 
+}  // namespace
+
 template <class T>
-Mask factor_all(T* a, T* pivots, size_t n, Rounding rounding) {
+void take(const T* from, size_t step, size_t elements, const size_t* places, T* to) {
+  by_squares<T>(elements, [&](size_t first) {
+    Lanes<T> square[kCount<T>];
+    for (size_t k = 0; k < kCount<T>; ++k)
+      __builtin_memcpy(square + k, from + k * step + first, sizeof square[k]);
+    transpose(square);
+    for (size_t k = 0; k < kCount<T>; ++k) vectors(to)[places[first + k]] = square[k];
+  });
+}
+template <class T>
+void give(const T* from, const size_t* places, size_t elements, size_t step, T* to) {
+  by_squares<T>(elements, [&](size_t first) {
+    Lanes<T> square[kCount<T>];
+    for (size_t k = 0; k < kCount<T>; ++k) square[k] = vectors(from)[places[first + k]];
+    transpose(square);
+    for (size_t k = 0; k < kCount<T>; ++k)
+      __builtin_memcpy(to + k * step + first, square + k, sizeof square[k]);
+  });
+}
+
+template <class T>
+Mask factor(T* a, T* pivots, size_t n, Rounding rounding) {
   return by_rows(n, [&](auto rows) { return factor_of<rows()>(a, pivots, n, rounding); });
 }
 template <class T>
-void exchange_all(const T* pivots, T* b, size_t n, size_t columns) {
+void exchange(const T* pivots, T* b, size_t n, size_t columns) {
   by_rows(n, [&](auto rows) { exchange_of<rows()>(pivots, b, n, columns); });
 }
 template <class T>
-Mask solve_all(const T* a, T* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
+Mask solve(const T* a, T* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
   return by_rows(n, [&](auto rows) { return solve_of<rows()>(a, b, n, columns, kind, rounding); });
 }
 template <class T>
-Mask cholesky_all(T* a, size_t n, Rounding rounding) {
+Mask cholesky(T* a, size_t n, Rounding rounding) {
   return by_rows(n, [&](auto rows) { return cholesky_of<rows()>(a, n, rounding); });
 }
 
-}  // namespace
-
-void take(const float* from, size_t step, size_t elements, const size_t* places, float* to) {
-  take_all(from, step, elements, places, to);
-}
-void take(const double* from, size_t step, size_t elements, const size_t* places, double* to) {
-  take_all(from, step, elements, places, to);
-}
-void give(const float* from, const size_t* places, size_t elements, size_t step, float* to) {
-  give_all(from, places, elements, step, to);
-}
-void give(const double* from, const size_t* places, size_t elements, size_t step, double* to) {
-  give_all(from, places, elements, step, to);
-}
-Mask factor(float* a, float* pivots, size_t n, Rounding rounding) {
-  return factor_all(a, pivots, n, rounding);
-}
-Mask factor(double* a, double* pivots, size_t n, Rounding rounding) {
-  return factor_all(a, pivots, n, rounding);
-}
-void exchange(const float* pivots, float* b, size_t n, size_t columns) {
-  exchange_all(pivots, b, n, columns);
-}
-void exchange(const double* pivots, double* b, size_t n, size_t columns) {
-  exchange_all(pivots, b, n, columns);
-}
-Mask solve(const float* a, float* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
-  return solve_all(a, b, n, columns, kind, rounding);
-}
-Mask solve(const double* a, double* b, size_t n, size_t columns, Triangle kind, Rounding rounding) {
-  return solve_all(a, b, n, columns, kind, rounding);
-}
-Mask cholesky(float* a, size_t n, Rounding rounding) {
-  return cholesky_all(a, n, rounding);
-}
-Mask cholesky(double* a, size_t n, Rounding rounding) {
-  return cholesky_all(a, n, rounding);
-}
+template void take(const float*, size_t, size_t, const size_t*, float*);
+template void give(const float*, const size_t*, size_t, size_t, float*);
+template Mask factor(float*, float*, size_t, Rounding);
+template void exchange(const float*, float*, size_t, size_t);
+template Mask solve(const float*, float*, size_t, size_t, Triangle, Rounding);
+template Mask cholesky(float*, size_t, Rounding);
+template void take(const double*, size_t, size_t, const size_t*, double*);
+template void give(const double*, const size_t*, size_t, size_t, double*);
+template Mask factor(double*, double*, size_t, Rounding);
+template void exchange(const double*, double*, size_t, size_t);
+template Mask solve(const double*, double*, size_t, size_t, Triangle, Rounding);
+template Mask cholesky(double*, size_t, Rounding);
 
 }  // namespace graft::lanes

@@ -11,12 +11,11 @@
 #include <ATen/ops/linalg_solve_triangular.h>
 
 #include <array>
-#include <mutex>
-#include <optional>
-#include <vector>
+#include <compare>
+#include <span>
 
 #include "linalg/batch.h"
-#include "tensor/linalg.h"
+#include "runtime/process/kept.h"
 
 namespace graft::lanes {
 
@@ -53,54 +52,59 @@ Tensor computed(const Tensor& a, const Tensor& b, bool in_a, const Work& work) {
   return result;
 }
 
+constexpr std::array<Rounding, 2> kFactors = {{{.divides_last = false}, {.divides_last = true}}},
+                                  kCholesky = {{{.divides = false}, {.divides = true}}};
+constexpr std::array<Rounding, 4> kSolutions = {
+    {{false, false, true}, {false, true, false}, {false, false, false}, {false, true, true}}};
+
 /// The first that gives the same bits.
 template <class Same>
-Rounding first_of(const std::vector<Rounding>& known, const Same& same) {
+Rounding first_of(std::span<const Rounding> known, const Same& same) {
   for (const Rounding& rounding : known)
     if (same(rounding)) return rounding;
   return known.front();
 }
 
-const std::vector<Rounding>& known_solutions() {
-  static const std::vector<Rounding> known = {
-      {false, false, true}, {false, true, false}, {false, false, false}, {false, true, true}};
-  return known;
+/// Whose rounding is asked for.
+struct Question {
+  enum class Routine : uint8_t { Factors, Triangles, Cholesky } routine;
+  bool is_double;
+  size_t n;
+  bool one_column = false, upper = false, unit = false;
+
+  auto operator<=>(const Question&) const = default;
+};
+
+/// By find(), when it is first asked.
+template <class Find>
+Rounding answer_to(const Question& question, const Find& find) {
+  // Threads may outlive static objects.
+  static auto* const known = new runtime::Kept<Question, Rounding>;
+  if (const auto found = known->find(question)) return *found;
+  const Rounding rounding = find();
+  known->add(question, rounding);
+  return rounding;
 }
 
-/// Found when it is first needed, for each number of rows.
-class BySize {
- public:
-  template <class Find>
-  Rounding get(size_t n, const Find& find) {
-    const std::lock_guard lock(mutex_);
-    std::optional<Rounding>& found = found_.at(n);
-    if (!found) found = find();
-    return *found;
-  }
-
- private:
-  std::mutex mutex_;
-  std::array<std::optional<Rounding>, kMostOfSmall + 1> found_;
-};
+template <class T>
+constexpr bool kIsDouble = sizeof(T) == sizeof(double);
 
 }  // namespace
 
 template <class T>
 Rounding rounding_of_factors(size_t n) {
-  static BySize known;
-  return known.get(n, [&] {
+  return answer_to({Question::Routine::Factors, kIsDouble<T>, n}, [&] {
     const auto rows = static_cast<int64_t>(n);
     const Tensor a = numbers<T>(rows, rows), b = numbers<T>(rows, 3);
     const auto [lu, places, info] = at::linalg_lu_factor_ex(a);
     Numbers<T> pivots(n);
-    const Rounding factors =
-        first_of({{.divides_last = false}, {.divides_last = true}}, [&, lu = lu](Rounding r) {
-          return at::equal(lu, computed<T>(a, b, /*in_a=*/true, [&](T* numbers, T*) {
-                             factor(numbers, pivots.data(), n, r);
-                           }));
-        });
+    const Rounding factors = first_of(kFactors, [&, lu = lu](Rounding r) {
+      return at::equal(lu, computed<T>(a, b, /*in_a=*/true, [&](T* numbers, T*) {
+                         factor(numbers, pivots.data(), n, r);
+                       }));
+    });
     const Tensor x = at::linalg_lu_solve(lu, places, b);
-    Rounding both = first_of(known_solutions(), [&](Rounding r) {
+    Rounding both = first_of(kSolutions, [&](Rounding r) {
       return at::equal(x, computed<T>(a, b, /*in_a=*/false, [&](T* numbers, T* of_b) {
                          factor(numbers, pivots.data(), n, factors);
                          exchange(pivots.data(), of_b, n, 3);
@@ -115,15 +119,15 @@ Rounding rounding_of_factors(size_t n) {
 
 template <class T>
 Rounding rounding_of_triangles(size_t n, bool one_column, Triangle kind) {
-  static std::array<BySize, 8> known;
-  const size_t which = (one_column ? 4 : 0) + (kind.upper ? 2 : 0) + (kind.unit ? 1 : 0);
-  return known.at(which).get(n, [&] {
+  const Question question{
+      Question::Routine::Triangles, kIsDouble<T>, n, one_column, kind.upper, kind.unit};
+  return answer_to(question, [&] {
     const auto rows = static_cast<int64_t>(n);
     const int64_t columns = one_column ? 1 : 3;
     const Tensor a = numbers<T>(rows, rows) + at::eye(rows, c10::CppTypeToScalarType<T>::value),
                  b = numbers<T>(rows, columns);
     const Tensor x = at::linalg_solve_triangular(a, b, kind.upper, /*left=*/true, kind.unit);
-    return first_of(known_solutions(), [&](Rounding r) {
+    return first_of(kSolutions, [&](Rounding r) {
       return at::equal(x, computed<T>(a, b, /*in_a=*/false, [&](T* numbers, T* of_b) {
                          solve(numbers, of_b, n, static_cast<size_t>(columns), kind, r);
                        }));
@@ -133,13 +137,12 @@ Rounding rounding_of_triangles(size_t n, bool one_column, Triangle kind) {
 
 template <class T>
 Rounding rounding_of_cholesky(size_t n) {
-  static BySize known;
-  return known.get(n, [&] {
+  return answer_to({Question::Routine::Cholesky, kIsDouble<T>, n}, [&] {
     const auto rows = static_cast<int64_t>(n);
     const Tensor a = numbers<T>(rows, rows),
                  square = a + a.mT() + 2 * rows * at::eye(rows, c10::CppTypeToScalarType<T>::value);
     const Tensor l = std::get<0>(at::linalg_cholesky_ex(square));
-    return first_of({{.divides = false}, {.divides = true}}, [&](Rounding r) {
+    return first_of(kCholesky, [&](Rounding r) {
       return at::equal(l, computed<T>(square, a, /*in_a=*/true,
                                       [&](T* numbers, T*) { cholesky(numbers, n, r); }));
     });

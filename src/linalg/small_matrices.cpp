@@ -10,7 +10,6 @@
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,6 +20,7 @@
 
 #include "linalg/batch.h"
 #include "linalg/rounding.h"
+#include "runtime/process/library.h"
 #include "tensor/linalg.h"
 
 namespace graft {
@@ -73,6 +73,8 @@ struct Wanted {
   Tensor lu, places;
   Tensor determinants, signs, diagonals;  ///< a number, its sign, or n magnitudes for each
   Tensor right, solution;  ///< of lu x = right; undefined with a solution: the unit matrix
+
+  size_t columns() const { return solution.defined() ? static_cast<size_t>(solution.size(2)) : 0; }
 };
 
 /// Factors each of `a`, one group after the other.
@@ -82,7 +84,7 @@ class Factoring {
   Factoring(const Tensor& a, const Wanted& wanted, Rounding rounding)
       : wanted_(wanted),
         n_(static_cast<size_t>(a.size(1))),
-        columns_(wanted.solution.defined() ? static_cast<size_t>(wanted.solution.size(2)) : 0),
+        columns_(wanted.columns()),
         rounding_(rounding),
         from_(a),
         matrix_(n_ * n_),
@@ -175,11 +177,9 @@ auto by_type(const Tensor& t, const Work& work) {
 /// Returns the matrices that are ATen's.
 Index factor(const Tensor& a, const Wanted& wanted) {
   return by_type(a, [&]<class T>() {
-    const auto n = static_cast<size_t>(a.size(1)),
-               columns =
-                   static_cast<size_t>(wanted.solution.defined() ? wanted.solution.size(2) : 0);
+    const auto n = static_cast<size_t>(a.size(1));
     const Rounding rounding = lanes::rounding_of_factors<T>(n);
-    return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * (n + columns),
+    return lanes::for_groups<T>(static_cast<size_t>(a.size(0)), n * n * (n + wanted.columns()),
                                 [&] { return Factoring<T>(a, wanted, rounding); });
   });
 }
@@ -189,21 +189,18 @@ Tensor picked(const Tensor& t, const Tensor& which) {
   const bool by_rows = t.dim() < 3 || t.is_contiguous();
   return by_rows ? t.index_select(0, which) : t.mT().index_select(0, which).mT();
 }
-/// Writes what ATen found for them.
-template <class... Results, size_t... K>
-void put(const Tensor& which, const std::vector<Tensor>& to, const std::tuple<Results...>& from,
-         std::index_sequence<K...>) {
-  (to[K].index_copy_(0, which, std::get<K>(from)), ...);
-}
 /// The matrices `left` by call(those of `a`), which gives results in the order of `to`.
 template <class Call>
 void leave_to_aten(const Index& left, const Tensor& a, const std::vector<Tensor>& to,
                    const Call& call) {
   if (left.empty()) return;
   const Tensor which = at::tensor(left);
-  const auto results = call(picked(a, which), which);
-  put(which, to, results,
-      std::make_index_sequence<std::tuple_size_v<std::remove_cv_t<decltype(results)>>>());
+  std::apply(
+      [&](const auto&... results) {
+        size_t k = 0;
+        (to[k++].index_copy_(0, which, results), ...);
+      },
+      call(picked(a, which), which));
 }
 
 /// The batch's results as [matrices, ...].
@@ -395,10 +392,7 @@ void raise_errors(const Tensor& info, std::string_view api_name, bool is_matrix)
 
 TORCH_LIBRARY_FRAGMENT(graft, library) {
   const auto add = [&](std::string_view name, const char* arguments, auto function) {
-    const std::string whole(name);
-    library.def((whole + arguments).c_str());
-    library.impl(whole.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
-                 torch::CppFunction(function));
+    graft::add_operator(library, name, arguments, function);
   };
   add(graft::kInverses, "(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
       graft::invert);

@@ -35,6 +35,14 @@ View with_axis(View view, size_t behind) {
   return with_unit_axis(view, view.sizes.size() - behind);
 }
 
+/// With its last two dimensions exchanged.
+View turned(View view) {
+  const size_t last = view.sizes.size() - 1;
+  std::swap(view.sizes[last], view.sizes[last - 1]);
+  std::swap(view.strides[last], view.strides[last - 1]);
+  return view;
+}
+
 /// Empty, or why it stays extern. All operands have at least two dimensions.
 std::string why_not(const std::vector<View>& ins, const View& out) {
   if (opmath(out.dtype) != out.dtype || !is_float(out.dtype)) return "of another dtype";
@@ -93,21 +101,13 @@ Fate distances_of_products(Context& ctx, const OperatorRecord& op) {
     return Fate::external("a product of matrices");
   ctx.approximate(out.dtype);
   StatementBuilder s(out.sizes);
-  // Rows of the one along the result's last but one axis, of the other along its last.
-  const auto column = [&](View view, int64_t k, size_t rows) {
-    advance(view, rank - 1, k);
-    const int64_t stride = view.strides[rank - 2];
-    for (size_t d = 0; d + 2 < rank; ++d)
-      if (view.sizes[d] == 1) view.strides[d] = 0;
-    view.sizes = out.sizes, view.strides[rank - 2] = view.strides[rank - 1] = 0;
-    view.strides[rows] = stride;
-    return s.load(view);
-  };
+  const View across = turned(b);
   const Value zero = s.constant(0, out.dtype);
   const bool fused = ctx.settings.target.fma;
   Value direct = zero, products = zero, ones = zero, others = zero;
   for (int64_t k = 0; k < a.sizes.back(); ++k) {
-    const Value x = column(a, k, rank - 2), y = column(b, k, rank - 1), apart = x - y;
+    const Value x = s.load(narrow(a, rank - 1, k, 1)), y = s.load(narrow(across, rank - 2, k, 1)),
+                apart = x - y;
     direct = direct + apart * apart;
     products = multiply_add(x * -2.0, y, products, fused);
     ones = ones + x * x, others = others + y * y;
@@ -132,23 +132,20 @@ Value slope_of(Norm norm, Value apart, Value g, Value distance) {
 
 /// Axes: …, a's rows, columns, b's rows.
 Fate distances_backward(Context& ctx, const OperatorRecord& op) {
-  const View gradient = ctx.tensor(op, 0), a = ctx.tensor(op, 1), distance = ctx.tensor(op, 4),
-             out = ctx.output(op);
-  View b = ctx.tensor(op, 2);
+  const View gradient = ctx.tensor(op, 0), a = ctx.tensor(op, 1), b = ctx.tensor(op, 2),
+             distance = ctx.tensor(op, 4), out = ctx.output(op);
   const std::optional<Norm> norm = norm_of(op);
   if (!norm) return Fate::external(kOtherNorm);
   if (std::string why = why_not({gradient, a, b, distance}, out); !why.empty())
     return Fate::external(why);
   ctx.approximate(out.dtype);
-  const size_t last = b.sizes.size() - 1;
+  const View columns_of_b = turned(b);
   std::vector<int64_t> axes = out.sizes;
-  axes.push_back(b.sizes[last - 1]);
-  std::swap(b.sizes[last], b.sizes[last - 1]);
-  std::swap(b.strides[last], b.strides[last - 1]);
+  axes.push_back(columns_of_b.sizes.back());
   std::vector<bool> rows(axes.size(), false);
   rows.back() = true;
   StatementBuilder s(axes);
-  const Value apart = s.load(with_axis(a, 0)) - s.load(with_axis(b, 2));
+  const Value apart = s.load(with_axis(a, 0)) - s.load(with_axis(columns_of_b, 2));
   const Value each =
       slope_of(*norm, apart, s.load(with_axis(gradient, 1)), s.load(with_axis(distance, 1)));
   const Value sum = s.reduce(ReduceOp::Sum, each, rows, ScalarType::Double);

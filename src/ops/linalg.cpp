@@ -35,23 +35,9 @@ Fate by_lanes(Context& ctx, const OperatorRecord& op, std::string_view routine, 
   return Fate::by(routine);
 }
 
-Fate inverse(Context& ctx, const OperatorRecord& op) {
-  return by_lanes(ctx, op, kInverses, 1);
-}
-Fate solution(Context& ctx, const OperatorRecord& op) {
-  return by_lanes(ctx, op, kSolutions, 2);
-}
-Fate determinant(Context& ctx, const OperatorRecord& op) {
-  return by_lanes(ctx, op, kDeterminants, 0);
-}
-Fate log_determinant(Context& ctx, const OperatorRecord& op) {
-  return by_lanes(ctx, op, kLogDeterminants, 0);
-}
-Fate cholesky(Context& ctx, const OperatorRecord& op) {
-  return by_lanes(ctx, op, kCholeskyFactors, 1);
-}
-Fate triangular_solution(Context& ctx, const OperatorRecord& op) {
-  return by_lanes(ctx, op, kTriangularSolutions, 1);
+template <const std::string_view& routine, size_t matrices>
+Fate in_lanes(Context& ctx, const OperatorRecord& op) {
+  return by_lanes(ctx, op, routine, matrices);
 }
 Fate check(Context&, const OperatorRecord&) {
   return Fate::by(kChecks);
@@ -65,12 +51,12 @@ std::vector<Row> linalg_rows() {
       "each lane, with LAPACK's bits where its order of rounding is known";
   constexpr const char* kAsInverses = "as inverses";
   return {
-      {"aten::linalg_inv_ex", inverse, kSmall},
-      {"aten::_linalg_solve_ex", solution, kAsInverses},
-      {"aten::_linalg_det", determinant, kAsInverses},
-      {"aten::_linalg_slogdet", log_determinant, kAsInverses},
-      {"aten::linalg_cholesky_ex", cholesky, "lower factors, as inverses"},
-      {"aten::linalg_solve_triangular", triangular_solution, kAsInverses},
+      {"aten::linalg_inv_ex", in_lanes<kInverses, 1>, kSmall},
+      {"aten::_linalg_solve_ex", in_lanes<kSolutions, 2>, kAsInverses},
+      {"aten::_linalg_det", in_lanes<kDeterminants, 0>, kAsInverses},
+      {"aten::_linalg_slogdet", in_lanes<kLogDeterminants, 0>, kAsInverses},
+      {"aten::linalg_cholesky_ex", in_lanes<kCholeskyFactors, 1>, "lower factors, as inverses"},
+      {"aten::linalg_solve_triangular", in_lanes<kTriangularSolutions, 1>, kAsInverses},
       {"aten::_linalg_check_errors", check, "raises eager's errors"},
   };
 }

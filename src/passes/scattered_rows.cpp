@@ -54,19 +54,16 @@ void share_steps(Kernel& kernel, const Settings& settings) {
   if (step < 0 || !keeps_to_its_row(s, static_cast<size_t>(step))) return;
   const int64_t rows = s.store.indirect[0].extent, steps = s.axes[static_cast<size_t>(step)],
                 columns = ir::numel(s.axes) / std::max<int64_t>(steps, 1);
-  if (columns < settings.target.lanes && steps >= kManySteps) {
-    // Shared by columns, threads would write to the same lines, and each walk over all steps.
-    std::vector<int> columns_of = kernel.range;
-    make_serial(kernel, columns_of);
-    loop->body[0] = nested(columns_of, std::move(loop->body[0]));
-    return;
+  if (steps < kManySteps) return;
+  // Shared by columns, threads would write to the same lines of rows shorter than a vector, and
+  // each walk over all steps.
+  if (columns >= settings.target.lanes) {
+    const auto bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
+    const bool few = columns * bytes < kEnough * settings.target.line_bytes;
+    if (!few || rows < 4 * kEnough || steps * columns * bytes < settings.target.second_cache_bytes)
+      return;
+    kernel.rows = rows;
   }
-  const auto bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
-  const bool few = columns * bytes < kEnough * settings.target.line_bytes;
-  if (!few || rows < 4 * kEnough || steps < kManySteps ||
-      steps * columns * bytes < settings.target.second_cache_bytes)
-    return;
-  kernel.rows = rows;
   std::vector<int> columns_of = kernel.range;
   make_serial(kernel, columns_of);
   loop->body[0] = nested(columns_of, std::move(loop->body[0]));

@@ -61,22 +61,17 @@ std::vector<int> candidates_of(const Kernel& kernel, const Loop& loop) {
   return out;
 }
 
-/// What starting the vector loop over `var` of a nest costs, each time that it is entered.
-double starts(const Kernel& kernel, const std::vector<size_t>& placed, int var,
-              const ir::Target& target) {
+/// The best of a nest's candidates; none where numbers one by one are faster than its vectors,
+/// which have lanes to spare.
+Choice best_inside(const Kernel& kernel, const std::vector<size_t>& placed,
+                   const std::vector<int>& candidates, const ir::Target& target) {
+  const Choice best = best_of(kernel, placed, candidates, target);
+  if (best.at < 0) return best;
   const Placed& p = kernel.placed[placed.front()];
-  const int axis = axis_of(p, var);
-  const double entered = static_cast<double>(points(p.statement)) /
-                         mean_extent(p.statement, static_cast<size_t>(axis));
-  return entered * target.times.inner_loop / target.times.instruction;
-}
-
-/// Are numbers one by one faster than the best vectors, which have lanes to spare?
-bool is_faster_unvectored(const Kernel& kernel, const std::vector<size_t>& placed, int var,
-                          double cost, const ir::Target& target) {
-  const Placed& p = kernel.placed[placed.front()];
-  return mean_extent(p.statement, static_cast<size_t>(axis_of(p, var))) < target.lanes &&
-         cost_with(kernel, placed, -1, target) < cost;
+  const auto axis = static_cast<size_t>(axis_of(p, candidates[static_cast<size_t>(best.at)]));
+  const bool is_slower = mean_extent(p.statement, axis) < target.lanes &&
+                         cost_with(kernel, placed, -1, target) < best.cost;
+  return is_slower ? Choice{} : best;
 }
 
 void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Target& target,
@@ -91,9 +86,8 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
     std::vector<int> vars = nest_of(*node.loop), order,
                      candidates = candidates_of(kernel, *node.loop);
     std::vector<size_t> placed = placed_in(node.loop->body);
-    Choice best = best_of(kernel, placed, candidates, target);
-    if (best.at < 0 || is_faster_unvectored(kernel, placed, candidates[best.at], best.cost, target))
-      continue;
+    Choice best = best_inside(kernel, placed, candidates, target);
+    if (best.at < 0) continue;
     const int chosen = candidates[decider.choose(static_cast<size_t>(best.at), [&] {
       Decision decision = decision_of(kernel, placed, candidates, target);
       decision.about += " inside";
@@ -111,6 +105,16 @@ void vectorize_nests(Kernel& kernel, std::vector<TreeNode>& body, const ir::Targ
   }
 }
 
+/// What starting the vector loop over `var` of a nest costs, each time that it is entered.
+double starts(const Kernel& kernel, const std::vector<size_t>& placed, int var,
+              const ir::Target& target) {
+  const Placed& p = kernel.placed[placed.front()];
+  const int axis = axis_of(p, var);
+  const double entered = static_cast<double>(points(p.statement)) /
+                         mean_extent(p.statement, static_cast<size_t>(axis));
+  return entered * target.times.inner_loop / target.times.instruction;
+}
+
 /// What the statements inside cost with the best vector loop of each nest.
 double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
                   const ir::Target& target) {
@@ -123,11 +127,9 @@ double inner_cost(const Kernel& kernel, const std::vector<TreeNode>& body,
     } else {
       std::vector<size_t> placed = placed_in(node.loop->body);
       const std::vector<int> candidates = candidates_of(kernel, *node.loop);
-      Choice best = best_of(kernel, placed, candidates, target);
-      sum += best.at < 0 ||
-                     is_faster_unvectored(kernel, placed, candidates[best.at], best.cost, target)
-                 ? cost_with(kernel, placed, -1, target)
-                 : best.cost + starts(kernel, placed, candidates[best.at], target);
+      Choice best = best_inside(kernel, placed, candidates, target);
+      sum += best.at >= 0 ? best.cost + starts(kernel, placed, candidates[best.at], target)
+                          : cost_with(kernel, placed, -1, target);
     }
   }
   return sum;

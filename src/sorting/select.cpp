@@ -4,7 +4,6 @@
 #include <ATen/ops/median.h>
 #include <ATen/ops/nanmedian.h>
 #include <ATen/ops/where.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/process/library.h"
 #include "sorting/introsort.h"
 #include "sorting/keys.h"
 #include "sorting/rows.h"
@@ -276,10 +276,7 @@ Tensor median_of_all(const Tensor& self) {
 
 TORCH_LIBRARY_FRAGMENT(graft, library) {
   const auto add = [&](std::string_view name, const char* arguments, auto function) {
-    const std::string whole(name);
-    library.def((whole + arguments).c_str());
-    library.impl(whole.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
-                 torch::CppFunction(function));
+    graft::add_operator(library, name, arguments, function);
   };
   const auto by_dim = [](std::string_view name) { return std::string(name) + ".dim"; };
   constexpr const char* kRank =

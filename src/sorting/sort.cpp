@@ -4,7 +4,6 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/sort.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/process/library.h"
 #include "sorting/introsort.h"
 #include "sorting/keys.h"
 #include "sorting/rows.h"
@@ -72,9 +72,8 @@ class RowSorter {
   /// Sorts row() (sorting/rows.h); element(k) and place(k) are of the one that comes k-th.
   void run() {
     fill();
-    const bool few_values = !way_.stable && way_.places && has_few_values();
-    const bool as_eager =
-        few_values || (!way_.stable && way_.places && (ties_.are_likely() || is_surely_tied()));
+    const bool is_eagers = !way_.stable && way_.places, few_values = is_eagers && has_few_values(),
+               as_eager = few_values || (is_eagers && (ties_.are_likely() || is_surely_tied()));
     if (few_values)
       std::sort(entries_.begin(), entries_.end(), ByKey());
     else if (as_eager)
@@ -185,13 +184,9 @@ Sorted sort_stable(const Tensor& self, std::optional<bool> stable, int64_t dim, 
 TORCH_LIBRARY_FRAGMENT(graft, library) {
   const auto add = [&](std::string_view name, auto plain, auto stable) {
     const std::string end = "int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)";
-    const std::string first(name), second = first + ".stable";
-    library.def((first + "(Tensor self, " + end).c_str());
-    library.def((second + "(Tensor self, *, bool? stable, " + end).c_str());
-    library.impl(first.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
-                 torch::CppFunction(plain));
-    library.impl(second.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
-                 torch::CppFunction(stable));
+    graft::add_operator(library, name, "(Tensor self, " + end, plain);
+    graft::add_operator(library, std::string(name) + ".stable",
+                        "(Tensor self, *, bool? stable, " + end, stable);
   };
   add(graft::kSorts, graft::sort<true>, graft::sort_stable<true>);
   add(graft::kSortsValues, graft::sort<false>, graft::sort_stable<false>);

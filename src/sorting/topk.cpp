@@ -1,7 +1,6 @@
 #include <ATen/Dispatch.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/topk.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/process/library.h"
 #include "sorting/introsort.h"
 #include "sorting/keys.h"
 #include "sorting/rows.h"
@@ -251,12 +251,10 @@ Found top(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted)
 
 TORCH_LIBRARY_FRAGMENT(graft, library) {
   const auto add = [&](std::string_view name, auto function) {
-    const std::string whole(name);
-    library.def((whole + "(Tensor self, SymInt k, int dim=-1, bool largest=True, "
-                         "bool sorted=True) -> (Tensor values, Tensor indices)")
-                    .c_str());
-    library.impl(whole.c_str(), c10::DispatchKey::CompositeExplicitAutograd,
-                 torch::CppFunction(function));
+    graft::add_operator(library, name,
+                        "(Tensor self, SymInt k, int dim=-1, bool largest=True, "
+                        "bool sorted=True) -> (Tensor values, Tensor indices)",
+                        function);
   };
   add(graft::kTops, graft::top<true>);
   add(graft::kTopValues, graft::top<false>);
