@@ -168,7 +168,12 @@ Fate average(Context& ctx, const OperatorRecord& op, int64_t own) {
   const View self = at_least_1d(ctx.tensor(op, 0)), out = at_least_1d(ctx.output(op));
   View index = at_least_1d(ctx.tensor(op, 2));
   const size_t dim = wrapped(integer(op, "dim", 0), self.sizes.size());
-  const View counts = ctx.temporary(self.sizes, out.dtype);
+  // One count serves a dimension along which the index is repeated, as that of rows of features.
+  std::vector<int64_t> apart = self.sizes;
+  for (size_t d = 0; d < apart.size(); ++d)
+    if (d != dim && index.strides[d] == 0 && index.sizes[d] == self.sizes[d])
+      apart[d] = index.sizes[d] = 1;
+  const View counts = ctx.temporary(apart, out.dtype);
   ctx.fill(counts, own);
   if (ir::numel(index.sizes) > 0) {
     Indexing places = along_dimension(counts, index, dim, index.sizes);

@@ -57,9 +57,12 @@ struct DotTask {
   float* scratch = nullptr;  ///< scratch_size() numbers
 };
 
+/// Rows whose scales a kernel reads at once.
+constexpr int64_t kMostRows = 8;
+
 /// Numbers of scratch that a DotTask needs.
 constexpr int64_t scratch_size(int64_t blocks_of_a_row) {
-  return 4 * (blocks_of_a_row + 16) + 16;
+  return kMostRows * blocks_of_a_row + 16;
 }
 
 constexpr size_t kElementCount = kElements.size();

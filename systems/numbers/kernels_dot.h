@@ -1,8 +1,8 @@
 // Rows of codes times a vector. A part of kernels_body.h, and without a guard as that is.
 
-constexpr int kRows = 4;            // that are read at once
 constexpr int kWord = 8;            // codes of 4 bits in 32
 constexpr int kWords = 8 * kLanes;  // codes in a vector of words
+constexpr int64_t kFarAhead = 3 * kAhead;
 
 /// Lane l of vector j is x[8 l + j] of a vector of words: the code that words shifted by 4 j have
 /// lowest. What is left of a row stays in order.
@@ -51,69 +51,77 @@ inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, con
   const int64_t block = task.block == 0 ? task.columns : task.block;
   Reader<kElement> read(decoder);
   F sum = {};
+  if (begin >= task.columns) return sum;
   int64_t b = begin / block;  // a division takes longer than a short block
   for (int64_t at = begin; at < task.columns; ++b) {
     const int64_t end = (b + 1) * block;
-    F part[2] = {};
+    F part[4] = {};
     int64_t k = at;
-    for (; k + 2 * kLanes <= end; k += 2 * kLanes) {
+    for (; k + 4 * kLanes <= end; k += 4 * kLanes) {
       // A row ends before the processor sees a stream.
       __builtin_prefetch(row + row_bytes + k * kElements[kElement].bits / 8);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) part[i] += read(row, k + i * kLanes) * load(x + k + i * kLanes);
+    }
+    for (; k + 2 * kLanes <= end; k += 2 * kLanes)
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) part[i] += read(row, k + i * kLanes) * load(x + k + i * kLanes);
-    }
-    for (; k < end; k += kLanes) part[0] += read(row, k) * load(x + k);
-    sum += (part[0] + part[1]) * Reader<kElement>::kFactor * scales[b];
+    if (k < end) part[0] += read(row, k) * load(x + k);
+    const F all = (part[0] + part[1]) + (part[2] + part[3]);
+    sum += all * Reader<kElement>::kFactor * scales[b];
     at = end;
   }
   return read.met_nan() ? sum + __builtin_nanf("") : sum;
 }
 
+/// Adds up the upper half of the lanes and the lower one, and so on.
+template <int... lane>
+inline float sum_of(F x, std::integer_sequence<int, lane...>) {
+#pragma GCC unroll 4
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    const I from = {(lane + step) % kLanes...};
+    x += __builtin_shuffle(x, from);
+  }
+  return x[0];
+}
 inline float sum_of(F x) {
-  float sum = 0;
-  for (int lane = 0; lane < kLanes; ++lane) sum += x[lane];
-  return sum;
+  return sum_of(x, std::make_integer_sequence<int, kLanes>());
 }
 
-/// kRows rows of codes of 4 bits, whose words are looked up in place. Gives the columns done.
-template <int kElement>
-inline int64_t dot_words(const Decoder<kElement>& decoder, const DotTask& task,
-                         const uint8_t* codes, const float* scales, int64_t scales_stride,
-                         F* sums) {
-  const int64_t row_bytes = task.columns / 2, block = task.block == 0 ? kWords : task.block;
-  if (block % kWords != 0 && kWords % block != 0) return 0;
-  const bool is_wide = block >= kWords;
-  const int64_t in_words = is_wide ? 0 : kWords / block;
-  U spread = {};  // the block of each lane, counted within the words
-  for (int lane = 0; lane < kLanes && !is_wide; ++lane)
-    spread[lane] = static_cast<uint32_t>(kWord * lane / block);
-  F total[kRows] = {};                  // in registers, as what a pointer leads to is not
-  int64_t at = 0, b = 0, left = block;  // of block b
-  for (; at + kWords <= task.columns; at += kWords) {
-    U words[kRows];
-    F part[kRows] = {};
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const uint8_t* from = codes + r * row_bytes + at / 2;
-      __builtin_memcpy(&words[r], from, sizeof(U));
-      __builtin_prefetch(from + kRows * row_bytes);  // rows end before the processor sees a stream
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < kWord; ++j) {
-      const F x = load(task.arranged + at + j * kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) part[r] += decoder(words[r] >> (4 * j)) * x;
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const float* scale = scales + r * scales_stride + b;
-      total[r] += part[r] * (is_wide ? broadcast(*scale) : permute(load(scale), spread));
-    }
-    b += in_words;
-    if (is_wide && task.block != 0 && (left -= kWords) == 0) ++b, left = block;
+/// Which scale each lane of a vector of words has: all one where blocks are that long.
+struct Spread {
+  explicit Spread(int64_t block)
+      : is_even(block % kWords == 0 || kWords % block == 0),
+        is_wide(block >= kWords),
+        block(block),
+        in_words(kWords / block) {
+    for (int lane = 0; lane < kLanes && !is_wide; ++lane)
+      lanes[lane] = static_cast<uint32_t>(kWord * lane / block);
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) sums[r] += total[r];
+  bool is_even, is_wide;
+  int64_t block, in_words;
+  U lanes = {};
+};
+
+/// A row of codes of 4 bits, whose words are looked up in place. Gives the columns done.
+template <int kElement, bool kIsWide>
+inline int64_t dot_words(const Decoder<kElement>& decoder, const DotTask& task,
+                         const Spread& spread, const uint8_t* codes, const float* scales, F& sum) {
+  int64_t at = 0, left = spread.block;  // of the first scale's
+  for (; at + kWords <= task.columns; at += kWords) {
+    U words;
+    __builtin_memcpy(&words, codes + at / 2, sizeof(U));
+    __builtin_prefetch(codes + at / 2 + kFarAhead);  // rows end before the processor sees a stream
+    F part = {};
+#pragma GCC unroll 8
+    for (int j = 0; j < kWord; ++j)
+      part += decoder(words >> (4 * j)) * load(task.arranged + at + j * kLanes);
+    sum += part * (kIsWide ? broadcast(*scales) : permute(load(scales), spread.lanes));
+    if (!kIsWide)
+      scales += spread.in_words;
+    else if ((left -= kWords) == 0)
+      ++scales, left = spread.block;
+  }
   return at;
 }
 
@@ -121,25 +129,32 @@ template <int kElement>
 void dot(const DotTask& task) {
   constexpr int kBits = kElements[kElement].bits;
   const Decoder<kElement> decoder;
-  const int64_t blocks = task.block == 0 ? 1 : task.columns / task.block;
-  const int64_t stride = blocks + kLanes, row_bytes = task.columns * kBits / 8;
+  const int64_t block = task.block == 0 ? task.columns : task.block;
+  const int64_t blocks = task.columns / block, row_bytes = task.columns * kBits / 8;
+  const Spread spread(block);
+  // Those of fp32 are read where they lie, if nothing reads beyond them. Others are made of several
+  // rows at once: what was stored just before and elsewhere divided is slow to load.
+  const bool in_place = task.block != 0 && task.scale == ScaleKind::F32 && spread.is_wide;
   for (int64_t row = task.begin; row < task.end;) {
-    const int64_t rows = task.end - row < kRows ? task.end - row : kRows;
-    for (int64_t r = 0; r < rows; ++r) {
-      float* scales = task.scratch + r * stride;
-      if (task.block == 0)
-        scales[0] = task.tensor_scale;
-      else
-        read_scales(task.scale, task.scales, task.tensor_scale, (row + r) * blocks, blocks, scales);
+    const float* scales = task.scratch;
+    const int64_t tile = task.end - row < kMostRows ? task.end - row : kMostRows;
+    if (in_place)
+      scales = static_cast<const float*>(task.scales) + row * blocks;
+    else if (task.block == 0)
+      for (int64_t r = 0; r < tile; ++r) task.scratch[r] = task.tensor_scale;
+    else
+      read_scales(task.scale, task.scales, task.tensor_scale, row * blocks, tile * blocks,
+                  task.scratch);
+    for (const int64_t end = row + tile; row < end; ++row, scales += blocks) {
+      const uint8_t* codes = task.codes + row * row_bytes;
+      F sum = {};
+      int64_t done = 0;
+      if constexpr (kBits == 4)
+        if (spread.is_even)
+          done = spread.is_wide
+                     ? dot_words<kElement, true>(decoder, task, spread, codes, scales, sum)
+                     : dot_words<kElement, false>(decoder, task, spread, codes, scales, sum);
+      task.out[row] = sum_of(sum + dot_in_order(decoder, task, codes, scales, task.x, done));
     }
-    const uint8_t* codes = task.codes + row * row_bytes;
-    F sums[kRows] = {};
-    int64_t done = 0;
-    if constexpr (kBits == 4)
-      if (rows == kRows) done = dot_words(decoder, task, codes, task.scratch, stride, sums);
-    for (int64_t r = 0; r < rows; ++r)
-      task.out[row + r] = sum_of(sums[r] + dot_in_order(decoder, task, codes + r * row_bytes,
-                                                        task.scratch + r * stride, task.x, done));
-    row += rows;
   }
 }
