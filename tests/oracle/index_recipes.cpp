@@ -160,6 +160,18 @@ std::vector<Recipe> index_recipes() {
                }),
                Recipe::Types::Floating,
                wider});
+  // One index for all columns; and for some, beside which the others keep what they have.
+  for (const int64_t columns : {7, 5})
+    for (const bool include_self : {true, false})
+      r.push_back({"aten::scatter_reduce mean of rows " + std::to_string(columns) +
+                       (include_self ? "" : " instead"),
+                   {values({33, 7}), indices({50}, 33), values({50, 7})},
+                   [columns, include_self](const Tensors& t) -> Tensors {
+                     const at::Tensor index = t[1].unsqueeze(1).expand({50, columns});
+                     return {at::scatter_reduce(t[0], 0, index, t[2], "mean", include_self)};
+                   },
+                   Recipe::Types::Floating,
+                   wider});
   r.push_back({"aten::index_add",
                {values({33, 7}), indices({50}, 33), values({50, 7})},
                [](const Tensors& t) -> Tensors { return {at::index_add(t[0], 0, t[1], t[2])}; },
