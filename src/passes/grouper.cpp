@@ -13,6 +13,7 @@
 #include "passes/cost.h"
 #include "passes/products.h"
 #include "passes/rewrite.h"
+#include "passes/scattered_rows.h"
 #include "passes/touch.h"
 
 namespace graft::passes {
@@ -208,10 +209,14 @@ class Grouper {
     return program_.storages[static_cast<size_t>(group.members.front().store.storage)].folded;
   }
 
+  bool is_to_be_alone(const Group& group) const {
+    return adds_to_short_rows(group.members.front(), target_);
+  }
+
   /// Adds `unit` to the group if they can share tiles and gain by it. `apart`: nanoseconds that the
   /// other way takes; both as they are unless given.
   bool join(Group& group, const Group& unit, std::optional<double> apart = {}) const {
-    if (folds(group) != folds(unit)) return false;
+    if (folds(group) != folds(unit) || is_to_be_alone(group) || is_to_be_alone(unit)) return false;
     std::vector<Conflict> any;
     for (const Statement& s : group.members)
       for (const Statement& t : unit.members)

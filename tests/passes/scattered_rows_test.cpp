@@ -56,6 +56,27 @@ TEST(ScatteredRows, RowsOfThreeAreOneThreadsNumbers) {
   EXPECT_NE(text.find("  step v1:131072\n    serial v0:3\n"), std::string::npos) << text;
 }
 
+/// Forces on both atoms of a pair: by columns, two threads would write to the same lines.
+TEST(ScatteredRows, TwoSumsInTheSameShortRowsStayApart) {
+  const std::string text = schedule_of(ir::parse(R"(
+argument 0 = %0 f32[131072,3]:(3,1)
+argument 1 = %1 i64[131072]:(1)
+argument 2 = %2 i64[131072]:(1)
+%0: argument 0, 1572864 bytes
+%1: argument 1, 1048576 bytes
+%2: argument 2, 1048576 bytes
+%3: output, 60000 bytes
+[a:5000,b:3] %3[a*3+b] f32 = $0
+repeat 131072 in order
+  [a:131072,b:3] %3[b+(%1[a]:5000)*3] f32 = (%3[b+(%1[a]:5000)*3] + %0[a*3+b])
+repeat 131072 in order
+  [a:131072,b:3] %3[b+(%2[a]:5000)*3] f32 = (%3[b+(%2[a]:5000)*3] - %0[a*3+b])
+result 0 = %3 f32[5000,3]:(3,1)
+)"));
+  EXPECT_EQ(text.find("v0:3\n  step"), std::string::npos) << text;
+  EXPECT_NE(text.find("  step v1:131072\n    serial v0:3\n"), std::string::npos) << text;
+}
+
 /// What a step reads of other rows, another task may be writing.
 TEST(ScatteredRows, StepsThatReadOtherRowsStayInOrder) {
   const std::string text = schedule_of_adding(64, 16384, "%2[b]");
