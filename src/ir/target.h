@@ -101,10 +101,12 @@ struct Target {
     return times.product_flop * (tiles(type) ? 0.45 : pairs(type) ? 0.5 : 1);
   }
   double call_flop(ScalarType type) const {
-    const bool is_short =
-        type == ScalarType::BFloat16 || (type == ScalarType::Half && half_instructions);
+    if (type == ScalarType::Half && !half_instructions) return kByLoops * times.call_flop;
+    const bool is_short = type == ScalarType::BFloat16 || type == ScalarType::Half;
     return is_short ? times.short_call_flop : times.call_flop;
   }
+  /// ATen's own loops, for numbers of a type that no library takes: 5 to 40 times.
+  static constexpr double kByLoops = 5;
   /// Does the routine multiply numbers of this dtype two at a time?
   bool pairs(ScalarType type) const {
     return type == ScalarType::BFloat16 && short_products && avx512();

@@ -100,11 +100,8 @@ class Lowering {
     items.insert(items.begin(), std::make_move_iterator(context_.early.begin()),
                  std::make_move_iterator(context_.early.end()));
     for (Choice& choice : lowered_.choices) choice.item += context_.early.size();
-    if (!gains_ && !as_called_) {
-      const char* why = "no operator of this function is one Graft fuses";
-      if (lowered_.choices.empty()) return broken(why);
-      lowered_.broken = why;
-    }
+    // (Whole otherwise: some of its calls may gain.)
+    if (!gains_ && !as_called_) lowered_.broken = "no operator of this function is one Graft fuses";
     lowered_.exact = context_.approximated.empty() && !context_.settings.fast;
     lowered_.either_zero = context_.either_zero;
     lowered_.gives_up = std::move(context_.gives_up);

@@ -114,8 +114,9 @@ bool is_large(const Context& ctx, const Product& p) {
 }
 
 int64_t few_rows(const Context& ctx, const Product& p) {
-  // ATen computes 16-bit products of few rows as fast.
-  if (!is_large(ctx, p) || is_reduced(p.out.dtype)) return 1;
+  // oneDNN computes 16-bit products of few rows as fast.
+  const bool by_library = is_reduced(p.out.dtype) && ctx.settings.target.one_dnn(p.out.dtype);
+  if (!is_large(ctx, p) || by_library) return 1;
   const bool single = p.out.dtype == ScalarType::Float;
   if (p.batched) return single ? kFewRowsOfBatch : 1;
   const bool wide = single && ctx.settings.target.avx512();

@@ -25,6 +25,9 @@ namespace {
 constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 /// Fewer rows are no block.
 constexpr int64_t kFewestRows = 16;
+/// A call is so much slower that nothing else matters.
+constexpr double kMuchSlower = 4;
+constexpr int64_t kFewestRowsAlone = 2;
 constexpr int64_t kFewestColumns = 16;
 /// A product of one call, whose right operand is folded: few rows read that as fast as many.
 constexpr int64_t kFewestRowsOfFolded = 5;
@@ -126,13 +129,17 @@ std::vector<int> with_folded_operand(const ir::Program& program, const ir::Targe
   return records;
 }
 
-std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target) {
-  std::vector<int> records;
+std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target& target) {
+  std::vector<WorthLoops> records;
   for (const ir::Item& item : program.items) {
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
     const std::optional<Call> p = read(*call, target);
-    if (!p || p->rows() < kFewestRows || p->columns() < kFewestColumns) continue;
+    if (!p || p->columns() < kFewestColumns) continue;
+    const double call_flop = target.call_flop(p->dtype()),
+                 routine_flop = target.product_flop(p->factors());
+    const bool alone = call_flop >= kMuchSlower * routine_flop;
+    if (p->rows() < (alone ? kFewestRowsAlone : kFewestRows)) continue;
     const auto rows = static_cast<double>(p->batch() * p->rows()),
                columns = static_cast<double>(p->columns()), terms = static_cast<double>(p->terms());
     const auto right = static_cast<double>(p->right_bytes());
@@ -142,11 +149,9 @@ std::vector<int> worth_loops(const ir::Program& program, const ir::Target& targe
     const bool large = bytes > 2 * static_cast<double>(target.second_cache_bytes);
     if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
-                 flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
-                 by_routine = flops * target.product_flop(p->short_factors ? ScalarType::BFloat16
-                                                                           : p->dtype());
-    if (large && by_call - by_routine + bytes * target.times.memory_byte >= worth * by_call)
-      records.push_back(call->record);
+                 flops = 2 * rows * columns * terms, by_call = flops * call_flop,
+                 saved = by_call - flops * routine_flop + bytes * target.times.memory_byte;
+    if (alone || (large && saved >= worth * by_call)) records.push_back({call->record, alone});
   }
   return records;
 }

@@ -27,10 +27,14 @@ bool gains_by_short_factors(const ir::Extern& call, const ir::Target& target);
 /// order can be folded (passes/fold.h): some may be faster as loops, even alone.
 std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target);
 
-/// The calls, by record, that are worth being loops among others: what memory takes for their
-/// operands and results, less the copies that come with it, and what the routine takes against
-/// ATen's, show beside the arithmetic. (Of fp32.)
-std::vector<int> worth_loops(const ir::Program& program, const ir::Target& target);
+struct WorthLoops {
+  int record;
+  bool alone;  ///< ATen's routine is many times slower, as that for fp16 on most machines
+};
+/// The calls that are worth being loops among others: what memory takes for their operands and
+/// results, less the copies that come with it, and what the routine takes against ATen's, show
+/// beside the arithmetic.
+std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target& target);
 
 /// Each call that ir::Extern::may_be_loops marks, but for those of `refused` (records), becomes a
 /// product. Where columns of its right operand lie apart, or many rows come to a large one, a copy

@@ -177,5 +177,18 @@ TEST(ProductsPass, AreWorthIt) {
   EXPECT_EQ(count({1, 2048, 2048}, 2048), 0u) << "arithmetic";
 }
 
+/// Without instructions for fp16 ATen multiplies it by loops of its own.
+TEST(ProductsPass, OfHalfPrecisionAreWorthItAlone) {
+  const auto half = ScalarType::Half;
+  Products b;
+  b.bmm(b.argument({1, 64, 64}, half), b.argument({1, 64, 64}, half), b.output({1, 64, 64}, half));
+  const auto worth = worth_loops(b.program, {});
+  ASSERT_EQ(worth.size(), 1u);
+  EXPECT_TRUE(worth[0].alone);
+  ir::Target able;
+  able.half_instructions = true;
+  EXPECT_TRUE(worth_loops(b.program, able).empty());
+}
+
 }  // namespace
 }  // namespace graft::passes

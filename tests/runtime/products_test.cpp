@@ -508,6 +508,38 @@ TEST(Products, OfFewRowsInABatchThatSharesAnOperand) {
       arguments, false);
 }
 
+/// ATen's loops for fp16 are slower by an order of magnitude where no library takes it: kernels, also
+/// with nothing beside them. One rounding, as eager's.
+TEST(Products, InHalfPrecisionAlone) {
+  const std::vector<std::array<int64_t, 3>> shapes{{64, 64, 64},   {2, 300, 40}, {9, 130, 33},
+                                                   {200, 70, 257}, {33, 1, 64},  {1, 200, 90}};
+  for (const auto& [rows, terms, columns] : shapes)
+    for (const bool turned : {false, true}) {
+      auto f = compile(
+          [turned](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+            return Tensors{at::mm(x, turned ? w.t() : w), at::addmm(b, x, turned ? w.t() : w)};
+          },
+          test::at_once());
+      for (int call = 0; call < 3; ++call) {
+        const auto made = [&](at::IntArrayRef sizes) { return normal(sizes, call).to(at::kHalf); };
+        const at::Tensor x = made({rows, terms}), b = made({columns}),
+                         w = turned ? made({columns, terms}) : made({terms, columns});
+        const Tensors came = f(x, w, b);
+        const at::Tensor product = at::mm(x.to(at::kDouble), (turned ? w.t() : w).to(at::kDouble));
+        const Tensors exact{product, product + b.to(at::kDouble)};
+        for (size_t k = 0; k < came.size(); ++k) {
+          const at::Tensor error = (came[k].to(at::kDouble) - exact[k]).abs();
+          // Half a unit of fp16, and what fp32 loses of sums that cancel.
+          EXPECT_TRUE((error <= 0x1p-11 * exact[k].abs() * 1.01 + 1e-5 * std::sqrt(terms))
+                          .all()
+                          .item<bool>())
+              << rows << " x " << terms << " x " << columns << (turned ? " turned" : "");
+        }
+      }
+      EXPECT_EQ(f.report().verdict, Verdict::Faster) << f.explain();
+    }
+}
+
 TEST(Products, WithEagersBitsWhereAskedFor) {
   Options options = test::at_once();
   options.matmul = Matmul::EagerBits;

@@ -134,18 +134,18 @@ passes::Settings pass_settings(const CompileSettings& settings, bool keep_text) 
 /// Calls that may be loops: products that are worth being in kernels, and attention.
 void mark_loops(ops::Lowered& lowered, const CompileSettings& settings) {
   if (settings.matmul != Matmul::Any) return;
-  const std::vector<int> products = passes::worth_loops(lowered.program, settings.target),
-                         attention = passes::attention_as_loops(lowered.program, settings.target);
-  const auto has = [](const std::vector<int>& records, int record) {
-    return std::find(records.begin(), records.end(), record) != records.end();
-  };
+  std::map<int, bool> alone;  // by record
+  for (const passes::WorthLoops& product : passes::worth_loops(lowered.program, settings.target))
+    alone[product.record] = product.alone;
+  for (const int record : passes::attention_as_loops(lowered.program, settings.target))
+    alone[record] = true;
   for (ir::Item& item : lowered.program.items) {
     auto* call = std::get_if<ir::Extern>(&item);
-    if (call == nullptr) continue;
-    const bool is_attention = has(attention, call->record);
-    if (!is_attention && !has(products, call->record)) continue;
+    if (call == nullptr || !alone.contains(call->record)) continue;
     mark_as_loops(lowered, *call);
-    call->may_be_alone = call->may_be_alone || is_attention;
+    if (!alone[call->record]) continue;
+    call->may_be_alone = true;
+    lowered.broken.reset();  // nothing was gained before
   }
 }
 
@@ -184,8 +184,7 @@ void tune(ops::Lowered& lowered, const CompileSettings& settings, Tuning& tuning
     tuning.loops = faster_as_loops(lowered, tuning.choices, settings);
   }
   apply_tuning(tuning, lowered);
-  if (lowered.broken) return;
-  merge_products(lowered, settings.target.threads);
+  if (!lowered.broken) merge_products(lowered, settings.target.threads);
   mark_loops(lowered, settings);
 }
 
