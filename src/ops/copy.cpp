@@ -222,6 +222,7 @@ std::vector<Row> copy_rows() {
   for (const Row& row : grid_sample_volume_rows()) rows.push_back(row);
   for (const Row& row : affine_grid_rows()) rows.push_back(row);
   for (const Row& row : pad_rows()) rows.push_back(row);
+  for (const Row& row : patch_rows()) rows.push_back(row);
   return rows;
 }
 

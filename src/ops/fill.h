@@ -15,6 +15,7 @@ std::vector<Row> grid_sample_rows();         // grid_sample.cpp: elements beside
 std::vector<Row> grid_sample_volume_rows();  // grid_sample_volume.cpp: likewise of volumes
 std::vector<Row> affine_grid_rows();  // affine_grid.cpp: places that maps make of a regular grid
 std::vector<Row> pad_rows();          // pad.cpp: borders, and channels that become pixels
+std::vector<Row> patch_rows();        // patches.cpp: patches of images as columns
 
 /// Number `at`, a whole one, of linspace's; rounded to `dtype`, a floating one, in what that
 /// computes in. `steps`: at least 2.

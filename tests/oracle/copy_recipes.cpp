@@ -178,6 +178,18 @@ std::vector<Recipe> copy_recipes() {
     add(r, "aten::pixel_unshuffle" + text, {values({2, 3, 2 * factor, 17 * factor})},
         [=](const Tensors& t) { return at::pixel_unshuffle(t[0], factor); });
   }
+  struct Patches {
+    std::vector<int64_t> sizes, size, apart, padding, step;
+  };
+  for (const Patches& p : {Patches{{2, 3, 9, 33}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+                           {{2, 8, 20}, {2, 5}, {2, 1}, {0, 3}, {1, 2}},
+                           {{1, 2, 7, 9}, {7, 1}, {1, 1}, {0, 0}, {1, 1}},
+                           {{3, 1, 12, 16}, {4, 4}, {1, 1}, {0, 0}, {4, 4}}})
+    add(
+        r, "aten::im2col " + std::to_string(p.size[0]) + "x" + std::to_string(p.size[1]),
+        {values(p.sizes)},
+        [p](const Tensors& t) { return at::im2col(t[0], p.size, p.apart, p.padding, p.step); },
+        Recipe::Types::Floating);
   add(r, "aten::fill", {values(matrix)}, [](const Tensors& t) {
     T self = t[0];
     return self.slice(1, 3, 20).fill_(1);

@@ -1,0 +1,57 @@
+// Patches of images as columns (im2col, which unfold of torch's functions calls): element (c, i, j)
+// of column (y, x) is that of channel c at (y, x) steps and (i, j) taps, or zero in the padding.
+#include <array>
+
+#include "ops/fill.h"
+#include "ops/schema.h"
+#include "ops/windows.h"
+
+namespace graft::ops {
+
+namespace {
+
+using ir::StatementBuilder;
+using ir::View;
+using record::OperatorRecord;
+
+std::vector<int64_t> pair_of(const OperatorRecord& op, const char* name) {
+  std::vector<int64_t> list = integers(op, name);
+  if (list.size() == 1) list.push_back(list[0]);
+  return list;
+}
+
+Fate im2col(Context& ctx, const OperatorRecord& op) {
+  View in = ctx.tensor(op, 0), out = ctx.output(op);
+  const auto size = pair_of(op, "kernel_size"), apart = pair_of(op, "dilation"),
+             padding = pair_of(op, "padding"), step = pair_of(op, "stride");
+  if (in.storage < 0 || size.size() != 2 || apart.size() != 2 || padding.size() != 2 ||
+      step.size() != 2 || (in.sizes.size() != 3 && in.sizes.size() != 4))
+    return Fate::external("unusual patches");
+  if (ir::numel(out.sizes) == 0) return Fate::fused();
+  in = with_rank(in, 4 - in.sizes.size());
+  out = with_rank(out, 3 - out.sizes.size());
+  std::vector<int64_t> sizes = in.sizes, places(2);
+  for (size_t k = 0; k < 2; ++k) {
+    sizes[2 + k] += 2 * padding[k];
+    places[k] = (sizes[2 + k] - apart[k] * (size[k] - 1) - 1) / step[k] + 1;
+  }
+  if (sizes != in.sizes) in = with_border(ctx, in, sizes, padding, 0);
+  // Axes: batch, channel, taps, places.
+  const auto [n, c, h, w] = std::array{in.strides[0], in.strides[1], in.strides[2], in.strides[3]};
+  const int64_t row = out.strides[1], place = out.strides[2], taps = size[0] * size[1];
+  View columns = out;
+  columns.sizes = {in.sizes[0], in.sizes[1], size[0], size[1], places[0], places[1]};
+  columns.strides = {out.strides[0], row * taps, row * size[1], row, place * places[1], place};
+  in.sizes = columns.sizes;
+  in.strides = {n, c, h * apart[0], w * apart[1], h * step[0], w * step[1]};
+  ctx.copy(in, columns);
+  return Fate::fused();
+}
+
+}  // namespace
+
+std::vector<Row> patch_rows() {
+  return {{"aten::im2col", im2col, "patches of images as columns"}};
+}
+
+}  // namespace graft::ops
