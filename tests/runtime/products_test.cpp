@@ -508,7 +508,7 @@ TEST(Products, OfFewRowsInABatchThatSharesAnOperand) {
       arguments, false);
 }
 
-/// ATen's loops for fp16 are slower by an order of magnitude where no library takes it: kernels, also
+/// ATen's loops for fp16, which no library takes, are slower by an order of magnitude: kernels, also
 /// with nothing beside them. One rounding, as eager's.
 TEST(Products, InHalfPrecisionAlone) {
   const std::vector<std::array<int64_t, 3>> shapes{{64, 64, 64},   {2, 300, 40}, {9, 130, 33},
