@@ -1,6 +1,6 @@
-// One-hot: an operator that stores in order, one element per row, behind a statement that stored
-// the rows whole with no call to ATen between, becomes a statement over the rows too. It can then
-// join the others.
+// One-hot: what stores one element per row (scatter, or an operator that stores in order), behind a
+// statement that stored the rows whole with no call to ATen between, becomes a statement over the
+// rows too. It can then join the others.
 //
 //     [a:64,b:100] %2[a*100+b] = …               [a:64,b:100] %2[a*100+b] = …
 //     repeat 1 in order                    →     [a:64,b:100] %2[a*100+b] = select((b == %1[a]),

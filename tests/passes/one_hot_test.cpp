@@ -37,6 +37,19 @@ TEST(OneHot, AStoreThatReadsNothingKeepsTheRest) {
                 "%2[a*100+b])\n");
 }
 
+const std::string kScattered = "[a:64] %2[a*100+(%1[a]:100)] f32 = %3[a]\n";
+const std::string kSelected =
+    "[a:64,b:100] %2[a*100+b] f32 = select((b == %1[a]), %3[a], %2[a*100+b])\n";
+
+TEST(OneHot, SoDoesWhatScatterStores) {
+  EXPECT_EQ(after_store(kWhole + kScattered), kWhole + kSelected);
+}
+
+/// The largest five of each row would walk the rows five times.
+TEST(OneHot, OnlyTheFirstOfSeveral) {
+  EXPECT_EQ(after_store(kWhole + kScattered + kScattered), kWhole + kSelected + kScattered);
+}
+
 /// Several steps, rows that were not stored whole, indices of any size, and what is read elsewhere
 /// in the rows stay as they are.
 TEST(OneHot, OthersStayInOrder) {
