@@ -57,20 +57,99 @@ Neighbours neighbours(StatementBuilder& s, const Stretch& stretch, Value to, Sca
   return {first, ir::min(first + s.integer(1, ScalarType::Long), last), weight};
 }
 
-/// Between the neighbours along the dimensions from `d` on, where `access` stands at one neighbour
-/// along each dimension before it.
-Value between(StatementBuilder& s, const View& in, const std::vector<Stretch>& stretches,
-              const std::vector<Neighbours>& all, size_t d, ir::Access access, bool fused) {
-  if (d == stretches.size()) return s.load(std::move(access)).to(opmath(in.dtype));
-  const size_t axis = kBefore + d;
-  auto at = [&](Value place) {
-    ir::Access next = access;
-    next.indirect.push_back({place.id, in.strides[axis], stretches[d].from});
-    return between(s, in, stretches, all, d + 1, std::move(next), fused);
-  };
-  const Value second = all[d].weight, first = 1.0 - second;
-  return multiply_add(at(all[d].second), second, at(all[d].first) * first, fused);
+/// a * by + b * with, rounded as compilers contract it in ATen's kernels.
+Value weighted(const Value& a, const Value& by, const Value& b, const Value& with, bool fused) {
+  return multiply_add(a, by, b * with, fused);
 }
+
+/// The upsampling of `from` along the dimensions [begin, end) into `to`, which has its other
+/// extents.
+class Interpolation {
+ public:
+  Interpolation(const View& from, const View& to, const std::vector<Stretch>& stretches,
+                size_t begin, size_t end, bool fused)
+      : from_(from),
+        sizes_(to.sizes),
+        compute_(opmath(from.dtype)),
+        stretches_(stretches),
+        begin_(begin),
+        end_(end),
+        fused_(fused),
+        s_(to.sizes),
+        all_(stretches.size()) {
+    // Of doubles most of its kernels round the product of a place, too.
+    const bool place = fused && compute_ == ScalarType::Float;
+    for (size_t d = begin; d < end; ++d)
+      all_[d] =
+          neighbours(s_, stretches[d], s_.axis(static_cast<int>(kBefore + d)), compute_, place);
+  }
+
+  /// Along the last dimension first.
+  Value nested() { return between(begin_, corner()); }
+
+  /// Of two dimensions, the sum of four elements times the products of their weights.
+  Value at_once() {
+    const Neighbours &y = all_[begin_], &x = all_[begin_ + 1];
+    const auto element = [&](const Value& row, const Value& column) {
+      return load(next(next(corner(), begin_, row), begin_ + 1, column));
+    };
+    const Value top = 1.0 - y.weight, left = 1.0 - x.weight;
+    const Value upper = weighted(element(y.first, x.first), top * left, element(y.first, x.second),
+                                 top * x.weight, fused_);
+    const Value three = multiply_add(element(y.second, x.first), y.weight * left, upper, fused_);
+    return multiply_add(element(y.second, x.second), y.weight * x.weight, three, fused_);
+  }
+
+  ir::Statement into(const View& to, const Value& value) { return s_.store(to, value); }
+
+ private:
+  Value load(ir::Access access) { return s_.load(std::move(access)).to(compute_); }
+
+  /// At the first element along what is interpolated.
+  ir::Access corner() const {
+    ir::Access access =
+        ir::access_of({from_.storage, from_.dtype, from_.byte_offset, {}, {}}, sizes_);
+    for (size_t a = 0; a < from_.sizes.size(); ++a)
+      if ((a < kBefore + begin_ || a >= kBefore + end_) && from_.sizes[a] > 1)
+        access.strides[a] = from_.strides[a];
+    return access;
+  }
+
+  ir::Access next(ir::Access access, size_t d, const Value& place) const {
+    access.indirect.push_back({place.id, from_.strides[kBefore + d], stretches_[d].from});
+    return access;
+  }
+
+  /// Along the dimensions from `d` on, where `access` stands at one neighbour along each before it.
+  Value between(size_t d, const ir::Access& access) {
+    if (d == end_) return load(access);
+    const Value second = all_[d].weight, first = 1.0 - second;
+    return weighted(between(d + 1, next(access, d, all_[d].first)), first,
+                    between(d + 1, next(access, d, all_[d].second)), second, fused_);
+  }
+
+  View from_;
+  std::vector<int64_t> sizes_;
+  ScalarType compute_;
+  const std::vector<Stretch>& stretches_;
+  size_t begin_, end_;
+  bool fused_;
+  StatementBuilder s_;
+  std::vector<Neighbours> all_;
+};
+
+/// Does ATen's kernel of vectors compute it, with fewer channels than a vector has? (Those of whole
+/// vectors round in another way.)
+bool is_at_once(const View& in, const View& out, const ir::Target& target) {
+  if (in.sizes.size() != kBefore + 2) return false;
+  const int64_t channels = in.sizes[1];
+  const bool side_by_side = channels > 3 && in.strides[1] == 1 && in.strides[3] == channels;
+  return channels < target.lanes && (side_by_side || out.sizes[2] + out.sizes[3] <= 128);
+}
+
+/// What a dimension makes of the others' elements is kept for all that read it, if it is not much
+/// more than the result.
+constexpr double kWorthKeeping = 1.5;
 
 Fate linear(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
@@ -84,22 +163,25 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   ctx.approximate(in.dtype);
-  // Of doubles most of its kernels round the product of a place, too.
-  const ScalarType compute = opmath(in.dtype);
-  const bool fused = ctx.settings.target.fma, single = compute == ScalarType::Float;
-  StatementBuilder s(out.sizes);
   std::vector<Stretch> stretches;
-  std::vector<Neighbours> all;
-  ir::Access access = ir::access_of({in.storage, in.dtype, in.byte_offset, {}, {}}, out.sizes);
-  for (size_t d = 0; d < kBefore; ++d)
-    if (out.sizes[d] > 1) access.strides[d] = in.strides[d];
-  for (size_t d = 0; d < factors.size(); ++d) {
-    const size_t axis = kBefore + d;
-    stretches.push_back(stretch_of(op, factors[d], in.sizes[axis], out.sizes[axis]));
-    all.push_back(
-        neighbours(s, stretches[d], s.axis(static_cast<int>(axis)), compute, fused && single));
+  for (size_t d = 0; d < factors.size(); ++d)
+    stretches.push_back(stretch_of(op, factors[d], in.sizes[kBefore + d], out.sizes[kBefore + d]));
+  const bool fused = ctx.settings.target.fma, at_once = is_at_once(in, out, ctx.settings.target);
+  View from = in;
+  size_t end = factors.size();
+  for (; end > 1 && !at_once; --end) {
+    std::vector<int64_t> sizes = from.sizes;
+    sizes[kBefore + end - 1] = out.sizes[kBefore + end - 1];
+    if (static_cast<double>(ir::numel(sizes)) >
+        kWorthKeeping * static_cast<double>(ir::numel(out.sizes)))
+      break;
+    const View made = ctx.temporary(sizes, opmath(in.dtype));
+    Interpolation along(from, made, stretches, end - 1, end, fused);
+    ctx.emit(along.into(made, along.nested()));
+    from = made;
   }
-  ctx.emit(s.store(out, between(s, in, stretches, all, 0, std::move(access), fused)));
+  Interpolation rest(from, out, stretches, 0, end, fused);
+  ctx.emit(rest.into(out, at_once ? rest.at_once() : rest.nested()));
   return Fate::fused();
 }
 
