@@ -171,7 +171,7 @@ Fate average(Context& ctx, const OperatorRecord& op, int64_t own) {
   // One count serves a dimension along which the index is repeated, as that of rows of features.
   std::vector<int64_t> apart = self.sizes;
   for (size_t d = 0; d < apart.size(); ++d)
-    if (d != dim && index.strides[d] == 0 && index.sizes[d] == self.sizes[d])
+    if (d != dim && index.strides[d] == 0 && index.sizes[d] == self.sizes[d] && apart[d] > 1)
       apart[d] = index.sizes[d] = 1;
   const View counts = ctx.temporary(apart, out.dtype);
   ctx.fill(counts, own);

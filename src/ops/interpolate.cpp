@@ -1,4 +1,4 @@
-// Upsampling between neighbours: linear, bilinear, trilinear.
+// Upsampling between neighbours: linear, bilinear, trilinear, bicubic.
 #include <cmath>
 
 #include "ops/fill.h"
@@ -41,20 +41,65 @@ struct Neighbours {
   Value first, second, weight;
 };
 
-/// Of element `to` of the result.
-Neighbours neighbours(StatementBuilder& s, const Stretch& stretch, Value to, ScalarType compute,
-                      bool fused) {
-  const Value step = s.scalar(stretch.step, compute);
+/// The place in the input of element `to` of the result.
+Value place_of(StatementBuilder& s, const Stretch& stretch, const Value& to, ScalarType compute,
+               bool fused) {
+  const Value step = s.scalar(stretch.step, compute), place = to.to(compute);
+  if (stretch.corners) return step * place;
+  return multiply_add(step, place + 0.5, s.constant(-0.5, compute), fused);
+}
+
+/// The neighbours of a place. (Between corners none lies before 0.)
+Neighbours neighbours_at(StatementBuilder& s, const Stretch& stretch, const Value& at,
+                         ScalarType compute) {
   const Value last = s.scalar(stretch.from - 1, ScalarType::Long);
-  const Value at =
-      stretch.corners
-          ? step * to.to(compute)
-          : ir::max(multiply_add(step, to.to(compute) + 0.5, s.constant(-0.5, compute), fused),
-                    s.constant(0, compute));
   const Value first = ir::min(at.op(Op::Floor).to(ScalarType::Long), last);
   const Value weight =
       ir::min(ir::max(at - first.to(compute), s.constant(0, compute)), s.constant(1, compute));
   return {first, ir::min(first + s.integer(1, ScalarType::Long), last), weight};
+}
+
+/// Of element `to` of the result.
+Neighbours neighbours(StatementBuilder& s, const Stretch& stretch, const Value& to,
+                      ScalarType compute, bool fused) {
+  Value at = place_of(s, stretch, to, compute, fused);
+  if (!stretch.corners) at = ir::max(at, s.constant(0, compute));
+  return neighbours_at(s, stretch, at, compute);
+}
+
+/// What is read for an element of the result along one dimension.
+struct Taps {
+  std::vector<Value> places, weights;
+};
+
+Taps linear_taps(const Neighbours& n) {
+  return {{n.first, n.second}, {1.0 - n.weight, n.weight}};
+}
+
+/// Cubic convolution, by ATen's formulas. (Where factors are powers of 2, with its bits.)
+Taps cubic_taps(StatementBuilder& s, const Stretch& stretch, const Value& to, ScalarType compute,
+                bool fused_place, bool fused) {
+  const Value at = place_of(s, stretch, to, compute, fused_place);
+  const Neighbours n = neighbours_at(s, stretch, at, compute);
+  constexpr double kA = -0.75;
+  const auto number = [&](double value) { return s.constant(value, compute); };
+  const auto near = [&](const Value& x) {
+    const Value sum = multiply_add(number(kA + 2), x, number(-(kA + 3)), fused);
+    return multiply_add(sum * x, x, number(1), fused);
+  };
+  const auto far = [&](const Value& x) {
+    Value sum = multiply_add(number(kA), x, number(-5 * kA), fused);
+    sum = multiply_add(sum, x, number(8 * kA), fused);
+    return multiply_add(sum, x, number(-4 * kA), fused);
+  };
+  const Value rest = 1.0 - n.weight;
+  Taps taps{{}, {far(n.weight + 1.0), near(n.weight), near(rest), far(rest + 1.0)}};
+  for (int64_t k = -1; k < 3; ++k) {
+    const Value place = n.first + s.integer(k, ScalarType::Long);
+    taps.places.push_back(ir::min(ir::max(place, s.integer(0, ScalarType::Long)),
+                                  s.scalar(stretch.from - 1, ScalarType::Long)));
+  }
+  return taps;
 }
 
 /// a * by + b * with, rounded as compilers contract it in ATen's kernels.
@@ -67,7 +112,7 @@ Value weighted(const Value& a, const Value& by, const Value& b, const Value& wit
 class Interpolation {
  public:
   Interpolation(const View& from, const View& to, const std::vector<Stretch>& stretches,
-                size_t begin, size_t end, bool fused)
+                size_t begin, size_t end, bool cubic, bool fused)
       : from_(from),
         sizes_(to.sizes),
         compute_(opmath(from.dtype)),
@@ -79,9 +124,11 @@ class Interpolation {
         all_(stretches.size()) {
     // Of doubles most of its kernels round the product of a place, too.
     const bool place = fused && compute_ == ScalarType::Float;
-    for (size_t d = begin; d < end; ++d)
-      all_[d] =
-          neighbours(s_, stretches[d], s_.axis(static_cast<int>(kBefore + d)), compute_, place);
+    for (size_t d = begin; d < end; ++d) {
+      const Value to = s_.axis(static_cast<int>(kBefore + d));
+      all_[d] = cubic ? cubic_taps(s_, stretches[d], to, compute_, place, fused)
+                      : linear_taps(neighbours(s_, stretches[d], to, compute_, place));
+    }
   }
 
   /// Along the last dimension first.
@@ -89,15 +136,17 @@ class Interpolation {
 
   /// Of two dimensions, the sum of four elements times the products of their weights.
   Value at_once() {
-    const Neighbours &y = all_[begin_], &x = all_[begin_ + 1];
-    const auto element = [&](const Value& row, const Value& column) {
-      return load(next(next(corner(), begin_, row), begin_ + 1, column));
+    const Taps &y = all_[begin_], &x = all_[begin_ + 1];
+    const auto element = [&](size_t row, size_t column) {
+      return load(next(next(corner(), begin_, y.places[row]), begin_ + 1, x.places[column]));
     };
-    const Value top = 1.0 - y.weight, left = 1.0 - x.weight;
-    const Value upper = weighted(element(y.first, x.first), top * left, element(y.first, x.second),
-                                 top * x.weight, fused_);
-    const Value three = multiply_add(element(y.second, x.first), y.weight * left, upper, fused_);
-    return multiply_add(element(y.second, x.second), y.weight * x.weight, three, fused_);
+    const auto weight = [&](size_t row, size_t column) {
+      return y.weights[row] * x.weights[column];
+    };
+    Value sum = weighted(element(0, 0), weight(0, 0), element(0, 1), weight(0, 1), fused_);
+    for (size_t column : {0, 1})
+      sum = multiply_add(element(1, column), weight(1, column), sum, fused_);
+    return sum;
   }
 
   ir::Statement into(const View& to, const Value& value) { return s_.store(to, value); }
@@ -123,9 +172,13 @@ class Interpolation {
   /// Along the dimensions from `d` on, where `access` stands at one neighbour along each before it.
   Value between(size_t d, const ir::Access& access) {
     if (d == end_) return load(access);
-    const Value second = all_[d].weight, first = 1.0 - second;
-    return weighted(between(d + 1, next(access, d, all_[d].first)), first,
-                    between(d + 1, next(access, d, all_[d].second)), second, fused_);
+    const Taps& taps = all_[d];
+    std::vector<Value> values;
+    for (const Value& place : taps.places) values.push_back(between(d + 1, next(access, d, place)));
+    Value sum = weighted(values[0], taps.weights[0], values[1], taps.weights[1], fused_);
+    for (size_t k = 2; k < values.size(); ++k)
+      sum = multiply_add(values[k], taps.weights[k], sum, fused_);
+    return sum;
   }
 
   View from_;
@@ -135,28 +188,36 @@ class Interpolation {
   size_t begin_, end_;
   bool fused_;
   StatementBuilder s_;
-  std::vector<Neighbours> all_;
+  std::vector<Taps> all_;
 };
+
+/// Of both sides, that ATen's kernel of vectors takes wherever channels lie.
+constexpr int64_t kMostSides = 128;
 
 /// Does ATen's kernel of vectors compute it, with fewer channels than a vector has? (Those of whole
 /// vectors round in another way.)
 bool is_at_once(const View& in, const View& out, const ir::Target& target) {
   if (in.sizes.size() != kBefore + 2) return false;
-  const int64_t channels = in.sizes[1];
-  const bool side_by_side = channels > 3 && in.strides[1] == 1 && in.strides[3] == channels;
-  return channels < target.lanes && (side_by_side || out.sizes[2] + out.sizes[3] <= 128);
+  const int64_t channels = in.sizes[1],
+                lanes = target.lanes * 4 / static_cast<int64_t>(c10::elementSize(in.dtype));
+  const bool side_by_side = channels > 3 && in.strides[1] == 1 && in.strides[3] == channels &&
+                            in.strides[2] == channels * in.sizes[3];
+  return channels < lanes && (side_by_side || out.sizes[2] + out.sizes[3] <= kMostSides);
 }
 
 /// What a dimension makes of the others' elements is kept for all that read it, if it is not much
 /// more than the result.
 constexpr double kWorthKeeping = 1.5;
 
-Fate linear(Context& ctx, const OperatorRecord& op) {
+template <bool cubic>
+Fate interpolate(Context& ctx, const OperatorRecord& op) {
   const View in = ctx.tensor(op, 0), out = ctx.output(op);
   const std::vector<const char*> factors = upsampling_factors(in, out);
   if (in.storage < 0 || in.dtype != out.dtype || factors.empty())
     return Fate::external("an unusual input");
   if (!is_float(in.dtype)) return Fate::external("weights of another dtype");
+  if (cubic && in.dtype == ScalarType::Double)
+    return Fate::external("places of doubles, which infinities show");
   for (size_t d = kBefore; d < in.sizes.size(); ++d)
     if (in.sizes[d] == out.sizes[d])  // ATen weighs a neighbour by 0, which infinities show
       return Fate::external("a dimension that keeps its size");
@@ -166,7 +227,8 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
   std::vector<Stretch> stretches;
   for (size_t d = 0; d < factors.size(); ++d)
     stretches.push_back(stretch_of(op, factors[d], in.sizes[kBefore + d], out.sizes[kBefore + d]));
-  const bool fused = ctx.settings.target.fma, at_once = is_at_once(in, out, ctx.settings.target);
+  const bool fused = ctx.settings.target.fma,
+             at_once = !cubic && !ctx.settings.any_size && is_at_once(in, out, ctx.settings.target);
   View from = in;
   size_t end = factors.size();
   for (; end > 1 && !at_once; --end) {
@@ -176,11 +238,11 @@ Fate linear(Context& ctx, const OperatorRecord& op) {
         kWorthKeeping * static_cast<double>(ir::numel(out.sizes)))
       break;
     const View made = ctx.temporary(sizes, opmath(in.dtype));
-    Interpolation along(from, made, stretches, end - 1, end, fused);
+    Interpolation along(from, made, stretches, end - 1, end, cubic, fused);
     ctx.emit(along.into(made, along.nested()));
     from = made;
   }
-  Interpolation rest(from, out, stretches, 0, end, fused);
+  Interpolation rest(from, out, stretches, 0, end, cubic, fused);
   ctx.emit(rest.into(out, at_once ? rest.at_once() : rest.nested()));
   return Fate::fused();
 }
@@ -282,9 +344,11 @@ Fate linear_backward(Context& ctx, const OperatorRecord& op) {
 std::vector<Row> interpolation_rows() {
   const char* what = "weighted means of neighbours, whose places are computed as ATen does";
   const char* backward = "the sum of what an element is part of, times its weight there";
-  return {{"aten::upsample_linear1d", linear, what},
-          {"aten::upsample_bilinear2d", linear, what},
-          {"aten::upsample_trilinear3d", linear, what},
+  return {{"aten::upsample_linear1d", interpolate<false>, what},
+          {"aten::upsample_bilinear2d", interpolate<false>, what},
+          {"aten::upsample_trilinear3d", interpolate<false>, what},
+          {"aten::upsample_bicubic2d", interpolate<true>,
+           "likewise, by cubic convolution; not of fp64"},
           {"aten::upsample_linear1d_backward", linear_backward, backward},
           {"aten::upsample_bilinear2d_backward", linear_backward, backward},
           {"aten::upsample_trilinear3d_backward", linear_backward, backward}};

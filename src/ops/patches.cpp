@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ops/fill.h"
+#include "ops/reduce.h"
 #include "ops/schema.h"
 #include "ops/windows.h"
 
@@ -10,23 +11,18 @@ namespace graft::ops {
 
 namespace {
 
-using ir::StatementBuilder;
 using ir::View;
 using record::OperatorRecord;
 
-std::vector<int64_t> pair_of(const OperatorRecord& op, const char* name) {
-  std::vector<int64_t> list = integers(op, name);
-  if (list.size() == 1) list.push_back(list[0]);
-  return list;
-}
-
 Fate im2col(Context& ctx, const OperatorRecord& op) {
   View in = ctx.tensor(op, 0), out = ctx.output(op);
-  const auto size = pair_of(op, "kernel_size"), apart = pair_of(op, "dilation"),
-             padding = pair_of(op, "padding"), step = pair_of(op, "stride");
+  const auto size = integers(op, "kernel_size"), apart = integers(op, "dilation"),
+             padding = integers(op, "padding"), step = integers(op, "stride");
   if (in.storage < 0 || size.size() != 2 || apart.size() != 2 || padding.size() != 2 ||
       step.size() != 2 || (in.sizes.size() != 3 && in.sizes.size() != 4))
     return Fate::external("unusual patches");
+  if (in.dtype != out.dtype) return Fate::external("a result of another dtype");
+  if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   in = with_rank(in, 4 - in.sizes.size());
   out = with_rank(out, 3 - out.sizes.size());

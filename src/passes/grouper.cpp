@@ -210,7 +210,7 @@ class Grouper {
   }
 
   bool is_to_be_alone(const Group& group) const {
-    return adds_to_short_rows(group.members.front(), target_);
+    return group.members.size() == 1 && adds_to_short_rows(group.members.front(), target_);
   }
 
   /// Adds `unit` to the group if they can share tiles and gain by it. `apart`: nanoseconds that the

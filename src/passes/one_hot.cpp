@@ -27,22 +27,23 @@ size_t place_of(const Access& store, int64_t stride) {
   return a;
 }
 
-/// What stores one element per row: an operator of one step, or a statement.
-std::optional<Statement> one_per_row(const Item& item) {
-  if (const auto* s = std::get_if<Statement>(&item)) return *s;
-  const auto* r = std::get_if<Repeat>(&item);
-  if (r == nullptr || r->count != 1 || r->origin || r->body.size() != 1) return std::nullopt;
-  return at_step(r->body.front(), 0);
+/// What may store one element per row: an operator of one step, or a statement.
+const Statement* one_per_row(const Item& item) {
+  const auto* s = std::get_if<Statement>(&item);
+  if (const auto* r = std::get_if<Repeat>(&item);
+      r != nullptr && r->count == 1 && !r->origin && r->body.size() == 1)
+    s = r->body.data();
+  const bool fits = s != nullptr && !s->reduction && s->store.indirect.size() == 1 &&
+                    s->store.indirect[0].extent != 0;
+  return fits ? s : nullptr;
 }
 
-/// It over whole rows; nothing where it has more steps, or reads what it stores to elsewhere than
-/// where it stores.
+/// It over whole rows; nothing where it reads what it stores to elsewhere than where it stores, or
+/// stores to several places of a row.
 std::optional<Statement> over_rows(const Item& item) {
-  std::optional<Statement> made = one_per_row(item);
-  if (!made || made->reduction || made->store.indirect.size() != 1 ||
-      made->store.indirect[0].extent == 0)
-    return std::nullopt;
-  Statement s = std::move(*made);
+  const Statement* one = one_per_row(item);
+  if (one == nullptr) return std::nullopt;
+  Statement s = one->repeated() ? at_step(*one, 0) : *one;
   const ir::Indirect index = s.store.indirect[0];
   const Access before = s.store;
   for (const Access& load : s.loads)
@@ -55,7 +56,6 @@ std::optional<Statement> over_rows(const Item& item) {
     access.strides.insert(access.strides.begin() + at, held ? index.stride : 0);
     if (held) access.indirect.clear();
   });
-  // (One value may be stored to several places of a row.)
   ir::View stored;
   stored.sizes = s.axes, stored.strides = s.store.strides;
   if (!ir::is_non_overlapping(stored)) return std::nullopt;
@@ -86,18 +86,18 @@ bool call_between(const Program& program, size_t first, size_t last) {
 
 Program one_hot(Program program) {
   const std::vector<std::vector<size_t>> touching = touching_items(program);
-  std::vector<bool> made(program.items.size());  // a chain of them would walk the rows for each
+  std::vector<bool> widened(program.items.size());  // a chain would walk the rows for each
   for (size_t i = 0; i < program.items.size(); ++i) {
     std::optional<Statement> rows = over_rows(program.items[i]);
     if (!rows) continue;
     const std::vector<size_t>& list = touching[static_cast<size_t>(rows->store.storage)];
     const auto own = std::lower_bound(list.begin(), list.end(), i);
-    if (own == list.begin() || made[*(own - 1)]) continue;
+    if (own == list.begin() || widened[*(own - 1)]) continue;
     const auto* stored = std::get_if<Statement>(&program.items[*(own - 1)]);
     if (stored == nullptr || !overwrites(*stored, *rows) || call_between(program, *(own - 1), i))
       continue;
     program.items[i] = std::move(*rows);
-    made[i] = true;
+    widened[i] = true;
   }
   return program;
 }

@@ -1,6 +1,7 @@
 // One-hot: what stores one element per row (scatter, or an operator that stores in order), behind a
 // statement that stored the rows whole with no call to ATen between, becomes a statement over the
-// rows too. It can then join the others.
+// rows too. It can then join the others. Of several in turn, the first one does; none where two
+// points may store to one place.
 //
 //     [a:64,b:100] %2[a*100+b] = …               [a:64,b:100] %2[a*100+b] = …
 //     repeat 1 in order                    →     [a:64,b:100] %2[a*100+b] = select((b == %1[a]),

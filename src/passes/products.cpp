@@ -25,8 +25,6 @@ namespace {
 constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 /// Fewer rows are no block.
 constexpr int64_t kFewestRows = 16;
-/// A call is so much slower that nothing else matters.
-constexpr double kMuchSlower = 4;
 constexpr int64_t kFewestRowsAlone = 2;
 constexpr int64_t kFewestColumns = 16;
 /// A product of one call, whose right operand is folded: few rows read that as fast as many.
@@ -136,9 +134,8 @@ std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target
     if (call == nullptr) continue;
     const std::optional<Call> p = read(*call, target);
     if (!p || p->columns() < kFewestColumns) continue;
-    const double call_flop = target.call_flop(p->dtype()),
-                 routine_flop = target.product_flop(p->factors());
-    const bool alone = call_flop >= kMuchSlower * routine_flop;
+    // ATen's own loops are so much slower that nothing else matters.
+    const bool alone = !target.one_dnn(p->dtype());
     if (p->rows() < (alone ? kFewestRowsAlone : kFewestRows)) continue;
     const auto rows = static_cast<double>(p->batch() * p->rows()),
                columns = static_cast<double>(p->columns()), terms = static_cast<double>(p->terms());
@@ -149,8 +146,9 @@ std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target
     const bool large = bytes > 2 * static_cast<double>(target.second_cache_bytes);
     if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
-                 flops = 2 * rows * columns * terms, by_call = flops * call_flop,
-                 saved = by_call - flops * routine_flop + bytes * target.times.memory_byte;
+                 flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
+                 saved = by_call - flops * target.product_flop(p->factors()) +
+                         bytes * target.times.memory_byte;
     if (alone || (large && saved >= worth * by_call)) records.push_back({call->record, alone});
   }
   return records;

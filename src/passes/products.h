@@ -29,7 +29,7 @@ std::vector<int> with_folded_operand(const ir::Program& program, const ir::Targe
 
 struct WorthLoops {
   int record;
-  bool alone;  ///< ATen's routine is many times slower, as that for fp16 on most machines
+  bool alone;  ///< ATen multiplies by loops of its own, as fp16 on most machines: far slower
 };
 /// The calls that are worth being loops among others: what memory takes for their operands and
 /// results, less the copies that come with it, and what the routine takes against ATen's, show

@@ -45,44 +45,45 @@ bool keeps_to_its_row(const Statement& s, size_t step) {
          });
 }
 
-/// Columns of a row, of which each step adds to one.
-int64_t columns_of(const Statement& s, size_t step) {
-  return ir::numel(s.axes) / std::max<int64_t>(s.axes[step], 1);
-}
+/// How the steps run if nothing else is in their kernel.
+enum class Way : uint8_t {
+  ByColumns,  ///< as other kernels do
+  ByRows,     ///< each thread its rows
+  InOrder,    ///< one thread's
+};
 
-/// Would threads that share them by columns write to the same few lines?
-bool are_short_rows(const Statement& s, size_t step, const ir::Target& target) {
-  const auto bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
-  return keeps_to_its_row(s, step) && s.axes[step] >= kManySteps &&
-         columns_of(s, step) * bytes < kEnough * target.line_bytes;
+/// Threads that share short rows by columns write to the same few lines, and each walks over all
+/// steps.
+Way way_of(const Statement& s, size_t step, const ir::Target& target) {
+  const int64_t steps = s.axes[step];
+  if (steps < kManySteps || !keeps_to_its_row(s, step)) return Way::ByColumns;
+  const int64_t columns = ir::numel(s.axes) / steps, rows = s.store.indirect[0].extent,
+                bytes = columns * static_cast<int64_t>(c10::elementSize(s.store.dtype));
+  if (columns < target.lanes) return Way::InOrder;
+  const bool by_rows = bytes < kEnough * target.line_bytes && rows >= 4 * kEnough &&
+                       steps * bytes >= target.second_cache_bytes;
+  return by_rows ? Way::ByRows : Way::ByColumns;
 }
 
 void share_steps(Kernel& kernel, const Settings& settings) {
   ir::Loop* loop = lone_steps(kernel);
   if (loop == nullptr || kernel.range.empty()) return;
   const Placed& p = kernel.placed[0];
-  const Statement& s = p.statement;
   const int step = axis_of(p, loop->var);
-  if (step < 0 || !are_short_rows(s, static_cast<size_t>(step), settings.target)) return;
-  // One thread's where rows are shorter than a vector: each walks over all steps.
-  const int64_t columns = columns_of(s, static_cast<size_t>(step));
-  if (columns >= settings.target.lanes) {
-    const int64_t rows = s.store.indirect[0].extent, steps = s.axes[static_cast<size_t>(step)];
-    const auto bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
-    if (rows < 4 * kEnough || steps * columns * bytes < settings.target.second_cache_bytes) return;
-    kernel.rows = rows;
-  }
-  std::vector<int> columns_vars = kernel.range;
-  make_serial(kernel, columns_vars);
-  loop->body[0] = nested(columns_vars, std::move(loop->body[0]));
+  if (step < 0) return;
+  const Way way = way_of(p.statement, static_cast<size_t>(step), settings.target);
+  if (way == Way::ByColumns) return;
+  if (way == Way::ByRows) kernel.rows = p.statement.store.indirect[0].extent;
+  std::vector<int> columns = kernel.range;
+  make_serial(kernel, columns);
+  loop->body[0] = nested(columns, std::move(loop->body[0]));
 }
 
 }  // namespace
 
 bool adds_to_short_rows(const Statement& s, const ir::Target& target) {
-  return s.repeated() &&
-         std::all_of(s.growth.begin(), s.growth.end(), [](int64_t g) { return g == 0; }) &&
-         are_short_rows(s, 0, target);
+  const bool even = std::all_of(s.growth.begin(), s.growth.end(), [](int64_t g) { return g == 0; });
+  return s.repeated() && even && way_of(s, 0, target) != Way::ByColumns;
 }
 
 void share_rows(ir::Schedule& schedule, const Settings& settings) {

@@ -13,8 +13,8 @@
 
 namespace graft::passes {
 
-/// Is the statement of that kind? It has to be alone in its kernel: beside others, threads would
-/// share it by columns and write to the same lines.
+/// Would that share the statement, alone in its kernel? Beside others threads share it by columns,
+/// and write to the same lines.
 bool adds_to_short_rows(const ir::Statement& s, const ir::Target& target);
 
 void share_rows(ir::Schedule& schedule, const Settings& settings);

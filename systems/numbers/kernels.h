@@ -58,11 +58,11 @@ struct DotTask {
 };
 
 /// Rows whose scales a kernel reads at once.
-constexpr int64_t kMostRows = 8;
+constexpr int64_t kRowsOfScales = 8;
 
 /// Numbers of scratch that a DotTask needs.
 constexpr int64_t scratch_size(int64_t blocks_of_a_row) {
-  return kMostRows * blocks_of_a_row + 16;
+  return kRowsOfScales * blocks_of_a_row + 16;
 }
 
 constexpr size_t kElementCount = kElements.size();

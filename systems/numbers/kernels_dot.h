@@ -75,25 +75,25 @@ inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, con
 }
 
 /// Adds up the upper half of the lanes and the lower one, and so on.
-template <int... lane>
-inline float sum_of(F x, std::integer_sequence<int, lane...>) {
-#pragma GCC unroll 4
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    const I from = {(lane + step) % kLanes...};
-    x += __builtin_shuffle(x, from);
-  }
-  return x[0];
+template <int kStep, int... lane>
+inline float sum_of(F x, std::integer_sequence<int, lane...> lanes) {
+  if constexpr (kStep == 0)
+    return x[0];
+  else
+    return sum_of<kStep / 2>(x + __builtin_shufflevector(x, x, ((lane + kStep) % kLanes)...),
+                             lanes);
 }
 inline float sum_of(F x) {
-  return sum_of(x, std::make_integer_sequence<int, kLanes>());
+  return sum_of<kLanes / 2>(x, std::make_integer_sequence<int, kLanes>());
 }
 
 /// Which scale each lane of a vector of words has: all one where blocks are that long.
 struct Spread {
-  explicit Spread(int64_t block)
-      : is_even(block % kWords == 0 || kWords % block == 0),
-        is_wide(block >= kWords),
-        block(block),
+  /// Of blocks of a task, 0: one to a row of so many columns.
+  Spread(int64_t of_task, int64_t columns)
+      : is_even(of_task == 0 || of_task % kWords == 0 || kWords % of_task == 0),
+        is_wide(of_task == 0 || of_task >= kWords),
+        block(of_task == 0 ? columns : of_task),
         in_words(kWords / block) {
     for (int lane = 0; lane < kLanes && !is_wide; ++lane)
       lanes[lane] = static_cast<uint32_t>(kWord * lane / block);
@@ -129,15 +129,14 @@ template <int kElement>
 void dot(const DotTask& task) {
   constexpr int kBits = kElements[kElement].bits;
   const Decoder<kElement> decoder;
-  const int64_t block = task.block == 0 ? task.columns : task.block;
-  const int64_t blocks = task.columns / block, row_bytes = task.columns * kBits / 8;
-  const Spread spread(block);
+  const Spread spread(task.block, task.columns);
+  const int64_t blocks = task.columns / spread.block, row_bytes = task.columns * kBits / 8;
   // Those of fp32 are read where they lie, if nothing reads beyond them. Others are made of several
   // rows at once: what was stored just before and elsewhere divided is slow to load.
   const bool in_place = task.block != 0 && task.scale == ScaleKind::F32 && spread.is_wide;
   for (int64_t row = task.begin; row < task.end;) {
     const float* scales = task.scratch;
-    const int64_t tile = task.end - row < kMostRows ? task.end - row : kMostRows;
+    const int64_t tile = task.end - row < kRowsOfScales ? task.end - row : kRowsOfScales;
     if (in_place)
       scales = static_cast<const float*>(task.scales) + row * blocks;
     else if (task.block == 0)

@@ -173,14 +173,15 @@ void dot_rows(const Tensor& x, const Quantized& w, Tensor& out) {
       kernels().arrange(all.x, columns, arranged.mutable_data_ptr<float>());
       all.arranged = arranged.const_data_ptr<float>();
     }
-    const int64_t grain = std::max<int64_t>(1, kGrain / columns / kMostRows);
-    at::parallel_for(0, (rows + kMostRows - 1) / kMostRows, grain, [&](int64_t begin, int64_t end) {
-      std::vector<float> scratch(static_cast<size_t>(scratch_size(blocks)));
-      DotTask task = all;
-      task.begin = begin * kMostRows, task.end = std::min(end * kMostRows, rows);
-      task.scratch = scratch.data();
-      kernels().dot[element](task);
-    });
+    const int64_t grain = std::max<int64_t>(1, kGrain / columns / kRowsOfScales);
+    at::parallel_for(
+        0, (rows + kRowsOfScales - 1) / kRowsOfScales, grain, [&](int64_t begin, int64_t end) {
+          std::vector<float> scratch(static_cast<size_t>(scratch_size(blocks)));
+          DotTask task = all;
+          task.begin = begin * kRowsOfScales, task.end = std::min(end * kRowsOfScales, rows);
+          task.scratch = scratch.data();
+          kernels().dot[element](task);
+        });
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "codegen/backend.h"
 #include "ops/lower.h"
+#include "passes/products.h"
 #include "record/trace.h"
 #include "tensor/dtype.h"
 
@@ -55,10 +56,11 @@ Attempt attempt(const std::function<Tensors()>& call) {
 std::optional<Promise> promise_of(const Function& f, const Tensors& arguments, Numerics numerics) {
   Tensors results;
   auto trace = record::record(arguments, [&] { results = f(arguments); }, [&] { return results; });
-  ops::Lowered lowered =
-      ops::lower(trace, {.fast = numerics == Numerics::Fast, .target = codegen::host_target(1)});
-  if (lowered.broken) return std::nullopt;
-  return Promise{lowered.exact, lowered.either_zero};
+  const ir::Target target = codegen::host_target(1);
+  ops::Lowered lowered = ops::lower(trace, {.fast = numerics == Numerics::Fast, .target = target});
+  const bool products = !passes::worth_loops(lowered.program, target).empty();
+  if (lowered.broken && !products) return std::nullopt;
+  return Promise{lowered.exact && !products, lowered.either_zero};
 }
 
 namespace {

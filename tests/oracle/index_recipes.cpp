@@ -161,7 +161,7 @@ std::vector<Recipe> index_recipes() {
                Recipe::Types::Floating,
                wider});
   // One index for all columns; and for some, beside which the others keep what they have.
-  for (const int64_t columns : {7, 5})
+  for (const int64_t columns : {7, 5, 0})
     for (const bool include_self : {true, false})
       r.push_back({"aten::scatter_reduce mean of rows " + std::to_string(columns) +
                        (include_self ? "" : " instead"),

@@ -83,7 +83,7 @@ void add_linear(std::vector<Recipe>& r) {
                      {values(std::move(sizes))},
                      [f](const Tensors& t) -> Tensors { return {f(t[0])}; },
                      Recipe::Types::Floating,
-                     {"a dimension that keeps its size"}});
+                     {"a dimension that keeps its size", "places of doubles"}});
       };
       auto back = [&](const char* row, std::vector<int64_t> to, std::vector<int64_t> from, auto f) {
         std::vector<int64_t> whole = from;
@@ -117,6 +117,23 @@ void add_linear(std::vector<Recipe>& r) {
       upsamples("aten::upsample_trilinear3d", {1, 2, 3, 7, 9}, [=](const T& x) {
         return at::upsample_trilinear3d(x, {5, height, width}, corners);
       });
+      upsamples("aten::upsample_bicubic2d", {2, 3, 7, 18},
+                [=](const T& x) { return at::upsample_bicubic2d(x, {height, width}, corners); });
+      upsamples("aten::upsample_bicubic2d factors", {2, 3, 7, 18}, [=](const T& x) {
+        return at::upsample_bicubic2d(x, at::OptionalIntArrayRef(), corners,
+                                      at::ArrayRef<double>({1.7, 0.6}));
+      });
+      // ATen's kernel of vectors takes images whose sides add up to 128, others where channels lie
+      // side by side; of three dimensions the last one may be kept, and the first two not.
+      upsamples("aten::upsample_bilinear2d large", {1, 3, 41, 30},
+                [=](const T& x) { return at::upsample_bilinear2d(x, {84, 90}, corners); });
+      for (const int64_t channels : {5, 16})
+        upsamples("aten::upsample_bilinear2d side by side", {1, channels, 7, 18}, [=](const T& x) {
+          return at::upsample_bilinear2d(x.contiguous(at::MemoryFormat::ChannelsLast),
+                                         {height, width}, corners);
+        });
+      upsamples("aten::upsample_trilinear3d less", {1, 2, 8, 3, 5},
+                [=](const T& x) { return at::upsample_trilinear3d(x, {2, 4, width}, corners); });
       upsamples("aten::upsample_bilinear2d factors", {2, 3, 7, 18}, [=](const T& x) {
         return at::upsample_bilinear2d(x, at::OptionalIntArrayRef(), corners,
                                        at::ArrayRef<double>({1.7, 0.6}));

@@ -58,7 +58,8 @@ TEST(OneHot, OthersStayInOrder) {
                             "repeat 1 in order\n"
                             "  [a:1,b:64] %2[b*100+(%1[b])] f32 = %3[b]\n",
                             "repeat 1 in order\n"
-                            "  [a:1,b:63] %2[b*100+(%1[b]:100)] f32 = %2[b*100+100]\n"}) {
+                            "  [a:1,b:63] %2[b*100+(%1[b]:100)] f32 = %2[b*100+100]\n",
+                            "[a:16,b:4] %2[a*100+(%1[a*4+b]:100)] f32 = $3\n"}) {
     const std::string text = kWhole + other;
     EXPECT_EQ(after_store(text), text);
   }

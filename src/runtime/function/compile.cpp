@@ -199,6 +199,7 @@ void take_facts(const record::Trace& trace, ops::Lowered& lowered, Scheduled& ou
 Scheduled schedule(const record::Trace& trace, ops::Lowered lowered,
                    const CompileSettings& settings, bool keep_text) {
   Scheduled out;
+  const std::optional<std::string> nothing_fused = lowered.broken;
   tune(lowered, settings, out.tuning);
   take_facts(trace, lowered, out);
   if (out.broken) return out;
@@ -206,6 +207,11 @@ Scheduled schedule(const record::Trace& trace, ops::Lowered lowered,
   const passes::Settings how = pass_settings(settings, keep_text);
   if (!trace.backward) {
     out.schedule = passes::run(std::move(lowered.program), how, &out.records);
+    const auto& steps = out.schedule.steps;
+    const bool calls = std::none_of(steps.begin(), steps.end(), [](const ir::Step& step) {
+      return std::holds_alternative<ir::Kernel>(step);
+    });
+    if (nothing_fused && calls) out.broken = nothing_fused;  // products that fit no kernel
     return out;
   }
   out.parts = passes::partition(lowered.program, seam_of(*trace.backward),
