@@ -107,6 +107,10 @@ std::optional<Call> read(const Extern& call, const ir::Target& target) {
 
 }  // namespace
 
+bool is_product_call(const Extern& call, const ir::Target& target) {
+  return read(call, target).has_value();
+}
+
 bool gains_by_short_factors(const Extern& call, const ir::Target& target) {
   if (!target.pairs(ScalarType::BFloat16)) return false;
   const std::optional<Call> p = read(call, target);

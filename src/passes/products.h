@@ -27,6 +27,9 @@ bool gains_by_short_factors(const ir::Extern& call, const ir::Target& target);
 /// order can be folded (passes/fold.h): some may be faster as loops, even alone.
 std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target);
 
+/// Is it a call that could be a loop, at some sizes?
+bool is_product_call(const ir::Extern& call, const ir::Target& target);
+
 struct WorthLoops {
   int record;
   bool alone;  ///< ATen multiplies by loops of its own, as fp16 on most machines: far slower

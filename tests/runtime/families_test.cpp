@@ -260,6 +260,22 @@ TEST(Families, TwoFreeSizes) {
   EXPECT_GT(f.report().family_calls, 0) << f.report().text();
 }
 
+/// Recorded, its products are ATen's, with eager's bits; of more columns a kernel's.
+TEST(Families, ProductsThatBecomeLoops) {
+  auto run = [](const Tensor& x, const Tensor& w) { return at::relu(at::mm(x, w)); };
+  auto f = compile(run, family());
+  const Tensor x = random({64, 300}).to(at::kHalf);
+  for (int64_t s : {9, 9, 11, 11, 13, 13, 50, 50, 60, 70, 90, 90, 12}) {
+    const Tensor w = random({300, s}).to(at::kHalf),
+                 exact = run(x.to(at::kDouble), w.to(at::kDouble));
+    const Tensor error = (f(x, w).to(at::kDouble) - exact).abs();
+    EXPECT_TRUE((error <= 0x1p-11 * exact.abs() * 1.01 + 1e-4).all().item<bool>()) << s;
+  }
+  const Report report = f.report();
+  EXPECT_GT(report.family_calls, 0) << report.text();
+  EXPECT_EQ(report.text().find("given up"), std::string::npos) << report.text();
+}
+
 TEST(Families, WholeNumbersAmongArguments) {
   auto run = [](const Tensor& cache, const Tensor& row, int64_t at) {
     cache.narrow(1, at, 1).copy_(row);

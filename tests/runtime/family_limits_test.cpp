@@ -132,7 +132,7 @@ TEST(FamilyLimits, AForkedChildGoesOn) {
 TEST(FamilyLimits, SizesThatCallsTakeAsLists) {
   const auto run = [](const Tensor& x) -> Tensors {
     const int64_t n = x.size(2);
-    return {at::upsample_bicubic2d(x + 1, {2 * n, 3 * n}, false) * 2};
+    return {at::_upsample_bicubic2d_aa(x + 1, {2 * n, 3 * n}, false) * 2};
   };
   const Report report =
       expect_three_records(run, {20, 30, 25, 41, 22, 33, 37, 29, 31, 43, 57, 38, 45, 23},

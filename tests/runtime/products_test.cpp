@@ -509,7 +509,7 @@ TEST(Products, OfFewRowsInABatchThatSharesAnOperand) {
       arguments, false);
 }
 
-/// ATen's loops for fp16, which no library takes, are slower by an order of magnitude: kernels, also
+/// ATen's loops for fp16, which no library takes, are far slower: these are kernels, also
 /// with nothing beside them. One rounding, as eager's.
 TEST(Products, InHalfPrecisionAlone) {
   if (codegen::host_target(1).half_instructions) GTEST_SKIP() << "oneDNN multiplies them here";

@@ -458,6 +458,16 @@ ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& s
   return lowered;
 }
 
+Tolerance tolerance_at_any_size(const record::Trace& trace, ops::Lowered lowered,
+                                const CompileSettings& settings) {
+  for (ir::Item& item : lowered.program.items)
+    if (auto* call = std::get_if<ir::Extern>(&item);
+        call != nullptr && settings.matmul == Matmul::Any &&
+        passes::is_product_call(*call, settings.target))
+      mark_as_loops(lowered, *call);
+  return tolerance_of(trace, lowered);
+}
+
 ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,
                       std::vector<passes::PassRecord>* records) {
   mark_loops(lowered, settings);

@@ -207,6 +207,7 @@ std::shared_ptr<Family> make_family(const std::vector<FamilyExample>& examples) 
   made->program = std::make_unique<const FreeProgram>(made->pattern.names(), points, programs);
   made->regimes = std::make_unique<const Regimes>(points, traces);
   settings.constants = std::make_shared<const std::set<int64_t>>(made->program->constants());
+  made->tolerance = tolerance_at_any_size(*traces.back(), lowered.back(), settings);
   made->newest.settings = std::move(settings);
   made->newest.trace.reset();
   made->lowered = std::move(lowered.back());

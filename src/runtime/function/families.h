@@ -51,6 +51,7 @@ struct Family {
   std::unique_ptr<const FreeProgram> program;
   FamilyExample newest;
   ops::Lowered lowered;       ///< of `newest`, without its program
+  Tolerance tolerance;        ///< of plans for any sizes
   Point largest;              ///< that was recorded
   bool records_grew = false;  ///< did the records come as a growing cache's?
   std::atomic<bool> retired{false};

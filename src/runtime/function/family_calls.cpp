@@ -48,14 +48,15 @@ double time_again(const runtime::Plan& plan, CallBase& call, const at::Tensor* c
 }
 
 /// What a recorded layout gets of its record is its example's here.
-std::shared_ptr<Entry> like(const Entry& example, const Key& key,
+std::shared_ptr<Entry> like(const Family& family, const Key& key,
                             std::shared_ptr<const runtime::Plan> plan) {
+  const Entry& example = *family.newest.entry;
   auto entry = std::make_shared<Entry>(key);
   entry->plan = std::move(plan);
   entry->captured = example.captured;
   entry->prototype = example.prototype;
   entry->constants = example.constants;
-  entry->tolerance = example.tolerance;
+  entry->tolerance = family.tolerance;
   entry->gives_up = example.gives_up;
   entry->participants = example.participants;
   entry->tier.store(Tier::Compiled, std::memory_order_relaxed);
@@ -119,7 +120,7 @@ bool Core::Impl::served_by_family(CallBase& call, const Key& key) {
   if (plan == nullptr) return false;
   std::shared_ptr<Entry> entry = spare ? box->spare : nullptr;
   if (entry == nullptr)
-    entry = like(*family.newest.entry, key, std::move(plan));
+    entry = like(family, key, std::move(plan));
   else
     entry->plan = std::move(plan);
   if (spare) box->spare = entry;
