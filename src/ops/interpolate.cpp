@@ -49,7 +49,7 @@ Value place_of(StatementBuilder& s, const Stretch& stretch, const Value& to, Sca
   return multiply_add(step, place + 0.5, s.constant(-0.5, compute), fused);
 }
 
-/// The neighbours of a place. (Between corners none lies before 0.)
+/// The neighbours of a place.
 Neighbours neighbours_at(StatementBuilder& s, const Stretch& stretch, const Value& at,
                          ScalarType compute) {
   const Value last = s.scalar(stretch.from - 1, ScalarType::Long);
@@ -59,7 +59,7 @@ Neighbours neighbours_at(StatementBuilder& s, const Stretch& stretch, const Valu
   return {first, ir::min(first + s.integer(1, ScalarType::Long), last), weight};
 }
 
-/// Of element `to` of the result.
+/// Of element `to` of the result. (Between corners no place lies before 0.)
 Neighbours neighbours(StatementBuilder& s, const Stretch& stretch, const Value& to,
                       ScalarType compute, bool fused) {
   Value at = place_of(s, stretch, to, compute, fused);

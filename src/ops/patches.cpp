@@ -16,30 +16,31 @@ using record::OperatorRecord;
 
 Fate im2col(Context& ctx, const OperatorRecord& op) {
   View in = ctx.tensor(op, 0), out = ctx.output(op);
-  const auto size = integers(op, "kernel_size"), apart = integers(op, "dilation"),
-             padding = integers(op, "padding"), step = integers(op, "stride");
-  if (in.storage < 0 || size.size() != 2 || apart.size() != 2 || padding.size() != 2 ||
-      step.size() != 2 || (in.sizes.size() != 3 && in.sizes.size() != 4))
+  if (in.storage < 0 || (in.sizes.size() != 3 && in.sizes.size() != 4))
     return Fate::external("unusual patches");
   if (in.dtype != out.dtype) return Fate::external("a result of another dtype");
   if (overlaps(in, {out})) return Fate::external(kOverlap);
   if (ir::numel(out.sizes) == 0) return Fate::fused();
   in = with_rank(in, 4 - in.sizes.size());
   out = with_rank(out, 3 - out.sizes.size());
-  std::vector<int64_t> sizes = in.sizes, places(2);
+  std::vector<Windows> windows = read_windows(op, in, in, 2);
+  std::vector<int64_t> sizes = in.sizes, padding;
   for (size_t k = 0; k < 2; ++k) {
-    sizes[2 + k] += 2 * padding[k];
-    places[k] = (sizes[2 + k] - apart[k] * (size[k] - 1) - 1) / step[k] + 1;
+    Windows& w = windows[k];
+    padding.push_back(w.padding), sizes[2 + k] += 2 * w.padding;
+    w.out = (sizes[2 + k] - w.apart * (w.size - 1) - 1) / w.step + 1;
   }
   if (sizes != in.sizes) in = with_border(ctx, in, sizes, padding, 0);
   // Axes: batch, channel, taps, places.
+  const Windows &y = windows[0], &x = windows[1];
   const auto [n, c, h, w] = std::array{in.strides[0], in.strides[1], in.strides[2], in.strides[3]};
-  const int64_t row = out.strides[1], place = out.strides[2], taps = size[0] * size[1];
+  const int64_t row = out.strides[1], place = out.strides[2];
   View columns = out;
-  columns.sizes = {in.sizes[0], in.sizes[1], size[0], size[1], places[0], places[1]};
-  columns.strides = {out.strides[0], row * taps, row * size[1], row, place * places[1], place};
+  columns.sizes = {in.sizes[0], in.sizes[1], y.size, x.size, y.out, x.out};
+  columns.strides = {out.strides[0], row * y.size * x.size, row * x.size, row, place * x.out,
+                     place};
   in.sizes = columns.sizes;
-  in.strides = {n, c, h * apart[0], w * apart[1], h * step[0], w * step[1]};
+  in.strides = {n, c, h * y.apart, w * x.apart, h * y.step, w * x.step};
   ctx.copy(in, columns);
   return Fate::fused();
 }

@@ -1,8 +1,8 @@
 // Rows of codes times a vector. A part of kernels_body.h, and without a guard as that is.
 
-constexpr int kWord = 8;            // codes of 4 bits in 32
-constexpr int kWords = 8 * kLanes;  // codes in a vector of words
-constexpr int64_t kFarAhead = 3 * kAhead;
+constexpr int kWord = 8;                   // codes of 4 bits in 32
+constexpr int kWords = 8 * kLanes;         // codes in a vector of words
+constexpr int64_t kFarAhead = 3 * kAhead;  // where a row's codes are looked up in place
 
 /// Lane l of vector j is x[8 l + j] of a vector of words: the code that words shifted by 4 j have
 /// lowest. What is left of a row stays in order.
@@ -43,12 +43,29 @@ struct Reader<kElement> {
   Bytes most = {};  // as watch_bytes() leaves it
 };
 
+/// Which scale each lane of a vector of words has: all one where blocks are that long.
+struct Spread {
+  /// Of blocks of a task, 0: one to a row of so many columns.
+  Spread(int64_t of_task, int64_t columns)
+      : is_even(of_task == 0 || of_task % kWords == 0 || kWords % of_task == 0),
+        is_wide(of_task == 0 || of_task >= kWords),
+        block(of_task == 0 ? columns : of_task),
+        in_words(kWords / block) {
+    for (int lane = 0; lane < kLanes && !is_wide; ++lane)
+      lanes[lane] = static_cast<uint32_t>(kWord * lane / block);
+  }
+  bool is_even;  ///< words begin where blocks do, or within one
+  bool is_wide;
+  int64_t block, in_words;
+  U lanes = {};
+};
+
 /// Sums of columns [begin, columns) of one row, in order.
 template <int kElement>
-inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, const uint8_t* row,
-                      const float* scales, const float* x, int64_t begin) {
+inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, int64_t block,
+                      const uint8_t* row, const float* scales, int64_t begin) {
   const int64_t row_bytes = task.columns * kElements[kElement].bits / 8;
-  const int64_t block = task.block == 0 ? task.columns : task.block;
+  const float* const x = task.x;
   Reader<kElement> read(decoder);
   F sum = {};
   if (begin >= task.columns) return sum;
@@ -86,22 +103,6 @@ inline float sum_of(F x, std::integer_sequence<int, lane...> lanes) {
 inline float sum_of(F x) {
   return sum_of<kLanes / 2>(x, std::make_integer_sequence<int, kLanes>());
 }
-
-/// Which scale each lane of a vector of words has: all one where blocks are that long.
-struct Spread {
-  /// Of blocks of a task, 0: one to a row of so many columns.
-  Spread(int64_t of_task, int64_t columns)
-      : is_even(of_task == 0 || of_task % kWords == 0 || kWords % of_task == 0),
-        is_wide(of_task == 0 || of_task >= kWords),
-        block(of_task == 0 ? columns : of_task),
-        in_words(kWords / block) {
-    for (int lane = 0; lane < kLanes && !is_wide; ++lane)
-      lanes[lane] = static_cast<uint32_t>(kWord * lane / block);
-  }
-  bool is_even, is_wide;
-  int64_t block, in_words;
-  U lanes = {};
-};
 
 /// A row of codes of 4 bits, whose words are looked up in place. Gives the columns done.
 template <int kElement, bool kIsWide>
@@ -153,7 +154,7 @@ void dot(const DotTask& task) {
           done = spread.is_wide
                      ? dot_words<kElement, true>(decoder, task, spread, codes, scales, sum)
                      : dot_words<kElement, false>(decoder, task, spread, codes, scales, sum);
-      task.out[row] = sum_of(sum + dot_in_order(decoder, task, codes, scales, task.x, done));
+      task.out[row] = sum_of(sum + dot_in_order(decoder, task, spread.block, codes, scales, done));
     }
   }
 }

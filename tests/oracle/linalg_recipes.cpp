@@ -36,7 +36,7 @@ std::vector<Recipe> linalg_recipes() {
                     "graft::linalg_solve_triangular", "graft::_linalg_check_errors"},
                    /*must_fuse=*/false});
   };
-  for (int64_t n : {1, 3, 8, 13}) {
+  for (int64_t n : {1, 2, 3, 4, 7, 8, 13}) {
     const std::string of = " n=" + std::to_string(n);
     const std::vector<Input> matrices{values({3, 11, n, n})};
     const std::vector<Input> both{values({19, n, n}), values({19, n, 3})};

@@ -75,14 +75,13 @@ inline passes::Seam seam_of(const record::Trace::Backward& facts) {
 /// What tuning of another record of the same operators decided is taken; nothing is timed. Programs
 /// of such records at other sizes have one structure.
 ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings);
-
-/// How plans for other sizes are compared with eager: at some of them its products are loops.
-Tolerance tolerance_at_any_size(const record::Trace& trace, ops::Lowered lowered,
-                                const CompileSettings& settings);
 /// Its schedule, with the products in kernels that are worth it at its sizes. `records`: get the
 /// decisions.
 ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,
                       std::vector<passes::PassRecord>* records = nullptr);
+/// How its plans for other sizes are compared with eager: at some of them its products are loops.
+Tolerance tolerance_at_any_size(const record::Trace& trace, ops::Lowered lowered,
+                                const CompileSettings& settings);
 
 /// The passes alone: for a program that was not recorded.
 ir::Schedule schedule(ir::Program program, const CompileSettings& settings);
