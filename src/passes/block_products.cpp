@@ -515,31 +515,34 @@ int64_t most_columns(const Group& group, const ir::Target& target) {
 std::optional<size_t> cut_columns(Group& group, const ir::Target& target) {
   for (size_t o = 0; o < group.outer.size(); ++o) {
     bool fits = true;
-    int64_t each = 1;  ///< columns in a step of the axis
+    int64_t each = 1;  ///< columns in a step of the axis: in a panel, or in one of several matrices
     for (size_t m = 0; fits && m < group.members.size(); ++m) {
       const size_t axis = group.outer_axis[m][o];
       fits = axis != kNoAxis;
       if (!fits || !is_product(group.members[m])) continue;
       const ProductAxes axes = *product_axes(group.members[m]);
       fits = axes.columns.front() == axis;
-      if (fits && axes.columns.size() > 1) each = ir::kMostProductColumns;
+      if (!fits) continue;
+      int64_t inner = 1;
+      for (size_t k = 1; k < axes.columns.size(); ++k)
+        inner *= group.members[m].axes[axes.columns[k]];
+      each = std::max(each, inner);
     }
     if (!fits) continue;
-    const int64_t step = ir::kMostProductColumns / each, steps = group.outer[o] / step;
+    const int64_t step = std::max<int64_t>(1, ir::kMostProductColumns / each),
+                  steps = group.outer[o] / step;
     const int64_t columns = group.outer[o] * each, rows = ir::numel(group.outer) / columns,
                   blocks = (rows + ir::kProductBlock - 1) / ir::kProductBlock;
     const bool few = blocks < kWantedTiles;
     int64_t wanted = most_columns(group, target);
     if (few) wanted = std::clamp(columns * blocks / kWantedTiles, kFewestTileColumns, wanted);
-    const auto steps_in = [](int64_t most) {
-      return std::max<int64_t>(1, most / ir::kMostProductColumns);
-    };
+    const auto steps_in = [&](int64_t most) { return std::max<int64_t>(1, most / (step * each)); };
     if (group.outer[o] % step != 0 || steps <= steps_in(wanted)) return {};
     const int64_t fewest = few ? kFewestTileColumns : std::max(kFewestTileColumns, wanted / 2);
     for (const int64_t most : {wanted, kTileColumns}) {
       const int64_t inner = largest_divisor(steps, steps_in(most)) * step;
       if (inner * each >= fewest && inner < group.outer[o])
-        return split_outer(group, o, inner) ? std::optional(o) : std::nullopt;
+        return inner == 1 || split_outer(group, o, inner) ? std::optional(o) : std::nullopt;
     }
     return {};
   }
@@ -553,7 +556,9 @@ bool keep_rows(Group& group, const ir::Target& target) {
   std::vector<size_t> kept;
   bool rows = false;
   for (size_t o = 0; o < group.outer.size(); ++o) {
-    bool keeps = true, is_rows = true, some_rows = false, some_add = false;
+    // Columns to one whose left operand is the same for all matrices of another's batch.
+    bool keeps = true, is_rows = true, some_rows = false, some_add = false, some_batch = false,
+         some_columns = false;
     for (size_t m = 0; m < group.members.size(); ++m) {
       const size_t axis = group.outer_axis[m][o];
       if (axis == kNoAxis) keeps = false;
@@ -566,8 +571,10 @@ bool keep_rows(Group& group, const ir::Target& target) {
       some_rows = some_rows || among(axes.rows);
       some_add = some_add || adds;
       is_rows = is_rows && (among(axes.rows) || adds);
-      keeps = keeps && (among(axes.rows) || among(axes.batch) || adds);
+      some_batch = some_batch || among(axes.batch);
+      some_columns = some_columns || among(axes.columns);
     }
+    keeps = keeps && (!some_columns || some_batch);
     is_rows = is_rows && some_rows;
     keeps = keeps || o == columns;
     if (!keeps || (some_add && !is_rows)) continue;

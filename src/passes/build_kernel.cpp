@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/overlap.h"
+#include "ir/product.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -101,6 +102,9 @@ class Builder {
   /// variables.
   bool match(const Run& run, const Statement& t, const std::vector<size_t>& inner, Placed& placed) {
     if (run.vars.size() != inner.size()) return false;
+    // A product is a routine's call.
+    const auto& first = kernel_.placed[static_cast<size_t>(run.placed.front())].statement;
+    if (ir::is_product(t) || ir::is_product(first)) return false;
     std::vector<int> axis_var = placed.axis_var;
     std::vector<bool> used(run.vars.size(), false);
     for (size_t a : inner) {

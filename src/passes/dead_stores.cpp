@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "ir/builder.h"
 #include "ir/overlap.h"
 #include "ir/touch.h"
 #include "ir/visit.h"
+#include "passes/cost.h"
 #include "passes/parts.h"
 #include "passes/rewrite.h"
 #include "passes/touch.h"
@@ -28,8 +30,9 @@ constexpr size_t kLookAhead = 64;
 
 class DeadStores {
  public:
-  explicit DeadStores(Program program)
-      : program_(std::move(program)), touching_(touching_items(program_)) {}
+  /// `target`: null where what is left of a statement stays one.
+  DeadStores(Program program, const ir::Target* target)
+      : program_(std::move(program)), target_(target), touching_(touching_items(program_)) {}
 
   Program run() {
     size_t count = program_.items.size();
@@ -45,8 +48,14 @@ class DeadStores {
           [&](const Extern&) { next_extern_ = i; }, [](const ir::Abort&) {});
     }
     std::vector<Item> kept;
-    for (size_t i = 0; i < count; ++i)
-      if (!gone_[i]) kept.push_back(std::move(program_.items[i]));
+    for (size_t i = 0; i < count; ++i) {
+      if (gone_[i]) continue;
+      const auto cut = cut_.find(i);
+      if (cut == cut_.end())
+        kept.push_back(std::move(program_.items[i]));
+      else
+        std::move(cut->second.begin(), cut->second.end(), std::back_inserter(kept));
+    }
     program_.items = std::move(kept);
     return std::move(program_);
   }
@@ -82,6 +91,25 @@ class DeadStores {
         [](const Extern&) {}, [](const ir::Abort&) {});
   }
 
+  /// Bytes that a point of the statement moves, as far as they are its own.
+  static int64_t bytes_of_point(const Statement& s) {
+    int64_t bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
+    for (const Access& load : s.loads)
+      if (std::all_of(load.strides.begin(), load.strides.end(), [](int64_t k) { return k != 0; }))
+        bytes += static_cast<int64_t>(c10::elementSize(load.dtype));
+    return bytes;
+  }
+
+  bool is_worth_cutting(const Statement& s, const std::vector<Statement>& left) const {
+    if (target_ == nullptr || left.size() < 2) return false;
+    int64_t rest = 0;
+    for (const Statement& part : left) rest += points(part);
+    const int64_t bytes = program_.storages[static_cast<size_t>(s.store.storage)].bytes;
+    return static_cast<double>((points(s) - rest) * bytes_of_point(s)) *
+               byte_nanoseconds(bytes, *target_) >
+           static_cast<double>(left.size()) * target_->times.kernel;
+  }
+
   /// Notes the item gone where nobody sees what it stores, and leaves out what most of it is if
   /// that is overwritten first.
   void keep_live(size_t i, Statement& s) {
@@ -102,7 +130,10 @@ class DeadStores {
       if (gone_[i]) return;
     }
     gone_[i] = !read && !visible;
-    if (left.size() == 1 && 2 * points(left.front()) <= points(s)) s = std::move(left.front());
+    if (left.size() == 1 && 2 * points(left.front()) <= points(s))
+      s = std::move(left.front());
+    else if (!gone_[i] && is_worth_cutting(s, left))
+      cut_.emplace(i, std::move(left));
   }
 
   /// Removes statements of a Repeat until each is the caller's, or read by some step or later item.
@@ -127,8 +158,10 @@ class DeadStores {
   }
 
   Program program_;
+  const ir::Target* target_;
   std::vector<std::vector<size_t>> touching_;  ///< per storage: items that read or write it
   std::vector<bool> gone_;
+  std::map<size_t, std::vector<Statement>> cut_;  ///< by item: what is left of it
   size_t next_extern_ = 0;
 };
 
@@ -194,7 +227,14 @@ class Fills {
 }  // namespace
 
 Program remove_dead_stores(Program program) {
-  Program made = DeadStores(std::move(program)).run();
+  Program made = DeadStores(std::move(program), nullptr).run();
+  Fills(made).run();
+  return made;
+}
+
+Program dead_stores(Program program, const Settings& settings) {
+  Program made =
+      DeadStores(std::move(program), settings.any_size ? nullptr : &settings.target).run();
   Fills(made).run();
   return made;
 }

@@ -92,7 +92,7 @@ constexpr ProgramPass kProgramPasses[] = {
     {{"copies-early", true, "copies of what a loop made move behind what they copy"},
      plain<copies_early>},
     {{"reroll", true, "finds the loop that statements were unrolled from"}, plain<reroll>},
-    {{"dead-stores", true, "removes statements nobody reads"}, plain<remove_dead_stores>},
+    {{"dead-stores", true, "removes statements nobody reads"}, plain<dead_stores>},
     {{"split-counts", true, "counts by an index are made in parts, each with a table of its own"},
      plain<split_counts>},
     {{"narrow-integers", true, "whole numbers that fit 32 bits are computed and kept in 32"},

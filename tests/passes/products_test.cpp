@@ -144,6 +144,22 @@ TEST(ProductsPass, AProductAloneStaysACall) {
   EXPECT_EQ(count_of("aten::bmm", schedule_of(b)), 1u);
 }
 
+/// The left operand's matrix is the same for all experts, whose matrices are columns to a product.
+TEST(ProductsPass, ExpertsOfOneInputAreOneKernel) {
+  Products b;
+  ir::View x = b.argument({1, 256, 256});
+  x.sizes[0] = 8, x.strides[0] = 0;
+  const ir::View wide = b.bmm(x, b.argument({8, 256, 512}), b.temporary({8, 256, 512})),
+                 gate = b.bmm(x, b.argument({8, 256, 512}), b.temporary({8, 256, 512})),
+                 both = b.temporary({8, 256, 512});
+  b.map(both, [](ir::Value a, ir::Value g) { return a * g; }, wide, gate);
+  b.bmm(both, b.argument({8, 512, 256}), b.output({8, 256, 256}));
+  const std::string text = schedule_of(b);
+  EXPECT_EQ(count_of("kernel ", text), 1u) << text;
+  EXPECT_EQ(count_of("  product", text), 3u) << text;
+  EXPECT_EQ(count_of(" v0:8 v1:", text), 1u) << "an expert at a time: " << text;
+}
+
 /// Columns that stay in half the second cache, of 1 MiB, while blocks of rows come to them.
 TEST(ProductsPass, ColumnsOfATileStayInTheCacheForAMX) {
   const auto tiles = [](int64_t terms, int64_t columns) {
