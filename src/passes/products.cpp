@@ -147,13 +147,14 @@ std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target
     // Stored and loaded once; and the right operand where it is put side by side.
     double bytes = 2 * static_cast<double>(p->element()) * std::max(rows * columns, rows * terms);
     if (p->batch() > 1) bytes = std::max(bytes, 2 * right);
-    const bool large = bytes > 2 * static_cast<double>(target.second_cache_bytes);
+    // (From the cache they would come anyway.)
+    if (bytes <= 2 * static_cast<double>(target.second_cache_bytes)) bytes = 0;
     if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
                  flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
                  saved = by_call - flops * target.product_flop(p->factors()) +
                          bytes * target.times.memory_byte;
-    if (alone || (large && saved >= worth * by_call)) records.push_back({call->record, alone});
+    if (alone || saved >= worth * by_call) records.push_back({call->record, alone});
   }
   return records;
 }

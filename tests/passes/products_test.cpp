@@ -181,16 +181,19 @@ TEST(ProductsPass, ColumnsOfATileStayInTheCacheForAMX) {
 }
 
 TEST(ProductsPass, AreWorthIt) {
-  auto count = [](std::vector<int64_t> left, int64_t columns) {
+  ir::Target target;
+  auto count = [&](std::vector<int64_t> left, int64_t columns) {
     Products b;
     b.bmm(b.argument(left), b.argument({left[0], left[2], columns}),
           b.output({left[0], left[1], columns}));
-    return worth_loops(b.program, {}).size();
+    return worth_loops(b.program, target).size();
   };
   EXPECT_EQ(count({8, 512, 64}, 512), 1u);
   EXPECT_EQ(count({8, 512, 512}, 64), 1u);
   EXPECT_EQ(count({8, 64, 64}, 64), 0u) << "in the cache";
   EXPECT_EQ(count({1, 2048, 2048}, 2048), 0u) << "arithmetic";
+  target.times.product_flop = target.times.call_flop / 2;
+  EXPECT_EQ(count({8, 64, 64}, 64), 1u) << "faster than ATen's";
 }
 
 /// Without instructions for fp16 ATen multiplies it by loops of its own.
