@@ -529,8 +529,9 @@ std::optional<size_t> cut_columns(Group& group, const ir::Target& target) {
       each = std::max(each, inner);
     }
     if (!fits) continue;
-    const int64_t step = std::max<int64_t>(1, ir::kMostProductColumns / each),
-                  steps = group.outer[o] / step;
+    int64_t step = std::max<int64_t>(1, ir::kMostProductColumns / each);
+    if (group.outer[o] % step != 0) step = std::max<int64_t>(1, step / 2);  // its last half filled
+    const int64_t steps = group.outer[o] / step;
     const int64_t columns = group.outer[o] * each, rows = ir::numel(group.outer) / columns,
                   blocks = (rows + ir::kProductBlock - 1) / ir::kProductBlock;
     const bool few = blocks < kWantedTiles;

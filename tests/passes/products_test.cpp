@@ -180,6 +180,22 @@ TEST(ProductsPass, ColumnsOfATileStayInTheCacheForAMX) {
   }
 }
 
+/// Blocks of a few rows would walk all of a large right operand; 1200 columns are 75 vectors.
+TEST(ProductsPass, ColumnsAreCutAtVectors) {
+  Products b;
+  const ir::View all = b.temporary({1, 256, 1200});
+  b.bmm(b.argument({1, 256, 512}), b.argument({1, 512, 1200}), all);
+  b.map(
+      b.output({1, 256, 1200}), [](ir::Value a, ir::Value m) { return a * m; }, all,
+      b.argument({1, 256, 1200}));
+  Settings settings;
+  settings.target.times.product_flop = 0.00175;
+  const std::string text = schedule_of(b, {}, settings);
+  EXPECT_EQ(count_of("kernel ", text), 1u) << text;
+  EXPECT_EQ(count_of("  product", text), 1u) << text;
+  EXPECT_EQ(count_of(":240\n", text), 2u) << "both in tiles of 240: " << text;
+}
+
 TEST(ProductsPass, AreWorthIt) {
   ir::Target target;
   auto count = [&](std::vector<int64_t> left, int64_t columns) {
