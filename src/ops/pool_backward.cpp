@@ -16,8 +16,8 @@ using ir::Value;
 using ir::View;
 using record::OperatorRecord;
 
-constexpr size_t kMostPatches = 16;   ///< statements of one operator
-constexpr int64_t kMostWindows = 64;  ///< windows over one element, each an addition of its own
+constexpr size_t kMostPatches = 16;    ///< statements of one operator
+constexpr int64_t kMostWindows = 128;  ///< windows over one element, each an addition of its own
 constexpr const char* kUnusualGradient = "an unusual gradient, or one that overlaps its result";
 
 /// Elements along one dimension over which as many windows lie: `count` groups of `neighbours`, a
@@ -215,8 +215,9 @@ Fate average_backward(Context& ctx, Way way, Divided divided) {
   return Fate::fused();
 }
 
+template <size_t dimensions>
 Fate average_pool_backward(Context& ctx, const OperatorRecord& op) {
-  const Way way = read_way(ctx, op, 2);
+  const Way way = read_way(ctx, op, dimensions);
   if (way.dims.empty()) return Fate::external(kUnusualGradient);
   const std::optional<c10::Scalar> divisor = number(op, "divisor_override");
   const bool padding = boolean(op, "count_include_pad", true);
@@ -230,8 +231,9 @@ Fate average_pool_backward(Context& ctx, const OperatorRecord& op) {
 }
 
 /// Where each result's window is as large.
+template <size_t dimensions>
 Fate adaptive_average_backward(Context& ctx, const OperatorRecord& op) {
-  Way way = read_way(ctx, op, 2);
+  Way way = read_way(ctx, op, dimensions);
   if (way.dims.empty()) return Fate::external(kUnusualGradient);
   if (!make_equal(way.windows)) return Fate::external(kUnequalWindows);
   return average_backward(ctx, way, [&](StatementBuilder& s, Value gradient) {
@@ -294,17 +296,22 @@ Fate largest_backward(Context& ctx, const OperatorRecord& op, Way way, std::stri
   return Fate::fused();
 }
 
+template <size_t dimensions>
 Fate max_pool_backward(Context& ctx, const OperatorRecord& op) {
-  const Way way = read_way(ctx, op, 2);
+  const Way way = read_way(ctx, op, dimensions);
   if (way.dims.empty()) return Fate::external(kUnusualGradient);
-  return largest_backward(ctx, op, way, "aten::max_pool2d_with_indices");
+  return largest_backward(
+      ctx, op, way,
+      dimensions == 2 ? "aten::max_pool2d_with_indices" : "aten::max_pool3d_with_indices");
 }
 
+template <size_t dimensions>
 Fate adaptive_max_backward(Context& ctx, const OperatorRecord& op) {
-  Way way = read_way(ctx, op, 2);
+  Way way = read_way(ctx, op, dimensions);
   if (way.dims.empty()) return Fate::external(kUnusualGradient);
   if (!make_equal(way.windows)) return Fate::external(kUnequalWindows);
-  return largest_backward(ctx, op, way, "aten::adaptive_max_pool2d");
+  return largest_backward(
+      ctx, op, way, dimensions == 2 ? "aten::adaptive_max_pool2d" : "aten::adaptive_max_pool3d");
 }
 
 /// The gradient has its windows' elements along a last dimension of its own.
@@ -336,13 +343,17 @@ Fate unfold_backward(Context& ctx, const OperatorRecord& op) {
 
 std::vector<Row> pool_backward_rows() {
   return {
-      {"aten::avg_pool2d_backward", average_pool_backward,
+      {"aten::avg_pool2d_backward", average_pool_backward<2>,
        "each element sums up the gradients of the windows over it"},
-      {"aten::_adaptive_avg_pool2d_backward", adaptive_average_backward,
+      {"aten::avg_pool3d_backward", average_pool_backward<3>, "likewise"},
+      {"aten::_adaptive_avg_pool2d_backward", adaptive_average_backward<2>,
        "likewise, of parts that are equal"},
-      {"aten::max_pool2d_with_indices_backward", max_pool_backward,
+      {"aten::_adaptive_avg_pool3d_backward", adaptive_average_backward<3>, "likewise"},
+      {"aten::max_pool2d_with_indices_backward", max_pool_backward<2>,
        "likewise, of windows whose largest element it was"},
-      {"aten::adaptive_max_pool2d_backward", adaptive_max_backward, "likewise, of equal parts"},
+      {"aten::max_pool3d_with_indices_backward", max_pool_backward<3>, "likewise"},
+      {"aten::adaptive_max_pool2d_backward", adaptive_max_backward<2>, "likewise, of equal parts"},
+      {"aten::adaptive_max_pool3d_backward", adaptive_max_backward<3>, "likewise"},
       {"aten::unfold_backward", unfold_backward, "likewise, of the windows' own copies"},
   };
 }

@@ -93,11 +93,62 @@ void add_other_backward(std::vector<Recipe>& r) {
     }
 }
 
+void add_volume_backward(std::vector<Recipe>& r) {
+  const Setting settings[] = {
+      {" 2x2x3", {2, 2, 3}, {2, 2, 2}, {0, 0, 0}, {1, 1, 1}},
+      {" 3x3x3 padded", {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+      {" 5x5x5 padded", {5, 5, 5}, {1, 1, 1}, {2, 2, 2}, {1, 1, 1}},
+      {" 3x2x3 step 2 ceil", {3, 2, 3}, {2, 1, 2}, {1, 0, 1}, {1, 1, 1}, true},
+  };
+  for (const Setting& s : settings)
+    for (std::vector<int64_t> sizes : {std::vector<int64_t>{2, 3, 5, 6, 20}, {3, 6, 5, 17}}) {
+      const std::vector<int64_t> out =
+          at::max_pool3d(at::zeros(sizes), s.size, s.step, s.padding, s.apart, s.ceil)
+              .sizes()
+              .vec();
+      r.push_back({std::string("aten::max_pool3d_with_indices_backward") + s.text,
+                   {values(out), values(sizes)},
+                   [s](const Tensors& t) -> Tensors {
+                     auto [most, places] = at::max_pool3d_with_indices(t[1], s.size, s.step,
+                                                                       s.padding, s.apart, s.ceil);
+                     return {at::max_pool3d_with_indices_backward(
+                         t[0], t[1], s.size, s.step, s.padding, s.apart, s.ceil, places)};
+                   },
+                   Types::Floating,
+                   kBackwardMay});
+      for (bool counts : {false, true})
+        r.push_back({std::string("aten::avg_pool3d_backward") + s.text,
+                     {values(out), values(sizes)},
+                     [=](const Tensors& t) -> Tensors {
+                       return {at::avg_pool3d_backward(t[0], t[1], s.size, s.step, s.padding,
+                                                       s.ceil, counts, {})};
+                     },
+                     Types::Floating,
+                     kBackwardMay});
+    }
+  for (int64_t parts : {1, 2}) {
+    r.push_back({"aten::adaptive_max_pool3d_backward of " + std::to_string(parts),
+                 {values({2, 3, parts, parts, parts}), values({2, 3, 4, 6, 20})},
+                 [=](const Tensors& t) -> Tensors {
+                   auto [most, places] = at::adaptive_max_pool3d(t[1], {parts, parts, parts});
+                   return {most, at::adaptive_max_pool3d_backward(t[0], t[1], places)};
+                 },
+                 Types::Floating});
+    r.push_back({"aten::_adaptive_avg_pool3d_backward of " + std::to_string(parts),
+                 {values({2, 3, parts, parts, parts}), values({2, 3, 4, 6, 20})},
+                 [](const Tensors& t) -> Tensors {
+                   return {at::_adaptive_avg_pool3d_backward(t[0], t[1])};
+                 },
+                 Types::Floating});
+  }
+}
+
 }  // namespace
 
 std::vector<Recipe> pool_recipes() {
   std::vector<Recipe> r;
   add_other_backward(r);
+  add_volume_backward(r);
   const std::vector<std::string_view> may = {"beyond the border"};
   for (const Setting& s : kSettings)
     for (std::vector<int64_t> sizes : {std::vector<int64_t>{2, 3, 14, 37}, {3, 9, 16}}) {
