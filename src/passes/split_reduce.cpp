@@ -48,16 +48,21 @@ int64_t part_of(int64_t extent, int64_t wanted, const Settings& settings) {
              : length;
 }
 
+/// Of a load; 0 where data says which.
+int64_t bytes_read(const Statement& s, const Access& load) {
+  if (!load.indirect.empty()) return 0;
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(load.dtype));
+  for (size_t a = 0; a < s.axes.size(); ++a)
+    if (load.strides[a] != 0) bytes *= s.axes[a];
+  return bytes;
+}
+
 /// The load that reads most, if any, and how many bytes.
 std::pair<const Access*, int64_t> widest_load(const Statement& s) {
   const Access* widest = nullptr;
   int64_t most = 0;
-  for (const Access& load : s.loads) {
-    int64_t bytes = static_cast<int64_t>(c10::elementSize(load.dtype));
-    for (size_t a = 0; a < s.axes.size(); ++a)
-      if (load.strides[a] != 0) bytes *= s.axes[a];
-    if (load.indirect.empty() && bytes > most) widest = &load, most = bytes;
-  }
+  for (const Access& load : s.loads)
+    if (const int64_t bytes = bytes_read(s, load); bytes > most) widest = &load, most = bytes;
   return {widest, most};
 }
 
@@ -130,8 +135,10 @@ std::optional<Cut> cut_rows(const Statement& s, const std::vector<bool>& made,
   int64_t rows = part_of(n, narrow ? std::max(kRows, 4 * kPart / kept) : kRows, settings);
   const int64_t near = settings.target.second_cache_bytes / 2 / bytes,
                 few = kFewBytes / static_cast<int64_t>(c10::elementSize(widest->dtype));
-  if (made[static_cast<size_t>(widest->storage)] && near >= few)
-    rows = std::min(rows, part_of(n, near, settings));
+  const bool some_made = std::any_of(s.loads.begin(), s.loads.end(), [&](const Access& load) {
+    return bytes_read(s, load) == most && made[static_cast<size_t>(load.storage)];
+  });
+  if (some_made && near >= few) rows = std::min(rows, part_of(n, near, settings));
   const int64_t least = std::min(rows, std::max(rows / 2, few));
   int64_t length = n <= rows ? n : settings.may_vary(n) ? 0 : largest_divisor(n, rows, least);
   if (length == 0) length = n < 2 * rows ? n : rows;

@@ -92,6 +92,23 @@ TEST(SplitReduce, BlocksStayInTheCacheOfWhatMakesThem) {
   EXPECT_NE(text.find("scratch %1: 393216 bytes"), std::string::npos) << text;
 }
 
+/// A gradient summed for the bias, and its product with an input for the weight: as many rows each,
+/// though the second reads more than what is made.
+TEST(SplitReduce, SumsOfWhatIsMadeShareBlocks) {
+  const std::string text = schedule_of(ir::parse(
+      "argument 0 = %0 f32[4096,3072]:(3072,1)\nargument 1 = %1 f32[4096,3072]:(3072,1)\n"
+      "%0: argument 0, 50331648 bytes\n%1: argument 1, 50331648 bytes\n"
+      "%2: output, 50331648 bytes\n%3: output, 12288 bytes\n%4: output, 12288 bytes\n"
+      "[a:4096,b:3072] %2[a*3072+b] f32 = VectorExp(%0.f32[a*3072+b])\n"
+      "[a:4096,b:3072] %3[b] f32 = f32(reduced)  reduced = sum.f64{a} f64(%2.f32[a*3072+b])\n"
+      "[a:4096,b:3072] %4[b] f32 = f32(reduced)  reduced = sum.f64{a} "
+      "f64((%1.f32[a*3072+b] * %2.f32[a*3072+b]))\n"
+      "result 0 = %3 f32[3072]:(1)\nresult 1 = %4 f32[3072]:(1)\n"
+      "result 2 = %2 f32[4096,3072]:(3072,1)\n"));
+  EXPECT_EQ(count_of("kernel map_sum v0:128", text), 1u) << text;
+  EXPECT_EQ(count_of("v0:64", text), 0u) << text;
+}
+
 TEST(SplitReduce, ASumOverRowsInTheCacheStaysWhole) {
   std::string text = schedule_of_rows(128, 256);
   EXPECT_EQ(count_of("reduced = sum", text), 1u) << text;
