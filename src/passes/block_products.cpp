@@ -540,12 +540,13 @@ std::optional<size_t> cut_columns(Group& group, const ir::Target& target) {
     const auto steps_in = [&](int64_t most) { return std::max<int64_t>(1, most / (step * each)); };
     if (group.outer[o] % step != 0 || steps <= steps_in(wanted)) return {};
     const int64_t fewest = few ? kFewestTileColumns : std::max(kFewestTileColumns, wanted / 2);
-    for (const int64_t most : {wanted, kTileColumns}) {
-      const int64_t inner = largest_divisor(steps, steps_in(most)) * step;
-      if (inner * each >= fewest && inner < group.outer[o])
-        return inner == 1 || split_outer(group, o, inner) ? std::optional(o) : std::nullopt;
-    }
-    return {};
+    int64_t inner = largest_divisor(steps, steps_in(wanted));
+    // Else a few more columns: the next divisor.
+    while (inner * step * each < fewest || steps % inner != 0)
+      if (++inner > steps_in(kTileColumns)) return {};
+    inner *= step;
+    if (inner >= group.outer[o]) return {};
+    return inner == 1 || split_outer(group, o, inner) ? std::optional(o) : std::nullopt;
   }
   return {};
 }

@@ -174,7 +174,7 @@ TEST(ProductsPass, ColumnsOfATileStayInTheCacheForAMX) {
     return schedule_of(b, {}, settings);
   };
   for (auto [terms, columns, wanted] :
-       {std::array<int64_t, 3>{2048, 704, 11}, {2048, 1024, 8}, {1024, 1024, 4}, {8192, 1120, 5}}) {
+       {std::array<int64_t, 3>{2048, 704, 11}, {2048, 1024, 8}, {1024, 1024, 4}, {8192, 1120, 7}}) {
     const std::string text = tiles(terms, columns);
     EXPECT_EQ(count_of(":" + std::to_string(wanted) + " v0:16\n", text), 1u) << text;
   }
