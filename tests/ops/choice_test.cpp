@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "runtime/function/compile.h"
 #include "runtime/plan/tune.h"
 #include "support/interpreter.h"
 #include "support/lowered.h"
@@ -93,6 +94,11 @@ TEST(Routine, AMatmulAloneIsBrokenUntilItsChoiceIsTaken) {
   EXPECT_EQ(fate(run.lowered, "aten::mm"), "extern: oneDNN's");
   ASSERT_EQ(run.lowered.operators.size(), 1U);
   EXPECT_EQ(run.lowered.operators[0].count, 1);
+  runtime::CompileSettings settings;
+  settings.tuning = runtime::Tuning{{"oneDNN's"}, {}};
+  EXPECT_FALSE(runtime::schedule(run.trace, settings).broken) << "a plan of that call alone";
+  settings.tuning->choices = {""};
+  EXPECT_TRUE(runtime::schedule(run.trace, settings).broken);
 }
 
 TEST(Routine, EitherIsRightAndTheAnswerIsKept) {

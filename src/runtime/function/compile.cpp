@@ -199,8 +199,11 @@ void take_facts(const record::Trace& trace, ops::Lowered& lowered, Scheduled& ou
 Scheduled schedule(const record::Trace& trace, ops::Lowered lowered,
                    const CompileSettings& settings, bool keep_text) {
   Scheduled out;
-  const std::optional<std::string> nothing_fused = lowered.broken;
+  std::optional<std::string> nothing_fused = lowered.broken;
   tune(lowered, settings, out.tuning);
+  if (std::any_of(out.tuning.choices.begin(), out.tuning.choices.end(),
+                  [](const std::string& taken) { return !taken.empty(); }))
+    nothing_fused.reset();  // another routine gains by itself
   take_facts(trace, lowered, out);
   if (out.broken) return out;
   out.target = settings.target;
