@@ -14,15 +14,9 @@
 #include <vector>
 
 #include "ir/kernel.h"
-#include "passes/group.h"
 #include "passes/settings.h"
 
 namespace graft::passes {
-
-bool has_product(const Group& group);
-/// Leaves the group's tiles the axes that are of a batch, or rows, to all its products, and parts
-/// of columns where all members have them; false when no axis of rows is left.
-bool keep_rows(Group& group, const ir::Target& target);
 
 /// Is there such a kernel in blocks?
 bool fits_blocks(const ir::Kernel& kernel, const std::vector<bool>& local,

@@ -12,6 +12,7 @@
 #include "passes/build_kernel.h"
 #include "passes/grouper.h"
 #include "passes/merge_loops.h"
+#include "passes/product_tiles.h"
 #include "passes/products.h"
 #include "passes/touch.h"
 

@@ -11,6 +11,7 @@
 #include "passes/block_products.h"
 #include "passes/build_kernel.h"
 #include "passes/cost.h"
+#include "passes/product_tiles.h"
 #include "passes/products.h"
 #include "passes/rewrite.h"
 #include "passes/scattered_rows.h"
