@@ -91,22 +91,26 @@ class DeadStores {
         [](const Extern&) {}, [](const ir::Abort&) {});
   }
 
-  /// Bytes that a point of the statement moves, as far as they are its own.
-  static int64_t bytes_of_point(const Statement& s) {
-    int64_t bytes = static_cast<int64_t>(c10::elementSize(s.store.dtype));
+  /// Bytes that the statement moves, in whole lines where what it stores lies apart.
+  double bytes_moved(const Statement& s) const {
+    int64_t run = 1, accesses = 1;
+    for (size_t a = 0; a < s.axes.size(); ++a)
+      if (s.store.strides[a] == 1) run = std::max(run, s.axes[a]);
     for (const Access& load : s.loads)
-      if (std::all_of(load.strides.begin(), load.strides.end(), [](int64_t k) { return k != 0; }))
-        bytes += static_cast<int64_t>(c10::elementSize(load.dtype));
-    return bytes;
+      accesses +=
+          std::all_of(load.strides.begin(), load.strides.end(), [](int64_t k) { return k != 0; });
+    const auto size = static_cast<int64_t>(c10::elementSize(s.store.dtype));
+    const int64_t bytes = run * size, line = target_->line_bytes;
+    const bool apart = bytes < 2 * line && points(s) > run;
+    return static_cast<double>(points(s) / run * accesses * (apart ? 2 * line : bytes));
   }
 
   bool is_worth_cutting(const Statement& s, const std::vector<Statement>& left) const {
     if (target_ == nullptr || left.size() < 2) return false;
-    int64_t rest = 0;
-    for (const Statement& part : left) rest += points(part);
+    double saved = bytes_moved(s);
+    for (const Statement& part : left) saved -= bytes_moved(part);
     const int64_t bytes = program_.storages[static_cast<size_t>(s.store.storage)].bytes;
-    return static_cast<double>((points(s) - rest) * bytes_of_point(s)) *
-               byte_nanoseconds(bytes, *target_) >
+    return saved * byte_nanoseconds(bytes, *target_) >
            static_cast<double>(left.size()) * target_->times.kernel;
   }
 

@@ -27,6 +27,7 @@ constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kFewestRowsAlone = 2;
 constexpr int64_t kFewestColumns = 16;
+constexpr double kPartOfLastCache = 8;  ///< of which others have most
 /// A product of one call, whose right operand is folded: few rows read that as fast as many.
 constexpr int64_t kFewestRowsOfFolded = 5;
 constexpr int64_t kFewestRowsOfRounded = 32;
@@ -147,9 +148,13 @@ std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target
     // Stored and loaded once; and the right operand where it is put side by side.
     double bytes = 2 * static_cast<double>(p->element()) * std::max(rows * columns, rows * terms);
     if (p->batch() > 1) bytes = std::max(bytes, 2 * right);
-    // (From the cache they would come anyway.)
-    if (bytes <= 2 * static_cast<double>(target.second_cache_bytes)) bytes = 0;
-    if (p->batch() == 1 && p->packs(target)) bytes -= 2 * right;
+    // (From the cache they would come anyway; few rows wait for a right operand from memory.)
+    const bool small = bytes <= 2 * static_cast<double>(target.second_cache_bytes);
+    if (small) bytes = 0;
+    if (small && !alone && rows < ir::kProductBlock &&
+        right > static_cast<double>(target.last_cache_bytes) / kPartOfLastCache)
+      continue;
+    if ((small || p->batch() == 1) && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
                  flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
                  saved = by_call - flops * target.product_flop(p->factors()) +

@@ -97,6 +97,20 @@ TEST(DeadStores, TheBorderOfWhatIsOverwrittenStays) {
   EXPECT_EQ(count_of("\n", live(settings)), 2u) << "kernels that take longer than the copy";
 }
 
+/// Two of three numbers in a row: their lines are all that the copy touches.
+TEST(DeadStores, SidesOfShortRowsAreNoSaving) {
+  EXPECT_EQ(
+      count_of("\n", items_after(R"(
+              %0: argument 0, 12582912 bytes
+              %1: output, 12582912 bytes
+              [a:1048576,b:3] %1[a*3+b] f32 = %0[a*3+b]
+              [a:1048576] %1[a*3+1] f32 = (%0[a*3+1] * 2)
+              result 0 = %1 f32[1048576,3]:(3,1)
+            )",
+                                 [](ir::Program p) { return dead_stores(std::move(p), {}); })),
+      2u);
+}
+
 TEST(DeadStores, WhatIsReadBeforeItIsOverwrittenStaysWhole) {
   const char* items =
       "[a:32,b:3] %1[a*3+b] f32 = (%0[a*3+b] + 1)\n"
