@@ -28,7 +28,6 @@ namespace {
 /// Rows of a block that hide the way of a right operand from memory, for each byte's time by an
 /// operation's; and from the last cache, of which others have most.
 constexpr double kRowsOfFar = 4, kRowsOfLastCache = kRowsOfFar / 3;
-constexpr int64_t kPartOfLastCache = 8;
 constexpr int64_t kLineBytes = 64;
 /// Fewer blocks than this leave threads without work; multiply-adds that one does as well.
 constexpr int64_t kFewestBlocks = 4;
@@ -304,7 +303,7 @@ class Blocks {
   int64_t fewest_rows() const {
     const int64_t operand = largest_operand();
     if (operand <= target_.second_cache_bytes) return 0;
-    const bool near = operand <= target_.last_cache_bytes / kPartOfLastCache;
+    const bool near = is_near(operand, target_);
     const ir::Times& times = target_.times;
     const double rows =
         (near ? kRowsOfLastCache : kRowsOfFar) * times.memory_byte / times.product_flop;

@@ -228,19 +228,20 @@ class Fills {
   std::vector<Item> fills_;  ///< before the item that is looked at
 };
 
-}  // namespace
-
-Program remove_dead_stores(Program program) {
-  Program made = DeadStores(std::move(program), nullptr).run();
+Program live(Program program, const ir::Target* target) {
+  Program made = DeadStores(std::move(program), target).run();
   Fills(made).run();
   return made;
 }
 
+}  // namespace
+
+Program remove_dead_stores(Program program) {
+  return live(std::move(program), nullptr);
+}
+
 Program dead_stores(Program program, const Settings& settings) {
-  Program made =
-      DeadStores(std::move(program), settings.any_size ? nullptr : &settings.target).run();
-  Fills(made).run();
-  return made;
+  return live(std::move(program), settings.any_size ? nullptr : &settings.target);
 }
 
 }  // namespace graft::passes

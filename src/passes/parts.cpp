@@ -13,7 +13,7 @@ using ir::Statement;
 
 namespace {
 
-constexpr size_t kMostParts = 7;  ///< the sides of a box, and for a while what is inside
+constexpr size_t kMostParts = 7;  ///< the sides of a box of three dimensions, and its inside
 
 }  // namespace
 

@@ -18,6 +18,11 @@ int64_t column_bytes(const ir::Statement& s, const ir::ProductAxes& axes) {
          static_cast<int64_t>(c10::elementSize(s.loads[axes.right].dtype));
 }
 
+bool is_near(int64_t bytes, const ir::Target& target) {
+  constexpr int64_t kPartOfLastCache = 8;
+  return bytes <= target.last_cache_bytes / kPartOfLastCache;
+}
+
 bool has_product(const Group& group) {
   return std::any_of(group.members.begin(), group.members.end(), is_product);
 }

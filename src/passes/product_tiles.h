@@ -16,6 +16,9 @@ bool in_tiles(const ir::ProductAxes& axes, const ir::Target& target);
 /// Bytes of the right operand that a column of the product reads.
 int64_t column_bytes(const ir::Statement& s, const ir::ProductAxes& axes);
 
+/// Does a right operand of so many bytes stay in what others leave of the last cache?
+bool is_near(int64_t bytes, const ir::Target& target);
+
 bool has_product(const Group& group);
 
 /// Leaves the group's tiles the axes that are of a batch, or rows, to all its products, and parts

@@ -7,6 +7,7 @@
 #include "passes/attention.h"
 #include "passes/fold.h"
 #include "passes/panels.h"
+#include "passes/product_tiles.h"
 #include "passes/rewrite.h"
 
 namespace graft::passes {
@@ -27,7 +28,6 @@ constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kFewestRowsAlone = 2;
 constexpr int64_t kFewestColumns = 16;
-constexpr double kPartOfLastCache = 8;  ///< of which others have most
 /// A product of one call, whose right operand is folded: few rows read that as fast as many.
 constexpr int64_t kFewestRowsOfFolded = 5;
 constexpr int64_t kFewestRowsOfRounded = 32;
@@ -151,9 +151,7 @@ std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target
     // (From the cache they would come anyway; few rows wait for a right operand from memory.)
     const bool small = bytes <= 2 * static_cast<double>(target.second_cache_bytes);
     if (small) bytes = 0;
-    if (small && !alone && rows < ir::kProductBlock &&
-        right > static_cast<double>(target.last_cache_bytes) / kPartOfLastCache)
-      continue;
+    if (small && !alone && rows < ir::kProductBlock && !is_near(p->right_bytes(), target)) continue;
     if ((small || p->batch() == 1) && p->packs(target)) bytes -= 2 * right;
     const double worth = target.avx512() ? kWorth : kWorthOfFewRegisters,
                  flops = 2 * rows * columns * terms, by_call = flops * target.call_flop(p->dtype()),
