@@ -12,6 +12,7 @@
 
 #include "experiments/frame/experiment.h"
 #include "experiments/frame/tables.h"
+#include "experiments/processes/hand_over.h"
 #include "experiments/processes/ring.h"
 #include "experiments/processes/workers.h"
 #include "lab/memory/available.h"
@@ -55,10 +56,12 @@ lab::Section of_processes(int processes, const std::vector<double>& sizes, const
       "", "Sums over " + std::to_string(processes) + " processes",
       "Median of the slowest process; below 10 MB of several sums in a row. Bus: the bytes that "
       "each process of a ring would "
-      "send, by the time. Copy: each process copies the tensor twice. Loopback: a ring "
-      "of plain sockets carries those bytes."};
+      "send, by the time. Copy: each process copies the tensor twice. Handed over: a ring of "
+      "copies through shared memory carries those bytes; a processor whose cores are far apart "
+      "takes longer for that than for copies of its own. Loopback: a ring of plain sockets "
+      "carries them."};
   lab::Table table(columns({"MB"}, {"ms", "bus GB/s", "Gloo ms", "against Gloo [95 %]", "copy ms",
-                                    "loopback ms", "against the better [95 %]"}));
+                                    "handed over ms", "loopback ms", "against the better [95 %]"}));
   lab::Figure figure{"Bus bandwidth", {}, {{"graft"}, {"Gloo"}}, "MB", "GB/s", true};
   for (size_t s = 0; s < sizes.size(); ++s) {
     const double size = sizes[s];
@@ -72,7 +75,8 @@ lab::Section of_processes(int processes, const std::vector<double>& sizes, const
     const auto answers =
         run_workers("sum_times", {{"bytes", size * kMega}, {"trials", trials}}, processes, threads);
     const auto memory = slowest(answers, "memory"), gloo = slowest(answers, "sockets"),
-               copy = slowest(answers, "copy"), loopback = slowest(answers, "loopback");
+               copy = slowest(answers, "copy"), handed = slowest(answers, "handed over"),
+               loopback = slowest(answers, "loopback");
     const double ms = lab::median(memory), moved = ring_bytes(size * kMega, processes);
     const auto against = [&](const std::vector<double>& reference) {
       return ratio_cell(lab::judge(reference, memory).ratio);
@@ -80,7 +84,8 @@ lab::Section of_processes(int processes, const std::vector<double>& sizes, const
     const bool copy_is_better = lab::median(copy) < lab::median(gloo);
     table.row({lab::number(size), lab::number(ms), lab::number(moved / ms / kMega),
                lab::number(lab::median(gloo)), against(gloo), lab::number(lab::median(copy)),
-               lab::number(lab::median(loopback)), against(copy_is_better ? copy : gloo)});
+               lab::number(lab::median(handed)), lab::number(lab::median(loopback)),
+               against(copy_is_better ? copy : gloo)});
     figure.series[0].points.emplace_back(size, moved / ms / kMega);
     figure.series[1].points.emplace_back(size, moved / lab::median(gloo) / kMega);
   }
@@ -115,8 +120,8 @@ void run_all_reduce(Choice choice, const Settings& settings) {
 
 }  // namespace
 
-/// Times of each way, in turns, each behind a barrier. Short sums are timed several at a time: a
-/// barrier lets go of the processes one after another, up to 0.1 ms apart.
+/// Times of each way, in turns, each behind a barrier and a short sum: a barrier by sockets lets go
+/// of the processes one after another, up to 0.1 ms apart. Short sums are timed several at a time.
 json sum_times(systems::Group& group, const json& asked) {
   const auto bytes = static_cast<int64_t>(asked.at("bytes").get<double>());
   const int trials = asked.at("trials");
@@ -124,7 +129,9 @@ json sum_times(systems::Group& group, const json& asked) {
   by_sockets.name = "sockets";
   by_sockets.sums = systems::GroupOptions::Sums::BySockets;
   const auto sockets = systems::Group::join(by_sockets);
+  HandOver hand_over(group);
   Ring ring(group);
+  const at::Tensor meeting = at::ones({1});
   const at::Tensor tensor = at::ones({std::max<int64_t>(bytes / 4, 1)}), other = tensor.clone();
   const auto ring_share =
       static_cast<int64_t>(ring_bytes(static_cast<double>(tensor.nbytes()), group.size()));
@@ -136,17 +143,24 @@ json sum_times(systems::Group& group, const json& asked) {
          std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
          std::memcpy(tensor.mutable_data_ptr(), other.const_data_ptr(), tensor.nbytes());
        }},
+      {"handed over",
+       [&] {
+         for (int half = 0; half < 2; ++half)
+           hand_over.pass(static_cast<const char*>(tensor.const_data_ptr()),
+                          static_cast<char*>(other.mutable_data_ptr()), ring_share / 2);
+       }},
       {"loopback", [&] { ring.pass(ring_share); }},
   };
   json out;
   constexpr int kWarmUp = 2;
-  constexpr int64_t kTimedBytes = 10'000'000, kMostCalls = 20;
+  constexpr int64_t kTimedBytes = 50'000'000, kMostCalls = 50;
   const int64_t calls =
       std::clamp<int64_t>(kTimedBytes / std::max<int64_t>(bytes, 1), 1, kMostCalls);
   for (int trial = -kWarmUp; trial < trials; ++trial) {
     tensor.fill_(1);
     for (const auto& [name, run] : ways) {
       group.barrier();
+      group.all_reduce(meeting);
       const double ms = lab::time_once_ms([&] {
         for (int64_t call = 0; call < calls; ++call) run();
       });

@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <c10/util/ScopeExit.h>
 #include <graft/collective.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -22,9 +23,16 @@ namespace graft::systems {
 
 namespace {
 
-std::string form_of(const char* what, const at::Tensor& tensor) {
-  return c10::str(what, " of ", tensor.sizes(), ' ', tensor.scalar_type());
-}
+/// A text that only errors need.
+struct Form {
+  const char* what;
+  const at::Tensor& tensor;
+  operator std::string() const {
+    return c10::str(what, " of ", tensor.sizes(), ' ', tensor.scalar_type());
+  }
+};
+
+class Sum;
 
 }  // namespace
 
@@ -33,18 +41,16 @@ struct Group::Impl {
   int rank = 0, size = 1;
   std::string known_as;  ///< of `sum`, by which compiled functions find it
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::shared_ptr<Collective> sum;
+  std::shared_ptr<Sum> sum;
   mutable std::string broken;  ///< what went wrong; empty: nothing did
 
-  ~Impl() {
-    if (sum != nullptr) register_collective(known_as, nullptr);
-  }
+  ~Impl();
 
   /// What `start` returns; what it throws is told with this process's place. After it the group is
   /// of no use: whatever waits for the others would wait for the time-out once more.
-  template <class Start>
-  auto run(const std::string& what, Start start) const {
-    if (!broken.empty()) throw GroupError(what + " came after: " + broken);
+  template <class What, class Start>
+  auto run(const What& what, Start start) const {
+    if (!broken.empty()) throw GroupError(std::string(what) + " came after: " + broken);
     try {
       return start();
     } catch (const c10::ValueError&) {  // of this process alone
@@ -53,7 +59,7 @@ struct Group::Impl {
       const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
       const std::string why = c10_error ? c10_error->what_without_backtrace() : error.what();
       broken = "process " + std::to_string(rank) + " of " + std::to_string(size) + " in group '" +
-               name + "', " + what + ": " + why.substr(0, why.find('\n')) +
+               name + "', " + std::string(what) + ": " + why.substr(0, why.find('\n')) +
                ". Another process ended, failed, took longer than the time-out or called "
                "something else: its own output says which.";
       throw GroupError(broken);
@@ -100,18 +106,29 @@ class SocketSum : public Collective {
 /// The group's sum, as compiled functions find it. It lives no longer than the group.
 class Sum : public Collective {
  public:
-  Sum(const Group::Impl& group, std::shared_ptr<Collective> way)
-      : group_(group), way_(std::move(way)) {}
+  Sum(const Group::Impl& group, std::shared_ptr<SharedSum> by_memory)
+      : group_(group), by_memory_(std::move(by_memory)) {
+    if (by_memory_ == nullptr) by_sockets_ = std::make_unique<SocketSum>(*group.group);
+  }
   void start(const at::Tensor& tensor) override {
-    group_.run(form_of("all_reduce", tensor), [&] { way_->start(tensor); });
+    group_.run(Form{"all_reduce", tensor}, [&] {
+      by_memory_ ? by_memory_->start(tensor, awaited_) : by_sockets_->start(tensor);
+    });
   }
   void wait(const at::Tensor& tensor) override {
-    group_.run(form_of("all_reduce", tensor), [&] { way_->wait(tensor); });
+    group_.run(Form{"all_reduce", tensor}, [&] { way().wait(tensor); });
   }
+  /// Of the starts that come next.
+  void set_awaited(SharedSum::Awaited awaited) { awaited_ = awaited; }
 
  private:
+  Collective& way() const {
+    return by_memory_ ? static_cast<Collective&>(*by_memory_) : *by_sockets_;
+  }
   const Group::Impl& group_;
-  const std::shared_ptr<Collective> way_;
+  const std::shared_ptr<SharedSum> by_memory_;
+  std::unique_ptr<SocketSum> by_sockets_;
+  SharedSum::Awaited awaited_ = SharedSum::Awaited::Later;
 };
 
 void check_tensor(const char* what, const at::Tensor& tensor) {
@@ -168,7 +185,7 @@ std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>
   auto impl = std::make_shared<Group::Impl>();
   impl->name = options.name, impl->rank = place.rank, impl->size = place.size;
   impl->known_as = known_as;
-  std::shared_ptr<Collective> way;
+  std::shared_ptr<SharedSum> by_memory;
   impl->run("joining", [&] {
     // A store may outlive an attempt that torchrun starts again.
     const char* attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
@@ -181,15 +198,18 @@ std::shared_ptr<const Group::Impl> join_by(const c10::intrusive_ptr<c10d::Store>
     impl->group = c10::make_intrusive<c10d::ProcessGroup>(own, place.rank, place.size);
     impl->group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
     if (options.sums == GroupOptions::Sums::ByMemory && place.size > 1)
-      way = SharedSum::join(*own, place.rank, place.size, options.timeout);
-    if (way == nullptr) way = std::make_shared<SocketSum>(*impl->group);
+      by_memory = SharedSum::join(*own, place.rank, place.size, options.timeout);
   });
-  impl->sum = std::make_shared<Sum>(*impl, std::move(way));
+  impl->sum = std::make_shared<Sum>(*impl, std::move(by_memory));
   register_collective(impl->known_as, impl->sum);
   return impl;
 }
 
 }  // namespace
+
+Group::Impl::~Impl() {
+  if (sum != nullptr) register_collective(known_as, nullptr);
+}
 
 Pending::Pending() = default;
 Pending::Pending(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -245,7 +265,14 @@ Pending Group::start_all_reduce(const at::Tensor& tensor) {
 }
 
 void Group::all_reduce(const at::Tensor& tensor) {
-  start_all_reduce(tensor).wait();
+  impl_->sum->set_awaited(SharedSum::Awaited::AtOnce);
+  Pending sum;
+  {
+    const auto back =
+        c10::make_scope_exit([&] { impl_->sum->set_awaited(SharedSum::Awaited::Later); });
+    sum = start_all_reduce(tensor);
+  }
+  sum.wait();
 }
 
 void Group::broadcast(const at::Tensor& tensor, int root) {
@@ -255,7 +282,7 @@ void Group::broadcast(const at::Tensor& tensor, int root) {
   std::vector<at::Tensor> tensors{tensor};
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  impl_->run(form_of("broadcast", tensor),
+  impl_->run(Form{"broadcast", tensor},
              [&] { return impl_->group->broadcast(tensors, options)->wait(); });
 }
 
@@ -266,14 +293,14 @@ at::Tensor Group::all_gather(const at::Tensor& tensor) {
   at::Tensor all = at::empty(sizes, tensor.options());
   std::vector<std::vector<at::Tensor>> into{all.unbind()};
   std::vector<at::Tensor> from{tensor};
-  impl_->run(form_of("all_gather", tensor),
+  impl_->run(Form{"all_gather", tensor},
              [&] { return impl_->group->allgather(into, from)->wait(); });
   return all;
 }
 
 Pending Group::start_send(const at::Tensor& tensor, int to) {
   check_tensor("send", tensor);
-  const std::string what = form_of("send", tensor) + " to " + std::to_string(to);
+  const std::string what = std::string(Form{"send", tensor}) + " to " + std::to_string(to);
   std::vector<at::Tensor> tensors{tensor};
   auto work = impl_->run(what, [&] { return impl_->group->send(tensors, to, kTag); });
   return Pending(
@@ -282,7 +309,7 @@ Pending Group::start_send(const at::Tensor& tensor, int to) {
 
 Pending Group::start_receive(const at::Tensor& into, int from) {
   check_tensor("receive", into);
-  const std::string what = form_of("receive", into) + " from " + std::to_string(from);
+  const std::string what = std::string(Form{"receive", into}) + " from " + std::to_string(from);
   std::vector<at::Tensor> tensors{into};
   auto work = impl_->run(what, [&] { return impl_->group->recv(tensors, from, kTag); });
   return Pending(

@@ -1,11 +1,9 @@
 #include "systems/processes/shared_sum.h"
 
-#include <ATen/ops/add.h>
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "systems/processes/add_terms.h"
 #include "systems/processes/shared_segment.h"
 
 namespace graft::systems {
@@ -15,17 +13,8 @@ namespace {
 /// A piece of so few bytes has no portions.
 constexpr int64_t kShortBytes = 64 << 10;
 
-bool is_short(const at::Tensor& piece) {
-  return static_cast<int64_t>(piece.nbytes()) <= kShortBytes;
-}
-
-at::Tensor over(char* memory, const at::Tensor& like) {
-  return at::from_blob(memory, like.sizes(), like.options());
-}
-
-void copy(const at::Tensor& to, const at::Tensor& from) {
-  if (from.numel() == 0) return;
-  std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+void copy(char* to, const char* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 }  // namespace
@@ -42,14 +31,25 @@ SharedSum::SharedSum(std::unique_ptr<SharedSegment> segment, std::chrono::millis
 SharedSum::~SharedSum() = default;
 
 void SharedSum::start(const at::Tensor& tensor) {
-  const int64_t bytes = static_cast<int64_t>(tensor.nbytes());
-  Work work{tensor.view(-1), started_, (bytes + kSlotBytes - 1) / kSlotBytes};
-  started_ += work.pieces;
-  under_way_.push_back(std::move(work));
+  start(tensor, Awaited::Later);
+}
+
+void SharedSum::start(const at::Tensor& tensor, Awaited awaited) {
+  const auto bytes = static_cast<int64_t>(tensor.nbytes());
+  under_way_.push_back({.tensor = tensor,
+                        .data = static_cast<char*>(tensor.mutable_data_ptr()),
+                        .dtype = tensor.scalar_type(),
+                        .element_size = static_cast<int64_t>(tensor.element_size()),
+                        .bytes = bytes,
+                        .first = started_,
+                        .pieces = (bytes + kSlotBytes - 1) / kSlotBytes,
+                        .awaited = awaited});
+  started_ += under_way_.back().pieces;
   go_on();
 }
 
-/// Nothing is left put in without the process's own portion and not summed: others could not help.
+/// Nothing is left put in without the process's own portion and not summed, unless the process only
+/// waits for it: others could not help.
 bool SharedSum::go_on() {
   put_in();
   bool summed = false;
@@ -57,39 +57,31 @@ bool SharedSum::go_on() {
   return summed;
 }
 
-const SharedSum::Work& SharedSum::work_of(int64_t piece) const {
-  return *std::find_if(under_way_.begin(), under_way_.end(), [&](const Work& work) {
-    return piece >= work.first && piece < work.first + work.pieces;
+SharedSum::Piece SharedSum::piece(int64_t number) const {
+  const Work& work = *std::find_if(under_way_.begin(), under_way_.end(), [&](const Work& one) {
+    return number >= one.first && number < one.first + one.pieces;
   });
-}
-
-at::Tensor SharedSum::part(int64_t piece) const {
-  const Work& work = work_of(piece);
-  const int64_t whole = kSlotBytes / static_cast<int64_t>(work.tensor.element_size());
-  const int64_t first = (piece - work.first) * whole;
-  return work.tensor.narrow(0, first, std::min(whole, work.tensor.numel() - first));
-}
-
-at::Tensor SharedSum::slot(int rank, int64_t piece, const at::Tensor& like) const {
-  return over(segment_->slot(rank, piece), like);
+  // A slot holds whole elements of every dtype.
+  const int64_t start = (number - work.first) * kSlotBytes;
+  const int64_t bytes = std::min(kSlotBytes, work.bytes - start);
+  return {work, number, work.data + start, bytes, bytes <= kShortBytes};
 }
 
 /// Whole lines: none that a process reads is being written.
-at::Tensor SharedSum::portion(const at::Tensor& piece, int rank) const {
-  const int64_t line = kLineBytes / static_cast<int64_t>(piece.element_size());
-  const int64_t each =
-      (piece.numel() + segment_->size() * line - 1) / (segment_->size() * line) * line;
-  const int64_t first = std::min(rank * each, piece.numel());
-  return piece.narrow(0, first, std::min(each, piece.numel() - first));
+SharedSum::Portion SharedSum::portion(const Piece& piece, int rank) const {
+  if (piece.is_short) return {0, piece.bytes};
+  const int64_t lines = segment_->size() * kLineBytes;
+  const int64_t each = (piece.bytes + lines - 1) / lines * kLineBytes;
+  const int64_t start = std::min(rank * each, piece.bytes);
+  return {start, std::min(each, piece.bytes - start)};
 }
 
 /// Of the tensor and the piece's place in it.
-uint64_t SharedSum::label_of(int64_t piece) const {
-  const Work& work = work_of(piece);
-  return (static_cast<uint64_t>(work.tensor.numel()) * 64 +
-          static_cast<uint64_t>(work.tensor.scalar_type())) *
+uint64_t SharedSum::label_of(const Piece& piece) const {
+  return (static_cast<uint64_t>(piece.work.bytes / piece.work.element_size) * 64 +
+          static_cast<uint64_t>(piece.work.dtype)) *
              0x9e3779b97f4a7c15 +
-         static_cast<uint64_t>(piece - work.first);
+         static_cast<uint64_t>(piece.number - piece.work.first);
 }
 
 bool SharedSum::all_have_put(int64_t piece) const {
@@ -104,72 +96,59 @@ void SharedSum::put_in() {
   for (; put_ < started_; segment_->tell_put(++put_)) {
     for (int rank = 0; rank < size; ++rank)
       if (put_ - segment_->read(rank) >= kSlots) return;
-    const at::Tensor from = part(put_), to = slot(own, put_, from);
-    const bool all = is_short(from) || !all_have_put(put_);
-    if (all) copy(to, from);
+    const Piece from = piece(put_);
+    char* to = segment_->slot(own, put_);
+    const bool all = from.is_short || (from.work.awaited == Awaited::Later && !all_have_put(put_));
+    if (all) copy(to, from.data, from.bytes);
     for (int rank = 0; rank < size && !all; ++rank)
-      if (rank != own) copy(portion(to, rank), portion(from, rank));
+      if (const Portion part = portion(from, rank); rank != own)
+        copy(to + part.start, from.data + part.start, part.bytes);
     segment_->has_all(own, put_) = all;
-    segment_->label(own, put_) = label_of(put_);
+    segment_->label(own, put_) = label_of(from);
   }
 }
 
 bool SharedSum::sum_one() {
   const int own = segment_->rank();
   if (put_ <= summed_ || !all_have_put(summed_)) return false;
+  const Piece next = piece(summed_);
   for (int rank = 0; rank < segment_->size(); ++rank)
-    if (segment_->label(rank, summed_) != label_of(summed_))
+    if (segment_->label(rank, summed_) != label_of(next))
       throw std::runtime_error("process " + std::to_string(rank) +
                                " sums a tensor of another size or dtype, or in another order");
-  at::Tensor piece = part(summed_);
-  if (segment_->size() == 1) {
-    // It is its own sum.
-  } else if (is_short(piece)) {
-    add_up(summed_, own, piece);
-  } else {
-    at::Tensor to = portion(piece, own);
-    const at::Tensor sums = over(segment_->sums(own, summed_), to);
-    add_up(summed_, own, sums);
-    copy(to, sums);
-  }
+  if (segment_->size() > 1)
+    add_up(next, own, next.is_short ? nullptr : segment_->sums(own, summed_));
   segment_->tell_summed(++summed_);
   return true;
 }
 
-/// The owner's portion, or all of a short piece: in the order of the ranks; of 16 bits in fp32,
-/// rounded once. `to` may be the tensor itself, except its own portion.
-void SharedSum::add_up(int64_t piece, int owner, at::Tensor to) {
-  const at::Tensor all = part(piece);
-  const bool is_own = owner == segment_->rank() && !is_short(all);
-  if (to.numel() == 0) return;
-  const auto term = [&](int rank) {
-    const at::Tensor from = is_own && rank == owner ? all : slot(rank, piece, all);
-    return is_short(all) ? from : portion(from, owner);
-  };
-  if (to.element_size() == 2 && at::isFloatingType(to.scalar_type())) {
-    at::Tensor wide = term(0).to(at::kFloat);
-    for (int rank = 1; rank < segment_->size(); ++rank) wide.add_(term(rank));
-    to.copy_(wide);
-  } else {
-    at::add_out(to, term(0), term(1));
-    for (int rank = 2; rank < segment_->size(); ++rank) to.add_(term(rank));
+/// The owner's portion, or all of a short piece, into the tensor, and into `also` where that isn't
+/// null: in the order of the ranks. The own numbers of the own portion are the tensor's.
+void SharedSum::add_up(const Piece& piece, int owner, char* also) {
+  const Portion part = portion(piece, owner);
+  if (part.bytes == 0) return;
+  std::vector<const char*> terms;
+  for (int rank = 0; rank < segment_->size(); ++rank) {
+    const bool is_own = rank == owner && owner == segment_->rank() && !piece.is_short;
+    terms.push_back((is_own ? piece.data : segment_->slot(rank, piece.number)) + part.start);
   }
+  add_terms(piece.work.dtype, terms, part.bytes / piece.work.element_size, piece.data + part.start,
+            also);
 }
 
 bool SharedSum::read_one(Help help) {
   if (read_ == summed_) return false;
-  const at::Tensor to = part(read_);
+  const Piece next = piece(read_);
   const auto is_summed = [&](int rank) { return segment_->summed(rank) > read_; };
-  const int portions = is_short(to) ? 0 : segment_->size();
+  const int portions = next.is_short ? 0 : segment_->size();
   for (int rank = 0; rank < portions; ++rank)
     if (!is_summed(rank) && (help == Help::No || !segment_->has_all(rank, read_))) return false;
   for (int rank = 0; rank < portions; ++rank) {
     if (rank == segment_->rank()) continue;
-    const at::Tensor its = portion(to, rank);
-    if (is_summed(rank))
-      copy(its, over(segment_->sums(rank, read_), its));
+    if (const Portion its = portion(next, rank); is_summed(rank))
+      copy(next.data + its.start, segment_->sums(rank, read_), its.bytes);
     else
-      add_up(read_, rank, its);
+      add_up(next, rank, nullptr);
   }
   segment_->tell_read(++read_);
   return true;

@@ -50,29 +50,44 @@ class SharedSum : public Collective {
   /// Puts in as many pieces as there is room for, sums what others put in, and never waits. Throws
   /// where others sum something else.
   void start(const at::Tensor& tensor) override;
+  /// At once: the caller does nothing else before it waits, so that nobody must help it.
+  enum class Awaited { Later, AtOnce };
+  void start(const at::Tensor& tensor, Awaited awaited);
   /// Puts in, sums and reads pieces, in the order of the starts, until those of `tensor` are read.
   void wait(const at::Tensor& tensor) override;
 
  private:
   struct Work {
-    at::Tensor tensor;  ///< flat
+    at::Tensor tensor;
+    char* data = nullptr;
+    at::ScalarType dtype;
+    int64_t element_size = 0, bytes = 0;
     int64_t first = 0;  ///< its first piece's number, of all
     int64_t pieces = 0;
+    Awaited awaited;
+  };
+  struct Piece {
+    const Work& work;
+    int64_t number;
+    char* data;
+    int64_t bytes;
+    bool is_short;
+  };
+  struct Portion {
+    int64_t start, bytes;
   };
 
   explicit SharedSum(std::unique_ptr<SharedSegment> segment, std::chrono::milliseconds timeout);
-  const Work& work_of(int64_t piece) const;
-  at::Tensor part(int64_t piece) const;
-  at::Tensor slot(int rank, int64_t piece, const at::Tensor& like) const;
-  at::Tensor portion(const at::Tensor& piece, int rank) const;
-  uint64_t label_of(int64_t piece) const;
+  Piece piece(int64_t number) const;
+  Portion portion(const Piece& piece, int rank) const;
+  uint64_t label_of(const Piece& piece) const;
   bool go_on();
   void put_in();
   bool all_have_put(int64_t piece) const;
   bool sum_one();
   enum class Help { No, Yes };
   bool read_one(Help help);
-  void add_up(int64_t piece, int owner, at::Tensor to);
+  void add_up(const Piece& piece, int owner, char* also);
 
   const std::unique_ptr<SharedSegment> segment_;
   const std::chrono::milliseconds timeout_;

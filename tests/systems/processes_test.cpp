@@ -47,19 +47,22 @@ void sum_many(GroupOptions::Sums sums, int count) {
   run_ranks(
       count,
       [&](Group& group) {
-        for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kInt})
-          for (const int64_t length : {0, 1, 1000, 1 << 18, 2'500'001}) {
+        for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kInt,
+                                 at::kChar, at::kBool, at::kComplexFloat})
+          for (const int64_t length : {0, 1, 1000, 100'003, 1 << 18, 2'500'001}) {
             const auto of = [&](int rank) {
-              return at::arange(length, at::kInt).remainder(19).add(rank).to(dtype);
+              return at::arange(length, at::kInt).remainder(19).add(rank);
             };
-            const Tensor x = of(group.rank()), y = of(group.rank() + 1), z = of(0);
-            Tensor wanted_x = at::zeros_like(x, at::kFloat), wanted_y = wanted_x.clone();
+            const Tensor x = of(group.rank()).to(dtype), y = of(group.rank() + 1).to(dtype),
+                         z = x.clone();
+            Tensor wanted_x = at::zeros({length}, at::kInt), wanted_y = wanted_x.clone();
             for (int rank = 0; rank < count; ++rank) wanted_x += of(rank), wanted_y += of(rank + 1);
             Pending first = group.start_all_reduce(x), second = group.start_all_reduce(y);
             second.wait(), first.wait();
             EXPECT_TRUE(at::equal(x, wanted_x.to(dtype))) << dtype << ' ' << length;
             EXPECT_TRUE(at::equal(y, wanted_y.to(dtype))) << dtype << ' ' << length;
             group.all_reduce(z);
+            EXPECT_TRUE(at::equal(z, wanted_x.to(dtype))) << dtype << ' ' << length;
           }
       },
       options);
