@@ -270,6 +270,10 @@ class Walk {
       put(layout.product->panel_by_panel * 8 + layout.product->pairs * 4 +
           (layout.product->left_copy >= 0) * 2 + (layout.product->right_copy >= 0));
       put(layout.product->needed);
+      put(placed.outside.has_value());
+      if (placed.outside)
+        for (int load : {placed.outside->first, placed.outside->last, placed.outside->finite})
+          put(load);
       put(layout.product->in_pair >= 0);
     }
     put(static_cast<int64_t>(s.loads.size()));
@@ -280,6 +284,7 @@ class Walk {
       put(placed.quiet->first);
       put(placed.quiet->last);
       put(std::bit_cast<int64_t>(placed.quiet->value));
+      put(placed.quiet->deferred);
       put(static_cast<int64_t>(placed.quiet->finite.size()));
       for (ir::NodeId id : placed.quiet->finite) put(id);
     }
@@ -465,6 +470,7 @@ class Walk {
     made.whole_rows = whole(made.rows, ir::kProductRows);
     made.whole_columns = whole(made.columns, ir::kMostProductColumns);
     made.needed = placed.needed;
+    made.outside = placed.outside;
     made.adds = placed.adds;
     find_zeros(placed.statement, axes, placed.axis_var, made);
     made.left_in_tiles = made.in_pair >= 0 && made.left_along &&

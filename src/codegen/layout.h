@@ -126,6 +126,7 @@ struct ProductLayout {
   ScalarType left_dtype = ScalarType::Float, right_dtype = ScalarType::Float;
   ScalarType left_type = ScalarType::Float, right_type = ScalarType::Float;  ///< ir::ProductAxes
   int needed = -1;                                                           ///< Placed::needed
+  std::optional<ir::Placed::Outside> outside;                                ///< Placed::outside
   bool adds = false;                                                         ///< Placed::adds
   /// What masks make zero in scratch is left out, if it would add nothing: blocks of terms of the
   /// left operand, tiles of its rows, or of the right one's columns.

@@ -50,8 +50,18 @@ struct Placed {
     NodeId first, last;
     double value;
     std::vector<NodeId> finite = {};
+    /// Only quiet loops of the same row, by the same bounds, read what it stores: `value` is stored
+    /// outside when one of them has to run there after all.
+    bool deferred = false;
   };
   std::optional<Quiet> quiet = {};
+  /// Of a product: masks made the left operand zero outside of the terms [first, last), but for rows
+  /// that were not quiet. `finite` is a finite number if all of the right operand is. Loads, by
+  /// their places in Statement::loads: two of Long, one of Float.
+  struct Outside {
+    int first, last, finite;
+  };
+  std::optional<Outside> outside = {};
   /// Loads that also ask memory for what they read so many iterations of a loop later.
   struct Ahead {
     int load;  ///< its place in Statement::loads

@@ -197,19 +197,24 @@ void visit(std::vector<TreeNode>& body, NumberVisitor& v) {
 }
 
 void visit(Placed& placed, NumberVisitor& v) {
-  auto& [statement, axis_var, streamed, transposed, columns, product, adds, needed, quiet, ahead] =
-      placed;
+  auto& [statement, axis_var, streamed, transposed, columns, product, adds, needed, quiet, outside,
+         ahead] = placed;
   visit(statement, v);
   v.structures(axis_var);
   for (bool* is : {&streamed, &transposed, &product, &adds}) v.structure(*is);
   v.structure(columns);
   v.structure(needed);
   if (v.there(quiet)) {
-    auto& [first, last, value, finite] = *quiet;
+    auto& [first, last, value, finite, deferred] = *quiet;
     v.structure(first);
     v.structure(last);
     v.real(value);
     v.structures(finite);
+    v.structure(deferred);
+  }
+  if (v.there(outside)) {
+    auto& [first, last, finite] = *outside;
+    for (int* load : {&first, &last, &finite}) v.structure(*load);
   }
   v.size(ahead);
   for (auto& [load, var, iterations] : ahead)

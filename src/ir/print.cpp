@@ -216,14 +216,21 @@ void print_tree(const Kernel& kernel, const std::vector<TreeNode>& body, size_t 
       if (placed.needed >= 0)
         text += " where %" +
                 std::to_string(placed.statement.loads[static_cast<size_t>(placed.needed)].storage);
+      if (placed.outside) {
+        const auto loaded = [&](int load) {
+          return " %" + std::to_string(placed.statement.loads[static_cast<size_t>(load)].storage);
+        };
+        text += " zero outside" + loaded(placed.outside->first) + " to" +
+                loaded(placed.outside->last) + " by" + loaded(placed.outside->finite);
+      }
       if (placed.quiet) {
         const auto& nodes = placed.statement.expr.nodes;
         const auto bound = [&](NodeId id) {
           const auto load = static_cast<size_t>(nodes[static_cast<size_t>(id)].payload);
           return "%" + std::to_string(placed.statement.loads[load].storage);
         };
-        text +=
-            "  quiet outside " + bound(placed.quiet->first) + " to " + bound(placed.quiet->last);
+        text += "  quiet outside " + bound(placed.quiet->first) + " to " +
+                bound(placed.quiet->last) + (placed.quiet->deferred ? ", deferred" : "");
       }
       if (!placed.ahead.empty()) text += "  ahead";
       for (const Placed::Ahead& a : placed.ahead) {

@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "passes/kernel_loops.h"
+#include "passes/mask_kernels.h"
 #include "passes/needed_columns.h"
 #include "passes/product_tiles.h"
 #include "passes/products.h"
@@ -96,13 +97,15 @@ class Blocks {
     const int64_t all = extent(rows_);
     std::vector<Kernel> made;
     const int64_t left = any_size_ && rows < all ? (all - 1) % rows + 1 : all % rows;
-    made.push_back(build(0, all - left, rows, rows, storages));
+    Kernel whole = build(0, all - left, rows, rows, storages, made);
+    made.push_back(std::move(whole));
     if (left == 0) return made;
     for (Shared& s : shared_) {
       storages.push_back(storages[static_cast<size_t>(s.storage)]);
       s.renamed = static_cast<int>(storages.size()) - 1;
     }
-    made.push_back(build(all - left, left, left, any_size_ ? rows : left, storages));
+    Kernel rest = build(all - left, left, left, any_size_ ? rows : left, storages, made);
+    made.push_back(std::move(rest));
     made.back().is_rest = any_size_;
     return made;
   }
@@ -336,9 +339,10 @@ class Blocks {
     return most;
   }
 
-  /// The kernel over rows [first, first + count), in blocks of `rows`, with room for `room`.
+  /// The kernel over rows [first, first + count), in blocks of `rows`, with room for `room`; those
+  /// that must run before it go to `before`.
   Kernel build(int64_t first, int64_t count, int64_t rows, int64_t room,
-               std::vector<ir::Storage>& storages) const {
+               std::vector<ir::Storage>& storages, std::vector<Kernel>& before) const {
     Kernel made;
     made.vars = from_.vars;
     made.range = from_.range;
@@ -364,8 +368,10 @@ class Blocks {
     const std::vector<Reader> masked = masked_readers(made, local_, block_rows, rows_);
     give_scratch(made, first, room);
     for (const Reader& reader : masked) {
+      const size_t needed = made.placed.size();
       compute_needed(made, reader, storages);
-      find_quiet(made, reader, made.placed.size() - 1, storages);
+      find_quiet(made, reader, needed, storages, before);
+      share_mask(made, reader, needed, storages, before);
     }
     return made;
   }

@@ -86,7 +86,8 @@ bool mergeable(const Kernel& kernel, int u, int v) {
     auto ua = static_cast<size_t>(a), ub = static_cast<size_t>(b);
     const Split split(a, b, extent);
     // Nodes and loads that the placed statement names keep their numbers.
-    if (!split.fits(s) || (split.is_used(s) && (p.quiet || p.needed >= 0 || !p.ahead.empty())))
+    if (!split.fits(s) ||
+        (split.is_used(s) && (p.quiet || p.needed >= 0 || p.outside || !p.ahead.empty())))
       return false;
     if (s.reduction) {
       if (s.reduction->axes[ua] != s.reduction->axes[ub] || s.reduction->scan) return false;

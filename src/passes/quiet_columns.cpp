@@ -353,10 +353,113 @@ NodeId add_load(Statement& s, Access load) {
   return s.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
 }
 
+bool is_scratch(const Kernel& kernel, int storage) {
+  return std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
+                     [&](const ir::Scratch& own) { return own.storage == storage; });
+}
+/// The variable of the rows that the statement runs through one by one; -1: there is none.
+int row_of(const Kernel& kernel, const Placed& p) {
+  for (int v : p.axis_var)
+    if (kernel.vars[static_cast<size_t>(v)].kind == ir::LoopKind::Step) return v;
+  return -1;
+}
+
+/// Is what the statement stores only read by quiet ones of the same row, after it?
+bool is_read_by_quiet(const Kernel& kernel, const std::vector<Found>& found, const Found& of) {
+  const Placed& from = kernel.placed[of.placed];
+  const int storage = from.statement.store.storage, row = row_of(kernel, from);
+  if (from.statement.reduction || !is_scratch(kernel, storage) || row < 0) return false;
+  for (size_t k = 0; k < kernel.placed.size(); ++k) {
+    const Placed& p = kernel.placed[k];
+    if (k != of.placed && p.statement.store.storage == storage) return false;
+    const bool reads = std::any_of(p.statement.loads.begin(), p.statement.loads.end(),
+                                   [&](const Access& x) { return x.storage == storage; });
+    if (!reads) continue;
+    const bool is_quiet = std::any_of(found.begin(), found.end(),
+                                      [&](const Found& other) { return other.placed == k; });
+    if (!is_quiet || k <= of.placed || row_of(kernel, p) != row) return false;
+  }
+  return true;
+}
+
+/// A kernel that stores the largest magnitude of all that the access reads at each place of the
+/// ranges, which is a finite number if all are, and the storage of that. `load`: how the statement
+/// reads it.
+Kernel largest_of(const Kernel& kernel, const Placed& p, const Access& of, Access& load,
+                  std::vector<ir::Storage>& storages) {
+  Kernel made;
+  made.name = "map";
+  std::vector<int64_t> axes;
+  std::vector<bool> reduced;
+  Access from{of.storage, of.dtype, of.offset, {}, {}};
+  std::vector<int> axis_var, loops;
+  for (const bool outer : {true, false})
+    for (size_t a = 0; a < p.axis_var.size(); ++a) {
+      if (of.strides[a] == 0 || is_range(kernel, p.axis_var[a]) != outer) continue;
+      const auto var = static_cast<int>(made.vars.size());
+      made.vars.push_back(
+          {p.statement.axes[a], outer ? ir::LoopKind::Range : ir::LoopKind::Serial});
+      axes.push_back(p.statement.axes[a]), reduced.push_back(!outer);
+      from.strides.push_back(of.strides[a]), axis_var.push_back(var);
+      if (outer)
+        made.range.push_back(var);
+      else
+        loops.push_back(var);
+    }
+  load = {static_cast<int>(storages.size()), ScalarType::Float, 0, {}, {}};
+  load.strides.assign(p.axis_var.size(), 0);
+  Access store = load;
+  store.strides.assign(axes.size(), 0);
+  int64_t count = 1;
+  for (size_t k = made.range.size(); k-- > 0; count *= axes[k]) store.strides[k] = count;
+  size_t at = 0;
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (of.strides[a] != 0 && is_range(kernel, p.axis_var[a]))
+      load.strides[a] = store.strides[at++];
+  storages.push_back({ir::Role::Temporary, count * 4});
+  ir::StatementBuilder s(std::move(axes));
+  const ir::Value value = s.load(std::move(from));
+  const ir::Value largest = s.reduce(ir::ReduceOp::Max, value.to(ScalarType::Float).op(Op::Abs),
+                                     reduced, ScalarType::Float);
+  made.placed.push_back({s.store(std::move(store), largest), std::move(axis_var)});
+  made.body.push_back(nested(loops, {nullptr, 0}));
+  return made;
+}
+
+/// Of products that read rows that are zero outside.
+void find_outside(Kernel& kernel, const Found& found, int first, int last, int64_t columns,
+                  std::vector<ir::Storage>& storages, std::vector<Kernel>& before) {
+  const int storage = kernel.placed[found.placed].statement.store.storage;
+  for (size_t k = found.placed + 1; k < kernel.placed.size(); ++k) {
+    Placed& p = kernel.placed[k];
+    if (!p.product || p.adds || p.outside) continue;
+    const ir::ProductAxes axes = *product_axes(p.statement);
+    const Access &left = p.statement.loads[axes.left], right = p.statement.loads[axes.right];
+    const size_t along = axes.in_pair.value_or(axes.terms);
+    const int64_t terms =
+        p.statement.axes[axes.terms] * (axes.in_pair ? p.statement.axes[*axes.in_pair] : 1);
+    const bool changed = std::any_of(kernel.placed.begin(), kernel.placed.end(), [&](auto& other) {
+      return other.statement.store.storage == right.storage;
+    });
+    if (left.storage != storage || left.strides[along] != 1 || terms != columns || changed ||
+        left.offset != kernel.placed[found.placed].statement.store.offset ||
+        !right.indirect.empty() || is_scratch(kernel, right.storage))
+      continue;
+    Access finite;
+    before.push_back(largest_of(kernel, p, right, finite, storages));
+    auto& loads = p.statement.loads;
+    const auto count = static_cast<int>(loads.size());
+    for (const int bound : {first, last})
+      loads.push_back({bound, ScalarType::Long, 0, std::vector<int64_t>(p.axis_var.size(), 0), {}});
+    loads.push_back(std::move(finite));
+    p.outside = Placed::Outside{count, count + 1, count + 2};
+  }
+}
+
 }  // namespace
 
 void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
-                std::vector<ir::Storage>& storages) {
+                std::vector<ir::Storage>& storages, std::vector<Kernel>& before) {
   if (reader.conditions.size() != 1) return;
   Quieting quieting(kernel, reader);
   if (!quieting.is_in_order()) return;
@@ -382,7 +485,13 @@ void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
     f.quiet.first = bound(first);
     f.quiet.last = bound(last);
     for (Access& load : f.inherited) f.quiet.finite.push_back(add_load(s, std::move(load)));
-    kernel.placed[f.placed].quiet = std::move(f.quiet);
+  }
+  for (const Found& f : found) {
+    Placed::Quiet quiet = f.quiet;
+    quiet.deferred = is_read_by_quiet(kernel, found, f);
+    const bool is_zero = !kernel.placed[f.placed].statement.reduction && quiet.value == 0;
+    kernel.placed[f.placed].quiet = std::move(quiet);
+    if (is_zero) find_outside(kernel, f, first, last, columns, storages, before);
   }
 }
 

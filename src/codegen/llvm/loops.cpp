@@ -155,8 +155,12 @@ void Emitter::vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body&
     });
   };
   const bool are_whole = rest && *rest % lanes == 0;
-  if (!are_whole && !machine_.target.avx512() && unroll > 1) {
-    // Masks cost more here than in AVX-512: the last vector alone has one.
+  bool squares = false;
+  for (size_t p = 0; p < plan_.statements.size(); ++p)
+    squares = squares || (laid_out(static_cast<int>(p)).transposed &&
+                          plan_.vector_loop(planned(static_cast<int>(p)).loop) == l);
+  if (!are_whole && (squares || !machine_.target.avx512()) && unroll > 1) {
+    // Masks cost more without AVX-512, and squares have none: the last vector alone has one.
     llvm::Value* last = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), i64(-lanes)));
     one_by_one(middle, last, false);
     middle = last;
@@ -200,7 +204,10 @@ void Emitter::inner_loop(int l) {
     bool is_range = layout_.range == RangeKind::Elements && loop(l).parent == 0;
     llvm::Value *from = is_range ? whole_vectors(begin_, l) : i64(0),
                 *to = is_range ? whole_vectors(end_, l) : extent(loop(l).var);
-    if (!is_range && is_quiet(l)) std::tie(from, to) = needed_part(l);
+    if (!is_range && is_quiet(l))
+      std::tie(from, to) = needed_part(l);
+    else
+      store_deferred(l, b_.getFalse());
     StripPlan strips;
     if (loop(l).strips) strips = plan_strips(layout_, plan_, l);
     if (strips.phases.empty())
@@ -214,6 +221,9 @@ void Emitter::inner_loop(int l) {
   } else if (transposes(l)) {
     transposed_loop(l);
   } else {
+    if (kernel_.vars[static_cast<size_t>(loop(l).var)].kind == ir::LoopKind::Step)
+      deferred_.clear();
+    store_deferred(l, b_.getFalse());
     serial_loop(l);
   }
   for (int p : loop(l).finishes) finish_reduction(p);

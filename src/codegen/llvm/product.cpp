@@ -31,6 +31,8 @@ constexpr int kRows = ir::kProductRows, kRowsOfFewRegisters = kRows / 2;
 /// Terms that tiles add up before they store: they go on from what is stored, so the bits are the
 /// same.
 constexpr int64_t kTermsOfTiles = 2 * ir::kProductTerms;
+/// Of terms that are left out the last before the first one: whole tiles, and pairs, stay so.
+constexpr int64_t kFirstTerm = ir::kTileTerms;
 
 // Copies have room for whole tiles.
 static_assert(ir::kProductTerms % MatrixTiles::kTerms == 0 &&
@@ -55,6 +57,14 @@ class ProductWriter : ProductOperands {
 
   /// Only columns whose byte is not zero are needed.
   void only(llvm::Value* needed, llvm::Value* across) { needed_ = needed, needed_across_ = across; }
+  /// The left operand may be zero outside of terms [first, last); the right one is finite if that
+  /// number is.
+  void leave_out(llvm::Value* first, llvm::Value* last, llvm::Value* number) {
+    outside_first_ = first, outside_last_ = last;
+    llvm::Value* infinite = llvm::ConstantFP::getInfinity(number->getType());
+    right_finite_ =
+        b_.CreateFCmpOLT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, number), infinite);
+  }
   /// Multiply with these.
   void use(MatrixTiles& tiles, llvm::Value* adding) { tiles_ = &tiles, adding_ = adding; }
   /// Where copies of the operands go; null: they stay where they are.
@@ -65,15 +75,38 @@ class ProductWriter : ProductOperands {
   void write(const Operand& left, const Operand& right, const Operand& out, const Sizes& sizes) {
     left_ = left, right_ = right, out_ = out;
     rows_ = sizes.rows, columns_ = sizes.columns, panels_ = sizes.panels;
-    if (layout_.panel_by_panel) return each_panel([&] { blocks_of(sizes.terms); });
-    blocks_of(sizes.terms);
+    begin_ = i64(0);
+    llvm::Value* end = sizes.terms;
+    if (right_finite_ != nullptr) end = inner_terms(end);
+    if (layout_.panel_by_panel) return each_panel([&] { blocks_of(end); });
+    blocks_of(end);
   }
 
  private:
+  /// Begins at the first term that adds something, and returns the end of the last one, at least
+  /// one after it: what is zero outside of them is asked for.
+  llvm::Value* inner_terms(llvm::Value* terms) {
+    llvm::Value* from = smaller(outside_first_, b_.CreateSub(terms, i64(1)));
+    from = b_.CreateAnd(from, i64(-kFirstTerm));
+    llvm::Value* to = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, smaller(outside_last_, terms),
+                                               b_.CreateAdd(from, i64(1)));
+    const auto is_zero = [&](llvm::Value* first, llvm::Value* last) {
+      llvm::Value* count = b_.CreateSub(last, first);
+      return b_.CreateNot(both(b_.CreateICmpSGT(count, i64(0)), [&] {
+        return b_.CreateNot(
+            all(Bits::Zero, left_, place(left_, i64(0), first), rows_, left_.down, count));
+      }));
+    };
+    llvm::Value* known = both(right_finite_, [&] {
+      return both(is_zero(i64(0), from), [&] { return is_zero(to, terms); });
+    });
+    begin_ = b_.CreateSelect(known, from, i64(0));
+    return b_.CreateSelect(known, to, terms);
+  }
   void blocks_of(llvm::Value* terms) {
     const int64_t most =
         left_stays() && layout_.zeros == Zeros::Computed ? kTermsOfTiles : ir::kProductTerms;
-    loop(i64(0), terms, most, [&](llvm::Value* first) {
+    loop(begin_, terms, most, [&](llvm::Value* first) {
       first_ = first;
       count_ = smaller(i64(most), b_.CreateSub(terms, first));
       if (layout_.zeros != Zeros::Terms) return terms_at_hand();
@@ -155,13 +188,18 @@ class ProductWriter : ProductOperands {
   /// Of the terms at hand: is the left operand zero, and zero times the right one, too? (The first
   /// terms store what there is.)
   llvm::Value* adds_nothing() {
-    llvm::Value* asks = layout_.adds ? b_.getTrue() : b_.CreateICmpNE(first_, i64(0));
+    llvm::Value* asks = layout_.adds ? b_.getTrue() : b_.CreateICmpNE(first_, begin_);
     return both(asks, [&] {
       return both(all(Bits::Zero, left_, place(left_, i64(0), first_), rows_, left_.down, count_),
                   [&] { return right_is_finite(); });
     });
   }
   llvm::Value* right_is_finite() {
+    if (right_finite_ == nullptr) return right_is_asked();
+    return b_.CreateNot(
+        both(b_.CreateNot(right_finite_), [&] { return b_.CreateNot(right_is_asked()); }));
+  }
+  llvm::Value* right_is_asked() {
     auto panel = [&] {
       if (!in_pairs())
         return all(Bits::Finite, right_, place(right_, first_, i64(0)), count_, right_.down,
@@ -338,7 +376,7 @@ class ProductWriter : ProductOperands {
                 *pitch = stays ? b_.CreateShl(left_.down, 1) : b_.CreateShl(copy_down(), 2);
     llvm::Value* right = right_at_hand();
     llvm::Value *own = tiles_->sums(), *down = i64(wide()), *left_over = b_.CreateSub(rows_, row);
-    llvm::Value* begins = layout_.adds ? b_.getFalse() : b_.CreateICmpEQ(first_, i64(0));
+    llvm::Value* begins = layout_.adds ? b_.getFalse() : b_.CreateICmpEQ(first_, begin_);
     llvm::Value* whole = masks_.empty() ? b_.CreateICmpSGE(left_over, i64(rows))
                                         : static_cast<llvm::Value*>(b_.getFalse());
     // Parts of tiles go by a whole one of our own.
@@ -442,7 +480,7 @@ class ProductWriter : ProductOperands {
     // The first terms store, unless something is there already, and the others add.
     if (layout_.adds) return store(row, rows, next, true);
     branch(
-        b_.CreateICmpEQ(first_, i64(0)), [&] { store(row, rows, next, false); },
+        b_.CreateICmpEQ(first_, begin_), [&] { store(row, rows, next, false); },
         [&] { store(row, rows, next, true); });
   }
 
@@ -495,7 +533,10 @@ class ProductWriter : ProductOperands {
   llvm::Value* adding_ = nullptr;  ///< by tile of rows: a byte
   llvm::Value *rows_ = nullptr, *columns_ = nullptr, *panels_ = nullptr;
   llvm::Value *first_ = nullptr, *count_ = nullptr, *column_ = nullptr;
-  llvm::Value* finite_ = nullptr;  ///< is the operand that zeros may be multiplied with?
+  llvm::Value* begin_ = nullptr;  ///< the first of all terms that are added
+  llvm::Value *outside_first_ = nullptr, *outside_last_ = nullptr;
+  llvm::Value* right_finite_ = nullptr;  ///< null: not known
+  llvm::Value* finite_ = nullptr;        ///< is the operand that zeros may be multiplied with?
   llvm::SmallVector<llvm::Value*, kVectors> masks_;  ///< empty: all columns are there
 };
 
@@ -538,6 +579,14 @@ void Emitter::product(int p) {
   if (product.needed >= 0) {
     const int n = s.loads[static_cast<size_t>(product.needed)].access;
     writer.only(pointer(n, at_depth_), panels ? along(n, product.panels) : nullptr);
+  }
+  if (product.outside && product.zeros == Zeros::Terms) {
+    const auto value = [&](int load, llvm::Type* type) {
+      return b_.CreateLoad(type, pointer(s.loads[static_cast<size_t>(load)].access, at_depth_));
+    };
+    writer.leave_out(value(product.outside->first, b_.getInt64Ty()),
+                     value(product.outside->last, b_.getInt64Ty()),
+                     value(product.outside->finite, b_.getFloatTy()));
   }
   auto copy = [&](int slot) {
     return slot < 0 ? nullptr : b_.CreateGEP(b_.getInt8Ty(), scratch_, integer(slot));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/flow.h"
 
 namespace graft::codegen {
 
@@ -26,6 +27,24 @@ bool Emitter::is_quiet(int l) const {
     first = &own;
   }
   return true;
+}
+
+/// What earlier loops deferred is stored, where this one reads it outside of their bounds: it does
+/// where `inside` is false.
+void Emitter::store_deferred(int l, llvm::Value* inside) {
+  for (const PlanItem& item : loop(l).items) {
+    if (item.placed < 0) continue;
+    for (const ir::Access& load :
+         kernel_.placed[static_cast<size_t>(item.placed)].statement.loads) {
+      const auto found = deferred_.find(load.storage);
+      if (found == deferred_.end() || found->second.loop == l) continue;
+      const Deferred& was = found->second;
+      Flow(b_, fn_).only_if(b_.CreateAnd(b_.CreateNot(inside), was.inside), [&] {
+        fill(was.base, was.value, i64(0), was.from);
+        fill(was.base, was.value, was.to, was.size);
+      });
+    }
+  }
 }
 
 /// The part of the loop that has to run, after what the statements store in the rest is stored.
@@ -59,14 +78,31 @@ std::pair<llvm::Value*, llvm::Value*> Emitter::needed_part(int l) {
     llvm::Value* base = uniform_pointer(laid_out(item.placed).store.access, {});
     llvm::Value* value = arithmetic_.constant(std::bit_cast<int64_t>(placed.quiet->value),
                                               placed.statement.store.dtype);
-    fill(base, value, i64(0), from);
-    fill(base, value, to, size);
+    if (placed.quiet->deferred) {
+      deferred_[placed.statement.store.storage] = {l, base, value, from, to, size, all_finite};
+    } else {
+      fill(base, value, i64(0), from);
+      fill(base, value, to, size);
+    }
   }
+  store_deferred(l, all_finite);
   return {from, to};
 }
 
-/// Stores the value at all elements of [from, to).
+/// Stores the value at all elements of [from, to); whole vectors at first, several at a time.
 void Emitter::fill(llvm::Value* base, llvm::Value* value, llvm::Value* from, llvm::Value* to) {
+  constexpr int kAtOnce = 4;
+  llvm::Value* whole =
+      b_.CreateAnd(b_.CreateSub(to, from), i64(-int64_t{kAtOnce} * machine_.lanes));
+  whole = b_.CreateAdd(from, whole);
+  Flow(b_, fn_).loop(from, whole, int64_t{kAtOnce} * machine_.lanes, [&](llvm::Value* index) {
+    for (int v = 0; v < kAtOnce; ++v)
+      memory_.store(
+          splat(value),
+          b_.CreateGEP(value->getType(), base, b_.CreateAdd(index, i64(v * machine_.lanes))),
+          nullptr);
+  });
+  from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, from, whole);
   llvm::BasicBlock *before = b_.GetInsertBlock(), *run = block("fill"), *after = block("after");
   b_.CreateCondBr(b_.CreateICmpSLT(from, to), run, after);
   b_.SetInsertPoint(run);
