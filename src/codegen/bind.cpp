@@ -16,12 +16,15 @@ using ir::LoopKind;
 using ir::Placed;
 using ir::TreeNode;
 
-constexpr uint8_t kStructureVersion = 11;
+constexpr uint8_t kStructureVersion = 12;
 
 /// Of a product, for which the other operand is copied.
 constexpr int64_t kManyRows = 32, kManyColumns = 128;
 /// So few rows are computed by the time a panel of the right operand has come from memory.
 constexpr int64_t kFewRows = 24;
+/// Terms of a right operand that are no more elements apart lie near enough: a block of them, of
+/// one panel's columns, stays in the first cache where it is.
+constexpr int64_t kNearTerms = 64;
 
 class Walk {
  public:
@@ -503,7 +506,7 @@ class Walk {
     const bool far = !made.panel_by_panel && !is_scratch(placed.statement.loads[axes.left].storage);
     if (made.pairs || (in_lines && (far || is_reduced(made.left_dtype)) && columns >= kManyColumns))
       made.left_copy = room(left_copy_, kLeftCopyPitch * ir::kProductBlock * 4);
-    const bool apart = terms != ir::kMostProductColumns || is_reduced(made.right_dtype);
+    const bool apart = terms > kNearTerms || is_reduced(made.right_dtype);
     if (!in_pairs && (made.pairs || (apart && size(made.rows) >= kManyRows)))
       made.right_copy = room(right_copy_, ir::kProductTerms * ir::kMostProductColumns * 4);
   }

@@ -55,9 +55,9 @@ struct Placed {
     bool deferred = false;
   };
   std::optional<Quiet> quiet = {};
-  /// Of a product: masks made the left operand zero outside of the terms [first, last), but for rows
-  /// that were not quiet. `finite` is a finite number if all of the right operand is. Loads, by
-  /// their places in Statement::loads: two of Long, one of Float.
+  /// Of a product: masks made the left operand zero outside of the terms [first, last), but for
+  /// rows that were not quiet. `finite` is a finite number if all of the right operand is. Loads,
+  /// by their places in Statement::loads: two of Long, one of Float.
   struct Outside {
     int first, last, finite;
   };

@@ -19,8 +19,8 @@ namespace graft::passes {
 
 /// Marks the statements (Placed::quiet) from the reader on, which has one condition. `needed`: the
 /// placed statement that compute_needed() made of it, and whose place in the tree is known by its
-/// block's variable. Where a product reads what is zero outside (Placed::outside), a kernel that asks
-/// whether its right operand is finite goes to `before`.
+/// block's variable. Where a product reads what is zero outside (Placed::outside), a kernel that
+/// asks whether its right operand is finite goes to `before`.
 void find_quiet(ir::Kernel& kernel, const Reader& reader, size_t needed,
                 std::vector<ir::Storage>& storages, std::vector<ir::Kernel>& before);
 
