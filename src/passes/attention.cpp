@@ -33,6 +33,7 @@ constexpr int64_t kFewColumns = 128;
 /// (B, H, S or N, D) each, and (B, H, S) the logarithms of the sums.
 struct Attention {
   View query, key, value, out, log_sums;
+  View mask;  ///< what is added to the scores, over their sizes; none has no storage
   bool causal = false;
   double scale = 0;
   int64_t batch() const { return query.sizes[0]; }
@@ -64,19 +65,41 @@ bool read_tensors(const Extern& call, std::initializer_list<View*> views) {
   return true;
 }
 
+/// (N or 1, S or 1), or with (B or 1, H or 1) in front; false: there is one that cannot be read.
+bool read_mask(const Extern& call, const Extern::Slot& slot, Attention& made) {
+  if (slot.kind == OperandKind::Constant)
+    return std::holds_alternative<std::monostate>(slot.constant.value);
+  if (slot.kind != OperandKind::Tensor || slot.views.size() != 1) return false;
+  if (slot.views[0] < 0) return true;
+  const View& given = call.inputs[static_cast<size_t>(slot.views[0])];
+  const size_t rank = given.sizes.size();
+  if ((rank != 2 && rank != 4) || made.causal ||
+      (given.dtype != c10::ScalarType::Float && given.dtype != made.query.dtype))
+    return false;
+  View mask = given;
+  mask.sizes = made.square();
+  mask.strides.assign(mask.sizes.size(), 0);
+  for (size_t d = 0; d < rank; ++d) {
+    const size_t at = mask.sizes.size() - rank + d;
+    if (given.sizes[d] == mask.sizes[at])
+      mask.strides[at] = given.strides[d];
+    else if (given.sizes[d] != 1)
+      return false;
+  }
+  made.mask = std::move(mask);
+  return true;
+}
+
 /// dropout_p, is_causal, attn_mask, scale, from slot `k` on.
 bool read_numbers(const Extern& call, size_t k, Attention& made) {
   const ir::Constant *dropout = constant(call, k), *causal = constant(call, k + 1),
                      *scale = constant(call, k + 3);
-  const Extern::Slot& mask = call.slots[k + 2];
-  const bool has_mask = mask.kind == OperandKind::Constant
-                            ? !std::holds_alternative<std::monostate>(mask.constant.value)
-                            : mask.views.size() != 1 || mask.views[0] >= 0;
-  if (dropout == nullptr || causal == nullptr || scale == nullptr || has_mask) return false;
+  if (dropout == nullptr || causal == nullptr || scale == nullptr) return false;
   const auto* probability = std::get_if<double>(&dropout->value);
   const auto* is_causal = std::get_if<bool>(&causal->value);
   if (probability == nullptr || *probability != 0 || is_causal == nullptr) return false;
   made.causal = *is_causal;
+  if (!read_mask(call, call.slots[k + 2], made)) return false;
   if (const auto* given = std::get_if<double>(&scale->value))
     made.scale = *given;
   else if (std::holds_alternative<std::monostate>(scale->value))
@@ -185,12 +208,13 @@ class Expansion {
     rows.sizes.push_back(1), rows.strides.push_back(0);
     return rows;
   }
-  /// The scaled products of queries and keys, or -inf.
+  /// The scaled products of queries and keys, with the mask's numbers, or -inf.
   View scores() {
     const View products = times(a_.query, transposed(a_.key)), made = fp32(a_.square());
     StatementBuilder s(made.sizes);
     Value x = s.load(products) * s.constant(a_.scale, ScalarType::Float);
     if (a_.causal) x = select(is_masked(s), infinite(s), x);
+    if (a_.mask.storage >= 0) x = x + s.load(a_.mask).to(ScalarType::Float);
     add(s.store(made, x));
     return made;
   }
