@@ -24,8 +24,9 @@ namespace graft::passes {
 
 bool is_attention(const ir::Extern& call);
 
-/// The calls, by record, that may be such statements: without dropout, causal or with a mask that is
-/// added or neither, of at least 16 queries and as many keys as blocks of rows hold in the second cache.
+/// The calls, by record, that may be such statements: without dropout, and causal, with a mask that
+/// is added, or neither; of at least 16 queries and as many keys as blocks of rows hold in the
+/// second cache.
 std::vector<int> attention_as_loops(const ir::Program& program, const ir::Target& target);
 
 /// Appends the statements of such a call, with its record; false where its sizes (of a family,
