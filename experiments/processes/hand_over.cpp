@@ -32,6 +32,7 @@ HandOver::HandOver(systems::Group& group) : rank_(group.rank()), size_(group.siz
       group.all_gather(at::tensor({static_cast<int64_t>(getpid())}))[0].item<int64_t>();
   const std::string name = "/graft-hand-over-" + std::to_string(first_process);
   const size_t bytes = static_cast<size_t>(size_) * sizeof(Place);
+  if (rank_ == 0) shm_unlink(name.c_str());  // of a process that had this id and was killed
   if (rank_ != 0) group.barrier();
   const int file = shm_open(name.c_str(), rank_ == 0 ? O_CREAT | O_EXCL | O_RDWR : O_RDWR, 0600);
   const bool there = file >= 0 && (rank_ != 0 || ftruncate(file, static_cast<off_t>(bytes)) == 0);

@@ -357,27 +357,48 @@ bool is_scratch(const Kernel& kernel, int storage) {
   return std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
                      [&](const ir::Scratch& own) { return own.storage == storage; });
 }
-/// The variable of the rows that the statement runs through one by one; -1: there is none.
-int row_of(const Kernel& kernel, const Placed& p) {
-  for (int v : p.axis_var)
-    if (kernel.vars[static_cast<size_t>(v)].kind == ir::LoopKind::Step) return v;
+/// The axis of the block's rows, which the statement runs through one by one; -1: there is none.
+int row_axis(const Kernel& kernel, const Reader& reader, const Placed& p) {
+  for (size_t a = 0; a < p.axis_var.size(); ++a)
+    if (p.axis_var[a] != reader.block &&
+        kernel.vars[static_cast<size_t>(p.axis_var[a])].kind == ir::LoopKind::Step)
+      return static_cast<int>(a);
   return -1;
 }
 
-/// Is what the statement stores only read by quiet ones of the same row, after it?
-bool is_read_by_quiet(const Kernel& kernel, const std::vector<Found>& found, const Found& of) {
-  const Placed& from = kernel.placed[of.placed];
-  const int storage = from.statement.store.storage, row = row_of(kernel, from);
-  if (from.statement.reduction || !is_scratch(kernel, storage) || row < 0) return false;
+/// Does the load read, in the same iteration of the rows' loop and at each column, what the other
+/// statement stored for that row and column?
+bool reads_its_column(const Kernel& kernel, const Reader& reader, const Placed& p,
+                      const Access& load, const Placed& from) {
+  const Access& store = from.statement.store;
+  const int row = row_axis(kernel, reader, p), row_there = row_axis(kernel, reader, from);
+  if (row < 0 || row_there < 0 || !load.indirect.empty() || load.offset != store.offset ||
+      p.axis_var[static_cast<size_t>(row)] != from.axis_var[static_cast<size_t>(row_there)])
+    return false;
+  for (size_t a = 0; a < p.axis_var.size(); ++a) {
+    const int64_t stride = static_cast<int>(a) == row
+                               ? store.strides[static_cast<size_t>(row_there)]
+                               : !is_outer(kernel, reader, p.axis_var[a]);
+    if (load.strides[a] != stride) return false;
+  }
+  return true;
+}
+
+/// Is what the statement stores only read by quiet ones that come after it, of the same row?
+bool is_read_by_quiet(const Kernel& kernel, const Reader& reader, const std::vector<Found>& found,
+                      size_t of) {
+  const Placed& from = kernel.placed[found[of].placed];
+  const int storage = from.statement.store.storage;
+  if (from.statement.reduction || !is_scratch(kernel, storage)) return false;
   for (size_t k = 0; k < kernel.placed.size(); ++k) {
     const Placed& p = kernel.placed[k];
-    if (k != of.placed && p.statement.store.storage == storage) return false;
-    const bool reads = std::any_of(p.statement.loads.begin(), p.statement.loads.end(),
-                                   [&](const Access& x) { return x.storage == storage; });
-    if (!reads) continue;
-    const bool is_quiet = std::any_of(found.begin(), found.end(),
-                                      [&](const Found& other) { return other.placed == k; });
-    if (!is_quiet || k <= of.placed || row_of(kernel, p) != row) return false;
+    if (k != found[of].placed && p.statement.store.storage == storage) return false;
+    const bool is_later =
+        std::any_of(found.begin() + static_cast<std::ptrdiff_t>(of) + 1, found.end(),
+                    [&](const Found& other) { return other.placed == k; });
+    for (const Access& load : p.statement.loads)
+      if (load.storage == storage && !(is_later && reads_its_column(kernel, reader, p, load, from)))
+        return false;
   }
   return true;
 }
@@ -443,7 +464,8 @@ void find_outside(Kernel& kernel, const Found& found, int first, int last, int64
     });
     if (left.storage != storage || left.strides[along] != 1 || terms != columns || changed ||
         left.offset != kernel.placed[found.placed].statement.store.offset ||
-        !right.indirect.empty() || is_scratch(kernel, right.storage))
+        !right.indirect.empty() || is_scratch(kernel, right.storage) ||
+        !is_scratch(kernel, storage))
       continue;
     Access finite;
     before.push_back(largest_of(kernel, p, right, finite, storages));
@@ -464,6 +486,8 @@ void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
   Quieting quieting(kernel, reader);
   if (!quieting.is_in_order()) return;
   auto found = quieting.find();
+  // One pair of bounds each: those of another mask before this one stay.
+  std::erase_if(found, [&](const Found& f) { return kernel.placed[f.placed].quiet.has_value(); });
   if (found.empty()) return;
   Access bytes = kernel.placed[needed].statement.store;
   if (bytes.offset != 0) return;
@@ -486,9 +510,10 @@ void find_quiet(Kernel& kernel, const Reader& reader, size_t needed,
     f.quiet.last = bound(last);
     for (Access& load : f.inherited) f.quiet.finite.push_back(add_load(s, std::move(load)));
   }
-  for (const Found& f : found) {
+  for (size_t k = 0; k < found.size(); ++k) {
+    const Found& f = found[k];
     Placed::Quiet quiet = f.quiet;
-    quiet.deferred = is_read_by_quiet(kernel, found, f);
+    quiet.deferred = is_read_by_quiet(kernel, reader, found, k);
     const bool is_zero = !kernel.placed[f.placed].statement.reduction && quiet.value == 0;
     kernel.placed[f.placed].quiet = std::move(quiet);
     if (is_zero) find_outside(kernel, f, first, last, columns, storages, before);

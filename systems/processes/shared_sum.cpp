@@ -37,6 +37,7 @@ void SharedSum::start(const at::Tensor& tensor) {
 void SharedSum::start(const at::Tensor& tensor, Awaited awaited) {
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   under_way_.push_back({.tensor = tensor,
+                        .storage = tensor.storage(),
                         .data = static_cast<char*>(tensor.mutable_data_ptr()),
                         .dtype = tensor.scalar_type(),
                         .element_size = static_cast<int64_t>(tensor.element_size()),

@@ -59,6 +59,7 @@ class SharedSum : public Collective {
  private:
   struct Work {
     at::Tensor tensor;
+    at::Storage storage;  ///< stays, whatever becomes of the tensor
     char* data = nullptr;
     at::ScalarType dtype;
     int64_t element_size = 0, bytes = 0;

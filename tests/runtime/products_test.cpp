@@ -176,6 +176,26 @@ TEST(Products, WhatMasksLeaveOut) {
          const at::Tensor safe = at::where(at::logical_or(sum.isnan(), sum == 0), 1, sum);
          return Tensors{at::matmul(each * safe.reciprocal(), t[2])};
        }},
+      {"a column by itself",  // of what the mask leaves out, perhaps
+       [](const Tensors& t) {
+         const at::Tensor kept = at::where(t[3], scores(t) * 0.02, 0.);
+         const at::Tensor less = at::where(t[3], kept - kept.narrow(-1, 0, 1), 0.);
+         return Tensors{at::matmul(less, t[2])};
+       }},
+      {"backwards",
+       [](const Tensors& t) {
+         const at::Tensor kept = at::where(t[3], scores(t) * 0.02, 0.);
+         const at::Tensor both = at::where(t[3], kept * kept.flip(-1), 0.);
+         return Tensors{at::matmul(both, t[2])};
+       }},
+      {"two masks",
+       [](const Tensors& t) {
+         const at::Tensor one = scores(t).masked_fill(t[3].logical_not(), -kInfinity);
+         const at::Tensor shares = at::softmax(one, -1), other = t[3].roll(31, -1);
+         const at::Tensor second =
+             at::where(other, at::matmul(t[1], t[0].transpose(-2, -1)) * 0.01, 0.);
+         return Tensors{at::matmul(at::where(other, shares, 0.) + second, t[2])};
+       }},
       {"scores are kept",
        [](const Tensors& t) {
          const at::Tensor all = scores(t);
