@@ -5,6 +5,7 @@
 #include "ir/facts.h"
 #include "ir/product.h"
 #include "ir/range.h"
+#include "ir/touch.h"
 
 namespace graft::codegen {
 
@@ -483,10 +484,6 @@ class Walk {
     return made;
   }
 
-  bool is_scratch(int storage) const {
-    return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
-                       [&](const ir::Scratch& own) { return own.storage == storage; });
-  }
   /// Where enough of the other operand comes to it, what is copied, and widened, costs little.
   void copies(const Placed& placed, ProductLayout& made) {
     const ir::ProductAxes axes = *ir::product_axes(placed.statement);
@@ -503,7 +500,8 @@ class Walk {
     made.panel_by_panel = made.panels >= 0 && terms == ir::kMostProductColumns && !made.adds &&
                           made.needed < 0 && made.zeros == ProductLayout::Zeros::Computed &&
                           size(made.rows) <= kFewRows;
-    const bool far = !made.panel_by_panel && !is_scratch(placed.statement.loads[axes.left].storage);
+    const bool far =
+        !made.panel_by_panel && !is_scratch(kernel_, placed.statement.loads[axes.left].storage);
     if (made.pairs || (in_lines && (far || is_reduced(made.left_dtype)) && columns >= kManyColumns))
       made.left_copy = room(left_copy_, kLeftCopyPitch * ir::kProductBlock * 4);
     const bool apart = terms > kNearTerms || is_reduced(made.right_dtype);
@@ -528,11 +526,11 @@ class Walk {
     };
     const bool along = made.left_along = by_one(made.in_pair >= 0 ? made.in_pair : made.terms);
     made.left_down = !along && by_one(made.rows);
-    if (is_scratch(left.storage) && along)
+    if (is_scratch(kernel_, left.storage) && along)
       made.zeros = ProductLayout::Zeros::Terms;
-    else if (made.adds && is_scratch(left.storage) && made.left_down)
+    else if (made.adds && is_scratch(kernel_, left.storage) && made.left_down)
       made.zeros = ProductLayout::Zeros::Rows;
-    else if (made.adds && is_scratch(right.storage) && (along || made.left_down))
+    else if (made.adds && is_scratch(kernel_, right.storage) && (along || made.left_down))
       made.zeros = ProductLayout::Zeros::Columns;
   }
 

@@ -1,12 +1,19 @@
-// Which storages an item of a program, or a step of a schedule, reads and writes.
+// Which storages an item of a program, or a step of a schedule, reads and writes, and which lie in
+// a kernel's scratch block.
 #pragma once
 
+#include <algorithm>
 #include <variant>
 
 #include "ir/kernel.h"
 #include "ir/program.h"
 
 namespace graft::ir {
+
+inline bool is_scratch(const Kernel& kernel, int storage) {
+  return std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
+                     [&](const Scratch& own) { return own.storage == storage; });
+}
 
 /// Calls fn(storage, writes) for each read and each write, some storages more than once.
 template <class Fn>

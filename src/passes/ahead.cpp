@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/touch.h"
 #include "passes/cost.h"
 #include "passes/kernel_loops.h"
 
@@ -114,7 +115,7 @@ class Ahead {
   bool is_far(const Access& load) const {
     const ir::Storage& storage = schedule_.storages[static_cast<size_t>(load.storage)];
     return load.indirect.empty() && storage.bytes > target_.second_cache_bytes &&
-           !is_scratch(load.storage) && !is_near(load);
+           !is_scratch(kernel_, load.storage) && !is_near(load);
   }
 
   /// Has the tile touched it before? Then it is in the cache.
@@ -122,11 +123,6 @@ class Ahead {
     return std::find(stored_.begin(), stored_.end(), load.storage) != stored_.end() ||
            std::find(read_.begin(), read_.end(), std::pair(load.storage, load.offset)) !=
                read_.end();
-  }
-
-  bool is_scratch(int storage) const {
-    return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(),
-                       [&](const ir::Scratch& s) { return s.storage == storage; });
   }
 
   Kernel& kernel_;

@@ -353,10 +353,6 @@ NodeId add_load(Statement& s, Access load) {
   return s.expr.add({Op::Load, type, {-1, -1, -1}, static_cast<int64_t>(s.loads.size()) - 1});
 }
 
-bool is_scratch(const Kernel& kernel, int storage) {
-  return std::any_of(kernel.scratch.begin(), kernel.scratch.end(),
-                     [&](const ir::Scratch& own) { return own.storage == storage; });
-}
 /// The axis of the block's rows, which the statement runs through one by one; -1: there is none.
 int row_axis(const Kernel& kernel, const Reader& reader, const Placed& p) {
   for (size_t a = 0; a < p.axis_var.size(); ++a)

@@ -39,8 +39,6 @@ void SharedSum::start(const at::Tensor& tensor, Awaited awaited) {
   under_way_.push_back({.tensor = tensor,
                         .storage = tensor.storage(),
                         .data = static_cast<char*>(tensor.mutable_data_ptr()),
-                        .dtype = tensor.scalar_type(),
-                        .element_size = static_cast<int64_t>(tensor.element_size()),
                         .bytes = bytes,
                         .first = started_,
                         .pieces = (bytes + kSlotBytes - 1) / kSlotBytes,
@@ -79,8 +77,8 @@ SharedSum::Portion SharedSum::portion(const Piece& piece, int rank) const {
 
 /// Of the tensor and the piece's place in it.
 uint64_t SharedSum::label_of(const Piece& piece) const {
-  return (static_cast<uint64_t>(piece.work.bytes / piece.work.element_size) * 64 +
-          static_cast<uint64_t>(piece.work.dtype)) *
+  return (static_cast<uint64_t>(piece.work.numel(piece.work.bytes)) * 64 +
+          static_cast<uint64_t>(piece.work.tensor.scalar_type())) *
              0x9e3779b97f4a7c15 +
          static_cast<uint64_t>(piece.number - piece.work.first);
 }
@@ -133,8 +131,8 @@ void SharedSum::add_up(const Piece& piece, int owner, char* also) {
     const bool is_own = rank == owner && owner == segment_->rank() && !piece.is_short;
     terms.push_back((is_own ? piece.data : segment_->slot(rank, piece.number)) + part.start);
   }
-  add_terms(piece.work.dtype, terms, part.bytes / piece.work.element_size, piece.data + part.start,
-            also);
+  add_terms(piece.work.tensor.scalar_type(), terms, piece.work.numel(part.bytes),
+            piece.data + part.start, also);
 }
 
 bool SharedSum::read_one(Help help) {

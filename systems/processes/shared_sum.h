@@ -61,11 +61,13 @@ class SharedSum : public Collective {
     at::Tensor tensor;
     at::Storage storage;  ///< stays, whatever becomes of the tensor
     char* data = nullptr;
-    at::ScalarType dtype;
-    int64_t element_size = 0, bytes = 0;
+    int64_t bytes = 0;
     int64_t first = 0;  ///< its first piece's number, of all
     int64_t pieces = 0;
     Awaited awaited;
+    int64_t numel(int64_t of_bytes) const {
+      return of_bytes / static_cast<int64_t>(tensor.element_size());
+    }
   };
   struct Piece {
     const Work& work;

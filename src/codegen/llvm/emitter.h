@@ -136,9 +136,17 @@ class Emitter {
   llvm::Function* transposer(llvm::Type* element, int columns, bool padded, bool inwards,
                              int known);
   void vector_loop(int l, llvm::Value* from, llvm::Value* to, const Body& body);
+  /// What a loop stores outside of the part that it ran, or leaves to those that read it
+  /// (Placed::Quiet::deferred).
+  struct Deferred {
+    int loop;
+    llvm::Value *base, *value, *from, *to, *size;
+    llvm::Value* inside;  ///< it ran from `from` to `to` alone
+  };
   bool is_quiet(int l) const;
   std::pair<llvm::Value*, llvm::Value*> needed_part(int l);
   void store_deferred(int l, llvm::Value* inside);
+  void fill_outside(const Deferred& rest);
   void fill(llvm::Value* base, llvm::Value* value, llvm::Value* from, llvm::Value* to);
   void blocked(int l, llvm::Value* from, llvm::Value* to, int64_t step, bool sure,
                const std::function<void(llvm::Value*)>& body);
@@ -257,13 +265,7 @@ class Emitter {
   VectorMemory memory_;
   Calls calls_;
 
-  /// What a loop left to those that read it (Placed::Quiet::deferred), and what it ran of its rest.
-  struct Deferred {
-    int loop;
-    llvm::Value *base, *value, *from, *to, *size;
-    llvm::Value* inside;  ///< it ran from `from` to `to` alone
-  };
-  std::map<int, Deferred> deferred_;  ///< by storage, of the row at hand
+  std::map<int, Deferred> deferred_;  ///< what was left, by storage, of the row at hand
 
   llvm::Function* fn_ = nullptr;
   llvm::BasicBlock* prologue_ = nullptr;  ///< stack slots and kernel arguments

@@ -39,10 +39,8 @@ void Emitter::store_deferred(int l, llvm::Value* inside) {
       const auto found = deferred_.find(load.storage);
       if (found == deferred_.end() || found->second.loop == l) continue;
       const Deferred& was = found->second;
-      Flow(b_, fn_).only_if(b_.CreateAnd(b_.CreateNot(inside), was.inside), [&] {
-        fill(was.base, was.value, i64(0), was.from);
-        fill(was.base, was.value, was.to, was.size);
-      });
+      Flow(b_, fn_).only_if(b_.CreateAnd(b_.CreateNot(inside), was.inside),
+                            [&] { fill_outside(was); });
     }
   }
 }
@@ -78,15 +76,19 @@ std::pair<llvm::Value*, llvm::Value*> Emitter::needed_part(int l) {
     llvm::Value* base = uniform_pointer(laid_out(item.placed).store.access, {});
     llvm::Value* value = arithmetic_.constant(std::bit_cast<int64_t>(placed.quiet->value),
                                               placed.statement.store.dtype);
-    if (placed.quiet->deferred) {
-      deferred_[placed.statement.store.storage] = {l, base, value, from, to, size, all_finite};
-    } else {
-      fill(base, value, i64(0), from);
-      fill(base, value, to, size);
-    }
+    const Deferred outside{l, base, value, from, to, size, all_finite};
+    if (placed.quiet->deferred)
+      deferred_[placed.statement.store.storage] = outside;
+    else
+      fill_outside(outside);
   }
   store_deferred(l, all_finite);
   return {from, to};
+}
+
+void Emitter::fill_outside(const Deferred& rest) {
+  fill(rest.base, rest.value, i64(0), rest.from);
+  fill(rest.base, rest.value, rest.to, rest.size);
 }
 
 /// Stores the value at all elements of [from, to); whole vectors at first, several at a time.
