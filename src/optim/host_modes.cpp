@@ -75,28 +75,35 @@ class HostModes::Mode final : public record::Participant {
 
 namespace {
 
-/// Does a std::shared_ptr own it? The stack has words of old, and memory that was freed still looks
-/// like what it was, except for what the owners' counts say.
-bool is_owned(const torch::nn::Module* object) {
+/// Whose a module is that a word of the stack leads to.
+enum class Owner { Nobody, SharedPointer, Dead };
+
+/// The stack has words of old, and memory that was freed still looks like what it was, except for
+/// what the owners' counts say. A variable's, or one's that a std::unique_ptr has, are not set.
+Owner owner_of(const torch::nn::Module* object) {
   constexpr uintptr_t kWord = sizeof(uintptr_t);
   // What libstdc++ keeps: the object's address, and that of the counts.
   const auto own = reinterpret_cast<uintptr_t>(
       static_cast<const std::enable_shared_from_this<torch::nn::Module>*>(object));
   uintptr_t self = 0, block = 0, table = 0, counts = 0, type = 0, name = 0, first = 0;
-  if (!read_word(own, self) || self != reinterpret_cast<uintptr_t>(object)) return false;
-  if (!read_word(own + kWord, block) || block == 0) return false;
-  if (!read_word(block, table) || !read_word(block + kWord, counts)) return false;
+  if (!read_word(own, self) || !read_word(own + kWord, block)) return Owner::Dead;
+  if (self == 0 && block == 0) return Owner::Nobody;
+  if (self != reinterpret_cast<uintptr_t>(object)) return Owner::Dead;
+  if (!read_word(block, table) || !read_word(block + kWord, counts)) return Owner::Dead;
   const auto used = static_cast<int32_t>(counts), watched = static_cast<int32_t>(counts >> 32);
-  if (used <= 0 || watched <= 0) return false;
-  // std::_Sp_counted_ptr_inplace and the like: "St23_Sp_counted_ptr…"
-  if (!read_word(table - kWord, type) || !read_word(type + kWord, name)) return false;
+  if (used <= 0 || watched <= 0) return Owner::Dead;
+  // std::_Sp_counted_ptr_inplace and the like: "St23_Sp_counted_ptr…", or "*St23_Sp_counted_ptr…"
+  // where the module's type is of an unnamed namespace.
+  if (!read_word(table - kWord, type) || !read_word(type + kWord, name)) return Owner::Dead;
   const uintptr_t aligned = name - name % kWord;
   uintptr_t second = 0;
-  if (!read_word(aligned, first) || !read_word(aligned + kWord, second)) return false;
+  if (!read_word(aligned, first) || !read_word(aligned + kWord, second)) return Owner::Dead;
   std::array<char, 2 * kWord> text{};
   std::memcpy(text.data(), &first, kWord);
   std::memcpy(text.data() + kWord, &second, kWord);
-  return std::string_view(text.data() + name % kWord, kWord).substr(4) == "_Sp_";
+  std::string_view start(text.data() + name % kWord, kWord + 1);
+  if (start.front() == '*') start.remove_prefix(1);
+  return start.substr(4, 4) == "_Sp_" ? Owner::SharedPointer : Owner::Dead;
 }
 
 /// May the module do one thing or another as its own mode says? Of libtorch's only some do.
@@ -121,9 +128,10 @@ void HostModes::look(const void* outermost) {
         !is_rest_readable(word, sizeof(torch::nn::Module)))
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
-    const bool owned = is_owned(object);
-    modes_.push_back(std::make_shared<Mode>(*object, table, owned));
-    if (!owned) continue;  // it may be what is left of one
+    const Owner owner = owner_of(object);
+    if (owner == Owner::Dead) continue;
+    modes_.push_back(std::make_shared<Mode>(*object, table, owner == Owner::SharedPointer));
+    if (owner == Owner::Nobody) continue;  // it may be what is left of one
     // A part that calls an operator may be in no register by then (DropoutImpl::forward). What
     // holds it may be gone before the part is, so that each of them watches it.
     for (const std::shared_ptr<torch::nn::Module>& part : object->modules(/*include_self=*/false))

@@ -207,6 +207,46 @@ TEST(Modules, ModesThatUsersModulesAskFor) {
     }
 }
 
+/// Memory that outlives what lies in it.
+template <class T>
+struct Kept {
+  using value_type = T;
+  explicit Kept(std::byte* memory) : memory(memory) {}
+  template <class Other>
+  Kept(const Kept<Other>& other) : memory(other.memory) {}
+  T* allocate(size_t) { return reinterpret_cast<T*>(memory); }
+  void deallocate(T*, size_t) {}
+  bool operator==(const Kept&) const = default;
+  std::byte* memory;
+};
+
+/// What is left of a module, to which a word of the stack leads, is no part of what a call does.
+TEST(Modules, ModesOfTheDead) {
+  alignas(64) static std::array<std::byte, 1024> memory;
+  auto module = std::allocate_shared<Branches>(Kept<Branches>(memory.data()), false);
+  Branches* const left = module.get();
+  module->train();
+  const auto trains = memory;
+  module->eval();
+  const auto byte = static_cast<size_t>(
+      std::mismatch(trains.begin(), trains.end(), memory.begin()).first - trains.begin());
+  ASSERT_LT(byte, memory.size());
+  module.reset();
+  const auto live = std::make_shared<Branches>(false);
+  const auto f = [live, left](const Tensor& x) {
+    Branches* const volatile dead = left;
+    const Tensor y = live->forward(x.tanh());
+    return dead == nullptr ? x : y;
+  };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 20; ++call) {
+    memory[byte] = std::byte(call % 2);
+    const Tensor x = at::randn({16, 8});
+    ASSERT_TRUE(at::allclose(f(x), compiled(x), 1e-5, 1e-6));
+  }
+  EXPECT_EQ(compiled.report().plan_hits, 18) << compiled.report();
+}
+
 /// Monte-Carlo dropout: a part of a model is switched alone, which no caller holds a reference to.
 TEST(Modules, ModesOfParts) {
   struct Holder {
