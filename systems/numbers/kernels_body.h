@@ -7,11 +7,12 @@
 /// cache.
 constexpr int kTile = 64;
 inline int64_t tile_of(int64_t block) {
-  return block < 32 ? kTile : 16;
+  return block < 32 ? kTile : block < 64 ? kTile / 2 : kTile / 4;
 }
 
-/// Memory takes that many bytes' coding to answer.
-constexpr int64_t kAhead = 4096;
+/// Memory takes that many bytes' coding to answer. With what is asked for, a tile stays in the
+/// first cache.
+constexpr int64_t kAhead = 16384;
 
 /// Values whose codes are stored at once.
 constexpr int kGroup = 4 * kLanes;
@@ -265,17 +266,15 @@ inline U fold(U a, U b, std::integer_sequence<int, lane...>) {
       __builtin_shufflevector(a, b, (lane & kStep ? kLanes + (lane ^ kStep) : lane ^ kStep)...));
 }
 
-/// Lane l has the largest lane of all[l]. Overwrites them.
-template <int kStep = 1>
-inline U largest_lanes(U* all) {
-  if constexpr (kStep == kLanes) {
-    return all[0];
-  } else {
-#pragma GCC unroll 8
-    for (int i = 0; i < kLanes / kStep / 2; ++i)
-      all[i] = fold<kStep>(all[2 * i], all[2 * i + 1], std::make_integer_sequence<int, kLanes>());
-    return largest_lanes<2 * kStep>(all);
-  }
+/// Lane l has the largest lane of vector_at(l), l below kCount.
+template <int kCount = kLanes, class VectorAt>
+[[gnu::always_inline]] inline U largest_lanes(const VectorAt& vector_at, int first = 0) {
+  if constexpr (kCount == 1)
+    return vector_at(first);
+  else
+    return fold<kCount / 2>(largest_lanes<kCount / 2>(vector_at, first),
+                            largest_lanes<kCount / 2>(vector_at, first + kCount / 2),
+                            std::make_integer_sequence<int, kLanes>());
 }
 
 // ---- Scales of blocks
@@ -285,45 +284,82 @@ inline float scale_at_least(float scale) {
   return bits < kSmallestNormal ? power_of_two(-126) : scale;
 }
 
-/// Scales of up to kTile blocks from vectors with the largest of each, and what values are to be
-/// multiplied by. Overwrites the vectors.
-template <int kElement>
-void make_scales(const EncodeTask& task, U* most, int64_t block, int64_t count, float* factors) {
+/// What kLanes blocks are coded with: their scales as they are stored, and what their values are to
+/// be multiplied by.
+struct Scales {
+  F scale;  ///< of ScaleKind::F32
+  U code;   ///< of the others
+  F factor;
+};
+/// From the bits of the blocks' largest magnitudes.
+template <int kElement, ScaleKind kScale>
+[[gnu::always_inline]] inline Scales scales_for(U bits, float tensor_scale) {
   constexpr const Element& kIs = kElements[kElement];
   constexpr int kE4m3 = element_index("e4m3");
   constexpr int kMaxExponent = static_cast<int>(Coding<kElement>::kMaxBits >> 23) - 127;
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const U bits = largest_lanes(most + i);
-    U code = {};
-    const auto is_finite = bits < kInfinityBits;
-    F scale = {}, factor;
-    if (task.scale == ScaleKind::E8M0) {
-      const I exponent = (I)(bits >> 23) - kMaxExponent;
-      code = (U)(exponent > 1 ? exponent : I{} + 1);
-      factor = (F)((254 - code) << 23);
-      code = is_finite ? code : broadcast(uint32_t{255});
-    } else if (task.scale == ScaleKind::E4M3) {
-      scale = (F)bits / (kIs.max * task.tensor_scale);
-      code = encode_lanes<kE4m3, false, true>(scale, limit_of<kE4m3>(true), U{});
-      code = larger(code, broadcast(uint32_t{1}));
-      factor = 1.0f / (decode_lanes<kE4m3>(code) * task.tensor_scale);
-      code = is_finite ? code : broadcast(Coding<kE4m3>::kNanCode);
-    } else {
-      scale = (F)larger(bits_of((F)bits / kIs.max), broadcast(kSmallestNormal));
-      factor = 1.0f / scale;
-      scale = (F)(is_finite ? bits_of(scale) : broadcast(kNanBits));
-    }
-    store(factors + i, (F)(is_finite ? bits_of(factor) : broadcast(kNanBits)));
-    const auto left = static_cast<size_t>(count - i < kLanes ? count - i : kLanes);
-    if (task.scale == ScaleKind::F32) {
-      __builtin_memcpy(static_cast<float*>(task.scales) + block + i, &scale, left * sizeof(float));
-    } else if (left == kLanes) {
-      narrow_bytes(static_cast<uint8_t*>(task.scales) + block + i, code);
-    } else {
-      uint8_t bytes[kLanes];
-      narrow_bytes(bytes, code);
-      __builtin_memcpy(static_cast<uint8_t*>(task.scales) + block + i, bytes, left);
-    }
+  const auto is_finite = bits < kInfinityBits;
+  Scales out{};
+  if constexpr (kScale == ScaleKind::E8M0) {
+    const I exponent = (I)(bits >> 23) - kMaxExponent;
+    const U code = (U)(exponent > 1 ? exponent : I{} + 1);
+    out.factor = (F)((254 - code) << 23);
+    out.code = is_finite ? code : broadcast(uint32_t{255});
+  } else if constexpr (kScale == ScaleKind::E4M3) {
+    const F scale = (F)bits / (kIs.max * tensor_scale);
+    const U rounded = encode_lanes<kE4m3, false, true>(scale, limit_of<kE4m3>(true), U{});
+    const U code = larger(rounded, broadcast(uint32_t{1}));
+    out.factor = 1.0f / (decode_lanes<kE4m3>(code) * tensor_scale);
+    out.code = is_finite ? code : broadcast(Coding<kE4m3>::kNanCode);
+  } else {
+    const U scale = larger(bits_of((F)bits / kIs.max), broadcast(kSmallestNormal));
+    out.factor = 1.0f / (F)scale;
+    out.scale = (F)(is_finite ? scale : broadcast(kNanBits));
+  }
+  out.factor = (F)(is_finite ? bits_of(out.factor) : broadcast(kNanBits));
+  return out;
+}
+
+/// The scales of the task's `count` blocks from `block` on, and their factors, from the vectors
+/// with the largest of each that most_of(a block) gives.
+template <int kElement, ScaleKind kScale, class MostOf>
+inline void make_scales_of(const EncodeTask& task, const MostOf& most_of, int64_t block,
+                           int64_t count, float* factors) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const U bits = largest_lanes([&](int lane) { return most_of(block + i + lane); });
+    const Scales made = scales_for<kElement, kScale>(bits, task.tensor_scale);
+    store(factors + i, made.factor);
+    if constexpr (kScale == ScaleKind::F32)
+      store(static_cast<float*>(task.scales) + block + i, made.scale);
+    else
+      narrow_bytes(static_cast<uint8_t*>(task.scales) + block + i, made.code);
+  }
+  if (i == count) return;
+  U bits{};
+  for (int64_t lane = 0; lane < count - i; ++lane)
+    bits[lane] = largest_lane(most_of(block + i + lane));
+  const Scales made = scales_for<kElement, kScale>(bits, task.tensor_scale);
+  store(factors + i, made.factor);
+  const auto left = static_cast<size_t>(count - i);
+  if constexpr (kScale == ScaleKind::F32) {
+    __builtin_memcpy(static_cast<float*>(task.scales) + block + i, &made.scale,
+                     left * sizeof(float));
+  } else {
+    uint8_t bytes[kLanes];
+    narrow_bytes(bytes, made.code);
+    __builtin_memcpy(static_cast<uint8_t*>(task.scales) + block + i, bytes, left);
+  }
+}
+template <int kElement, class MostOf>
+inline void make_scales(const EncodeTask& task, const MostOf& most_of, int64_t block, int64_t count,
+                        float* factors) {
+  switch (task.scale) {
+    case ScaleKind::F32:
+      return make_scales_of<kElement, ScaleKind::F32>(task, most_of, block, count, factors);
+    case ScaleKind::E4M3:
+      return make_scales_of<kElement, ScaleKind::E4M3>(task, most_of, block, count, factors);
+    case ScaleKind::E8M0:
+      return make_scales_of<kElement, ScaleKind::E8M0>(task, most_of, block, count, factors);
   }
 }
 
@@ -367,6 +403,7 @@ inline U encode_groups(const EncodeTask& task, int64_t begin, int64_t end, float
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       const int64_t done = i + k * kLanes;
+      __builtin_prefetch(reinterpret_cast<const char*>(x + done) + kAhead);
       most = larger(most, magnitudes(load(x + done)));
       codes[k] = encode_at<kElement, T, kStochastic, kPlain>(task, x + done, done, factor, limit);
     }
@@ -422,29 +459,27 @@ uint32_t encode_blocks(const EncodeTask& task) {
   constexpr int64_t kKnown = kBlock == 0 ? 1 : kBlock;
   const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
   const U limit = limit_of<kElement>(true);
-  const int64_t most_tile = tile_of(block), tile_bytes = most_tile * block * int64_t{sizeof(T)};
-  const int64_t ahead = tile_bytes > kAhead ? tile_bytes : kAhead;
+  const int64_t most_tile = tile_of(block);
   for (int64_t b = 0; b < blocks; b += most_tile) {
     const int64_t tile = blocks - b < most_tile ? blocks - b : most_tile;
-    U most[kTile];
     alignas(64) float factors[kTile];
     const T* x = static_cast<const T*>(task.values) + b * block;
-    for (int64_t i = 0; i < tile; ++i) {
-      U all = {};
-#pragma GCC unroll 4
-      for (int64_t k = 0; k < block; k += kLanes)
-        all = larger(all, magnitudes(load(x + i * block + k)));
-      most[i] = all;
-    }
-    for (int64_t i = tile; i % kLanes != 0; ++i) most[i] = U{};
-    make_scales<kElement>(task, most, b, tile, factors);
+    const auto most_of = [&](int64_t i) {
+      const T* from = static_cast<const T*>(task.values) + i * block;
+      U all = magnitudes(load(from));
+#pragma GCC unroll 8
+      for (int64_t k = kLanes; k < block; k += kLanes)
+        all = larger(all, magnitudes(load(from + k)));
+      return all;
+    };
+    make_scales<kElement>(task, most_of, b, tile, factors);
     // Runs of blocks, as far as it is known which vector is in which; else of one block.
     const int64_t run = kBlock == 0 ? block : tile * block;
     for (int64_t first = 0; first < tile * block; first += run) {
       const float* factor = factors + (kBlock == 0 ? first / block : 0);
       const auto code = [&](int64_t k) {
         // The passes over magnitudes would wait for memory, while this one does not use it.
-        __builtin_prefetch(reinterpret_cast<const char*>(x + first + k) + ahead);
+        __builtin_prefetch(reinterpret_cast<const char*>(x + first + k) + kAhead);
         return encode_at<kElement, T, kStochastic, true>(task, x + first + k, b * block + first + k,
                                                          factor[kBlock == 0 ? 0 : k / kKnown],
                                                          limit);
