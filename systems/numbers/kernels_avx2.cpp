@@ -55,13 +55,14 @@ inline F from_halves(const uint8_t* from) {
     bits = _mm_and_si128(_mm_slli_epi16(bits, 7), _mm_set1_epi16(~(1 << 14)));
   return (F)_mm256_cvtph_ps(bits);
 }
-/// Keeps the largest of kLanes bytes each, without their signs; then says if one had all ones.
-using Bytes = __m128i;
+/// Keeps the largest bytes, without their signs; then says if one had all ones.
+using Bytes = __m256i;
 inline void watch_bytes(Bytes& most, const uint8_t* from) {
-  most = _mm_max_epu8(most, _mm_or_si128(load_64(from), _mm_set1_epi8(-128)));
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  most = _mm256_max_epu8(most, _mm256_or_si256(bytes, _mm256_set1_epi8(-128)));
 }
 inline bool has_ones(Bytes most) {
-  return _mm_movemask_epi8(_mm_cmpeq_epi8(most, _mm_set1_epi8(-1))) != 0;
+  return _mm256_movemask_epi8(_mm256_cmpeq_epi8(most, _mm256_set1_epi8(-1))) != 0;
 }
 /// The lowest byte, or bytes, of each 32 or 64 bits, by their order within 16 bytes; 8 in all.
 inline __m128i gather_bytes(__m256i x, __m128i order) {
@@ -120,7 +121,6 @@ inline void end_streams() {
 
 /// 16 numbers, to be looked up by the lowest four bits of indices.
 struct Table {
-  Table() = default;
   explicit Table(const float* all) { __builtin_memcpy(values, all, sizeof(values)); }
   F at(U index) const {
     const F low = permute(values[0], index), high = permute(values[1], index);

@@ -57,13 +57,14 @@ inline F from_halves(const uint8_t* from) {
     bits = _mm256_and_si256(_mm256_slli_epi16(bits, 7), _mm256_set1_epi16(~(1 << 14)));
   return (F)_mm512_maskz_cvtph_ps(kAll, bits);
 }
-/// Keeps the largest of kLanes bytes each, without their signs; then says if one had all ones.
-using Bytes = __m128i;
+/// Keeps the largest bytes, without their signs; then says if one had all ones.
+using Bytes = __m512i;
 inline void watch_bytes(Bytes& most, const uint8_t* from) {
-  most = _mm_max_epu8(most, _mm_or_si128(load_128(from), _mm_set1_epi8(-128)));
+  most = _mm512_maskz_max_epu8(~uint64_t{0}, most,
+                               _mm512_or_si512(_mm512_loadu_si512(from), _mm512_set1_epi8(-128)));
 }
 inline bool has_ones(Bytes most) {
-  return _mm_movemask_epi8(_mm_cmpeq_epi8(most, _mm_set1_epi8(-1))) != 0;
+  return _mm512_cmpeq_epi8_mask(most, _mm512_set1_epi8(-1)) != 0;
 }
 inline void narrow_bytes(uint8_t* to, U x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi32_epi8(kAll, (__m512i)x));
@@ -158,7 +159,6 @@ inline void end_streams() {
 
 /// 16 numbers, to be looked up by the lowest four bits of indices.
 struct Table {
-  Table() = default;
   explicit Table(const float* all) { __builtin_memcpy(&values, all, sizeof(values)); }
   F at(U index) const { return permute(values, index); }
   F values;
@@ -168,12 +168,26 @@ struct Table {
 constexpr bool kHasWideTable = true;
 template <int kElement>
 struct WideTable {
-  WideTable() = default;
   explicit WideTable(const float* all) { __builtin_memcpy(values, all, sizeof(values)); }
   F at(U index) const {
     return (F)_mm512_permutex2var_ps((__m512)values[0], (__m512i)index, (__m512)values[1]);
   }
   F values[2];
+};
+
+/// 16 numbers that bf16 holds, looked up by the lowest four bits of each half of a lane: those of
+/// the upper halves as their bits' upper halves, and of the lower ones as the lower halves.
+constexpr bool kHasPairTable = true;
+template <int kElement>
+struct PairTable {
+  explicit PairTable(const float* all) {
+    uint16_t halves[32];
+    for (size_t i = 0; i < 32; ++i)
+      halves[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, all[i % 16]) >> 16);
+    __builtin_memcpy(&values, halves, sizeof(values));
+  }
+  U at(U indices) const { return (U)_mm512_maskz_permutexvar_epi16(~0u, (__m512i)indices, values); }
+  __m512i values;
 };
 
 #include "systems/numbers/kernels_body.h"

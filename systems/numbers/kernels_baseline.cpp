@@ -67,7 +67,6 @@ inline void end_streams() {}
 
 /// 16 numbers, to be looked up by the lowest four bits of indices.
 struct Table {
-  Table() = default;
   explicit Table(const float* all) { __builtin_memcpy(values, all, sizeof(values)); }
   F at(U index) const {
     F out;

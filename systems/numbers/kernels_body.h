@@ -228,6 +228,15 @@ inline U lanes_from(int first) {
   return out;
 }
 
+/// The numbers of the first codes.
+template <int kElement, int kCount>
+struct Values {
+  Values() {
+    for (int i = 0; i < kCount; i += kLanes) store(all + i, decode_lanes<kElement>(lanes_from(i)));
+  }
+  alignas(64) float all[kCount];
+};
+
 /// Decodes what load_codes gives.
 template <int kElement>
 struct Decoder {
@@ -236,24 +245,14 @@ struct Decoder {
 template <int kElement>
   requires(kElements[kElement].bits == 6 && kHasWideTable)
 struct Decoder<kElement> {
-  Decoder() {
-    alignas(64) float all[32];
-    for (int i = 0; i < 32; i += kLanes) store(all + i, decode_lanes<kElement>(lanes_from(i)));
-    table = WideTable<kElement>(all);
-  }
   F operator()(U code) const { return (F)(bits_of(table.at(code)) | ((code << 26) & kSignBit)); }
-  WideTable<kElement> table;
+  WideTable<kElement> table{Values<kElement, 32>().all};
 };
 template <int kElement>
   requires(kElements[kElement].bits == 4)
 struct Decoder<kElement> {
-  Decoder() {
-    alignas(64) float all[16];
-    for (int i = 0; i < 16; i += kLanes) store(all + i, decode_lanes<kElement>(lanes_from(i)));
-    table = Table(all);
-  }
   F operator()(U code) const { return table.at(code); }
-  Table table;
+  Table table{Values<kElement, 16>().all};
 };
 
 // ---- The largest of many vectors at once

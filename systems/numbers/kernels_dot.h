@@ -1,8 +1,9 @@
 // Rows of codes times a vector. A part of kernels_body.h, and without a guard as that is.
 
-constexpr int kWord = 8;                   // codes of 4 bits in 32
-constexpr int kWords = 8 * kLanes;         // codes in a vector of words
-constexpr int64_t kFarAhead = 3 * kAhead;  // where a row's codes are looked up in place
+constexpr int kWord = 8;            // codes of 4 bits in 32
+constexpr int kWords = 8 * kLanes;  // codes in a vector of words
+constexpr int kRowsTogether = 4;
+constexpr int64_t kFarAhead = 12288;  // where a row's codes are looked up in place
 
 /// Lane l of vector j is x[8 l + j] of a vector of words: the code that words shifted by 4 j have
 /// lowest. What is left of a row stays in order.
@@ -20,11 +21,13 @@ template <int kElement>
 struct Reader {
   static constexpr float kFactor = 1;
   explicit Reader(const Decoder<kElement>& decoder) : decoder(decoder) {}
-  F operator()(const uint8_t* row, int64_t k) {
+  F operator()(const uint8_t* row, int64_t k) const {
     constexpr int kBits = kElements[kElement].bits;
     return decoder(load_codes<kBits>(row + k * kBits / 8));
   }
-  bool met_nan() const { return false; }
+  static bool hides_nan(const uint8_t* /*row*/, int64_t /*begin*/, int64_t /*end*/) {
+    return false;
+  }
   const Decoder<kElement>& decoder;
 };
 /// Floats of 8 bits lie in fp16: with exponents of 5 bits as its upper byte, with 4 below the
@@ -35,12 +38,19 @@ struct Reader<kElement> {
   static constexpr bool kIsUpperByte = kElements[kElement].mantissa_bits == 2;
   static constexpr float kFactor = power_of_two(15 - kElements[kElement].bias);
   explicit Reader(const Decoder<kElement>& /*decoder*/) {}
-  F operator()(const uint8_t* row, int64_t k) {
-    if constexpr (!kIsUpperByte) watch_bytes(most, row + k);
-    return from_halves<kIsUpperByte>(row + k);
+  F operator()(const uint8_t* row, int64_t k) const { return from_halves<kIsUpperByte>(row + k); }
+  /// Is there a NaN that operator() took for a number?
+  static bool hides_nan(const uint8_t* row, int64_t begin, int64_t end) {
+    if constexpr (kIsUpperByte) return false;
+    Bytes most = {};
+    int64_t k = begin;
+    for (; k + kBytes <= end; k += kBytes) watch_bytes(most, row + k);
+    uint8_t rest[kBytes] = {};
+    __builtin_memcpy(rest, row + k, static_cast<size_t>(end - k));
+    watch_bytes(most, rest);
+    return has_ones(most);
   }
-  bool met_nan() const { return !kIsUpperByte && has_ones(most); }
-  Bytes most = {};  // as watch_bytes() leaves it
+  static constexpr int64_t kBytes = sizeof(Bytes);
 };
 
 /// Which scale each lane of a vector of words has: all one where blocks are that long.
@@ -64,19 +74,30 @@ struct Spread {
 template <int kElement>
 inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, int64_t block,
                       const uint8_t* row, const float* scales, int64_t begin) {
-  const int64_t row_bytes = task.columns * kElements[kElement].bits / 8;
+  constexpr int kBits = kElements[kElement].bits;
+  const int64_t columns = task.columns, row_bytes = columns * kBits / 8;
   const float* const x = task.x;
-  Reader<kElement> read(decoder);
-  F sum = {};
-  if (begin >= task.columns) return sum;
+  const Reader<kElement> read(decoder);
+  if (begin >= columns) return F{};
+  // A row ends before the processor sees a stream.
+  const auto ask_ahead = [&](int64_t k) { __builtin_prefetch(row + row_bytes + k * kBits / 8); };
   int64_t b = begin / block;  // a division takes longer than a short block
-  for (int64_t at = begin; at < task.columns; ++b) {
+  int64_t at = begin;
+  F sums[4] = {};
+  if (block == 2 * kLanes)
+    for (; at + 4 * kLanes <= columns; at += 4 * kLanes, b += 2) {
+      ask_ahead(at);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i)
+        sums[i] += read(row, at + i * kLanes) * load(x + at + i * kLanes) * scales[b + i / 2];
+    }
+  F sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * Reader<kElement>::kFactor;
+  for (; at < columns; ++b) {
     const int64_t end = (b + 1) * block;
     F part[4] = {};
     int64_t k = at;
     for (; k + 4 * kLanes <= end; k += 4 * kLanes) {
-      // A row ends before the processor sees a stream.
-      __builtin_prefetch(row + row_bytes + k * kElements[kElement].bits / 8);
+      ask_ahead(k);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) part[i] += read(row, k + i * kLanes) * load(x + k + i * kLanes);
     }
@@ -88,7 +109,7 @@ inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, int
     sum += all * Reader<kElement>::kFactor * scales[b];
     at = end;
   }
-  return read.met_nan() ? sum + __builtin_nanf("") : sum;
+  return read.hides_nan(row, begin, columns) ? sum + __builtin_nanf("") : sum;
 }
 
 /// Adds up the upper half of the lanes and the lower one, and so on.
@@ -104,20 +125,62 @@ inline float sum_of(F x) {
   return sum_of<kLanes / 2>(x, std::make_integer_sequence<int, kLanes>());
 }
 
-/// A row of codes of 4 bits, whose words are looked up in place. Gives the columns done.
-template <int kElement, bool kIsWide>
-inline int64_t dot_words(const Decoder<kElement>& decoder, const DotTask& task,
-                         const Spread& spread, const uint8_t* codes, const float* scales, F& sum) {
+/// Adds words of codes of some rows times x, as arrange() has it, to a sum of each row.
+template <int kElement>
+struct WordReader {
+  template <int kRows>
+  void add(const U (&words)[kRows], const float* x, F (&sums)[kRows]) const {
+#pragma GCC unroll 8
+    for (int j = 0; j < kWord; ++j) {
+      const F factor = load(x + j * kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) sums[r] += decoder(words[r] >> (4 * j)) * factor;
+    }
+  }
+  Decoder<kElement> decoder;
+};
+/// Two codes are looked up at once: that takes fewer instructions that move lanes.
+template <int kElement>
+  requires(kHasPairTable && kElements[kElement].bits == 4)
+struct WordReader<kElement> {
+  template <int kRows>
+  void add(const U (&words)[kRows], const float* x, F (&sums)[kRows]) const {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWord / 2; ++j) {
+      const F low = load(x + j * kLanes), high = load(x + (j + kWord / 2) * kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const U pair = table.at(words[r] >> (4 * j));
+        sums[r] += (F)(pair << 16) * low;
+        sums[r] += (F)(pair & 0xffff0000) * high;
+      }
+    }
+  }
+  PairTable<kElement> table{Values<kElement, 16>().all};
+};
+
+/// Rows of codes of 4 bits, whose words are looked up in place. Gives the columns done.
+template <int kElement, bool kIsWide, int kRows>
+inline int64_t dot_words(const WordReader<kElement>& read, const DotTask& task,
+                         const Spread& spread, const uint8_t* codes, const float* scales,
+                         F (&sums)[kRows]) {
+  const int64_t row_bytes = task.columns / 2, blocks = task.columns / spread.block;
   int64_t at = 0, left = spread.block;  // of the first scale's
   for (; at + kWords <= task.columns; at += kWords) {
-    U words;
-    __builtin_memcpy(&words, codes + at / 2, sizeof(U));
-    __builtin_prefetch(codes + at / 2 + kFarAhead);  // rows end before the processor sees a stream
-    F part = {};
-#pragma GCC unroll 8
-    for (int j = 0; j < kWord; ++j)
-      part += decoder(words >> (4 * j)) * load(task.arranged + at + j * kLanes);
-    sum += part * (kIsWide ? broadcast(*scales) : permute(load(scales), spread.lanes));
+    U words[kRows];
+    F parts[kRows] = {};
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const uint8_t* from = codes + r * row_bytes + at / 2;
+      __builtin_memcpy(&words[r], from, sizeof(U));
+      __builtin_prefetch(from + kFarAhead);
+    }
+    read.add(words, task.arranged + at, parts);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const float* scale = scales + r * blocks;
+      sums[r] += parts[r] * (kIsWide ? broadcast(*scale) : permute(load(scale), spread.lanes));
+    }
     if (!kIsWide)
       scales += spread.in_words;
     else if ((left -= kWords) == 0)
@@ -126,10 +189,29 @@ inline int64_t dot_words(const Decoder<kElement>& decoder, const DotTask& task,
   return at;
 }
 
+/// So many rows at `codes`, with their scales.
+template <int kElement, int kRows>
+inline void dot_rows(const Decoder<kElement>& decoder, const WordReader<kElement>& words,
+                     const DotTask& task, const Spread& spread, const uint8_t* codes,
+                     const float* scales, float* out) {
+  constexpr int kBits = kElements[kElement].bits;
+  F sums[kRows] = {};
+  int64_t done = 0;
+  if constexpr (kBits == 4)
+    if (spread.is_even)
+      done = spread.is_wide ? dot_words<kElement, true>(words, task, spread, codes, scales, sums)
+                            : dot_words<kElement, false>(words, task, spread, codes, scales, sums);
+  for (int r = 0; r < kRows; ++r)
+    out[r] = sum_of(sums[r] + dot_in_order(decoder, task, spread.block,
+                                           codes + r * task.columns * kBits / 8,
+                                           scales + r * (task.columns / spread.block), done));
+}
+
 template <int kElement>
 void dot(const DotTask& task) {
   constexpr int kBits = kElements[kElement].bits;
   const Decoder<kElement> decoder;
+  const WordReader<kElement> words;
   const Spread spread(task.block, task.columns);
   const int64_t blocks = task.columns / spread.block, row_bytes = task.columns * kBits / 8;
   // Those of fp32 are read where they lie, if nothing reads beyond them. Others are made of several
@@ -145,16 +227,15 @@ void dot(const DotTask& task) {
     else
       read_scales(task.scale, task.scales, task.tensor_scale, row * blocks, tile * blocks,
                   task.scratch);
-    for (const int64_t end = row + tile; row < end; ++row, scales += blocks) {
-      const uint8_t* codes = task.codes + row * row_bytes;
-      F sum = {};
-      int64_t done = 0;
-      if constexpr (kBits == 4)
-        if (spread.is_even)
-          done = spread.is_wide
-                     ? dot_words<kElement, true>(decoder, task, spread, codes, scales, sum)
-                     : dot_words<kElement, false>(decoder, task, spread, codes, scales, sum);
-      task.out[row] = sum_of(sum + dot_in_order(decoder, task, spread.block, codes, scales, done));
+    const int64_t end = row + tile;
+    const uint8_t* codes = task.codes + row * row_bytes;
+    // What x is loaded for is shared by rows whose words are looked up in place.
+    constexpr int kTogether = kBits == 4 ? kRowsTogether : 1;
+    for (; row + kTogether <= end; row += kTogether) {
+      dot_rows<kElement, kTogether>(decoder, words, task, spread, codes, scales, task.out + row);
+      codes += kTogether * row_bytes, scales += kTogether * blocks;
     }
+    for (; row < end; ++row, codes += row_bytes, scales += blocks)
+      dot_rows<kElement, 1>(decoder, words, task, spread, codes, scales, task.out + row);
   }
 }

@@ -15,3 +15,7 @@ F least_magnitude(F x, F limit);
 constexpr bool kHasWideTable = false;
 template <int kElement>
 struct WideTable;
+/// So would looking up two at once.
+constexpr bool kHasPairTable = false;
+template <int kElement>
+struct PairTable;
