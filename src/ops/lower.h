@@ -48,6 +48,9 @@ struct LowerSettings {
   /// The trace's sizes are one example of many: that there are few results is no reason to sum them
   /// up in another way.
   bool any_size = false;
+  /// Right operands of products that are captured tensors may be held in the order in which kernels
+  /// read them.
+  bool folds = false;
   /// Elements are often equal whose order is eager's own: no loops that end the run there.
   bool ties = false;
   /// Tells how eager's routine adds up so few terms. Empty: by multiply-adds where the machine has

@@ -17,7 +17,7 @@ using ir::View;
 
 namespace {
 
-/// Fewer rows do not pay for pairs: memory is what they wait for.
+/// Fewer rows do not pay for making pairs: memory is what they wait for.
 constexpr int64_t kFewestRowsOfPairs = 16;
 
 int64_t from_last(const std::vector<int64_t>& list, size_t k) {
@@ -84,7 +84,7 @@ bool takes_pairs(const View& left, const View& right, ScalarType factors, bool f
                  const ir::Target& target) {
   return target.pairs(ScalarType::BFloat16) && factors == ScalarType::BFloat16 &&
          (right.dtype == ScalarType::BFloat16 || folds) && left.strides.back() == 1 &&
-         from_last(left.sizes, 2) >= kFewestRowsOfPairs &&
+         (folds || from_last(left.sizes, 2) >= kFewestRowsOfPairs) &&
          left.sizes.back() % ir::kTileTerms == 0 &&
          right.sizes.back() % ir::kMostProductColumns == 0;
 }

@@ -112,10 +112,18 @@ bool is_product_call(const Extern& call, const ir::Target& target) {
   return read(call, target).has_value();
 }
 
-bool gains_by_short_factors(const Extern& call, const ir::Target& target) {
-  if (!target.pairs(ScalarType::BFloat16)) return false;
-  const std::optional<Call> p = read(call, target);
-  return p && p->dtype() == ScalarType::Float && p->rows() >= kFewestRowsOfRounded;
+void mark_short_factors(ir::Program& program, const ir::Target& target, bool folds) {
+  if (!target.pairs(ScalarType::BFloat16)) return;
+  std::vector<bool> constant;
+  if (folds) constant = constant_storages(program.items, program.storages);
+  for (ir::Item& item : program.items) {
+    auto* call = std::get_if<Extern>(&item);
+    const std::optional<Call> p = call == nullptr ? std::nullopt : read(*call, target);
+    if (!p || p->dtype() != ScalarType::Float) continue;
+    const bool is_held =
+        folds && p->batch() == 1 && constant[static_cast<size_t>(p->right.storage)];
+    call->short_factors = p->rows() >= (is_held ? kFewestRowsOfFolded : kFewestRowsOfRounded);
+  }
 }
 
 std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target) {

@@ -19,9 +19,10 @@ using ir::is_product;
 using ir::product_axes;
 using ir::ProductAxes;
 
-/// Is it a product of fp32 that may be loops, and gains where factors are rounded to bf16? (With
-/// few rows, rounding them takes as long as multiplying them.)
-bool gains_by_short_factors(const ir::Extern& call, const ir::Target& target);
+/// Marks the products of fp32 that may be loops and gain where factors are rounded to bf16. With
+/// few rows, rounding them takes as long as multiplying them, except where `folds` and the right
+/// operand is constant: then it is held rounded, and half as much is read.
+void mark_short_factors(ir::Program& program, const ir::Target& target, bool folds);
 
 /// The calls, by record, whose right operand is captured memory that nothing writes, so that its
 /// order can be folded (passes/fold.h): some may be faster as loops, even alone.

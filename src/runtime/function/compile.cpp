@@ -113,6 +113,7 @@ ops::LowerSettings lower_settings(const CompileSettings& settings) {
   return {.fast = settings.numerics == Numerics::Fast,
           .any_products = settings.matmul == Matmul::Any,
           .any_size = settings.any_size,
+          .folds = settings.most_folded_bytes > 0,
           .ties = settings.ties,
           .order_of_terms = settings.any_size ? nullptr : runtime::order_of_terms,
           .target = settings.target};
@@ -167,16 +168,10 @@ ops::Lowered lower(const record::Trace& trace, const CompileSettings& settings) 
   return ops::lower(trace, lower_settings(settings));
 }
 
-void mark_short_factors(ops::Lowered& lowered, const CompileSettings& settings) {
-  if (!settings.short_factors) return;
-  for (ir::Item& item : lowered.program.items)
-    if (auto* call = std::get_if<ir::Extern>(&item); call != nullptr)
-      call->short_factors = passes::gains_by_short_factors(*call, settings.target);
-}
-
 /// Makes the choices that `settings` asks for; `tuning` gets them.
 void tune(ops::Lowered& lowered, const CompileSettings& settings, Tuning& tuning) {
-  mark_short_factors(lowered, settings);
+  if (settings.short_factors)
+    passes::mark_short_factors(lowered.program, settings.target, settings.most_folded_bytes > 0);
   if (settings.tuning) {
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {
@@ -456,7 +451,8 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
 
 ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings) {
   ops::Lowered lowered = lower(trace, settings);
-  mark_short_factors(lowered, settings);
+  if (settings.short_factors)
+    passes::mark_short_factors(lowered.program, settings.target, settings.most_folded_bytes > 0);
   if (settings.tuning) apply_tuning(*settings.tuning, lowered);
   return lowered;
 }
