@@ -100,6 +100,30 @@ Instance component_f32(const Options& o) {
   return out;
 }
 
+/// A layer whose weights are the function's own, as a model's are.
+Instance linear_gelu(const Options& o, at::ScalarType dtype) {
+  const int64_t rows = o.integer("rows"), from = o.integer("in_features"),
+                to = o.integer("out_features");
+  Draw draw(o);
+  const at::Tensor x = draw.normal({rows, from}, dtype), bias = draw.normal({to}, dtype),
+                   weight =
+                       (draw.normal({to, from}) / std::sqrt(static_cast<double>(from))).to(dtype);
+  const auto layer = [weight, bias](const at::Tensor& in) {
+    return at::gelu(at::linear(in, weight, bias));
+  };
+  Instance out = instance_of(layer, x);
+  out.others.emplace_back("onednn", call_of(onednn_linear_gelu, x, weight, bias));
+  out.tokens = static_cast<double>(rows);
+  out.flops = 2.0 * out.tokens * static_cast<double>(from * to);
+  return out;
+}
+Instance linear_gelu_f32(const Options& o) {
+  return linear_gelu(o, at::kFloat);
+}
+Instance linear_gelu_bf16(const Options& o) {
+  return linear_gelu(o, at::kBFloat16);
+}
+
 Instance gptq_block_case(const Options& o) {
   const int64_t rows = o.integer("rows"), columns = o.integer("columns");
   Draw draw(o);
@@ -186,6 +210,12 @@ std::vector<Axis> rope_axes(int64_t batch, int64_t heads, int64_t sequence, int6
           {"head_size", std::to_string(head_size), "44", "of a head; even"}};
 }
 
+std::vector<Axis> linear_axes() {
+  return {{"rows", "1024", "33", "tokens"},
+          {"in_features", "1024", "40", "of a token"},
+          {"out_features", "1024", "51", "of its result"}};
+}
+
 std::vector<Axis> matrix_axes(int64_t rows, int64_t columns) {
   return {{"rows", std::to_string(rows), "67", "tokens"},
           {"columns", std::to_string(columns), "203", "features of a token"}};
@@ -214,6 +244,9 @@ std::vector<Workload> region_cases() {
         {"width", "768", "40", "features of a token"},
         {"parts", "1200", "51", "components"}},
        component_f32},
+      {"linear_gelu_f32", "gelu(x W^T + b), weights held", linear_axes(), linear_gelu_f32, 1e-5},
+      {"linear_gelu_bf16", "gelu(x W^T + b), weights held", linear_axes(), linear_gelu_bf16,
+       1.0 / 64},
       {"gptq_block",
        "GPTQ's loop over a block of columns, fp32",
        {{"rows", "2048", "69", "rows of the weight"}, {"columns", "128", "37", "of the block"}},

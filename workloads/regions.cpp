@@ -1,6 +1,7 @@
 #include "workloads/regions.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cmath>
 
@@ -62,6 +63,17 @@ at::Tensor softmax_mask(const at::Tensor& scores, const at::Tensor& mask) {
 at::Tensor component(const at::Tensor& x, const at::Tensor& V, const at::Tensor& mask,
                      const at::Tensor& U) {
   return at::matmul(at::matmul(x, V) * mask, U);
+}
+
+at::Tensor onednn_linear_gelu(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+  using Signature = at::Tensor(
+      const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+      c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+  static const auto routine = c10::Dispatcher::singleton()
+                                  .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+                                  .typed<Signature>();
+  return routine.call(x, weight, bias, "gelu", c10::List<std::optional<at::Scalar>>(), "none");
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> gptq_block(const at::Tensor& weights,

@@ -40,6 +40,10 @@ at::Tensor softmax_mask(const at::Tensor& scores, const at::Tensor& mask);
 at::Tensor component(const at::Tensor& x, const at::Tensor& V, const at::Tensor& mask,
                      const at::Tensor& U);
 
+/// gelu(x W^T + b) by the routine that torch.compile calls, with gelu at its end.
+at::Tensor onednn_linear_gelu(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias);
+
 /// GPTQ's inner loop over one block of columns, 4 bits: (quantised, errors, losses), each like W
 /// (rows, columns).
 std::tuple<at::Tensor, at::Tensor, at::Tensor> gptq_block(const at::Tensor& weights,

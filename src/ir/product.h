@@ -18,6 +18,10 @@ namespace graft::ir {
 
 /// Rows that the routine works on at a time, and columns at most: it is fastest with multiples.
 inline constexpr int64_t kProductRows = 8, kMostProductColumns = 32;
+inline constexpr int64_t kFewestProductColumns = 16;
+/// From so many rows on, a product whose right operand is held in panels reads these: few rows do
+/// as fast as many.
+inline constexpr int64_t kFewestHeldRows = 5;
 /// Terms that it adds up before it adds them to what earlier ones made, and rows of a block at
 /// most.
 inline constexpr int64_t kProductTerms = 128, kProductBlock = 64;

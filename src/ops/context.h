@@ -40,6 +40,7 @@ class Context {
   ir::Program& program;
   const LowerSettings settings;
   std::vector<Approximation> approximated;  ///< what approximate() was called with
+  std::vector<int> held;                    ///< Lowered::held
   bool either_zero = false;                 ///< a zero result may have either sign, in eager too
   std::string gives_up;  ///< why a check may end runs of which eager raises no error; empty: none
   int record = -1;       ///< index of the operator being lowered

@@ -106,6 +106,7 @@ class Lowering {
     lowered_.either_zero = context_.either_zero;
     lowered_.gives_up = std::move(context_.gives_up);
     lowered_.approximated = std::move(context_.approximated);
+    lowered_.held = std::move(context_.held);
     return std::move(lowered_);
   }
 

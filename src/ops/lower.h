@@ -36,6 +36,7 @@ struct Lowered {
   std::string gives_up;      ///< why it may although eager would go on; empty: it may not
   std::vector<Approximation> approximated;  ///< if not exact
   std::vector<Choice> choices;              ///< none is taken
+  std::vector<int> held;  ///< products, by record, that would be loops but for LowerSettings::holds
   /// Why the program cannot be compiled, and what the user can do. With choices: why it is not
   /// worth compiling, which taking one of them changes.
   std::optional<std::string> broken;
@@ -48,14 +49,14 @@ struct LowerSettings {
   /// The trace's sizes are one example of many: that there are few results is no reason to sum them
   /// up in another way.
   bool any_size = false;
-  /// Right operands of products that are captured tensors may be held in the order in which kernels
-  /// read them.
-  bool folds = false;
   /// Elements are often equal whose order is eager's own: no loops that end the run there.
   bool ties = false;
   /// Tells how eager's routine adds up so few terms. Empty: by multiply-adds where the machine has
   /// them, and what is added at last.
   std::function<ir::TermOrder(const ir::FewTerms&)> order_of_terms = {};
+  /// Is the operator, by record, a product whose right operand, a captured tensor, is held in the
+  /// order in which kernels read it? Such a call stays one, of few rows, too. Empty: none is.
+  std::function<bool(int record)> holds = {};
   /// The machine whose ATen is eager: its kernels decide which bits are eager's.
   ir::Target target;
 };

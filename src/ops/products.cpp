@@ -31,8 +31,6 @@ constexpr int64_t kFewSums = 16;
 /// routines, which are made for more, are slower by a factor of 1.3 to 5. The latter of fp32, where
 /// sums have 32 registers.
 constexpr int64_t kFewRows = 8, kFewWideRows = 12;
-/// … of a right operand that may be held in panels, which kernels read as fast for more.
-constexpr int64_t kFewRowsOfFolded = 4;
 /// … of a batch, whose products may be attention's, in kernels with what stands around them.
 constexpr int64_t kFewRowsOfBatch = 4;
 /// Below so many products in all, ATen's bmm adds one after the other, each rounded.
@@ -119,13 +117,17 @@ int64_t few_rows(const Context& ctx, const Product& p) {
   // oneDNN computes 16-bit products of few rows as fast.
   const bool by_library = is_reduced(p.out.dtype) && ctx.settings.target.one_dnn(p.out.dtype);
   if (!is_large(ctx, p) || by_library) return 1;
-  if (ctx.settings.folds && p.out.dtype == ScalarType::Float && !p.batched &&
-      ctx.program.storages[static_cast<size_t>(p.right.storage)].role == ir::Role::Captured)
-    return kFewRowsOfFolded;
   const bool single = p.out.dtype == ScalarType::Float;
   if (p.batched) return single ? kFewRowsOfBatch : 1;
   const bool wide = single && ctx.settings.target.avx512();
   return wide ? kFewWideRows : kFewRows;
+}
+
+bool is_held(const Context& ctx, const Product& p) {
+  return ctx.settings.holds && ctx.settings.holds(ctx.record) && !p.batched &&
+         p.rows() >= ir::kFewestHeldRows && p.columns() >= ir::kFewestProductColumns &&
+         p.alpha == 1 && (p.added.storage < 0 || p.beta == 1) &&
+         ctx.program.storages[static_cast<size_t>(p.right.storage)].role == ir::Role::Captured;
 }
 
 /// As one sum over the terms.
@@ -208,6 +210,10 @@ Fate lower(Context& ctx, Product p, bool plain) {
                      p.rows() * p.columns() * p.terms() <= kSmallProduct;
   const int64_t most = small ? kMostTermsOfSmall : kMostTerms;  // that are written out
   if (p.terms() == 0 || (p.terms() > most && !thin)) return Fate::external("a matmul");
+  if (p.terms() > most && is_held(ctx, p)) {
+    ctx.held.push_back(ctx.record);
+    return Fate::external("a matmul");
+  }
   const bool apart =
       p.terms() > kFewTerms && !thin && p.columns() > kFewTerms && p.right.strides[2] != 1;
   if (apart && !small) return Fate::external("a matmul whose columns lie apart");

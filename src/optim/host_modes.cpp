@@ -75,11 +75,15 @@ class HostModes::Mode final : public record::Participant {
 
 namespace {
 
+/// Of counts and an object in one piece, from the one's beginning to the other's.
+constexpr uintptr_t kMostBetween = 256;
+
 /// Whose a module is that a word of the stack leads to.
 enum class Owner { Nobody, SharedPointer, Dead };
 
 /// The stack has words of old, and memory that was freed still looks like what it was, except for
-/// what the owners' counts say. A variable's, or one's that a std::unique_ptr has, are not set.
+/// what the owners' counts say. They are not set of a variable, or of one that a std::unique_ptr
+/// has. Where such a one was lent to a std::shared_ptr that is gone, they lie elsewhere.
 Owner owner_of(const torch::nn::Module* object) {
   constexpr uintptr_t kWord = sizeof(uintptr_t);
   // What libstdc++ keeps: the object's address, and that of the counts.
@@ -91,7 +95,9 @@ Owner owner_of(const torch::nn::Module* object) {
   if (self != reinterpret_cast<uintptr_t>(object)) return Owner::Dead;
   if (!read_word(block, table) || !read_word(block + kWord, counts)) return Owner::Dead;
   const auto used = static_cast<int32_t>(counts), watched = static_cast<int32_t>(counts >> 32);
-  if (used <= 0 || watched <= 0) return Owner::Dead;
+  const uintptr_t behind = self - block;  // std::make_shared has both in one piece
+  const bool was_lent = used == 0 && (behind < 2 * kWord || behind > kMostBetween);
+  if ((used <= 0 && !was_lent) || watched <= 0) return Owner::Dead;
   // std::_Sp_counted_ptr_inplace and the like: "St23_Sp_counted_ptr…", or "*St23_Sp_counted_ptr…"
   // where the module's type is of an unnamed namespace.
   if (!read_word(table - kWord, type) || !read_word(type + kWord, name)) return Owner::Dead;
@@ -103,7 +109,8 @@ Owner owner_of(const torch::nn::Module* object) {
   std::memcpy(text.data() + kWord, &second, kWord);
   std::string_view start(text.data() + name % kWord, kWord + 1);
   if (start.front() == '*') start.remove_prefix(1);
-  return start.substr(4, 4) == "_Sp_" ? Owner::SharedPointer : Owner::Dead;
+  if (start.substr(4, 4) != "_Sp_") return Owner::Dead;
+  return was_lent ? Owner::Nobody : Owner::SharedPointer;
 }
 
 /// May the module do one thing or another as its own mode says? Of libtorch's only some do.
@@ -129,7 +136,10 @@ void HostModes::look(const void* outermost) {
       continue;
     const auto* object = reinterpret_cast<const torch::nn::Module*>(word);
     const Owner owner = owner_of(object);
-    if (owner == Owner::Dead) continue;
+    if (owner == Owner::Dead) {
+      known_.erase(word);  // another may come to lie there
+      continue;
+    }
     modes_.push_back(std::make_shared<Mode>(*object, table, owner == Owner::SharedPointer));
     if (owner == Owner::Nobody) continue;  // it may be what is left of one
     // A part that calls an operator may be in no register by then (DropoutImpl::forward). What

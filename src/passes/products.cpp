@@ -27,9 +27,6 @@ constexpr double kWorth = 0.02, kWorthOfFewRegisters = 0.15;
 /// Fewer rows are no block.
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kFewestRowsAlone = 2;
-constexpr int64_t kFewestColumns = 16;
-/// A product of one call, whose right operand is folded: few rows read that as fast as many.
-constexpr int64_t kFewestRowsOfFolded = 5;
 constexpr int64_t kFewestRowsOfRounded = 32;
 /// So many rows come to a right operand that putting its columns side by side costs little.
 constexpr int64_t kManyRows = 512;
@@ -112,30 +109,26 @@ bool is_product_call(const Extern& call, const ir::Target& target) {
   return read(call, target).has_value();
 }
 
-void mark_short_factors(ir::Program& program, const ir::Target& target, bool folds) {
+void mark_short_factors(ir::Program& program, const ir::Target& target, const std::set<int>& held) {
   if (!target.pairs(ScalarType::BFloat16)) return;
-  std::vector<bool> constant;
-  if (folds) constant = constant_storages(program.items, program.storages);
   for (ir::Item& item : program.items) {
     auto* call = std::get_if<Extern>(&item);
     const std::optional<Call> p = call == nullptr ? std::nullopt : read(*call, target);
     if (!p || p->dtype() != ScalarType::Float) continue;
-    const bool is_held =
-        folds && p->batch() == 1 && constant[static_cast<size_t>(p->right.storage)];
-    call->short_factors = p->rows() >= (is_held ? kFewestRowsOfFolded : kFewestRowsOfRounded);
+    call->short_factors = p->rows() >= kFewestRowsOfRounded || held.contains(call->record);
   }
 }
 
-std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target) {
+std::set<int> with_folded_operand(const ir::Program& program, const ir::Target& target) {
   const std::vector<bool> constant = constant_storages(program.items, program.storages);
-  std::vector<int> records;
+  std::set<int> records;
   for (const ir::Item& item : program.items) {
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
     const std::optional<Call> p = read(*call, target);
     if (p && constant[static_cast<size_t>(p->right.storage)] && p->batch() == 1 &&
-        p->rows() >= kFewestRowsOfFolded && p->columns() >= kFewestColumns)
-      records.push_back(call->record);
+        p->rows() >= ir::kFewestHeldRows && p->columns() >= ir::kFewestProductColumns)
+      records.insert(call->record);
   }
   return records;
 }
@@ -146,7 +139,7 @@ std::vector<WorthLoops> worth_loops(const ir::Program& program, const ir::Target
     const auto* call = std::get_if<Extern>(&item);
     if (call == nullptr) continue;
     const std::optional<Call> p = read(*call, target);
-    if (!p || p->columns() < kFewestColumns) continue;
+    if (!p || p->columns() < ir::kFewestProductColumns) continue;
     // ATen's own loops are so much slower that nothing else matters.
     const bool alone = !target.one_dnn(p->dtype());
     if (p->rows() < (alone ? kFewestRowsAlone : kFewestRows)) continue;

@@ -20,13 +20,13 @@ using ir::product_axes;
 using ir::ProductAxes;
 
 /// Marks the products of fp32 that may be loops and gain where factors are rounded to bf16. With
-/// few rows, rounding them takes as long as multiplying them, except where `folds` and the right
-/// operand is constant: then it is held rounded, and half as much is read.
-void mark_short_factors(ir::Program& program, const ir::Target& target, bool folds);
+/// few rows, rounding them takes as long as multiplying them, except of those in `held`, by record:
+/// their right operands are held rounded, and half as much is read.
+void mark_short_factors(ir::Program& program, const ir::Target& target, const std::set<int>& held);
 
 /// The calls, by record, whose right operand is captured memory that nothing writes, so that its
 /// order can be folded (passes/fold.h): some may be faster as loops, even alone.
-std::vector<int> with_folded_operand(const ir::Program& program, const ir::Target& target);
+std::set<int> with_folded_operand(const ir::Program& program, const ir::Target& target);
 
 /// Is it a call that could be a loop, at some sizes?
 bool is_product_call(const ir::Extern& call, const ir::Target& target);

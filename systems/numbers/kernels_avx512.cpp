@@ -180,6 +180,7 @@ struct WideTable {
 constexpr bool kHasPairTable = true;
 template <int kElement>
 struct PairTable {
+  static_assert(kElements[kElement].bits == 4);
   explicit PairTable(const float* all) {
     uint16_t halves[32];
     for (size_t i = 0; i < 32; ++i)

@@ -6,8 +6,10 @@
 /// Blocks whose scales are made at once: at most, and such that their values stay in the first
 /// cache.
 constexpr int kTile = 64;
+constexpr int64_t kTileValues = 2048;
 inline int64_t tile_of(int64_t block) {
-  return block < 32 ? kTile : block < 64 ? kTile / 2 : kTile / 4;
+  const int64_t most = block < kTileValues ? kTileValues / block : 1;
+  return most < kTile ? most : kTile;
 }
 
 /// Memory takes that many bytes' coding to answer. With what is asked for, a tile stays in the
@@ -205,7 +207,7 @@ inline U encode_lanes(F x, U limit, U random) {
   }
 }
 
-/// Of an element of more than 4 bits, from codes with nothing above them.
+/// From codes with nothing above them.
 template <int kElement>
 inline F decode_lanes(U code) {
   using C = Coding<kElement>;
@@ -265,7 +267,8 @@ inline U fold(U a, U b, std::integer_sequence<int, lane...>) {
       __builtin_shufflevector(a, b, (lane & kStep ? kLanes + (lane ^ kStep) : lane ^ kStep)...));
 }
 
-/// Lane l has the largest lane of vector_at(l), l below kCount.
+/// Lane l has the largest lane of vector_at(l); of fewer vectors, from `first` on, the largest of as
+/// many lanes as there are vectors.
 template <int kCount = kLanes, class VectorAt>
 [[gnu::always_inline]] inline U largest_lanes(const VectorAt& vector_at, int first = 0) {
   if constexpr (kCount == 1)
@@ -459,6 +462,8 @@ uint32_t encode_blocks(const EncodeTask& task) {
   const int64_t block = kBlock == 0 ? task.block : kBlock, blocks = task.count / block;
   const U limit = limit_of<kElement>(true);
   const int64_t most_tile = tile_of(block);
+  // Runs that begin anywhere are stored through the caches.
+  const bool past_caches = task.past_caches && (kBlock != 0 || block * kBits / 8 % 64 == 0);
   for (int64_t b = 0; b < blocks; b += most_tile) {
     const int64_t tile = blocks - b < most_tile ? blocks - b : most_tile;
     alignas(64) float factors[kTile];
@@ -489,7 +494,7 @@ uint32_t encode_blocks(const EncodeTask& task) {
         U codes[4];
 #pragma GCC unroll 4
         for (int v = 0; v < 4; ++v) codes[v] = code(k + v * kLanes);
-        store_codes<kBits>(to + k * kBits / 8, codes, task.past_caches);
+        store_codes<kBits>(to + k * kBits / 8, codes, past_caches);
       }
       for (; k < run; k += kLanes) store_codes<kBits>(to + k * kBits / 8, code(k));
     }

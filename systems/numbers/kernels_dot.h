@@ -89,9 +89,10 @@ inline F dot_in_order(const Decoder<kElement>& decoder, const DotTask& task, int
       ask_ahead(at);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i)
-        sums[i] += read(row, at + i * kLanes) * load(x + at + i * kLanes) * scales[b + i / 2];
+        sums[i] += read(row, at + i * kLanes) * load(x + at + i * kLanes) *
+                   (scales[b + i / 2] * Reader<kElement>::kFactor);
     }
-  F sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * Reader<kElement>::kFactor;
+  F sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   for (; at < columns; ++b) {
     const int64_t end = (b + 1) * block;
     F part[4] = {};
@@ -127,7 +128,10 @@ inline float sum_of(F x) {
 
 /// Adds words of codes of some rows times x, as arrange() has it, to a sum of each row.
 template <int kElement>
-struct WordReader {
+struct WordReader {};
+template <int kElement>
+  requires(!kHasPairTable && kElements[kElement].bits == 4)
+struct WordReader<kElement> {
   template <int kRows>
   void add(const U (&words)[kRows], const float* x, F (&sums)[kRows]) const {
 #pragma GCC unroll 8
@@ -191,16 +195,17 @@ inline int64_t dot_words(const WordReader<kElement>& read, const DotTask& task,
 
 /// So many rows at `codes`, with their scales.
 template <int kElement, int kRows>
-inline void dot_rows(const Decoder<kElement>& decoder, const WordReader<kElement>& words,
-                     const DotTask& task, const Spread& spread, const uint8_t* codes,
-                     const float* scales, float* out) {
+inline void dot_together(const Decoder<kElement>& decoder, const WordReader<kElement>& read_words,
+                         const DotTask& task, const Spread& spread, const uint8_t* codes,
+                         const float* scales, float* out) {
   constexpr int kBits = kElements[kElement].bits;
   F sums[kRows] = {};
   int64_t done = 0;
   if constexpr (kBits == 4)
     if (spread.is_even)
-      done = spread.is_wide ? dot_words<kElement, true>(words, task, spread, codes, scales, sums)
-                            : dot_words<kElement, false>(words, task, spread, codes, scales, sums);
+      done = spread.is_wide
+                 ? dot_words<kElement, true>(read_words, task, spread, codes, scales, sums)
+                 : dot_words<kElement, false>(read_words, task, spread, codes, scales, sums);
   for (int r = 0; r < kRows; ++r)
     out[r] = sum_of(sums[r] + dot_in_order(decoder, task, spread.block,
                                            codes + r * task.columns * kBits / 8,
@@ -211,7 +216,7 @@ template <int kElement>
 void dot(const DotTask& task) {
   constexpr int kBits = kElements[kElement].bits;
   const Decoder<kElement> decoder;
-  const WordReader<kElement> words;
+  const WordReader<kElement> read_words;
   const Spread spread(task.block, task.columns);
   const int64_t blocks = task.columns / spread.block, row_bytes = task.columns * kBits / 8;
   // Those of fp32 are read where they lie, if nothing reads beyond them. Others are made of several
@@ -232,10 +237,11 @@ void dot(const DotTask& task) {
     // What x is loaded for is shared by rows whose words are looked up in place.
     constexpr int kTogether = kBits == 4 ? kRowsTogether : 1;
     for (; row + kTogether <= end; row += kTogether) {
-      dot_rows<kElement, kTogether>(decoder, words, task, spread, codes, scales, task.out + row);
+      dot_together<kElement, kTogether>(decoder, read_words, task, spread, codes, scales,
+                                        task.out + row);
       codes += kTogether * row_bytes, scales += kTogether * blocks;
     }
     for (; row < end; ++row, codes += row_bytes, scales += blocks)
-      dot_rows<kElement, 1>(decoder, words, task, spread, codes, scales, task.out + row);
+      dot_together<kElement, 1>(decoder, read_words, task, spread, codes, scales, task.out + row);
   }
 }

@@ -72,24 +72,26 @@ TEST(Lower, RowsFollowTheTargetsKernels) {
   EXPECT_EQ(text(both, without).find("aten::exp("), std::string::npos);
 }
 
-/// Few rows of a weight that may be held in panels stay a call, which passes make a kernel.
+/// Few rows of a weight that is held in panels stay a call, which passes make a kernel.
 TEST(Lower, FewRowsOfWeightsThatAreHeld) {
   const at::NoGradGuard no_grad;
   const Tensor held = at::randn({256, 256});
-  const auto calls = [&](int64_t rows, bool captured, bool folds) {
+  const auto calls = [&](int64_t rows, bool captured, bool holds) {
     Tensors args = {at::randn({rows, 256}), at::randn({256, 256})}, results;
     const auto layer = [&] { results = {at::linear(args[0], captured ? held : args[1])}; };
     const record::Trace trace = record::record(args, layer, [&] { return results; });
     ir::Target target;
     target.first_cache_bytes = 1 << 15;
-    const std::string text =
-        ir::print(ops::lower(trace, {.folds = folds, .target = target}).program);
-    return text.find("aten::mm(") != std::string::npos;
+    const ops::Lowered lowered =
+        ops::lower(trace, {.holds = [&](int /*record*/) { return holds; }, .target = target});
+    const bool is_call = ir::print(lowered.program).find("aten::mm(") != std::string::npos;
+    EXPECT_EQ(lowered.held.size(), is_call ? 1 : 0);
+    return is_call;
   };
-  EXPECT_TRUE(calls(8, /*captured=*/true, /*folds=*/true));
-  EXPECT_FALSE(calls(4, /*captured=*/true, /*folds=*/true));
-  EXPECT_FALSE(calls(8, /*captured=*/false, /*folds=*/true));
-  EXPECT_FALSE(calls(8, /*captured=*/true, /*folds=*/false));
+  EXPECT_TRUE(calls(8, /*captured=*/true, /*holds=*/true));
+  EXPECT_FALSE(calls(4, /*captured=*/true, /*holds=*/true));
+  EXPECT_FALSE(calls(8, /*captured=*/false, /*holds=*/true));
+  EXPECT_FALSE(calls(8, /*captured=*/true, /*holds=*/false));
 }
 
 }  // namespace

@@ -245,6 +245,32 @@ TEST(Folded, WeightsOfProducts) {
       }
 }
 
+/// Products of few rows whose weights cannot be held are loops, as in other modes.
+TEST(Folded, FewRowsOfWeightsThatAreNotHeld) {
+  const at::NoGradGuard no_grad;
+  at::manual_seed(9);
+  const Tensor weight = at::randn({384, 512}), narrow = at::randn({10, 512}),
+               bias = at::randn({384});
+  const auto expect_fused = [](auto layer, const Tensor& x, Options options) {
+    auto compiled = compile(layer, options);
+    for (int call = 0; call < 3; ++call) expect_equal(compiled(x), layer(x));
+    EXPECT_EQ(compiled.report().verdict, Verdict::Faster) << compiled.explain();
+    for (const OperatorReport& row : compiled.report().operators)
+      EXPECT_NE(row.fate, "extern") << row.name << ": " << row.why;
+  };
+  Options little = folding();
+  little.most_folded_bytes = 1000;
+  const auto linear = [&](const Tensor& x) { return at::relu(at::linear(x, weight, bias)); };
+  expect_fused(linear, at::randn({6, 512}), little);
+  Options elsewhere = test::at_once();
+  elsewhere.most_folded_bytes = 1 << 30;
+  expect_fused(linear, at::randn({6, 512}), elsewhere);
+  expect_fused([&](const Tensor& x) { return at::relu(at::linear(x, narrow)); },
+               at::randn({100, 512}), folding());
+  expect_fused([&](const Tensor& x) { return at::addmm(bias, x, weight.t(), 2, 3).relu(); },
+               at::randn({6, 512}), folding());
+}
+
 /// at::Context's switch, for a while.
 class Precision {
  public:

@@ -223,6 +223,7 @@ struct Kept {
 /// What is left of a module, to which a word of the stack leads, is no part of what a call does.
 TEST(Modules, ModesOfTheDead) {
   alignas(64) static std::array<std::byte, 1024> memory;
+  static_assert(sizeof(Branches) + 64 <= sizeof(memory));
   auto module = std::allocate_shared<Branches>(Kept<Branches>(memory.data()), false);
   Branches* const left = module.get();
   module->train();
@@ -245,6 +246,21 @@ TEST(Modules, ModesOfTheDead) {
     ASSERT_TRUE(at::allclose(f(x), compiled(x), 1e-5, 1e-6));
   }
   EXPECT_EQ(compiled.report().plan_hits, 18) << compiled.report();
+}
+
+/// A module in a variable that some std::shared_ptr knew for a while.
+TEST(Modules, ModesOfOneThatWasLent) {
+  Branches module(/*draws=*/false);
+  {
+    const std::shared_ptr<Branches> lent(&module, [](Branches*) {});
+  }
+  const auto f = [&](const Tensor& x) { return module.forward(x.tanh()); };
+  auto compiled = compile(f, at_once());
+  for (int call = 0; call < 40; ++call) {
+    module.train(call / 10 % 2 == 0);
+    const Tensor x = at::randn({16, 8});
+    ASSERT_TRUE(at::allclose(f(x), compiled(x), 1e-5, 1e-6)) << call;
+  }
 }
 
 /// Monte-Carlo dropout: a part of a model is switched alone, which no caller holds a reference to.

@@ -200,6 +200,20 @@ TEST_P(Numbers, ManyValuesHaveTheCodesOfFew) {
   }
 }
 
+/// Blocks whose codes begin where nothing can be stored past the caches.
+TEST_P(Numbers, ManyValuesInOtherBlocks) {
+  constexpr int64_t kRows = 40000, kColumns = 480;
+  const at::Tensor x = at::randn({kRows, kColumns});
+  for (const char* name : {"int8", "mxfp6_e3m2", "int4"})
+    for (const int64_t block : {80, 96, 240}) {
+      NumberFormat format = number_format(name);
+      format.block = block, format.scale = ScaleKind::F32;
+      const Quantized all = quantize(x, format);
+      const Quantized few = quantize(x.narrow(0, 39990, 10), format);
+      EXPECT_TRUE(all.codes.narrow(0, 39990, 10).equal(few.codes)) << name << ' ' << block;
+    }
+}
+
 TEST_P(Numbers, AnyNumberOfValuesHasAnAmax) {
   for (const int64_t count : {0, 1, 3, 15, 17, 63, 65, 5000}) {
     at::Tensor x = at::randn({count});

@@ -113,6 +113,11 @@ def component_case(batch=2, sequence=512, width=768, parts=1200):
     return component, (x, V, mask.uniform_(), U)
 
 
+def linear_gelu_case(dtype, rows=1024, in_features=1024, out_features=1024):
+    layer = torch.nn.Sequential(torch.nn.Linear(in_features, out_features, dtype=dtype), torch.nn.GELU())
+    return layer.requires_grad_(False), (torch.randn(rows, in_features).to(dtype),)
+
+
 def gptq_case(rows=2048, columns=128):
     inputs = torch.randn(2 * columns, columns)
     hessian = inputs.T @ inputs / (2 * columns) + 0.01 * torch.eye(columns)
@@ -208,6 +213,8 @@ CASES = {
     "swiglu_f32": (swiglu_case, F32),
     "softmax_f32": (softmax_case, {}),
     "component_f32": (component_case, {}),
+    "linear_gelu_f32": (linear_gelu_case, F32),
+    "linear_gelu_bf16": (linear_gelu_case, BF16),
     "gptq_block": (gptq_case, {}),
     "adamw_f32": (adamw_case, {}),
     "attention_f32": (attention_case, {}),

@@ -113,7 +113,6 @@ ops::LowerSettings lower_settings(const CompileSettings& settings) {
   return {.fast = settings.numerics == Numerics::Fast,
           .any_products = settings.matmul == Matmul::Any,
           .any_size = settings.any_size,
-          .folds = settings.most_folded_bytes > 0,
           .ties = settings.ties,
           .order_of_terms = settings.any_size ? nullptr : runtime::order_of_terms,
           .target = settings.target};
@@ -163,21 +162,57 @@ std::vector<std::string> notes_of(const Tuning& tuning, const ir::Schedule& sche
   return {notes.begin(), notes.end()};
 }
 
-/// Before tuning.
+/// Before tuning: what may be held is a call.
 ops::Lowered lower(const record::Trace& trace, const CompileSettings& settings) {
-  return ops::lower(trace, lower_settings(settings));
+  ops::LowerSettings how = lower_settings(settings);
+  if (settings.tuning)
+    how.holds = [&](int record) { return settings.tuning->loops.contains(record); };
+  else if (may_hold_weights(settings))
+    how.holds = [](int /*record*/) { return true; };
+  return ops::lower(trace, how);
+}
+
+/// … and is not: loops of few rows, after all. Choices are for calls that there are still.
+void lower_unheld(const record::Trace& trace, CompileSettings settings, ops::Lowered& lowered,
+                  Tuning& tuning) {
+  const bool are_held = std::all_of(lowered.held.begin(), lowered.held.end(),
+                                    [&](int record) { return tuning.loops.contains(record); });
+  if (are_held) return;
+  std::map<int, std::string> chosen;
+  for (size_t k = 0; k < tuning.choices.size(); ++k)
+    chosen[lowered.choices[k].other.record] = tuning.choices[k];
+  settings.tuning = Tuning{{}, tuning.loops};
+  lowered = lower(trace, settings);
+  tuning.choices.clear();
+  for (const ops::Choice& choice : lowered.choices)
+    tuning.choices.push_back(chosen[choice.other.record]);
+}
+
+/// `held`: the products whose weights are, or may be.
+void mark_short_factors(ops::Lowered& lowered, const CompileSettings& settings,
+                        const std::set<int>& held) {
+  if (settings.short_factors) passes::mark_short_factors(lowered.program, settings.target, held);
+}
+void mark_short_factors(ops::Lowered& lowered, const CompileSettings& settings,
+                        const Tuning& tuning) {
+  std::set<int> held;
+  for (const auto& [record, note] : tuning.loops) held.insert(record);
+  mark_short_factors(lowered, settings, held);
 }
 
 /// Makes the choices that `settings` asks for; `tuning` gets them.
-void tune(ops::Lowered& lowered, const CompileSettings& settings, Tuning& tuning) {
-  if (settings.short_factors)
-    passes::mark_short_factors(lowered.program, settings.target, settings.most_folded_bytes > 0);
+void tune(const record::Trace& trace, ops::Lowered& lowered, const CompileSettings& settings,
+          Tuning& tuning) {
   if (settings.tuning) {
     tuning = *settings.tuning;
   } else if (settings.mode == Mode::MaxAutotune) {
+    mark_short_factors(lowered, settings,
+                       passes::with_folded_operand(lowered.program, settings.target));
     tuning.choices = runtime::tune(lowered, settings.target.threads);
     tuning.loops = faster_as_loops(lowered, tuning.choices, settings);
+    lower_unheld(trace, settings, lowered, tuning);
   }
+  mark_short_factors(lowered, settings, tuning);
   apply_tuning(tuning, lowered);
   if (!lowered.broken) merge_products(lowered, settings.target.threads);
   mark_loops(lowered, settings);
@@ -195,7 +230,7 @@ Scheduled schedule(const record::Trace& trace, ops::Lowered lowered,
                    const CompileSettings& settings, bool keep_text) {
   Scheduled out;
   std::optional<std::string> nothing_fused = lowered.broken;
-  tune(lowered, settings, out.tuning);
+  tune(trace, lowered, settings, out.tuning);
   if (std::any_of(out.tuning.choices.begin(), out.tuning.choices.end(),
                   [](const std::string& taken) { return !taken.empty(); }))
     nothing_fused.reset();  // another routine gains by itself
@@ -441,7 +476,7 @@ void build(const record::Trace& trace, const CompileSettings& settings,
 ops::Lowered lower_as_scheduled(const record::Trace& trace, const CompileSettings& settings) {
   Tuning tuning;
   ops::Lowered lowered = lower(trace, settings);
-  tune(lowered, settings, tuning);
+  tune(trace, lowered, settings, tuning);
   return lowered;
 }
 
@@ -449,11 +484,11 @@ Scheduled schedule(const record::Trace& trace, const CompileSettings& settings, 
   return schedule(trace, lower(trace, settings), settings, keep_text);
 }
 
-ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings) {
+ops::Lowered lower_as_tuned(const record::Trace& trace, CompileSettings settings) {
+  if (!settings.tuning) settings.tuning.emplace();
   ops::Lowered lowered = lower(trace, settings);
-  if (settings.short_factors)
-    passes::mark_short_factors(lowered.program, settings.target, settings.most_folded_bytes > 0);
-  if (settings.tuning) apply_tuning(*settings.tuning, lowered);
+  mark_short_factors(lowered, settings, *settings.tuning);
+  apply_tuning(*settings.tuning, lowered);
   return lowered;
 }
 

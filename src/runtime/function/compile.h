@@ -74,7 +74,7 @@ inline passes::Seam seam_of(const record::Trace::Backward& facts) {
 
 /// What tuning of another record of the same operators decided is taken; nothing is timed. Programs
 /// of such records at other sizes have one structure.
-ops::Lowered lower_as_tuned(const record::Trace& trace, const CompileSettings& settings);
+ops::Lowered lower_as_tuned(const record::Trace& trace, CompileSettings settings);
 /// Its schedule, with the products in kernels that are worth it at its sizes. `records`: get the
 /// decisions.
 ir::Schedule schedule(ops::Lowered lowered, const CompileSettings& settings,

@@ -117,6 +117,11 @@ Raced race_call(const ir::Extern& call, const ir::Extern& routine, const ir::Tar
 
 }  // namespace
 
+bool may_hold_weights(const CompileSettings& settings) {
+  return settings.mode == Mode::MaxAutotune && settings.most_folded_bytes > 0 &&
+         settings.matmul == Matmul::Any;
+}
+
 std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
                                            const std::vector<std::string>& choices,
                                            const CompileSettings& settings) {
@@ -124,14 +129,13 @@ std::map<int, std::string> faster_as_loops(const ops::Lowered& lowered,
   std::map<int, std::string> faster;
   int64_t left = settings.most_folded_bytes;
   std::set<int> folded;  ///< storages
-  if (settings.most_folded_bytes <= 0 || settings.matmul != Matmul::Any) return faster;
-  const std::vector<int> candidates = passes::with_folded_operand(lowered.program, settings.target);
+  if (!may_hold_weights(settings)) return faster;
+  const std::set<int> candidates = passes::with_folded_operand(lowered.program, settings.target);
   const auto apart = static_cast<size_t>(bytes_between(lowered.program));
   std::vector<char> between;
   for (const ir::Item& item : lowered.program.items) {
     const auto* call = std::get_if<ir::Extern>(&item);
-    if (call == nullptr || std::count(candidates.begin(), candidates.end(), call->record) == 0)
-      continue;
+    if (call == nullptr || !candidates.contains(call->record)) continue;
     const ir::Extern* routine = call;
     for (size_t k = 0; k < choices.size(); ++k)
       if (!choices[k].empty() && lowered.choices[k].other.record == call->record)

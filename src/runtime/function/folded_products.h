@@ -11,6 +11,9 @@
 
 namespace graft::runtime {
 
+/// May a product's captured weight be held in the order in which a kernel reads it?
+bool may_hold_weights(const CompileSettings& settings);
+
 /// The products that are faster as loops, by record, with the times that say so. `choices`: which
 /// of Lowered::choices are taken where they are not (Tuning::choices). Each shape is timed once in
 /// a process (and for each size of what else the program reads), on data of its own, for about
