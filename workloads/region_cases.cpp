@@ -112,6 +112,10 @@ Instance linear_gelu(const Options& o, at::ScalarType dtype) {
     return at::gelu(at::linear(in, weight, bias));
   };
   Instance out = instance_of(layer, x);
+  out.fp64 = [x, weight, bias] {
+    return Tensors{
+        at::gelu(at::linear(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble)))};
+  };
   out.others.emplace_back("onednn", call_of(onednn_linear_gelu, x, weight, bias));
   out.tokens = static_cast<double>(rows);
   out.flops = 2.0 * out.tokens * static_cast<double>(from * to);

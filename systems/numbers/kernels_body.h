@@ -267,8 +267,8 @@ inline U fold(U a, U b, std::integer_sequence<int, lane...>) {
       __builtin_shufflevector(a, b, (lane & kStep ? kLanes + (lane ^ kStep) : lane ^ kStep)...));
 }
 
-/// Lane l has the largest lane of vector_at(l); of fewer vectors, from `first` on, the largest of as
-/// many lanes as there are vectors.
+/// Lane l has the largest lane of vector_at(l); of fewer vectors, from `first` on, the largest of
+/// as many lanes as there are vectors.
 template <int kCount = kLanes, class VectorAt>
 [[gnu::always_inline]] inline U largest_lanes(const VectorAt& vector_at, int first = 0) {
   if constexpr (kCount == 1)
@@ -280,90 +280,6 @@ template <int kCount = kLanes, class VectorAt>
 }
 
 // ---- Scales of blocks
-
-inline float scale_at_least(float scale) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, scale);
-  return bits < kSmallestNormal ? power_of_two(-126) : scale;
-}
-
-/// What kLanes blocks are coded with: their scales as they are stored, and what their values are to
-/// be multiplied by.
-struct Scales {
-  F scale;  ///< of ScaleKind::F32
-  U code;   ///< of the others
-  F factor;
-};
-/// From the bits of the blocks' largest magnitudes.
-template <int kElement, ScaleKind kScale>
-[[gnu::always_inline]] inline Scales scales_for(U bits, float tensor_scale) {
-  constexpr const Element& kIs = kElements[kElement];
-  constexpr int kE4m3 = element_index("e4m3");
-  constexpr int kMaxExponent = static_cast<int>(Coding<kElement>::kMaxBits >> 23) - 127;
-  const auto is_finite = bits < kInfinityBits;
-  Scales out{};
-  if constexpr (kScale == ScaleKind::E8M0) {
-    const I exponent = (I)(bits >> 23) - kMaxExponent;
-    const U code = (U)(exponent > 1 ? exponent : I{} + 1);
-    out.factor = (F)((254 - code) << 23);
-    out.code = is_finite ? code : broadcast(uint32_t{255});
-  } else if constexpr (kScale == ScaleKind::E4M3) {
-    const F scale = (F)bits / (kIs.max * tensor_scale);
-    const U rounded = encode_lanes<kE4m3, false, true>(scale, limit_of<kE4m3>(true), U{});
-    const U code = larger(rounded, broadcast(uint32_t{1}));
-    out.factor = 1.0f / (decode_lanes<kE4m3>(code) * tensor_scale);
-    out.code = is_finite ? code : broadcast(Coding<kE4m3>::kNanCode);
-  } else {
-    const U scale = larger(bits_of((F)bits / kIs.max), broadcast(kSmallestNormal));
-    out.factor = 1.0f / (F)scale;
-    out.scale = (F)(is_finite ? scale : broadcast(kNanBits));
-  }
-  out.factor = (F)(is_finite ? bits_of(out.factor) : broadcast(kNanBits));
-  return out;
-}
-
-/// The scales of the task's `count` blocks from `block` on, and their factors, from the vectors
-/// with the largest of each that most_of(a block) gives.
-template <int kElement, ScaleKind kScale, class MostOf>
-inline void make_scales_of(const EncodeTask& task, const MostOf& most_of, int64_t block,
-                           int64_t count, float* factors) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const U bits = largest_lanes([&](int lane) { return most_of(block + i + lane); });
-    const Scales made = scales_for<kElement, kScale>(bits, task.tensor_scale);
-    store(factors + i, made.factor);
-    if constexpr (kScale == ScaleKind::F32)
-      store(static_cast<float*>(task.scales) + block + i, made.scale);
-    else
-      narrow_bytes(static_cast<uint8_t*>(task.scales) + block + i, made.code);
-  }
-  if (i == count) return;
-  U bits{};
-  for (int64_t lane = 0; lane < count - i; ++lane)
-    bits[lane] = largest_lane(most_of(block + i + lane));
-  const Scales made = scales_for<kElement, kScale>(bits, task.tensor_scale);
-  store(factors + i, made.factor);
-  const auto left = static_cast<size_t>(count - i);
-  if constexpr (kScale == ScaleKind::F32) {
-    __builtin_memcpy(static_cast<float*>(task.scales) + block + i, &made.scale,
-                     left * sizeof(float));
-  } else {
-    uint8_t bytes[kLanes];
-    narrow_bytes(bytes, made.code);
-    __builtin_memcpy(static_cast<uint8_t*>(task.scales) + block + i, bytes, left);
-  }
-}
-template <int kElement, class MostOf>
-inline void make_scales(const EncodeTask& task, const MostOf& most_of, int64_t block, int64_t count,
-                        float* factors) {
-  switch (task.scale) {
-    case ScaleKind::F32:
-      return make_scales_of<kElement, ScaleKind::F32>(task, most_of, block, count, factors);
-    case ScaleKind::E4M3:
-      return make_scales_of<kElement, ScaleKind::E4M3>(task, most_of, block, count, factors);
-    case ScaleKind::E8M0:
-      return make_scales_of<kElement, ScaleKind::E8M0>(task, most_of, block, count, factors);
-  }
-}
 
 #include "systems/numbers/kernels_scales.h"
 
