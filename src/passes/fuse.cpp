@@ -86,12 +86,10 @@ class Fuser {
 
   /// Is there more than products, and what their calls do themselves? Or are all fast enough alone?
   bool has_company(const Group& group) const {
-    std::set<int> calls;
-    for (const ir::Statement& s : group.members)
-      if (is_product(s)) calls.insert(s.record);
-    if (std::includes(alone_.begin(), alone_.end(), calls.begin(), calls.end())) return true;
-    return std::any_of(group.members.begin(), group.members.end(),
-                       [&](const ir::Statement& s) { return !calls.contains(s.record); });
+    const bool are_fast = std::all_of(
+        group.members.begin(), group.members.end(),
+        [&](const ir::Statement& s) { return !is_product(s) || alone_.contains(s.record); });
+    return are_fast || !is_product_alone(group);
   }
 
   /// Of attention, both products or none: what lies between them is large.

@@ -193,6 +193,7 @@ class Grouper {
     const auto* later = j < last ? std::get_if<Group>(&groups_[j]) : nullptr;
     if (later == nullptr || later->members.size() >= kMaxMembers) return;
     Group rest = without(group, m);
+    if (is_product_alone(rest)) return;  // which stays a call, and routines may take twice the time
     const double apart = cost_of(group) + cost_of(*later) - cost_of(rest);
     if (!join(moved, *later, apart)) return;
     groups_[i] = std::move(rest);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "passes/products.h"
@@ -25,6 +26,14 @@ bool is_near(int64_t bytes, const ir::Target& target) {
 
 bool has_product(const Group& group) {
   return std::any_of(group.members.begin(), group.members.end(), is_product);
+}
+
+bool is_product_alone(const Group& group) {
+  std::set<int> calls;
+  for (const ir::Statement& s : group.members)
+    if (is_product(s)) calls.insert(s.record);
+  return !calls.empty() && std::all_of(group.members.begin(), group.members.end(),
+                                       [&](const auto& s) { return calls.contains(s.record); });
 }
 
 namespace {

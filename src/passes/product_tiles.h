@@ -21,6 +21,9 @@ bool is_near(int64_t bytes, const ir::Target& target);
 
 bool has_product(const Group& group);
 
+/// Has it only products, and what their calls do themselves?
+bool is_product_alone(const Group& group);
+
 /// Leaves the group's tiles the axes that are of a batch, or rows, to all its products, and parts
 /// of columns where all members have them; false when no axis of rows is left.
 bool keep_rows(Group& group, const ir::Target& target);

@@ -196,6 +196,21 @@ TEST(ProductsPass, ColumnsAreCutAtVectors) {
   EXPECT_EQ(count_of(":240\n", text), 2u) << "both in tiles of 240: " << text;
 }
 
+/// What is added stays with the product, which alone would be a call, though the softmax behind it
+/// gained more by it.
+TEST(ProductsPass, KeepTheirCompany) {
+  Products b;
+  const ir::View made = b.temporary({1, 512, 384}), added = b.temporary({1, 512, 384});
+  b.bmm(b.argument({1, 512, 1536}), b.argument({1, 1536, 384}), made);
+  b.map(added, [](ir::Value a, ir::Value r) { return a + r; }, made, b.argument({1, 512, 384}));
+  b.map(b.output({1, 512, 384}), [](ir::Value a) { return -a; }, b.softmax(added));
+  Settings settings;
+  settings.target.times.product_flop = 0.00175;
+  const std::string text = schedule_of(b, {}, settings);
+  EXPECT_EQ(count_of("aten::bmm", text), 0u) << text;
+  EXPECT_EQ(count_of("kernel ", text), 3u) << "one puts columns side by side: " << text;
+}
+
 TEST(ProductsPass, AreWorthIt) {
   ir::Target target;
   auto count = [&](std::vector<int64_t> left, int64_t columns) {

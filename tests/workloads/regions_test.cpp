@@ -128,7 +128,8 @@ TEST_P(Region, OtherImplementationsAgree) {
   const Tensors expected = region.eager.outputs();
   for (const auto& [name, call] : region.others) {
     call.run();
-    EXPECT_LT(lab::relative_error(call.outputs(), expected), 1e-5) << name;
+    const bool is_short = expected[0].defined() && expected[0].element_size() == 2;
+    EXPECT_LT(lab::relative_error(call.outputs(), expected), is_short ? 1.0 / 128 : 1e-5) << name;
     EXPECT_TRUE(lab::compare(call.outputs(), call.outputs()).bitwise)
         << name << " changes its inputs";
   }
