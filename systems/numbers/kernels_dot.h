@@ -60,13 +60,15 @@ struct Spread {
       : is_even(of_task == 0 || of_task % kWords == 0 || kWords % of_task == 0),
         is_wide(of_task == 0 || of_task >= kWords),
         block(of_task == 0 ? columns : of_task),
-        in_words(kWords / block) {
+        in_words(kWords / block),
+        in_row(columns / block) {
     for (int lane = 0; lane < kLanes && !is_wide; ++lane)
       lanes[lane] = static_cast<uint32_t>(kWord * lane / block);
   }
   bool is_even;  ///< words begin where blocks do, or within one
   bool is_wide;
-  int64_t block, in_words;
+  int64_t block, in_words,
+      in_row;  ///< values of a block; blocks of a vector of words, and of a row
   U lanes = {};
 };
 
@@ -168,7 +170,7 @@ template <int kElement, bool kIsWide, int kRows>
 inline int64_t dot_words(const WordReader<kElement>& read, const DotTask& task,
                          const Spread& spread, const uint8_t* codes, const float* scales,
                          F (&sums)[kRows]) {
-  const int64_t row_bytes = task.columns / 2, blocks = task.columns / spread.block;
+  const int64_t row_bytes = task.columns / 2;
   int64_t at = 0, left = spread.block;  // of the first scale's
   for (; at + kWords <= task.columns; at += kWords) {
     U words[kRows];
@@ -182,7 +184,7 @@ inline int64_t dot_words(const WordReader<kElement>& read, const DotTask& task,
     read.add(words, task.arranged + at, parts);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const float* scale = scales + r * blocks;
+      const float* scale = scales + r * spread.in_row;
       sums[r] += parts[r] * (kIsWide ? broadcast(*scale) : permute(load(scale), spread.lanes));
     }
     if (!kIsWide)
@@ -209,7 +211,7 @@ inline void dot_together(const Decoder<kElement>& decoder, const WordReader<kEle
   for (int r = 0; r < kRows; ++r)
     out[r] = sum_of(sums[r] + dot_in_order(decoder, task, spread.block,
                                            codes + r * task.columns * kBits / 8,
-                                           scales + r * (task.columns / spread.block), done));
+                                           scales + r * spread.in_row, done));
 }
 
 template <int kElement>
@@ -218,7 +220,7 @@ void dot(const DotTask& task) {
   const Decoder<kElement> decoder;
   const WordReader<kElement> read_words;
   const Spread spread(task.block, task.columns);
-  const int64_t blocks = task.columns / spread.block, row_bytes = task.columns * kBits / 8;
+  const int64_t blocks = spread.in_row, row_bytes = task.columns * kBits / 8;
   // Those of fp32 are read where they lie, if nothing reads beyond them. Others are made of several
   // rows at once: what was stored just before and elsewhere divided is slow to load.
   const bool in_place = task.block != 0 && task.scale == ScaleKind::F32 && spread.is_wide;

@@ -1,10 +1,5 @@
 // Scales of blocks, made and read. A part of kernels_body.h, and without a guard as that is.
 
-inline float scale_at_least(float scale) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, scale);
-  return bits < kSmallestNormal ? power_of_two(-126) : scale;
-}
-
 /// What kLanes blocks are coded with: their scales as they are stored, and what their values are to
 /// be multiplied by.
 struct Scales {
